@@ -1,0 +1,19 @@
+"""What time it is: the system's clock in service, a hand-turned one in tests."""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time."""
+
+    def now(self) -> int:
+        """Return the seconds since the Unix epoch, rounded down."""
+
+
+class SystemClock:
+    """The operating system's clock."""
+
+    def now(self) -> int:
+        """Return the seconds since the Unix epoch, rounded down."""
+        return int(time.time())
