@@ -1,0 +1,25 @@
+# One image for leader, helper and collector: what a container is, its command says.
+FROM python:3.12-slim AS build
+WORKDIR /src
+RUN python -m venv /opt/prio
+COPY requirements-runtime.lock ./
+RUN /opt/prio/bin/pip install --no-cache-dir --require-hashes --requirement requirements-runtime.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY field field
+COPY aggregator aggregator
+RUN /opt/prio/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
+
+FROM python:3.12-slim
+COPY --from=build /opt/prio /opt/prio
+# /data holds a party's own state, /cache the compiled kernels; both are volumes, the rest is read-only.
+RUN useradd --system --uid 10001 --no-create-home prio \
+ && install -d -o prio -g prio -m 0700 /data \
+ && install -d -o prio -g prio -m 0755 /cache
+ENV PATH=/opt/prio/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    NUMBA_CACHE_DIR=/cache
+USER prio
+WORKDIR /data
+VOLUME ["/data", "/cache"]
+ENTRYPOINT ["prio"]
