@@ -1,0 +1,414 @@
+"""Reports side by side: LLVM vectors of 64-bit words, one lane a report.
+
+A *lane* is one element of a vector register. Verification does the same work on every report,
+whatever its contents, so reports are laid beside each other: word `i` of as many reports as there
+are lanes makes one vector, and one instruction advances all of them. The layout is a *lane array*,
+`uint64[count, lanes]`, contiguous: row `i` holds word `i` of each report, column `l` belongs to the
+report in lane `l`. A *place* in a lane array is the pair of arguments (array, row).
+
+LLVM does not find this form by itself in code such as Keccak's, so the few operations that matter
+are emitted as vector instructions. `operation` makes one of them callable from a kernel. Its body
+computes with `Word`, a vector that does not exist yet: `a + b` on two words *emits* an addition.
+
+How many lanes there are is a type: the first argument of every operation is `width`, a tuple of
+that many zeros. Compiled code is thus specialised to 1, 4 or 8 lanes as it is to any other type,
+and all three live in one process, for tests.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.base import BaseContext
+from numba.core.typing import Signature
+from numba.extending import intrinsic
+
+_I8 = ir.IntType(8)
+_I32 = ir.IntType(32)
+_I64 = ir.IntType(64)
+_MASK32 = 0xFFFF_FFFF
+_ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
+
+
+class Word:
+    """One 64-bit word in every lane, while code is generated: arithmetic emits instructions.
+
+    Sums, differences and left shifts wrap modulo 2**64. `>>` copies the sign bit, so a word can be
+    a signed number; `logical_right` shifts zeros in. An integer operand stands in every lane.
+    """
+
+    __slots__ = ("builder", "value")
+
+    def __init__(self, builder: ir.IRBuilder, value: ir.Value) -> None:
+        self.builder = builder
+        self.value = value
+
+    def __add__(self, other: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.add(self.value, self._operand(other)))
+
+    def __sub__(self, other: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.sub(self.value, self._operand(other)))
+
+    def __and__(self, other: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.and_(self.value, self._operand(other)))
+
+    def __or__(self, other: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.or_(self.value, self._operand(other)))
+
+    def __xor__(self, other: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.xor(self.value, self._operand(other)))
+
+    def __invert__(self) -> "Word":
+        return self ^ _ALL_ONES
+
+    def __lshift__(self, bits: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.shl(self.value, self._operand(bits)))
+
+    def __rshift__(self, bits: "Word | int") -> "Word":
+        return Word(self.builder, self.builder.ashr(self.value, self._operand(bits)))
+
+    def logical_right(self, bits: "Word | int") -> "Word":
+        """Return the word shifted right with zeros coming in from the left."""
+        return Word(self.builder, self.builder.lshr(self.value, self._operand(bits)))
+
+    def times32(self, other: "Word | int") -> "Word":
+        """Return the 64-bit product of the low 32 bits of both words.
+
+        The masks cost nothing: they tell LLVM that one 32 x 32 -> 64 bit multiplication (vpmuludq)
+        will do, where a 64-bit one takes three.
+        """
+        low, other_low = self & _MASK32, other & _MASK32
+        return Word(self.builder, self.builder.mul(low.value, self._operand(other_low)))
+
+    def rotate_left(self, bits: int) -> "Word":
+        """Return the word rotated left by `bits`, 0 to 63."""
+        return (self << bits) | self.logical_right(64 - bits) if bits else self
+
+    def at_least(self, bound: "Word | int") -> "Word":
+        """Return all ones in lanes whose word, unsigned, is `bound` or more, zero elsewhere."""
+        test = self.builder.icmp_unsigned(">=", self.value, self._operand(bound))
+        return Word(self.builder, self.builder.sext(test, self.value.type))
+
+    def _operand(self, other: "Word | int") -> ir.Value:
+        if isinstance(other, Word):
+            return other.value
+        return ir.Constant(self.value.type, [other & _ALL_ONES] * self.value.type.count)
+
+
+class Place:
+    """Operand of an operation: consecutive words of a lane array, from the row given on."""
+
+    __slots__ = ("code", "pointer")
+
+    def __init__(self, code: "Code", pointer: ir.Value) -> None:
+        self.code = code
+        self.pointer = pointer
+
+    def load(self, row: int = 0) -> Word:
+        """Emit a load of the word `row` rows further on."""
+        loaded = self.code.builder.load(self._at(row))
+        loaded.align = 8
+        return Word(self.code.builder, loaded)
+
+    def store(self, word: Word, row: int = 0) -> None:
+        """Emit a store of `word` `row` rows further on."""
+        stored = self.code.builder.store(word.value, self._at(row))
+        stored.align = 8
+
+    def load_many(self, count: int) -> list[Word]:
+        """Emit loads of `count` consecutive words."""
+        return [self.load(row) for row in range(count)]
+
+    def store_many(self, words: Sequence[Word]) -> None:
+        """Emit stores of `words`, one after the other."""
+        for row, word in enumerate(words):
+            self.store(word, row)
+
+    def advanced(self, rows: ir.Value) -> "Place":
+        """Return the place `rows` rows further on; `rows` is known only at run time."""
+        return Place(self.code, self.code.builder.gep(self.pointer, [rows]))
+
+    def _at(self, row: int) -> ir.Value:
+        return (
+            self.code.builder.gep(self.pointer, [ir.Constant(_I64, row)]) if row else self.pointer
+        )
+
+
+class Scalars:
+    """Operand of an operation: consecutive 64-bit words of a plain array, the same for all lanes."""
+
+    __slots__ = ("code", "pointer")
+
+    def __init__(self, code: "Code", pointer: ir.Value) -> None:
+        self.code = code
+        self.pointer = pointer
+
+    def load(self, index: int = 0) -> Word:
+        """Emit a load of one word and its copying into every lane."""
+        builder = self.code.builder
+        pointer = builder.gep(self.pointer, [ir.Constant(_I64, index)])
+        return self.code.in_every_lane(builder.load(pointer))
+
+    def load_many(self, count: int) -> list[Word]:
+        """Emit loads of `count` consecutive words."""
+        return [self.load(index) for index in range(count)]
+
+    def advanced(self, words: ir.Value) -> "Scalars":
+        """Return the place `words` words further on."""
+        return Scalars(self.code, self.code.builder.gep(self.pointer, [words]))
+
+
+class Rows:
+    """Operand of an operation: one row of bytes for each lane, the next row a stride further on."""
+
+    __slots__ = ("code", "pointer")
+
+    def __init__(self, code: "Code", pointer: ir.Value) -> None:
+        self.code = code
+        self.pointer = pointer
+
+    def load(self, lane: int, stride: ir.Value) -> Word:
+        """Emit a load of as many words as there are lanes from the row of `lane`."""
+        loaded = self.code.builder.load(self._at(lane, stride))
+        loaded.align = 1
+        return Word(self.code.builder, loaded)
+
+    def store(self, word: Word, lane: int, stride: ir.Value) -> None:
+        """Emit a store of as many words as there are lanes to the row of `lane`."""
+        stored = self.code.builder.store(word.value, self._at(lane, stride))
+        stored.align = 1
+
+    def _at(self, lane: int, stride: ir.Value) -> ir.Value:
+        builder = self.code.builder
+        offset = builder.mul(stride, ir.Constant(_I64, lane))
+        return builder.bitcast(builder.gep(self.pointer, [offset]), self.code.vector.as_pointer())
+
+
+class Variables:
+    """Words that change in a loop of one operation; LLVM keeps them in registers."""
+
+    __slots__ = ("code", "slots")
+
+    def __init__(self, code: "Code", slots: Sequence[ir.Value]) -> None:
+        self.code = code
+        self.slots = slots
+
+    def load_many(self) -> list[Word]:
+        """Return the words as they are now."""
+        builder = self.code.builder
+        return [Word(builder, builder.load(slot)) for slot in self.slots]
+
+    def store_many(self, words: Sequence[Word]) -> None:
+        """Change all words."""
+        for slot, word in zip(self.slots, words, strict=True):
+            self.code.builder.store(word.value, slot)
+
+
+class Code:
+    """Where an operation's instructions go, and how many lanes they have."""
+
+    def __init__(self, builder: ir.IRBuilder, lanes: int) -> None:
+        self.builder = builder
+        self.lanes = lanes
+        self.vector = ir.VectorType(_I64, lanes)
+
+    def constant(self, value: int) -> Word:
+        """Return `value` in every lane."""
+        return Word(self.builder, ir.Constant(self.vector, [value & _ALL_ONES] * self.lanes))
+
+    def in_every_lane(self, scalar: ir.Value) -> Word:
+        """Emit the copying of a 64-bit integer of the run into every lane."""
+        undefined = ir.Constant(self.vector, ir.Undefined)
+        single = self.builder.insert_element(undefined, scalar, ir.Constant(_I32, 0))
+        picks = ir.Constant(ir.VectorType(_I32, self.lanes), [0] * self.lanes)
+        return Word(self.builder, self.builder.shuffle_vector(single, undefined, picks))
+
+    def shuffled(self, first: Word, second: Word, picks: Sequence[int]) -> Word:
+        """Emit the word whose lane l is lane `picks[l]` of `first` followed by `second`."""
+        mask = ir.Constant(ir.VectorType(_I32, self.lanes), list(picks))
+        return Word(self.builder, self.builder.shuffle_vector(first.value, second.value, mask))
+
+    def variables(self, words: Sequence[Word]) -> "Variables":
+        """Return variables with these first values, to be changed in a loop."""
+        slots = [cgutils.alloca_once(self.builder, self.vector) for _ in words]
+        variables = Variables(self, slots)
+        variables.store_many(words)
+        return variables
+
+    def table(self, name: str, values: Sequence[int]) -> Scalars:
+        """Return a constant table of 64-bit words."""
+        array = ir.Constant(ir.ArrayType(_I64, len(values)), list(values))
+        pointer = cgutils.global_constant(self.builder, name, array)
+        return Scalars(self, self.builder.bitcast(pointer, _I64.as_pointer()))
+
+    @contextmanager
+    def repeat(self, times: ir.Value | int) -> Iterator[ir.Value]:
+        """Emit the body once, run it `times` times; yields the index, 0 and up."""
+        count = ir.Constant(_I64, times) if isinstance(times, int) else times
+        with cgutils.for_range(self.builder, count) as loop:
+            yield loop.index
+
+
+def operation(body: Callable[..., None]) -> Callable[..., None]:
+    """Make a vector operation that kernels can call from `body`, which emits its instructions.
+
+    The body's first parameter is a `Code`; kernels pass `width` for it. Its other parameters say
+    by their annotation what a kernel passes:
+
+    - `Place`: a lane array and a row of it;
+    - `Scalars`: a `uint64` array and an index into it;
+    - `Rows`: a `uint8` array and the index of the byte where lane 0 begins;
+    - `ir.Value`: an integer.
+
+    Arrays are contiguous. Nothing checks an index: that is up to the kernel, as everywhere in
+    compiled code. The instructions become one function of the compiled module, which all callers
+    share; inlining each use would multiply the time to compile by ten.
+    """
+    parameters = list(inspect.signature(body).parameters.values())[1:]
+    kinds = [parameter.annotation for parameter in parameters]
+    names = ["width"]
+    for parameter in parameters:
+        names.append(parameter.name)
+        if parameter.annotation is not ir.Value:
+            names.append(parameter.name + "_index")
+
+    def typing(_context: object, width: types.UniTuple, *arguments: types.Type) -> object:
+        signature = types.void(width, *(_expected(argument) for argument in arguments))
+
+        def generate(context: object, builder: ir.IRBuilder, sig: object, values: object) -> object:
+            _emit_call(body, kinds, width.count, _Call(context, builder, sig, values))
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    # numba asks the signature how many arguments there are.
+    typing.__signature__ = inspect.Signature(
+        [
+            inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY)
+            for name in ("_context", *names)
+        ]
+    )
+    typing.__name__ = body.__name__
+    typing.__doc__ = body.__doc__
+    return intrinsic(typing)
+
+
+def _expected(argument: types.Type) -> types.Type:
+    return argument if isinstance(argument, types.Array) else types.int64
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of an operation in a kernel that numba is compiling."""
+
+    context: BaseContext
+    builder: ir.IRBuilder
+    signature: Signature
+    values: Sequence[ir.Value]
+
+    def operands(self, kinds: Sequence[type], lanes: int) -> list[ir.Value]:
+        """Turn (array, index) pairs into pointers; integers stay."""
+        builder = self.builder
+        arguments = iter(zip(self.signature.args[1:], self.values[1:], strict=True))
+        operands = []
+        for kind in kinds:
+            argument_type, value = next(arguments)
+            if kind is ir.Value:
+                operands.append(value)
+                continue
+            array = self.context.make_array(argument_type)(self.context, builder, value)
+            _, index = next(arguments)
+            pointer = builder.bitcast(array.data, _pointer(kind, lanes).pointee.as_pointer())
+            operands.append(builder.gep(pointer, [index]))
+        return operands
+
+
+def _pointer(kind: type, lanes: int) -> ir.PointerType:
+    pointees = {Place: ir.VectorType(_I64, lanes), Scalars: _I64, Rows: _I8}
+    return pointees[kind].as_pointer()
+
+
+def _emit_call(body: Callable[..., None], kinds: Sequence[type], lanes: int, call: _Call) -> None:
+    name = f"lanes{lanes}.{body.__module__}.{body.__qualname__}"
+    function = call.builder.module.globals.get(name)
+    if function is None:
+        function = _emit_function(body, kinds, lanes, call.builder.module, name)
+    call.builder.call(function, call.operands(kinds, lanes))
+
+
+def _emit_function(
+    body: Callable[..., None], kinds: Sequence[type], lanes: int, module: ir.Module, name: str
+) -> ir.Function:
+    parameters = [_I64 if kind is ir.Value else _pointer(kind, lanes) for kind in kinds]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), parameters), name)
+    function.linkage = "linkonce_odr"
+    function.attributes.add("noinline")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    code = Code(builder, lanes)
+    operands = [
+        argument if kind is ir.Value else kind(code, argument)
+        for kind, argument in zip(kinds, function.args, strict=True)
+    ]
+    body(code, *operands)
+    builder.ret_void()
+    return function
+
+
+@operation
+def copy(_code: Code, out: Place, source: Place) -> None:
+    """Copy one word."""
+    out.store(source.load())
+
+
+@operation
+def xor(_code: Code, out: Place, other: Place) -> None:
+    """Add one word into another, modulo 2."""
+    out.store(out.load() ^ other.load())
+
+
+@operation
+def copy_bytes(code: Code, out: Rows, source: Rows, size: ir.Value) -> None:
+    """Copy `size` bytes that do not overlap; nothing here is by lane."""
+    cgutils.raw_memcpy(code.builder, out.pointer, source.pointer, size, 1)
+
+
+@operation
+def transpose_in(code: Code, out: Place, rows: Rows, stride: ir.Value) -> None:
+    """Gather a word of every lane into a lane array, for as many words as there are lanes.
+
+    Lane l's words are read from `rows`, `l * stride` bytes further on.
+    """
+    out.store_many(_transposed(code, [rows.load(lane, stride) for lane in range(code.lanes)]))
+
+
+@operation
+def transpose_out(code: Code, rows: Rows, stride: ir.Value, source: Place) -> None:
+    """Write as many words of every lane as there are lanes to each lane's row."""
+    for lane, word in enumerate(_transposed(code, source.load_many(code.lanes))):
+        rows.store(word, lane, stride)
+
+
+def _transposed(code: Code, words: Sequence[Word]) -> list[Word]:
+    # Element l of word i changes places with element i of word l. Bit by bit of the indices: where
+    # they differ in this bit, two words exchange the halves in which it is set.
+    result = list(words)
+    bit = 1
+    while bit < code.lanes:
+        for i in range(code.lanes):
+            if i & bit:
+                continue
+            first, second = result[i], result[i | bit]
+            low = [
+                lane if not lane & bit else code.lanes + lane - bit for lane in range(code.lanes)
+            ]
+            high = [
+                lane + bit if not lane & bit else code.lanes + lane for lane in range(code.lanes)
+            ]
+            result[i] = code.shuffled(first, second, low)
+            result[i | bit] = code.shuffled(first, second, high)
+        bit *= 2
+    return result
