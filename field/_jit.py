@@ -47,7 +47,7 @@ def multiply_wide(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     return np.uint64(product & 0xFFFFFFFFFFFFFFFF), np.uint64(product >> 64)
 
 
-@intrinsic
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
 def _wide_product(
     _context: object,
     _a: types.Type,
@@ -66,10 +66,13 @@ def _wide_product(
     return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), generate
 
 
-@overload(multiply_wide)
+@overload(multiply_wide)  # type: ignore[untyped-decorator]  # numba has no types
 def _compile_multiply_wide(
     a: types.Type,  # noqa: ARG001  numba matches the names
     b: types.Type,  # noqa: ARG001  numba matches the names
 ) -> Callable[..., object]:
     # Kernels call the intrinsic; an uncompiled kernel calls the function above.
-    return lambda a, b: _wide_product(a, b)
+    def implementation(a: types.Type, b: types.Type) -> object:
+        return _wide_product(a, b)
+
+    return implementation

@@ -1,0 +1,473 @@
+"""Residues of one field, one row or a batch of rows: the arithmetic type of everything above.
+
+A `Vector` is a value. Nothing in the project writes into its words once it is made, and operations
+return new vectors. Kernels below it see bare arrays; nobody above it needs to know how many words
+an element has.
+
+Not here: bytes (`field.encoding`), signed integers (`field.projection`), polynomials.
+"""
+
+import dataclasses
+import math
+import operator
+from collections.abc import Callable, Sequence
+from types import EllipsisType
+from typing import ClassVar, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from typing_extensions import override
+
+from field import _kernels64, _kernels128
+from field.errors import FieldError, ResidueError, ShapeError
+from field.fields import Field
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Nested: TypeAlias = int | Sequence["Nested"]
+Subscript: TypeAlias = (
+    int | slice | EllipsisType | list[int] | npt.NDArray[np.integer] | npt.NDArray[np.bool_] | None
+)
+
+
+class Kernels(Protocol):
+    """What a field's module of compiled kernels offers, on arrays with the field's `word_shape`.
+
+    In all of them an axis of length 1 in an operand is repeated to the length in `out`.
+    """
+
+    def add(self, a: Words, b: Words, out: Words) -> None:
+        """Set `out[i, j] = a[i, j] + b[i, j]`."""
+
+    def subtract(self, a: Words, b: Words, out: Words) -> None:
+        """Set `out[i, j] = a[i, j] - b[i, j]`."""
+
+    def multiply(self, a: Words, b: Words, out: Words) -> None:
+        """Set `out[i, j] = a[i, j] * b[i, j]`."""
+
+    def dot(self, a: Words, b: Words, out: Words) -> None:
+        """Set `out[i, j]` to the sum over k of `a[i, j, k] * b[i, j, k]`."""
+
+    def sum_middle(self, a: Words, out: Words) -> None:
+        """Set `out[i, j]` to the sum over k of `a[i, k, j]`."""
+
+    def transform(self, a: Words, roots: Words, out: Words) -> None:
+        """Set `out[i]` to the transform of `a[i]`, `roots` as `field.ntt` lays them out."""
+
+    def lagrange_basis(self, points: Words, start: Words, roots: Words, out: Words) -> None:
+        """Set `out[i, k]` to the k-th Lagrange basis polynomial at `points[i]`."""
+
+    def are_residues(self, a: Words, valid: Mask) -> None:
+        """Set `valid[i]` if every element of `a[i]` is below the modulus."""
+
+    def accept_residues(self, a: Words, out: Words, complete: Mask) -> None:
+        """Fill `out[i]` with the first elements of `a[i]` below the modulus."""
+
+
+def kernels(field: Field) -> Kernels:
+    """Return the compiled kernels of a field."""
+    return _kernels64 if field.words == 1 else _kernels128
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Vector:
+    """Residues of one field, with any number of axes; the last runs along a row.
+
+    Operations between vectors broadcast as numpy does. An `int` operand stands for its residue,
+    negative numbers included; it should be public.
+
+    The constructor trusts its caller that every element is below the modulus: use `from_ints`,
+    `from_array`, `field.decode` or `field.project` for anything that is not an array of residues
+    already.
+
+    Attributes:
+        field: The field of all elements.
+        words: A C-contiguous array of `uint64`, shape `shape` for Field64 and `(*shape, 2)` for
+            Field128, low word first.
+
+    Raises:
+        ShapeError: The array is no such array.
+    """
+
+    field: Field
+    words: Words
+
+    # Makes `array * vector` fail with a TypeError instead of an array of vectors.
+    __array_ufunc__: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        words = self.words
+        if (
+            words.dtype != np.uint64
+            or not words.flags.c_contiguous
+            or words.shape[words.ndim - len(self.field.word_shape) :] != self.field.word_shape
+        ):
+            raise ShapeError(
+                f"{self.field} needs contiguous uint64 words with last axes "
+                f"{self.field.word_shape}, got {words.dtype}{list(words.shape)}"
+            )
+
+    @classmethod
+    def zeros(cls, field: Field, shape: int | tuple[int, ...]) -> "Vector":
+        """Return a vector of zeros."""
+        shape = (shape,) if isinstance(shape, int) else shape
+        return cls(field, np.zeros(shape + field.word_shape, np.uint64))
+
+    @classmethod
+    def from_ints(cls, field: Field, numbers: Nested) -> "Vector":
+        """Return a vector of public or small amounts of numbers, at Python's pace.
+
+        Args:
+            field: The field.
+            numbers: An integer in [0, p), or sequences of such, nested to equal lengths.
+
+        Raises:
+            ResidueError: A number is not in [0, p), or is no integer.
+            ShapeError: The sequences differ in length.
+        """
+        shape, flat = _flatten(numbers)
+        encoded = bytearray()
+        for index, number in enumerate(flat):
+            if not 0 <= number < field.modulus:
+                raise ResidueError(f"number {index} of {len(flat)} is not in [0, p) of {field}")
+            encoded += number.to_bytes(field.encoded_size, "little")
+        words = np.frombuffer(encoded, "<u8").astype(np.uint64)
+        return cls(field, words.reshape(shape + field.word_shape))
+
+    @classmethod
+    def from_array(cls, field: Field, numbers: npt.NDArray[np.integer]) -> "Vector":
+        """Return a vector of 64-bit numbers, of the array's shape.
+
+        Raises:
+            ResidueError: A number is negative, or not below the modulus.
+        """
+        if not np.issubdtype(numbers.dtype, np.integer):
+            raise ResidueError(f"{field} holds integers, got an array of {numbers.dtype}")
+        if numbers.size and (int(numbers.min()) < 0 or int(numbers.max()) >= field.modulus):
+            raise ResidueError(f"a number of the array is not in [0, p) of {field}")
+        low = numbers.astype(np.uint64, order="C")
+        if field.words == 1:
+            return cls(field, low)
+        words = np.zeros(numbers.shape + field.word_shape, np.uint64)
+        words[..., 0] = low
+        return cls(field, words)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The axes that hold elements, without the one that holds an element's words."""
+        return self.words.shape[: self.words.ndim - len(self.field.word_shape)]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes that hold elements."""
+        return self.words.ndim - len(self.field.word_shape)
+
+    def to_ints(self) -> list[int]:
+        """Return the residues of one row, each in [0, p).
+
+        Raises:
+            ShapeError: The vector does not have exactly one axis.
+        """
+        if self.ndim != 1:
+            raise ShapeError(f"to_ints wants one axis, got shape {self.shape}")
+        return self._flat_ints()
+
+    def rows_to_ints(self) -> list[list[int]]:
+        """Return the residues of a batch of rows, each in [0, p).
+
+        Raises:
+            ShapeError: The vector does not have exactly two axes.
+        """
+        if self.ndim != 2:  # noqa: PLR2004  rows and columns
+            raise ShapeError(f"rows_to_ints wants two axes, got shape {self.shape}")
+        length = self.shape[1]
+        flat = self._flat_ints()
+        return [flat[i * length : (i + 1) * length] for i in range(self.shape[0])]
+
+    def to_int(self) -> int:
+        """Return the residue of a vector with one element, in [0, p).
+
+        Raises:
+            ShapeError: The vector does not have exactly one element.
+        """
+        if math.prod(self.shape) != 1:
+            raise ShapeError(f"to_int wants one element, got shape {self.shape}")
+        return self._flat_ints()[0]
+
+    def reshape(self, *shape: int) -> "Vector":
+        """Return the same elements with other axes; one length may be -1.
+
+        Raises:
+            ShapeError: The number of elements differs.
+        """
+        try:
+            return Vector(self.field, self.words.reshape(shape + self.field.word_shape))
+        except ValueError as error:
+            raise ShapeError(f"cannot reshape {self.shape} to {shape}") from error
+
+    def swapaxes(self, first: int, second: int) -> "Vector":
+        """Return the elements with two axes exchanged."""
+        first, second = self._axis(first), self._axis(second)
+        return Vector(self.field, np.ascontiguousarray(self.words.swapaxes(first, second)))
+
+    def broadcast_to(self, *shape: int) -> "Vector":
+        """Return the elements repeated to a shape, by numpy's rules.
+
+        Raises:
+            ShapeError: The shape does not follow from the vector's.
+        """
+        return Vector(self.field, _repeat(self, shape))
+
+    def where(self, keep: Mask) -> "Vector":
+        """Return the elements where `keep` is set and zero elsewhere.
+
+        Args:
+            keep: Booleans along the leading axes: one a row blanks whole rows.
+        """
+        trailing = (1,) * (self.words.ndim - keep.ndim)
+        chosen = keep.astype(np.uint64).reshape(keep.shape + trailing)
+        return Vector(self.field, self.words * chosen)
+
+    def equals(self, other: "Vector | int") -> Mask:
+        """Return where the elements equal those of `other`, an array of the common shape."""
+        difference = (self - other).words
+        words_axes = tuple(range(difference.ndim - len(self.field.word_shape), difference.ndim))
+        return np.asarray(~difference.any(axis=words_axes), np.bool_)
+
+    def sum(self, axis: int = -1) -> "Vector":
+        """Return the sums along an axis, which is dropped; of nothing, zero."""
+        axis = self._axis(axis)
+        before, after = self.shape[:axis], self.shape[axis + 1 :]
+        total = Vector.zeros(self.field, before + after)
+        outer, inner = math.prod(before), math.prod(after)
+        kernels(self.field).sum_middle(
+            _with_axes(self, outer, self.shape[axis], inner), _with_axes(total, outer, inner)
+        )
+        return total
+
+    def dot(self, other: "Vector") -> "Vector":
+        """Return the sums of products along the last axis, the others broadcast.
+
+        Raises:
+            ShapeError: The last axes differ, or the others do not fit.
+            FieldError: The fields differ.
+        """
+        self._check_field(other)
+        if not self.ndim or not other.ndim or self.shape[-1] != other.shape[-1]:
+            raise ShapeError(f"cannot take the dot product of {self.shape} and {other.shape}")
+        length = self.shape[-1]
+        shape, rows, columns, left, right = _align(self, other, self.shape[:-1], other.shape[:-1])
+        out = _empty(self.field, shape)
+        kernels(self.field).dot(
+            _with_axes(left[0], *left[1], length),
+            _with_axes(right[0], *right[1], length),
+            _with_axes(out, rows, columns),
+        )
+        return out
+
+    def __add__(self, other: "Vector | int") -> "Vector":
+        return self._elementwise(kernels(self.field).add, other)
+
+    def __radd__(self, other: int) -> "Vector":
+        return self + other
+
+    def __sub__(self, other: "Vector | int") -> "Vector":
+        return self._elementwise(kernels(self.field).subtract, other)
+
+    def __rsub__(self, other: int) -> "Vector":
+        return self._residue(other) - self
+
+    def __neg__(self) -> "Vector":
+        return 0 - self
+
+    def __mul__(self, other: "Vector | int") -> "Vector":
+        return self._elementwise(kernels(self.field).multiply, other)
+
+    def __rmul__(self, other: int) -> "Vector":
+        return self * other
+
+    def __pow__(self, exponent: int) -> "Vector":
+        """Raise every element to the same public power, zero or more."""
+        if exponent < 0:
+            raise FieldError(f"the exponent must not be negative, got {exponent}")
+        result = self._residue(1).broadcast_to(*self.shape)
+        for digit in f"{exponent:b}" if exponent else "":
+            result *= result
+            if digit == "1":
+                result *= self
+        return result
+
+    def __getitem__(self, subscript: Subscript | tuple[Subscript, ...]) -> "Vector":
+        """Return chosen elements: numpy's subscripts, on the axes that hold elements."""
+        subscripts = subscript if isinstance(subscript, tuple) else (subscript,)
+        if not any(item is Ellipsis for item in subscripts):
+            subscripts = (*subscripts, Ellipsis)
+        # The words of an element are never split: the whole last axis goes with every element.
+        words = self.words[subscripts + (slice(None),) * len(self.field.word_shape)]
+        return Vector(self.field, np.asarray(words, order="C"))
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a vector without axes has no length")
+        return self.shape[0]
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Vector):
+            return NotImplemented
+        return self.field == other.field and np.array_equal(self.words, other.words)
+
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # equality by content, so no hash
+
+    @override
+    def __repr__(self) -> str:
+        # Never the elements: they may be shares.
+        return f"Vector({self.field}, shape={self.shape})"
+
+    def _flat_ints(self) -> list[int]:
+        if self.field.words == 1:
+            return [int(word) for word in self.words.reshape(-1).tolist()]
+        pairs = self.words.reshape(-1, 2)
+        return [
+            low | high << 64
+            for low, high in zip(pairs[:, 0].tolist(), pairs[:, 1].tolist(), strict=True)
+        ]
+
+    def _axis(self, axis: int) -> int:
+        if not -self.ndim <= axis < self.ndim:
+            raise ShapeError(f"shape {self.shape} has no axis {axis}")
+        return axis % self.ndim
+
+    def _residue(self, number: int) -> "Vector":
+        return Vector.from_ints(self.field, number % self.field.modulus)
+
+    def _check_field(self, other: "Vector") -> None:
+        if self.field != other.field:
+            raise FieldError(f"operands lie in different fields: {self.field} and {other.field}")
+
+    def _elementwise(
+        self, kernel: Callable[[Words, Words, Words], None], other: "Vector | int"
+    ) -> "Vector":
+        if isinstance(other, int):
+            other = self._residue(other)
+        elif not isinstance(other, Vector):
+            return NotImplemented
+        self._check_field(other)
+        shape, rows, columns, left, right = _align(self, other, self.shape, other.shape)
+        out = _empty(self.field, shape)
+        kernel(
+            _with_axes(left[0], *left[1]),
+            _with_axes(right[0], *right[1]),
+            _with_axes(out, rows, columns),
+        )
+        return out
+
+
+def concat(vectors: Sequence[Vector], axis: int = -1) -> Vector:
+    """Return vectors of one field joined along an axis.
+
+    Raises:
+        ShapeError: There are none, or the other axes differ.
+        FieldError: The fields differ.
+    """
+    field, axis = _common(vectors), vectors[0]._axis(axis)  # noqa: SLF001  this module's own class
+    try:
+        return Vector(field, np.concatenate([vector.words for vector in vectors], axis=axis))
+    except ValueError as error:
+        shapes = [vector.shape for vector in vectors]
+        raise ShapeError(f"cannot join shapes {shapes} along axis {axis}") from error
+
+
+def stack(vectors: Sequence[Vector], axis: int = 0) -> Vector:
+    """Return vectors of one field and shape side by side along a new axis.
+
+    Raises:
+        ShapeError: There are none, or the shapes differ.
+        FieldError: The fields differ.
+    """
+    field = _common(vectors)
+    if not 0 <= axis <= vectors[0].ndim:
+        raise ShapeError(f"the new axis must be 0 to {vectors[0].ndim}, got {axis}")
+    try:
+        return Vector(field, np.stack([vector.words for vector in vectors], axis=axis))
+    except ValueError as error:
+        raise ShapeError(f"cannot stack {[vector.shape for vector in vectors]}") from error
+
+
+def _common(vectors: Sequence[Vector]) -> Field:
+    if not vectors:
+        raise ShapeError("nothing to join")
+    fields = {vector.field for vector in vectors}
+    if len(fields) > 1:
+        raise FieldError(f"vectors lie in different fields: {sorted(map(str, fields))}")
+    return fields.pop()
+
+
+def _flatten(numbers: Nested) -> tuple[tuple[int, ...], list[int]]:
+    if not isinstance(numbers, Sequence):
+        try:
+            return (), [operator.index(numbers)]
+        except TypeError as error:
+            raise ResidueError(f"a residue is an integer, got {type(numbers).__name__}") from error
+    parts = [_flatten(part) for part in numbers]
+    shapes = {shape for shape, _ in parts} or {()}
+    if len(shapes) > 1:
+        raise ShapeError(f"nested sequences differ in length: {sorted(shapes)}")
+    return (len(parts), *shapes.pop()), [number for _, flat in parts for number in flat]
+
+
+def _empty(field: Field, shape: tuple[int, ...]) -> Vector:
+    return Vector(field, np.empty(shape + field.word_shape, np.uint64))
+
+
+def _with_axes(vector: Vector, *shape: int) -> Words:
+    return vector.words.reshape(shape + vector.field.word_shape)
+
+
+def _repeat(vector: Vector, shape: tuple[int, ...]) -> Words:
+    words = vector.words.reshape((1,) * (len(shape) - vector.ndim) + vector.words.shape)
+    try:
+        # A copy even where nothing is repeated: kernels are compiled for writeable arrays only.
+        return np.array(np.broadcast_to(words, shape + vector.field.word_shape), order="C")
+    except ValueError as error:
+        raise ShapeError(f"cannot repeat {vector.shape} to {shape}") from error
+
+
+_Operand: TypeAlias = tuple[Vector, tuple[int, int]]
+
+
+def _align(
+    left: Vector, right: Vector, left_shape: tuple[int, ...], right_shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], int, int, _Operand, _Operand]:
+    """Bring two operands to rows and columns for a kernel.
+
+    A kernel repeats an operand with one row, one column or both. So the common shape is cut into
+    leading axes (rows) and trailing axes (columns) such that each operand has all axes of a part
+    or none; an operand for which no cut serves is repeated in memory.
+
+    Returns:
+        The common shape, its rows and columns, and both operands with their rows and columns.
+    """
+    try:
+        shape = np.broadcast_shapes(left_shape, right_shape)
+    except ValueError as error:
+        raise ShapeError(f"shapes {left_shape} and {right_shape} do not fit") from error
+    for cut in range(len(shape) + 1):
+        rows, columns = math.prod(shape[:cut]), math.prod(shape[cut:])
+        left_parts = _parts(left_shape, shape, cut)
+        right_parts = _parts(right_shape, shape, cut)
+        if left_parts and right_parts:
+            return shape, rows, columns, (left, left_parts), (right, right_parts)
+    tail_left, tail_right = left.shape[len(left_shape) :], right.shape[len(right_shape) :]
+    left = left.broadcast_to(*shape, *tail_left)
+    right = right.broadcast_to(*shape, *tail_right)
+    size = math.prod(shape)
+    return shape, 1, size, (left, (1, size)), (right, (1, size))
+
+
+def _parts(own: tuple[int, ...], shape: tuple[int, ...], cut: int) -> tuple[int, int] | None:
+    own = (1,) * (len(shape) - len(own)) + own
+    rows, columns = math.prod(own[:cut]), math.prod(own[cut:])
+    fits_rows = rows == 1 or own[:cut] == shape[:cut]
+    fits_columns = columns == 1 or own[cut:] == shape[cut:]
+    return (rows, columns) if fits_rows and fits_columns else None
