@@ -1,0 +1,138 @@
+"""Extensions of tasks, reports, aggregation jobs and collection jobs: typed byte strings in order.
+
+All four lists have the same form and the same rule, a strictly increasing type, but differ in what
+breaking the rule costs:
+
+- a task configuration or an aggregation job is refused whole (`DecodeError`, invalidMessage);
+- a collection job is refused whole (`MisorderedCollectionExtensions`, invalidExtension);
+- a report is refused by itself, so its lists are read as they come and `report_extensions_fault`
+  judges them: one client must not be able to spoil the job its report is in.
+
+Which types are understood is in `profile`, and refusing the others is the protocol's work.
+
+Source:
+    DAP, "Task Extensions", "Report Extensions", "Aggregation Job Extensions", "Collection Job
+    Extensions" and "Input Share Validation".
+"""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from itertools import pairwise
+from struct import Struct
+from typing import NamedTuple, Self
+
+from aggregator.codec import DecodeError, Reader, Writer
+from aggregator.dap.problems import InvalidExtension
+
+_HEADER = Struct(">HH")
+
+
+class Extension(NamedTuple):
+    """One extension of any of the lists."""
+
+    extension_type: int
+    extension_data: bytes
+
+    def write(self, writer: Writer) -> None:
+        """Append the type and the data behind its length."""
+        writer.u16(self.extension_type, "extension_type")
+        writer.opaque16(self.extension_data, name="extension_data")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take one extension."""
+        extension_type, size = reader.unpack(_HEADER)
+        return cls(extension_type, reader.fixed(size))
+
+
+Extensions = tuple[Extension, ...]
+
+
+class MisorderedCollectionExtensions(InvalidExtension, DecodeError):
+    """A collection job whose extension types do not strictly increase."""
+
+
+def read_any_order(reader: Reader) -> Extensions:
+    """Take a report's list, in whatever order it is."""
+    return reader.list16(Extension.read)
+
+
+def read_increasing(reader: Reader) -> Extensions:
+    """Take the list of a task or an aggregation job.
+
+    Raises:
+        DecodeError: The types do not strictly increase.
+    """
+    extensions = reader.list16(Extension.read)
+    if not is_increasing(extensions):
+        raise reader.error(_misordered(extensions))
+    return extensions
+
+
+def read_collection_extensions(reader: Reader) -> Extensions:
+    """Take the list of a collection job.
+
+    Raises:
+        MisorderedCollectionExtensions: The types do not strictly increase.
+    """
+    extensions = reader.list16(Extension.read)
+    if not is_increasing(extensions):
+        raise MisorderedCollectionExtensions(_misordered(extensions))
+    return extensions
+
+
+def write_extensions(writer: Writer, extensions: Extensions) -> None:
+    """Append the list as it is."""
+    if extensions:
+        writer.list16(extensions, name="extensions")
+    else:
+        writer.raw(b"\0\0")
+
+
+def is_increasing(extensions: Sequence[Extension]) -> bool:
+    """Return whether each type is greater than the one before it."""
+    types = [extension.extension_type for extension in extensions]
+    return all(a < b for a, b in pairwise(types))
+
+
+def find(extensions: Sequence[Extension], extension_type: int) -> bytes | None:
+    """Return the data of the first extension of that type, if there is one."""
+    for extension in extensions:
+        if extension.extension_type == extension_type:
+            return extension.extension_data
+    return None
+
+
+def unrecognized(extensions: Sequence[Extension], recognized: AbstractSet[int]) -> tuple[int, ...]:
+    """Return the types that are not `recognized`, in the order they stand."""
+    types = (extension.extension_type for extension in extensions)
+    return tuple(kind for kind in types if kind not in recognized)
+
+
+def report_extensions_fault(
+    public: Sequence[Extension], private: Sequence[Extension], recognized: AbstractSet[int]
+) -> str | None:
+    """Return what is wrong with one report's extensions, or None.
+
+    Args:
+        public: The list in the report's metadata.
+        private: The list in one aggregator's plaintext input share.
+        recognized: The types we understand.
+
+    Source:
+        DAP, "Input Share Validation".
+    """
+    if not public and not private:
+        return None
+    if unknown := unrecognized((*public, *private), recognized):
+        return f"unrecognized report extensions {list(unknown)}"
+    if not is_increasing(public) or not is_increasing(private):
+        return "report extension types do not strictly increase"
+    if {e.extension_type for e in public} & {e.extension_type for e in private}:
+        return "a report extension type is both public and private"
+    return None
+
+
+def _misordered(extensions: Sequence[Extension]) -> str:
+    types = [extension.extension_type for extension in extensions]
+    return f"extension types must strictly increase, not be {types[:8]}"

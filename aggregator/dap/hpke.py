@@ -1,0 +1,343 @@
+"""HPKE in base mode, single shot: seal to a public key, open with a private one.
+
+Ours because the library's own HPKE takes no associated data, which DAP needs. It is composed of
+X25519, HMAC and AES-GCM as OpenSSL has them. A suite is a row of `SUITES`; the one there is the one
+DAP requires.
+
+Source:
+    RFC 9180, "DH-Based KEM (DHKEM)", "Creating the Encryption Context" and "Single-Shot APIs"; DAP,
+    "HPKE Configuration Request", "Upload Request", "Aggregate Share Encryption" and "Compliance
+    Requirements".
+"""
+
+import dataclasses
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from struct import Struct
+from typing import ClassVar, Self
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from typing_extensions import override
+
+from aggregator.codec import DecodeError, Reader, Writer
+from aggregator.dap.profile import DAP_18, Role
+from aggregator.dap.report_errors import ReportError
+from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError, ReportRejected
+
+X25519_HKDF_SHA256 = 0x0020
+HKDF_SHA256 = 0x0001
+AES_128_GCM = 0x0001
+
+_CIPHERTEXT_HEADER = Struct(">BH")
+_CONFIG_HEADER = Struct(">BHHHH")
+
+
+class DecryptError(ReportRejected):
+    """A ciphertext that does not open; why is not said."""
+
+    report_error = ReportError.HPKE_DECRYPT_ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The algorithms of one row: X25519 as the KEM, HKDF-SHA256 as its and the schedule's KDF.
+
+    Attributes:
+        kem_id: RFC 9180's code point of the key encapsulation.
+        kdf_id: That of the key derivation.
+        aead_id: That of the encryption.
+        aead: What encrypts, made of a key.
+        key_size: The encryption's key, in bytes.
+        nonce_size: The encryption's nonce, in bytes.
+    """
+
+    kem_id: int
+    kdf_id: int
+    aead_id: int
+    aead: type[AESGCM]
+    key_size: int
+    nonce_size: int
+
+    @property
+    def kem_label(self) -> bytes:
+        """What separates the KEM's derivations from others'."""
+        return b"HPKE-v1KEM" + self.kem_id.to_bytes(2, "big")
+
+    @property
+    def label(self) -> bytes:
+        """What separates the key schedule's derivations from others'."""
+        ids = (self.kem_id, self.kdf_id, self.aead_id)
+        return b"HPKE-v1HPKE" + b"".join(code.to_bytes(2, "big") for code in ids)
+
+
+SUITES: Mapping[tuple[int, int, int], Suite] = {
+    (X25519_HKDF_SHA256, HKDF_SHA256, AES_128_GCM): Suite(
+        X25519_HKDF_SHA256, HKDF_SHA256, AES_128_GCM, AESGCM, key_size=16, nonce_size=12
+    ),
+}
+"""The suites we speak, by (kem_id, kdf_id, aead_id)."""
+
+PUBLIC_KEY_SIZE = 32
+"""An X25519 public key, and so an encapsulated one too, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class HpkeConfig:
+    """A public key and what to use it with.
+
+    Attributes:
+        id: 0 to 255, distinct among an aggregator's configurations in use.
+        kem_id: RFC 9180's code point of the key encapsulation.
+        kdf_id: That of the key derivation.
+        aead_id: That of the encryption.
+        public_key: As the KEM serializes it.
+    """
+
+    id: int
+    kem_id: int
+    kdf_id: int
+    aead_id: int
+    public_key: bytes
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether we can seal to it."""
+        suite = (self.kem_id, self.kdf_id, self.aead_id)
+        return suite in SUITES and len(self.public_key) == PUBLIC_KEY_SIZE
+
+    def write(self, writer: Writer) -> None:
+        """Append the configuration."""
+        writer.u8(self.id, "HpkeConfig.id")
+        writer.u16(self.kem_id, "kem_id")
+        writer.u16(self.kdf_id, "kdf_id")
+        writer.u16(self.aead_id, "aead_id")
+        writer.opaque16(self.public_key, 1, name="public_key")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take one configuration, of any suite."""
+        config_id, kem_id, kdf_id, aead_id, size = reader.unpack(_CONFIG_HEADER)
+        if size == 0:
+            raise reader.error("public_key must not be empty")
+        return cls(config_id, kem_id, kdf_id, aead_id, reader.fixed(size))
+
+
+@dataclass(frozen=True, slots=True)
+class HpkeConfigList:
+    """An aggregator's configurations, the one it prefers first; ids are distinct."""
+
+    message: ClassVar[str] = "hpke-config-list"
+    configs: tuple[HpkeConfig, ...]
+
+    def preferred(self) -> HpkeConfig:
+        """Return the first configuration that we support.
+
+        Raises:
+            DecodeError: There is none, so the list is of no use to us.
+        """
+        for config in self.configs:
+            if config.is_supported:
+                return config
+        raise DecodeError(f"none of {len(self.configs)} HPKE configurations has a suite we support")
+
+    def write(self, writer: Writer) -> None:
+        """Append the list behind its length."""
+        writer.list16(self.configs, 10, "HpkeConfigList")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take the list."""
+        configs = reader.list16(HpkeConfig.read, 10)
+        if len({config.id for config in configs}) != len(configs):
+            raise reader.error("two HPKE configurations have the same id")
+        return cls(configs)
+
+
+@dataclass(frozen=True, slots=True)
+class HpkeCiphertext:
+    """A sealed message.
+
+    Attributes:
+        config_id: Which of the recipient's configurations it was sealed to.
+        enc: The encapsulated key.
+        payload: The ciphertext and its tag.
+    """
+
+    config_id: int
+    enc: bytes
+    payload: bytes
+
+    def write(self, writer: Writer) -> None:
+        """Append the ciphertext."""
+        writer.u8(self.config_id, "config_id")
+        writer.opaque16(self.enc, 1, name="enc")
+        writer.opaque32(self.payload, 1, name="payload")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take one ciphertext."""
+        config_id, size = reader.unpack(_CIPHERTEXT_HEADER)
+        if size == 0:
+            raise reader.error("enc must not be empty")
+        return cls(config_id, reader.fixed(size), reader.opaque32(1, name="payload"))
+
+
+@dataclass(frozen=True, slots=True)
+class HpkeKeypair:
+    """A configuration and its private key, which is parsed once.
+
+    Raises:
+        ParameterError: We do not support the suite, or the two keys do not belong together.
+    """
+
+    config: HpkeConfig
+    private_key: bytes = dataclasses.field(repr=False)
+    _key: X25519PrivateKey = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        suite_of(self.config)
+        try:
+            key = X25519PrivateKey.from_private_bytes(self.private_key)
+        except ValueError as error:
+            size = len(self.private_key)
+            raise ParameterError(f"HPKE private_key must be 32 bytes long, not {size}") from error
+        if key.public_key().public_bytes_raw() != self.config.public_key:
+            raise ParameterError(f"HPKE private_key is not that of configuration {self.config.id}")
+        object.__setattr__(self, "_key", key)
+
+    @override
+    def __reduce__(self) -> tuple[type[Self], tuple[HpkeConfig, bytes]]:
+        """Pickle without the parsed key, for worker processes."""
+        return type(self), (self.config, self.private_key)
+
+    def exchange(self, enc: bytes) -> bytes:
+        """Return the Diffie-Hellman secret with the encapsulated key `enc`.
+
+        Raises:
+            ValueError: `enc` is not 32 bytes long, or a point of small order.
+        """
+        return self._key.exchange(X25519PublicKey.from_public_bytes(enc))
+
+
+def generate_keypair(config_id: int, entropy: Entropy) -> HpkeKeypair:
+    """Return a fresh key pair of the suite DAP requires, under `config_id` (0 to 255)."""
+    private_key = entropy.bytes(32)
+    public_key = X25519PrivateKey.from_private_bytes(private_key).public_key().public_bytes_raw()
+    ids = (X25519_HKDF_SHA256, HKDF_SHA256, AES_128_GCM)
+    return HpkeKeypair(HpkeConfig(config_id, *ids, public_key), private_key)
+
+
+def suite_of(config: HpkeConfig) -> Suite:
+    """Return the suite of `config`, or raise `ParameterError` if we cannot use it."""
+    if not config.is_supported:
+        ids = f"kem {config.kem_id:#06x}, kdf {config.kdf_id:#06x}, aead {config.aead_id:#06x}"
+        size = len(config.public_key)
+        raise ParameterError(
+            f"HPKE configuration {config.id} is not supported: {ids}, public key of {size} bytes"
+        )
+    return SUITES[config.kem_id, config.kdf_id, config.aead_id]
+
+
+def seal(
+    config: HpkeConfig, info: bytes, aad: bytes, plaintext: bytes, entropy: Entropy
+) -> HpkeCiphertext:
+    """Seal `plaintext` to `config`.
+
+    Args:
+        config: The recipient's.
+        info: What the message is for; `input_share_info` or `aggregate_share_info`.
+        aad: What the message is bound to.
+        plaintext: What only the recipient shall read.
+        entropy: Gives the ephemeral private key, 32 bytes, and nothing else.
+
+    Raises:
+        ParameterError: The suite is not supported, or the public key is a point of small order.
+    """
+    suite = suite_of(config)
+    ephemeral = X25519PrivateKey.from_private_bytes(entropy.bytes(32))
+    enc = ephemeral.public_key().public_bytes_raw()
+    try:
+        secret = ephemeral.exchange(X25519PublicKey.from_public_bytes(config.public_key))
+    except ValueError as error:
+        raise ParameterError(f"public key of HPKE configuration {config.id} is unusable") from error
+    key, nonce = _key_schedule(suite, secret, enc + config.public_key, info)
+    return HpkeCiphertext(config.id, enc, suite.aead(key).encrypt(nonce, plaintext, aad))
+
+
+def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphertext) -> bytes:
+    """Open `ciphertext`.
+
+    Args:
+        keypair: The one whose configuration has the ciphertext's `config_id`.
+        info: As it was sealed with.
+        aad: As it was sealed with.
+        ciphertext: From anyone, so anything.
+
+    Raises:
+        DecryptError: It does not open.
+    """
+    suite = SUITES[keypair.config.kem_id, keypair.config.kdf_id, keypair.config.aead_id]
+    enc = ciphertext.enc
+    try:
+        # A wrong length and a point of small order are bare ValueErrors, a wrong tag InvalidTag,
+        # a payload shorter than a tag the one or the other: all the sender's doing.
+        secret = keypair.exchange(enc)
+        key, nonce = _key_schedule(suite, secret, enc + keypair.config.public_key, info)
+        return suite.aead(key).decrypt(nonce, ciphertext.payload, aad)
+    except (InvalidTag, ValueError) as error:
+        config_id = ciphertext.config_id
+        raise DecryptError(f"a ciphertext for configuration {config_id} does not open") from error
+
+
+def input_share_info(recipient: Role) -> bytes:
+    """Return the info of an input share, from a Client to the Leader or the Helper."""
+    return DAP_18.tag + b" input share" + bytes((Role.CLIENT, recipient))
+
+
+def aggregate_share_info(sender: Role) -> bytes:
+    """Return the info of an aggregate share, from the Leader or the Helper to the Collector."""
+    return DAP_18.tag + b" aggregate share" + bytes((sender, Role.COLLECTOR))
+
+
+def find_keypair(keypairs: Sequence[HpkeKeypair], config_id: int) -> HpkeKeypair | None:
+    """Return the key pair with that configuration id, if there is one."""
+    for keypair in keypairs:
+        if keypair.config.id == config_id:
+            return keypair
+    return None
+
+
+def _key_schedule(
+    suite: Suite, secret: bytes, kem_context: bytes, info: bytes
+) -> tuple[bytes, bytes]:
+    """Return the message's key and nonce; the first and only one, its nonce is the base."""
+    kem_label, label = suite.kem_label, suite.label
+    shared = _expand(
+        _extract(b"", kem_label + b"eae_prk" + secret), kem_label, b"shared_secret", kem_context, 32
+    )
+    context = _schedule_context(label, info)
+    prk = _extract(shared, label + b"secret")  # of an empty pre-shared key
+    key = _expand(prk, label, b"key", context, suite.key_size)
+    return key, _expand(prk, label, b"base_nonce", context, suite.nonce_size)
+
+
+@lru_cache(maxsize=64)
+def _schedule_context(label: bytes, info: bytes) -> bytes:
+    """Return the part of the key schedule that does not depend on the message."""
+    psk_id_hash = _extract(b"", label + b"psk_id_hash")  # of an empty id
+    return b"\0" + psk_id_hash + _extract(b"", label + b"info_hash" + info)  # 0: base mode
+
+
+def _extract(salt: bytes, labelled: bytes) -> bytes:
+    return hmac.digest(salt, labelled, "sha256")
+
+
+def _expand(prk: bytes, suite_label: bytes, label: bytes, info: bytes, size: int) -> bytes:
+    # One block of HKDF is enough: no size here is over SHA-256's 32 bytes.
+    labelled = size.to_bytes(2, "big") + suite_label + label + info + b"\x01"
+    return hmac.digest(prk, labelled, "sha256")[:size]

@@ -1,0 +1,215 @@
+"""The upload interaction: reports from Clients to the Leader.
+
+Source:
+    DAP, "Upload Request".
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from struct import Struct
+from typing import ClassVar, Self
+
+from aggregator.codec import Reader, Writer, encode
+from aggregator.dap.extensions import Extensions, read_any_order, write_extensions
+from aggregator.dap.hpke import HpkeCiphertext
+from aggregator.dap.ids import ReportId, TaskId
+from aggregator.dap.profile import DAP_18
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.task import TaskConfiguration
+from aggregator.dap.times import Time
+
+_ID_AND_TIME = Struct(">16sQ")
+_U32 = Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportMetadata:
+    """What everybody may know of a report.
+
+    Attributes:
+        report_id: Random; unique in the task.
+        time: When the report was made, in units of the task's time precision.
+        public_extensions: As they came, in whatever order.
+    """
+
+    report_id: ReportId
+    time: Time
+    public_extensions: Extensions = ()
+
+    def write(self, writer: Writer) -> None:
+        """Append the metadata."""
+        writer.raw(self.report_id.value)
+        writer.u64(self.time.units, "time")
+        write_extensions(writer, self.public_extensions)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take the metadata."""
+        report_id, time = reader.unpack(_ID_AND_TIME)
+        return cls(ReportId(report_id), Time(time), read_any_order(reader))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One Client's report, an input share sealed to each aggregator."""
+
+    report_metadata: ReportMetadata
+    public_share: bytes
+    leader_encrypted_input_share: HpkeCiphertext
+    helper_encrypted_input_share: HpkeCiphertext
+
+    def write(self, writer: Writer) -> None:
+        """Append the report."""
+        self.report_metadata.write(writer)
+        writer.opaque32(self.public_share, name="public_share")
+        self.leader_encrypted_input_share.write(writer)
+        self.helper_encrypted_input_share.write(writer)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take one report."""
+        return cls(
+            ReportMetadata.read(reader),
+            reader.opaque32(name="public_share"),
+            HpkeCiphertext.read(reader),
+            HpkeCiphertext.read(reader),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UploadRequest:
+    """Reports one after another, to the end of the body."""
+
+    message: ClassVar[str] = "upload-req"
+    reports: tuple[Report, ...]
+
+    def write(self, writer: Writer) -> None:
+        """Append the reports."""
+        writer.rest(self.reports)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take reports until nothing is left."""
+        return cls(reader.rest(Report.read))
+
+
+@dataclass(frozen=True, slots=True)
+class PlaintextInputShare:
+    """What a Client seals to one aggregator; secret.
+
+    Attributes:
+        private_extensions: As they came, in whatever order.
+        payload: The VDAF's input share.
+    """
+
+    private_extensions: Extensions = dataclasses.field(repr=False)
+    payload: bytes = dataclasses.field(repr=False)
+
+    def write(self, writer: Writer) -> None:
+        """Append the share."""
+        write_extensions(writer, self.private_extensions)
+        writer.opaque32(self.payload, 1, name="payload")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take the share."""
+        return cls(read_any_order(reader), reader.opaque32(1, name="payload"))
+
+
+@dataclass(frozen=True, slots=True)
+class InputShareAad:
+    """What an input share is bound to: the task and all that is public of the report.
+
+    Over many reports use `input_share_aad`, which gives the same bytes.
+    """
+
+    task_id: TaskId
+    task_configuration: TaskConfiguration
+    report_metadata: ReportMetadata
+    public_share: bytes
+
+    def write(self, writer: Writer) -> None:
+        """Append the associated data."""
+        self.task_id.write(writer)
+        self.task_configuration.write(writer)
+        self.report_metadata.write(writer)
+        writer.opaque32(self.public_share, name="public_share")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take the associated data."""
+        return cls(
+            TaskId.read(reader),
+            TaskConfiguration.read(reader),
+            ReportMetadata.read(reader),
+            reader.opaque32(name="public_share"),
+        )
+
+
+def input_share_aad_prefix(task_id: TaskId, configuration: bytes) -> bytes:
+    """Return the part of the associated data that all reports of a task have in common.
+
+    Args:
+        task_id: The task's.
+        configuration: The encoded `TaskConfiguration`.
+    """
+    return task_id.value + configuration
+
+
+def input_share_aad(prefix: bytes, metadata: ReportMetadata, public_share: bytes) -> bytes:
+    """Return the encoded `InputShareAad` of one report.
+
+    Args:
+        prefix: From `input_share_aad_prefix`.
+        metadata: The report's.
+        public_share: The report's.
+    """
+    size = _U32.pack(len(public_share))
+    return b"".join((prefix, encode(metadata), size, public_share))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportUploadStatus:
+    """Why one report was not accepted."""
+
+    id: ReportId
+    error: ReportError
+
+    def write(self, writer: Writer) -> None:
+        """Append the status."""
+        self.id.write(writer)
+        writer.u8(self.error, "error")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take one status."""
+        return cls(ReportId.read(reader), read_report_error(reader))
+
+
+@dataclass(frozen=True, slots=True)
+class UploadErrors:
+    """The reports of an upload that were not accepted, in the request's order."""
+
+    message: ClassVar[str] = "upload-errors"
+    status: tuple[ReportUploadStatus, ...]
+
+    def write(self, writer: Writer) -> None:
+        """Append the statuses."""
+        writer.rest(self.status)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take statuses until nothing is left."""
+        return cls(reader.rest(ReportUploadStatus.read))
+
+
+def read_report_error(reader: Reader) -> ReportError:
+    """Take a report error, one that the draft defines."""
+    value = reader.u8()
+    try:
+        report_error = ReportError(value)
+    except ValueError as error:
+        raise reader.error(f"{value} is no report error") from error
+    if report_error not in DAP_18.report_errors:
+        raise reader.error(f"{report_error.draft_name} is no report error of this draft")
+    return report_error

@@ -1,0 +1,293 @@
+"""Problem types: why a whole request was refused, as RFC 9457 documents name it.
+
+One class a type. The draft's types have its URN; ours have a URI of our own, for the draft keeps
+its namespace to itself. Status codes are not known here: `web.problems` gives each type one.
+
+Source:
+    DAP, "Errors"; RFC 9457, "Members of a Problem Details Object".
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from typing_extensions import override
+
+from aggregator.codec import DecodeError
+from aggregator.dap.ids import TaskId
+from aggregator.dap.profile import DAP_18
+from aggregator.errors import Abort
+
+OWN_NAMESPACE = "tag:prio-aggregator.invalid,2026:problem:"
+"""What stands before our own types: a tag URI in a domain that never resolves (RFC 4151)."""
+
+MAX_TEXT = 1000
+"""How many characters of a peer's title or detail are kept."""
+
+
+class Problem(Abort):
+    """A refusal with a type.
+
+    Attributes:
+        type_uri: What kind of problem; the peer's program reads this.
+        title: The same for a person.
+        detail: What was wrong this time, fit for the peer to read.
+        task_id: The task at hand, if it was known.
+    """
+
+    type_uri: ClassVar[str] = "about:blank"
+    title: ClassVar[str] = "The request was refused"
+
+    def __init__(self, detail: str = "", task_id: TaskId | None = None) -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.task_id = task_id
+
+    @override
+    def __str__(self) -> str:
+        """Return title and detail."""
+        return f"{self.title}: {self.detail}" if self.detail else self.title
+
+    def members(self) -> dict[str, object]:
+        """Return the members that only this type has."""
+        return {}
+
+
+class InvalidMessage(Problem):
+    """A message that could not be parsed or is otherwise invalid."""
+
+    type_uri = DAP_18.error_namespace + "invalidMessage"
+    title = "The message could not be parsed or was otherwise invalid"
+
+
+class UnrecognizedTask(Problem):
+    """A task we do not know."""
+
+    type_uri = DAP_18.error_namespace + "unrecognizedTask"
+    title = "The task is not known"
+
+
+class UnrecognizedAggregationJob(Problem):
+    """An aggregation job we do not know."""
+
+    type_uri = DAP_18.error_namespace + "unrecognizedAggregationJob"
+    title = "The aggregation job is not known"
+
+
+class BatchInvalid(Problem):
+    """A query or selector that names no valid batch."""
+
+    type_uri = DAP_18.error_namespace + "batchInvalid"
+    title = "The query does not determine a batch that can be collected"
+
+
+class InvalidBatchSize(Problem):
+    """A batch of too few reports."""
+
+    type_uri = DAP_18.error_namespace + "invalidBatchSize"
+    title = "The number of reports in the batch is invalid"
+
+
+class InvalidAggregationParameter(Problem):
+    """An aggregation parameter that the VDAF does not allow."""
+
+    type_uri = DAP_18.error_namespace + "invalidAggregationParameter"
+    title = "The aggregation parameter is invalid"
+
+
+class BatchMismatch(Problem):
+    """Two aggregators that did not aggregate the same reports."""
+
+    type_uri = DAP_18.error_namespace + "batchMismatch"
+    title = "The aggregators disagree on the reports that were aggregated in the batch"
+
+
+class StepMismatch(Problem):
+    """Two aggregators that are not at the same step of an aggregation job."""
+
+    type_uri = DAP_18.error_namespace + "stepMismatch"
+    title = "The aggregators disagree on the current step of the aggregation job"
+
+
+class BatchOverlap(Problem):
+    """A batch that holds reports which were collected before."""
+
+    type_uri = DAP_18.error_namespace + "batchOverlap"
+    title = "The batch includes reports that were collected in a different batch"
+
+
+class UnsupportedExtension(Problem):
+    """An extension we do not know.
+
+    Attributes:
+        unsupported_extensions: The types that were not recognized.
+    """
+
+    type_uri = DAP_18.error_namespace + "unsupportedExtension"
+    title = "An extension is not supported"
+
+    def __init__(
+        self,
+        detail: str = "",
+        task_id: TaskId | None = None,
+        unsupported_extensions: Sequence[int] = (),
+    ) -> None:
+        super().__init__(detail, task_id)
+        self.unsupported_extensions = tuple(unsupported_extensions)
+
+    @override
+    def members(self) -> dict[str, object]:
+        """Return the extension types, if they are known."""
+        types = list(self.unsupported_extensions)
+        return {"unsupported_extensions": types} if types else {}
+
+
+class InvalidExtension(Problem):
+    """An extension list out of order, or an extension that is not encoded as it must be."""
+
+    type_uri = DAP_18.error_namespace + "invalidExtension"
+    title = "The extension list is out of order or an extension's encoding is invalid"
+
+
+class Unauthorized(Problem):
+    """No token, or a wrong one."""
+
+    type_uri = OWN_NAMESPACE + "unauthorized"
+    title = "The request carries no valid token"
+
+
+class UnrecognizedCollectionJob(Problem):
+    """A collection job we do not know; the draft has no type for it."""
+
+    type_uri = OWN_NAMESPACE + "unrecognized-collection-job"
+    title = "The collection job is not known"
+
+
+class UnrecognizedAggregateShare(Problem):
+    """An aggregate share we do not know; the draft has no type for it."""
+
+    type_uri = OWN_NAMESPACE + "unrecognized-aggregate-share"
+    title = "The aggregate share is not known"
+
+
+class MessageTooLarge(Problem):
+    """A body over the limit this server sets."""
+
+    type_uri = OWN_NAMESPACE + "message-too-large"
+    title = "The message is larger than this server accepts"
+
+
+class UnsupportedMediaType(Problem):
+    """A body whose media type is not the resource's."""
+
+    type_uri = OWN_NAMESPACE + "unsupported-media-type"
+    title = "The resource does not take messages of this media type"
+
+
+class TooManyRequests(Problem):
+    """More work than we take on now; the peer may come again later."""
+
+    type_uri = OWN_NAMESPACE + "too-many-requests"
+    title = "The server is overloaded; try again later"
+
+
+class BudgetExceeded(Problem):
+    """A release that would cost more privacy than the task has left.
+
+    The detail says what the release costs and what is left; both are public parameters.
+    """
+
+    type_uri = OWN_NAMESPACE + "budget-exceeded"
+    title = "The task's privacy budget does not allow another release"
+
+
+class OtherProblem(Problem):
+    """A problem a peer reported whose type we do not know; passed on as it came."""
+
+    def __init__(
+        self, type_uri: str, title: str, detail: str = "", task_id: TaskId | None = None
+    ) -> None:
+        super().__init__(detail, task_id)
+        self.type_uri = type_uri  # type: ignore[misc]  # the peer's own, not the class's
+        self.title = title  # type: ignore[misc]  # the peer's own, not the class's
+
+
+PROBLEM_TYPES: Mapping[str, type[Problem]] = {
+    problem.type_uri: problem
+    for problem in (
+        InvalidMessage,
+        UnrecognizedTask,
+        UnrecognizedAggregationJob,
+        BatchInvalid,
+        InvalidBatchSize,
+        InvalidAggregationParameter,
+        BatchMismatch,
+        StepMismatch,
+        BatchOverlap,
+        UnsupportedExtension,
+        InvalidExtension,
+        Unauthorized,
+        UnrecognizedCollectionJob,
+        UnrecognizedAggregateShare,
+        MessageTooLarge,
+        UnsupportedMediaType,
+        TooManyRequests,
+        BudgetExceeded,
+    )
+}
+"""Every type by its URI."""
+
+
+def problem_document(abort: Abort, task_id: TaskId | None = None) -> dict[str, object]:
+    """Return the members of the problem document for `abort`, without a status.
+
+    Args:
+        abort: Why the request is refused; a `DecodeError` becomes invalidMessage.
+        task_id: The task at hand, for an abort that does not know it.
+    """
+    problem = as_problem(abort)
+    document: dict[str, object] = {"type": problem.type_uri, "title": problem.title}
+    if problem.detail:
+        document["detail"] = problem.detail
+    if known := problem.task_id or task_id:
+        document["taskid"] = str(known)
+    return document | problem.members()
+
+
+def as_problem(abort: Abort) -> Problem:
+    """Return `abort` itself if it has a type, else the type that stands for it."""
+    if isinstance(abort, Problem):
+        return abort
+    if isinstance(abort, DecodeError):
+        return InvalidMessage(str(abort))
+    return Problem(str(abort))
+
+
+def abort_from_problem(document: Mapping[str, object]) -> Problem:
+    """Return the problem that a peer's document describes.
+
+    Members that are missing or of the wrong JSON type are left out: a document that says nothing
+    useful gives a bare `Problem`.
+    """
+    type_uri = _text(document, "type") or Problem.type_uri
+    detail = _text(document, "detail")
+    task_id = _task_id(document)
+    if type_uri == UnsupportedExtension.type_uri:
+        given = document.get("unsupported_extensions")
+        types = given if isinstance(given, list) else []
+        return UnsupportedExtension(detail, task_id, [kind for kind in types if type(kind) is int])
+    if problem := PROBLEM_TYPES.get(type_uri):
+        return problem(detail, task_id)
+    title = _text(document, "title") or Problem.title
+    return OtherProblem(type_uri, title, detail, task_id)
+
+
+def _text(document: Mapping[str, object], name: str) -> str:
+    value = document.get(name)
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
+
+
+def _task_id(document: Mapping[str, object]) -> TaskId | None:
+    try:
+        return TaskId.parse(_text(document, "taskid"))
+    except DecodeError:
+        return None

@@ -1,0 +1,73 @@
+"""The draft spoken: what moves from one draft to the next, in one value.
+
+Code that follows another draft is another `Profile`, not a parameter of every codec.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from aggregator.dap.report_errors import ReportError
+
+
+class Role(IntEnum):
+    """Who takes part, as the HPKE info strings name them (DAP, "Basic Type Definitions")."""
+
+    COLLECTOR = 0
+    CLIENT = 1
+    LEADER = 2
+    HELPER = 3
+
+
+class BatchMode(IntEnum):
+    """How reports fall into batches (DAP, "Batch Modes Registry")."""
+
+    TIME_INTERVAL = 1
+    LEADER_SELECTED = 2
+
+
+TASK_EXTENSION_INTERVAL = 0x0001
+"""`task_interval`: when reports of the task may be generated."""
+
+TASK_EXTENSION_PRIVACY = 0xFF50
+"""The task's privacy policy. Not a registered code point: no draft defines one, this is ours."""
+
+JOB_EXTENSION_BATCH_ID = 0x0001
+"""`leader_selected_batch_id`: the batch of an aggregation job's reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One draft's domain separation, limits and code points.
+
+    Attributes:
+        tag: The protocol's name in every domain separation string.
+        min_task_info_size: The fewest bytes of `TaskConfiguration.task_info`.
+        error_namespace: What stands before an error's token in a problem document's type.
+        report_errors: The report errors the draft defines.
+        task_extensions: The task extensions we understand; a task with any other is refused.
+        job_extensions: The aggregation-job extensions we understand.
+        report_extensions: The report extensions we understand: none are registered.
+        collection_extensions: The collection-job extensions we understand: none are registered.
+    """
+
+    tag: bytes
+    min_task_info_size: int
+    error_namespace: str
+    report_errors: frozenset[ReportError]
+    task_extensions: frozenset[int]
+    job_extensions: frozenset[int]
+    report_extensions: frozenset[int]
+    collection_extensions: frozenset[int]
+
+
+DAP_18 = Profile(
+    tag=b"dap-18",
+    min_task_info_size=1,
+    error_namespace="urn:ietf:params:ppm:dap:error:",
+    report_errors=frozenset(ReportError),
+    task_extensions=frozenset({TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY}),
+    job_extensions=frozenset({JOB_EXTENSION_BATCH_ID}),
+    report_extensions=frozenset(),
+    collection_extensions=frozenset(),
+)
+"""The profile of `aggregator.DAP_DRAFT`."""

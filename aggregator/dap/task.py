@@ -1,0 +1,168 @@
+"""The task configuration: what clients, aggregators and the collector must agree on.
+
+Its encoding is in the associated data of every HPKE ciphertext, so parties that disagree on any
+byte of it cannot open each other's shares.
+
+Source:
+    DAP, "Task Configuration", "Task Extensions" and "Task Interval Task Extension".
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+from aggregator.codec import U32_MAX, U64_MAX, DecodeError, Reader, Writer, decode, encode
+from aggregator.dap.extensions import (
+    Extension,
+    Extensions,
+    find,
+    is_increasing,
+    read_increasing,
+    write_extensions,
+)
+from aggregator.dap.profile import (
+    DAP_18,
+    TASK_EXTENSION_INTERVAL,
+    TASK_EXTENSION_PRIVACY,
+    BatchMode,
+)
+from aggregator.dap.times import Interval
+from aggregator.errors import ParameterError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskConfiguration:
+    """A task's public parameters, fixed for its life.
+
+    Attributes:
+        task_info: 1 to 255 bytes that tell apart tasks otherwise alike.
+        leader_aggregator_endpoint: The Leader's base URL, ASCII; never altered, a slash more is
+            another task.
+        helper_aggregator_endpoint: The Helper's base URL, as above.
+        time_precision: How many seconds a unit of time has, at least 1.
+        min_batch_size: The fewest reports a batch may be collected with.
+        batch_mode: How reports fall into batches.
+        vdaf_type: The VDAF's code point.
+        vdaf_configuration: The VDAF's parameters, encoded.
+        extensions: Task extensions; types strictly increase. `task_extensions` makes them.
+
+    Raises:
+        ParameterError: A field is out of its range.
+    """
+
+    task_info: bytes
+    leader_aggregator_endpoint: str
+    helper_aggregator_endpoint: str
+    time_precision: int
+    min_batch_size: int
+    batch_mode: BatchMode
+    vdaf_type: int
+    vdaf_configuration: bytes
+    extensions: Extensions = ()
+
+    def __post_init__(self) -> None:
+        _check("time_precision", self.time_precision, 1, U64_MAX)
+        _check("min_batch_size", self.min_batch_size, 0, U64_MAX)
+        _check("vdaf_type", self.vdaf_type, 0, U32_MAX)
+        if not is_increasing(self.extensions):
+            types = [extension.extension_type for extension in self.extensions]
+            raise ParameterError(f"task extension types must strictly increase, not be {types}")
+        encode(self)  # holds the rest of the limits
+        try:
+            _ = self.task_interval
+        except DecodeError as error:
+            raise ParameterError(f"task_interval is no interval: {error}") from error
+
+    @property
+    def task_interval(self) -> Interval | None:
+        """When reports of this task may be generated, or None for always."""
+        data = find(self.extensions, TASK_EXTENSION_INTERVAL)
+        return None if data is None else decode(Interval, data)
+
+    @property
+    def privacy(self) -> bytes | None:
+        """The encoded privacy policy bound to this task, if one is."""
+        return find(self.extensions, TASK_EXTENSION_PRIVACY)
+
+    def write(self, writer: Writer) -> None:
+        """Append the configuration."""
+        minimum = DAP_18.min_task_info_size
+        writer.opaque8(self.task_info, minimum, name="task_info")
+        _write_url(writer, self.leader_aggregator_endpoint, "leader_aggregator_endpoint")
+        _write_url(writer, self.helper_aggregator_endpoint, "helper_aggregator_endpoint")
+        writer.u64(self.time_precision, "time_precision")
+        writer.u64(self.min_batch_size, "min_batch_size")
+        writer.u8(self.batch_mode, "batch_mode")
+        writer.opaque16(b"", name="batch_config")  # empty in both batch modes
+        writer.u32(self.vdaf_type, "vdaf_type")
+        writer.opaque16(self.vdaf_configuration, name="vdaf_configuration")
+        write_extensions(writer, self.extensions)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take one configuration."""
+        task_info = reader.opaque8(DAP_18.min_task_info_size, name="task_info")
+        leader_aggregator_endpoint = _read_url(reader, "leader_aggregator_endpoint")
+        helper_aggregator_endpoint = _read_url(reader, "helper_aggregator_endpoint")
+        time_precision = reader.u64()
+        min_batch_size = reader.u64()
+        batch_mode = read_batch_mode(reader)
+        reader.opaque16(maximum=0, name="batch_config")
+        vdaf_type = reader.u32()
+        vdaf_configuration = reader.opaque16(name="vdaf_configuration")
+        extensions = read_increasing(reader)
+        try:
+            return cls(
+                task_info=task_info,
+                leader_aggregator_endpoint=leader_aggregator_endpoint,
+                helper_aggregator_endpoint=helper_aggregator_endpoint,
+                time_precision=time_precision,
+                min_batch_size=min_batch_size,
+                batch_mode=batch_mode,
+                vdaf_type=vdaf_type,
+                vdaf_configuration=vdaf_configuration,
+                extensions=extensions,
+            )
+        except ParameterError as error:
+            raise DecodeError(str(error)) from error
+
+
+def task_extensions(
+    task_interval: Interval | None = None, privacy: bytes | None = None
+) -> Extensions:
+    """Return the task extensions we know, those that are given, in order."""
+    extensions = []
+    if task_interval is not None:
+        extensions.append(Extension(TASK_EXTENSION_INTERVAL, encode(task_interval)))
+    if privacy is not None:
+        extensions.append(Extension(TASK_EXTENSION_PRIVACY, privacy))
+    return tuple(extensions)
+
+
+def read_batch_mode(reader: Reader) -> BatchMode:
+    """Take a batch mode, one that we know."""
+    value = reader.u8()
+    try:
+        return BatchMode(value)
+    except ValueError as error:
+        raise reader.error(f"{value} is no batch mode") from error
+
+
+def _check(name: str, value: int, minimum: int, maximum: int) -> None:
+    if not minimum <= value <= maximum:
+        raise ParameterError(f"{name} must be {minimum} to {maximum}, not {value}")
+
+
+def _write_url(writer: Writer, url: str, name: str) -> None:
+    try:
+        data = url.encode("ascii")
+    except UnicodeEncodeError as error:
+        raise ParameterError(f"{name} must be ASCII, not {url!r}") from error
+    writer.opaque16(data, 1, name=name)
+
+
+def _read_url(reader: Reader, name: str) -> str:
+    data = reader.opaque16(1, name=name)
+    try:
+        return data.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise reader.error(f"{name} must be ASCII") from error
