@@ -1,0 +1,47 @@
+"""Bearer tokens: how a Leader shows itself to a Helper, and a Collector to a Leader.
+
+Who receives a token keeps its hash only. A token is 256 random bits, so a plain hash tells nothing
+of it and comparing hashes in constant time tells nothing by its duration.
+
+Source:
+    DAP, "Request Authentication"; RFC 6750, "Authorization Request Header Field".
+"""
+
+import hashlib
+import hmac
+from re import ASCII, IGNORECASE
+from re import compile as compile_pattern
+
+from aggregator.dap.ids import encode_base64url
+from aggregator.entropy import Entropy
+
+TOKEN_SIZE = 32
+"""How many random bytes a token has."""
+
+_BEARER = compile_pattern(r"bearer +([A-Za-z0-9._~+/-]+=*) *", ASCII | IGNORECASE)
+
+
+def new_token(entropy: Entropy) -> str:
+    """Return a fresh token, 43 characters fit for a header."""
+    return encode_base64url(entropy.bytes(TOKEN_SIZE))
+
+
+def hash_token(token: str) -> bytes:
+    """Return what is kept of a token: its SHA-256."""
+    return hashlib.sha256(token.encode("utf-8")).digest()
+
+
+def token_matches(token: str, token_hash: bytes) -> bool:
+    """Return, in constant time, whether `token` is the one that was hashed."""
+    return hmac.compare_digest(hash_token(token), token_hash)
+
+
+def bearer_header(token: str) -> str:
+    """Return the value of an `Authorization` header that shows `token`."""
+    return f"Bearer {token}"
+
+
+def bearer_token(authorization: str | None) -> str | None:
+    """Return the token in the value of an `Authorization` header, or None if there is none."""
+    match = _BEARER.fullmatch(authorization or "")
+    return None if match is None else match[1]

@@ -1,0 +1,201 @@
+"""Every DAP resource in one table, and the media type of its messages. Routers and clients read it.
+
+Source:
+    DAP, "HTTP Resources Reference", "HTTP Usage", "Request Authentication" and "Protocol Message
+    Media Type"; RFC 9110, "Media Type" and "Parameters".
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from re import ASCII, sub
+from re import compile as compile_pattern
+
+from aggregator.dap.hpke import HpkeConfigList
+from aggregator.dap.ids import Identifier
+from aggregator.dap.messages import (
+    AggregateShare,
+    AggregateShareReq,
+    AggregationJobContinueReq,
+    AggregationJobInitReq,
+    AggregationJobResp,
+    CollectionJobReq,
+    CollectionJobResp,
+    UploadErrors,
+    UploadRequest,
+)
+from aggregator.dap.profile import Role
+
+MEDIA_TYPE = "application/ppm-dap"
+
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # noqa: S105 - RFC 9110's word for a name, no secret
+_TYPE = compile_pattern(rf"\s*({_TOKEN}/{_TOKEN})\s*", ASCII)
+_PARAMETER = compile_pattern(rf';\s*(?:({_TOKEN})=({_TOKEN}|"(?:[^"\\]|\\.)*")\s*)?', ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One method of one resource.
+
+    Attributes:
+        name: What `path` finds the template by; the same for all methods of a resource.
+        method: The HTTP method.
+        template: The path under the role's base URL, ids in braces.
+        servers: The roles that serve it.
+        caller: The role that must authenticate, or None if anyone may call.
+        request: The message in the request's body, as its media type names it, or None.
+        response: The message in a body of the response, or None; a body may always be left out
+            where the response is deferred or there is nothing to say.
+    """
+
+    name: str
+    method: str
+    template: str
+    servers: tuple[Role, ...]
+    caller: Role | None
+    request: str | None
+    response: str | None
+
+
+_TASK = "/tasks/{task_id}"
+_AGGREGATION_JOB = f"{_TASK}/aggregation_jobs/{{aggregation_job_id}}"
+_COLLECTION_JOB = f"{_TASK}/collection_jobs/{{collection_job_id}}"
+_AGGREGATE_SHARE = f"{_TASK}/aggregate_shares/{{aggregate_share_id}}"
+
+_BOTH = (Role.LEADER, Role.HELPER)
+_LEADER = (Role.LEADER,)
+_HELPER = (Role.HELPER,)
+
+RESOURCES = (
+    Resource("hpke_config", "GET", "/hpke_config", _BOTH, None, None, HpkeConfigList.message),
+    Resource(
+        "reports",
+        "POST",
+        f"{_TASK}/reports",
+        _LEADER,
+        None,
+        UploadRequest.message,
+        UploadErrors.message,
+    ),
+    Resource(
+        "aggregation_jobs",
+        "POST",
+        f"{_TASK}/aggregation_jobs",
+        _HELPER,
+        Role.LEADER,
+        AggregationJobInitReq.message,
+        AggregationJobResp.message,
+    ),
+    Resource(
+        "aggregation_job",
+        "POST",
+        _AGGREGATION_JOB,
+        _HELPER,
+        Role.LEADER,
+        AggregationJobContinueReq.message,
+        AggregationJobResp.message,
+    ),
+    Resource(
+        "aggregation_job",
+        "GET",
+        _AGGREGATION_JOB,
+        _HELPER,
+        Role.LEADER,
+        None,
+        AggregationJobResp.message,
+    ),
+    Resource("aggregation_job", "DELETE", _AGGREGATION_JOB, _HELPER, Role.LEADER, None, None),
+    Resource(
+        "collection_jobs",
+        "POST",
+        f"{_TASK}/collection_jobs",
+        _LEADER,
+        Role.COLLECTOR,
+        CollectionJobReq.message,
+        CollectionJobResp.message,
+    ),
+    Resource(
+        "collection_job",
+        "GET",
+        _COLLECTION_JOB,
+        _LEADER,
+        Role.COLLECTOR,
+        None,
+        CollectionJobResp.message,
+    ),
+    Resource("collection_job", "DELETE", _COLLECTION_JOB, _LEADER, Role.COLLECTOR, None, None),
+    Resource(
+        "aggregate_shares",
+        "POST",
+        f"{_TASK}/aggregate_shares",
+        _HELPER,
+        Role.LEADER,
+        AggregateShareReq.message,
+        AggregateShare.message,
+    ),
+    Resource(
+        "aggregate_share",
+        "GET",
+        _AGGREGATE_SHARE,
+        _HELPER,
+        Role.LEADER,
+        None,
+        AggregateShare.message,
+    ),
+    Resource("aggregate_share", "DELETE", _AGGREGATE_SHARE, _HELPER, Role.LEADER, None, None),
+)
+"""Every method of every resource that the draft has."""
+
+TEMPLATES: Mapping[str, str] = {resource.name: resource.template for resource in RESOURCES}
+"""The path template of each resource, by its name."""
+
+
+def path(name: str, **ids: Identifier) -> str:
+    """Return the path of a resource under the base URL of the role that serves it.
+
+    Args:
+        name: The resource's.
+        ids: What its template has in braces: `task_id`, `aggregation_job_id` and so on.
+
+    Raises:
+        KeyError: There is no such resource, or an id that its template needs is not given.
+    """
+    return TEMPLATES[name].format_map(ids)
+
+
+def resources_of(role: Role) -> tuple[Resource, ...]:
+    """Return what `role` serves."""
+    return tuple(resource for resource in RESOURCES if role in resource.servers)
+
+
+def media_type(message: str) -> str:
+    """Return the media type of a message, `UploadRequest.message` for one."""
+    return f"{MEDIA_TYPE};message={message}"
+
+
+def message_of(content_type: str | None) -> str | None:
+    """Return which message a `Content-Type` header promises, or None if it promises none.
+
+    Case, spaces and other parameters make no difference; the message's own name is compared as it
+    stands by whoever asks. A header that is not well-formed, or that gives the parameter twice,
+    promises none.
+    """
+    match = _TYPE.match(content_type or "")
+    if content_type is None or match is None or match[1].lower() != MEDIA_TYPE:
+        return None
+    messages = []
+    offset = match.end()
+    while offset < len(content_type):
+        parameter = _PARAMETER.match(content_type, offset)
+        if parameter is None:
+            return None
+        name, value = parameter.groups()
+        if name is not None and name.lower() == "message":
+            messages.append(_unquote(value))
+        offset = parameter.end()
+    return messages[0] if len(messages) == 1 else None
+
+
+def _unquote(value: str) -> str:
+    if not value.startswith('"'):
+        return value
+    return sub(r"\\(.)", r"\1", value[1:-1])
