@@ -1,0 +1,396 @@
+"""One aggregation job, step by step, for the leader and for the helper.
+
+Prio3 takes one round: the leader sends its verifier shares, the helper answers with the verifier
+messages and is done, and the leader is done when it has read them. Both then add the out shares of
+the accepted reports to the buckets they fall in (`Verified.bucket_shares`), in one transaction.
+
+Source: DAP, "Aggregate Initialization" and "Batch Buckets"; VDAF, "Ping-Pong Topology".
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+from aggregator.dap.hpke import HpkeKeypair
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import (
+    AggregationJobInitReq,
+    AggregationJobResp,
+    Report,
+    ReportMetadata,
+    ReportShare,
+    VerifyInit,
+    VerifyRespContinue,
+    VerifyRespFinish,
+    VerifyRespReject,
+)
+from aggregator.dap.problems import (
+    InvalidAggregationParameter,
+    InvalidMessage,
+    UnsupportedExtension,
+)
+from aggregator.dap.profile import Role
+from aggregator.dap.report_errors import ReportError
+from aggregator.errors import LocalError, PeerError, ReportRejected
+from aggregator.protocol.batches import BucketShare
+from aggregator.protocol.reports import (
+    CLOCK_SKEW_SECONDS,
+    OpenedShare,
+    Rejected,
+    open_reports,
+    report_error,
+)
+from aggregator.protocol.task import Task
+from aggregator.vdaf import ping_pong
+from aggregator.vdaf.ping_pong import LeaderContinued
+from aggregator.vdaf.prio3 import OutShares
+
+VERIFICATION_KEY_ID = 0
+"""A task has one verification key, and no report is ever verified under a second one."""
+
+
+class IncompatibleResponse(PeerError):
+    """The helper's answer does not fit the request: the aggregation job is abandoned."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verified:
+    """One aggregator's out shares of the reports of a job, before they are committed."""
+
+    task: Task
+    metadata: tuple[ReportMetadata, ...]
+    out_shares: OutShares = dataclasses.field(repr=False)
+
+    @property
+    def rejected(self) -> list[Rejected]:
+        """The reports that failed verification."""
+        return [
+            Rejected(metadata.report_id, report_error(error))
+            for metadata, error in zip(self.metadata, self.out_shares.errors, strict=True)
+            if error is not None
+        ]
+
+    @property
+    def accepted(self) -> list[ReportMetadata]:
+        """The reports that passed it."""
+        return [
+            metadata
+            for metadata, error in zip(self.metadata, self.out_shares.errors, strict=True)
+            if error is None
+        ]
+
+    def bucket_shares(self, refused: Collection[ReportId] = ()) -> list[BucketShare]:
+        """Return what the accepted reports add to each bucket, in the order of the buckets.
+
+        Args:
+            refused: Reports that the store refused at commitment: replayed, or too late.
+        """
+        refused = frozenset(refused)
+        rows: dict[int, list[int]] = {}
+        for row, (metadata, error) in enumerate(
+            zip(self.metadata, self.out_shares.errors, strict=True)
+        ):
+            if error is None and metadata.report_id not in refused:
+                rows.setdefault(metadata.time.units, []).append(row)
+        prio3 = self.task.prio3
+        return [
+            BucketShare(
+                bucket,
+                prio3.agg_update(prio3.agg_init(), self.out_shares.shares[rows[bucket]]),
+                tuple(self.metadata[row].report_id for row in rows[bucket]),
+            )
+            for bucket in sorted(rows)
+        ]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LeaderState:
+    """What the leader keeps between its request and the helper's answer, in memory only.
+
+    It is recomputed from the stored reports and the stored request where a process died between
+    (`leader_resume`): nothing of it is at rest.
+    """
+
+    metadata: tuple[ReportMetadata, ...]
+    continued: LeaderContinued = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LeaderInit:
+    """The request for the helper, or None where no report is left, and the rejected reports."""
+
+    request: AggregationJobInitReq | None
+    state: LeaderState | None = dataclasses.field(repr=False)
+    rejected: list[Rejected]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HelperInit:
+    """The helper's verdict on each report of a request, before commitment."""
+
+    order: tuple[ReportId, ...]
+    outcomes: Mapping[ReportId, bytes | ReportError] = dataclasses.field(repr=False)
+    verified: Verified
+
+    def response(self, refused: Mapping[ReportId, ReportError]) -> AggregationJobResp:
+        """Return the answer: a message for each report that is committed, an error for the rest.
+
+        Args:
+            refused: Reports that the store refused at commitment, and why.
+        """
+        return AggregationJobResp(
+            verify_resps=tuple(
+                _verify_resp(report_id, refused.get(report_id, self.outcomes[report_id]))
+                for report_id in self.order
+            )
+        )
+
+
+def leader_init(
+    task: Task,
+    verify_key: bytes,
+    keypairs: Mapping[int, HpkeKeypair],
+    reports: Sequence[Report],
+    now: int,
+    clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+) -> LeaderInit:
+    """Open the leader's shares, start verification and make the request for the helper.
+
+    Args:
+        task: The reports' task.
+        verify_key: The task's verification key, 32 bytes.
+        keypairs: The leader's HPKE key pairs by configuration id.
+        reports: The reports as they were uploaded, with distinct identifiers.
+        now: Seconds since the epoch.
+        clock_skew_seconds: How far ahead of `now` a report's time may lie.
+    """
+    opened, rejected = _open_leader_shares(task, keypairs, reports, now, clock_skew_seconds)
+    if not opened:
+        return LeaderInit(None, None, rejected)
+    continued = _leader_initialized(task, verify_key, opened)
+    kept: list[int] = []
+    for row, error in enumerate(continued.errors):
+        if error is None:
+            kept.append(row)
+        else:
+            rejected.append(Rejected(opened[row].metadata.report_id, report_error(error)))
+    by_id = {report.report_metadata.report_id: report for report in reports}
+    verify_inits = tuple(
+        VerifyInit(
+            report_share=_helper_report_share(by_id[opened[row].metadata.report_id]),
+            payload=continued.outbound[row],
+        )
+        for row in kept
+    )
+    if not verify_inits:
+        return LeaderInit(None, None, rejected)
+    request = AggregationJobInitReq(
+        verification_key_id=VERIFICATION_KEY_ID,
+        agg_param=b"",
+        extensions=(),
+        verify_inits=verify_inits,
+    )
+    state = LeaderState(tuple(share.metadata for share in opened), continued)
+    return LeaderInit(request, state, rejected)
+
+
+def leader_resume(
+    task: Task,
+    verify_key: bytes,
+    keypairs: Mapping[int, HpkeKeypair],
+    request: AggregationJobInitReq,
+    reports: Sequence[Report],
+) -> LeaderState:
+    """Recompute the state that belongs to a stored request; verification is deterministic.
+
+    Raises:
+        LocalError: A report of the request can no longer be opened as it was before.
+    """
+    by_id = {report.report_metadata.report_id: report for report in reports}
+    try:
+        asked = [
+            by_id[init.report_share.report_metadata.report_id] for init in request.verify_inits
+        ]
+    except KeyError as error:
+        raise LocalError("a report of a stored aggregation request is gone") from error
+    opened, rejected = _open_leader_shares(task, keypairs, asked, None, 0)
+    if rejected:
+        raise LocalError("a report of a stored aggregation request no longer opens")
+    return LeaderState(
+        tuple(share.metadata for share in opened), _leader_initialized(task, verify_key, opened)
+    )
+
+
+def leader_finish(
+    task: Task, state: LeaderState, response: AggregationJobResp
+) -> tuple[Verified, list[Rejected]]:
+    """Read the helper's answer and finish verification.
+
+    Returns:
+        The leader's out shares, and the reports that either aggregator rejected.
+
+    Raises:
+        IncompatibleResponse: The answer names other reports, or in another order, or continues
+            where Prio3 cannot.
+    """
+    answered = {resp.report_id: resp for resp in response.verify_resps}
+    # Reports that failed on our side were never sent; the helper answers for the others, in order.
+    asked = [
+        metadata.report_id
+        for metadata, error in zip(state.metadata, state.continued.errors, strict=True)
+        if error is None
+    ]
+    if [resp.report_id for resp in response.verify_resps] != asked:
+        raise IncompatibleResponse("the helper answered for other reports than it was asked about")
+    inbound: list[bytes | ReportRejected] = []
+    refused: dict[ReportId, ReportError] = {}
+    for metadata in state.metadata:
+        resp = answered.get(metadata.report_id)
+        if resp is None:
+            inbound.append(_RefusedByHelper("rejected before it was sent"))
+            continue
+        match resp:
+            case VerifyRespContinue():
+                inbound.append(resp.payload)
+            case VerifyRespReject():
+                refused[metadata.report_id] = resp.report_error
+                inbound.append(_RefusedByHelper("rejected by the helper"))
+            case VerifyRespFinish():
+                raise IncompatibleResponse("the helper finished where Prio3 has to continue")
+    out_shares = ping_pong.leader_continued(task.prio3, task.ctx, state.continued, inbound)
+    verified = Verified(task, state.metadata, out_shares)
+    rejected = [
+        Rejected(failed.report_id, refused.get(failed.report_id, failed.error))
+        for failed in verified.rejected
+        if failed.report_id in answered
+    ]
+    return verified, rejected
+
+
+def helper_init(
+    task: Task,
+    verify_key: bytes,
+    keypairs: Mapping[int, HpkeKeypair],
+    request: AggregationJobInitReq,
+    now: int,
+    clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+) -> HelperInit:
+    """Open the helper's shares of a request and verify them against the leader's.
+
+    Args:
+        task: The request's task.
+        verify_key: The task's verification key, 32 bytes.
+        keypairs: The helper's HPKE key pairs by configuration id.
+        request: The leader's request.
+        now: Seconds since the epoch.
+        clock_skew_seconds: How far ahead of `now` a report's time may lie.
+
+    Raises:
+        InvalidMessage: A report is named twice, or the verification key id is not the task's.
+        InvalidAggregationParameter: There is an aggregation parameter; Prio3 has none.
+        UnsupportedExtension: There is an aggregation job extension; none applies.
+    """
+    _check_request(task, request)
+    report_shares = [init.report_share for init in request.verify_inits]
+    opened = open_reports(task, Role.HELPER, keypairs, report_shares, now, clock_skew_seconds)
+    outcomes: dict[ReportId, bytes | ReportError] = {}
+    shares: list[OpenedShare] = []
+    inbound: list[bytes] = []
+    for share, init in zip(opened, request.verify_inits, strict=True):
+        if isinstance(share, Rejected):
+            outcomes[share.report_id] = share.error
+        else:
+            shares.append(share)
+            inbound.append(init.payload)
+    finished = ping_pong.helper_initialized(
+        task.prio3,
+        verify_key,
+        task.ctx,
+        [share.metadata.report_id.value for share in shares],
+        [share.public_share for share in shares],
+        [share.input_share for share in shares],
+        inbound,
+    )
+    verified = Verified(task, tuple(share.metadata for share in shares), finished.out_shares)
+    for share, error, outbound in zip(
+        shares, finished.out_shares.errors, finished.outbound, strict=True
+    ):
+        outcomes[share.metadata.report_id] = outbound if error is None else report_error(error)
+    order = tuple(share.report_metadata.report_id for share in report_shares)
+    return HelperInit(order, outcomes, verified)
+
+
+class _RefusedByHelper(ReportRejected):
+    """Stands in a batch where the helper sent no verifier message."""
+
+
+def _open_leader_shares(
+    task: Task,
+    keypairs: Mapping[int, HpkeKeypair],
+    reports: Sequence[Report],
+    now: int | None,
+    clock_skew_seconds: int,
+) -> tuple[list[OpenedShare], list[Rejected]]:
+    report_shares = [
+        ReportShare(
+            report_metadata=report.report_metadata,
+            public_share=report.public_share,
+            encrypted_input_share=report.leader_encrypted_input_share,
+        )
+        for report in reports
+    ]
+    outcomes = open_reports(task, Role.LEADER, keypairs, report_shares, now, clock_skew_seconds)
+    opened = [outcome for outcome in outcomes if isinstance(outcome, OpenedShare)]
+    return opened, [outcome for outcome in outcomes if isinstance(outcome, Rejected)]
+
+
+def _leader_initialized(
+    task: Task, verify_key: bytes, opened: Sequence[OpenedShare]
+) -> LeaderContinued:
+    return ping_pong.leader_initialized(
+        task.prio3,
+        verify_key,
+        task.ctx,
+        [share.metadata.report_id.value for share in opened],
+        [share.public_share for share in opened],
+        [share.input_share for share in opened],
+    )
+
+
+def _helper_report_share(report: Report) -> ReportShare:
+    return ReportShare(
+        report_metadata=report.report_metadata,
+        public_share=report.public_share,
+        encrypted_input_share=report.helper_encrypted_input_share,
+    )
+
+
+def _check_request(task: Task, request: AggregationJobInitReq) -> None:
+    if request.agg_param:
+        raise InvalidAggregationParameter(
+            task_id=task.task_id, detail="Prio3 takes no aggregation parameter"
+        )
+    if request.extensions:
+        raise UnsupportedExtension(
+            task_id=task.task_id,
+            detail="no aggregation job extension applies to a time_interval task",
+            unsupported_extensions=[kind for kind, _ in request.extensions],
+        )
+    if request.verification_key_id != VERIFICATION_KEY_ID:
+        raise InvalidMessage(
+            task_id=task.task_id,
+            detail=f"verification key {request.verification_key_id} is not known",
+        )
+    if not request.verify_inits:
+        raise InvalidMessage(task_id=task.task_id, detail="the request names no report")
+    report_ids = {init.report_share.report_metadata.report_id for init in request.verify_inits}
+    if len(report_ids) != len(request.verify_inits):
+        raise InvalidMessage(task_id=task.task_id, detail="a report is named twice")
+
+
+def _verify_resp(
+    report_id: ReportId, outcome: bytes | ReportError
+) -> VerifyRespContinue | VerifyRespReject:
+    if isinstance(outcome, ReportError):
+        return VerifyRespReject(report_id, outcome)
+    # The helper has finished, but the answer's type is `continue`: the leader has not.
+    return VerifyRespContinue(report_id, outcome)

@@ -1,0 +1,168 @@
+"""Whether a batch may be collected, and the aggregate share that is released for it.
+
+`release` is the only function that turns an aggregate share into bytes that leave an aggregator,
+and **it is where the noise is added**: no caller can leave that out.
+
+Source: DAP, "Collecting Results", "Obtaining Aggregate Shares" and "Collection Job Finalization".
+"""
+
+from aggregator.codec import encode
+from aggregator.dap.hpke import HpkeCiphertext, aggregate_share_info, seal
+from aggregator.dap.messages import (
+    AggregateShareReq,
+    CollectionJobReq,
+    CollectionJobResp,
+    TimeIntervalSelector,
+    aggregate_share_aad,
+)
+from aggregator.dap.problems import (
+    BatchInvalid,
+    BatchMismatch,
+    InvalidAggregationParameter,
+    InvalidBatchSize,
+    UnsupportedExtension,
+)
+from aggregator.dap.profile import Role
+from aggregator.dap.times import Interval
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.release import add_noise
+from aggregator.entropy import Entropy
+from aggregator.errors import LocalError
+from aggregator.protocol.batches import BatchTotals, selected_interval
+from aggregator.protocol.task import Task
+from field import Vector
+
+
+def check_collection_request(task: Task, request: CollectionJobReq) -> Interval:
+    """Return the interval that a collection request asks for.
+
+    Raises:
+        InvalidMessage: The query is of another batch mode.
+        BatchInvalid: The query's interval holds no bucket.
+        InvalidAggregationParameter: There is an aggregation parameter; Prio3 has none.
+        UnsupportedExtension: There is a collection job extension; none is registered.
+    """
+    interval = selected_interval(request.query)
+    if request.agg_param:
+        raise InvalidAggregationParameter(
+            task_id=task.task_id, detail="Prio3 takes no aggregation parameter"
+        )
+    if request.extensions:
+        raise UnsupportedExtension(
+            task_id=task.task_id,
+            detail="no collection job extension is known",
+            unsupported_extensions=[kind for kind, _ in request.extensions],
+        )
+    return interval
+
+
+def check_size(task: Task, report_count: int) -> None:
+    """Refuse a batch of too few reports, or of so many that its sum might wrap.
+
+    Raises:
+        InvalidBatchSize: There are fewer reports than the task's `min_batch_size`.
+        BatchInvalid: There are more than its `max_reports`.
+    """
+    if report_count < task.min_batch_size:
+        raise InvalidBatchSize(
+            task_id=task.task_id,
+            detail=f"the batch holds fewer than min_batch_size = {task.min_batch_size} reports",
+        )
+    if report_count > task.max_reports:
+        raise BatchInvalid(
+            task_id=task.task_id,
+            detail=f"the batch holds more than max_reports = {task.max_reports} reports; "
+            "collect shorter intervals",
+        )
+
+
+def aggregate_share_request(
+    request: CollectionJobReq, batch_totals: BatchTotals
+) -> AggregateShareReq:
+    """Return what the leader asks the helper for, with its own count and checksum."""
+    return AggregateShareReq(
+        collection_job_req=request,
+        batch_selector=TimeIntervalSelector(selected_interval(request.query)),
+        report_count=batch_totals.report_count,
+        checksum=batch_totals.checksum,
+    )
+
+
+def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Interval:
+    """Return the interval of the batch that the leader selected, checked against the query.
+
+    Raises:
+        InvalidMessage: The query or the selector is of another batch mode.
+        BatchInvalid: The selector is empty or reaches beyond the query.
+        InvalidAggregationParameter: There is an aggregation parameter; Prio3 has none.
+        UnsupportedExtension: There is a collection job extension; none is registered.
+    """
+    query = check_collection_request(task, request.collection_job_req)
+    selected = selected_interval(request.batch_selector)
+    if not query.covers(selected):
+        raise BatchInvalid(
+            task_id=task.task_id, detail="the batch selector reaches beyond the query's interval"
+        )
+    return selected
+
+
+def check_agreement(task: Task, request: AggregateShareReq, own: BatchTotals) -> None:
+    """Refuse to release a batch on which the aggregators disagree.
+
+    Raises:
+        InvalidBatchSize, BatchInvalid: See `check_size`, of the helper's own count.
+        BatchMismatch: The leader's count or checksum is not the helper's.
+    """
+    check_size(task, own.report_count)
+    if request.report_count != own.report_count or request.checksum != own.checksum:
+        raise BatchMismatch(
+            task_id=task.task_id,
+            detail=f"the helper aggregated {own.report_count} reports, "
+            f"the leader {request.report_count}"
+            + ("" if request.report_count != own.report_count else ", and they are not the same"),
+        )
+
+
+def release(
+    task: Task,
+    mechanism: Mechanism,
+    role: Role,
+    agg_share: Vector,
+    request: CollectionJobReq,
+    entropy: Entropy,
+) -> HpkeCiphertext:
+    """Add this aggregator's noise to its aggregate share, and seal the sum to the collector.
+
+    Call it once for a batch, inside the transaction that stores what it returns, charges the
+    ledger, marks the batch collected and destroys the share that it was given.
+
+    Args:
+        task: The batch's task.
+        mechanism: Draws the noise; the task's own, or nothing is released.
+        role: Which aggregator we are, LEADER or HELPER.
+        agg_share: The un-noised sum of the batch's out shares, `output_len` residues.
+        request: What the collector asked for; it is bound into the ciphertext.
+        entropy: Where the noise and the ephemeral HPKE key are drawn from.
+    """
+    if mechanism != task.policy.mechanism:
+        raise LocalError(f"release: {mechanism.name} is not the task's mechanism")
+    noised = add_noise(agg_share, mechanism, task.prio3.circuit, entropy)
+    return seal(
+        task.collector_hpke_config,
+        aggregate_share_info(role),
+        aggregate_share_aad(task.task_id, task.configuration_bytes, encode(request)),
+        task.prio3.encode_agg_share(noised),
+        entropy,
+    )
+
+
+def collection_response(
+    batch_totals: BatchTotals, leader_share: HpkeCiphertext, helper_share: HpkeCiphertext
+) -> CollectionJobResp:
+    """Return the leader's answer to the collector."""
+    return CollectionJobResp(
+        report_count=batch_totals.report_count,
+        interval=batch_totals.interval,
+        leader_encrypted_agg_share=leader_share,
+        helper_encrypted_agg_share=helper_share,
+    )

@@ -1,0 +1,256 @@
+"""A measurement to a report, and a report back to one input share, checked.
+
+Source: DAP, "Uploading Reports", "Input Share Decryption" and "Input Share Validation".
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.extensions import report_extensions_fault
+from aggregator.dap.hpke import (
+    DecryptError,
+    HpkeCiphertext,
+    HpkeConfig,
+    HpkeKeypair,
+    input_share_info,
+    open_,
+    seal,
+)
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import (
+    PlaintextInputShare,
+    Report,
+    ReportMetadata,
+    ReportShare,
+    input_share_aad,
+)
+from aggregator.dap.profile import DAP_18, Role
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import Time
+from aggregator.entropy import Entropy
+from aggregator.errors import ReportRejected
+from aggregator.protocol.task import Task
+from aggregator.vdaf.prio3 import Measurement, ShareDecodeError
+
+CLOCK_SKEW_SECONDS = 300
+"""How far ahead of our clock a report's time may lie."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rejected:
+    """One report that leaves the line, and why."""
+
+    report_id: ReportId
+    error: ReportError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PreparedReport:
+    """A sharded measurement before it is sealed: it may be sealed again under new configurations.
+
+    Whoever holds one can open the measurement: it never leaves the client.
+    """
+
+    metadata: ReportMetadata
+    public_share: bytes
+    leader_input_share: bytes = dataclasses.field(repr=False)
+    helper_input_share: bytes = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OpenedShare:
+    """One aggregator's input share of one report, with what goes with it."""
+
+    metadata: ReportMetadata
+    public_share: bytes
+    input_share: bytes = dataclasses.field(repr=False)
+
+
+def prepare_reports(
+    task: Task, measurements: Sequence[Measurement], time: Time, entropy: Entropy
+) -> list[PreparedReport]:
+    """Shard measurements, each into a report of its own with a fresh id and fresh randomness.
+
+    Raises:
+        ParameterError: A measurement is out of range; the message names its index and the limit.
+    """
+    report_ids = [entropy.bytes(task.prio3.nonce_size) for _ in measurements]
+    rands = [entropy.bytes(task.prio3.rand_size) for _ in measurements]
+    shards = task.prio3.shard(task.ctx, measurements, report_ids, rands)
+    leader_shares, helper_shares = shards.input_shares
+    return [
+        PreparedReport(
+            ReportMetadata(ReportId(report_id), time),
+            public_share,
+            leader_share,
+            helper_share,
+        )
+        for report_id, public_share, leader_share, helper_share in zip(
+            report_ids, shards.public_shares, leader_shares, helper_shares, strict=True
+        )
+    ]
+
+
+def seal_report(
+    task: Task,
+    prepared: PreparedReport,
+    leader_config: HpkeConfig,
+    helper_config: HpkeConfig,
+    entropy: Entropy,
+) -> Report:
+    """Seal a prepared report to both aggregators.
+
+    On `outdated_config` the same prepared report is sealed again. A second report from the same
+    measurement would let a leader that lied about the configuration count the person twice.
+    """
+    aad = input_share_aad(task.input_share_aad_prefix, prepared.metadata, prepared.public_share)
+
+    def sealed(role: Role, config: HpkeConfig, input_share: bytes) -> HpkeCiphertext:
+        plaintext = encode(PlaintextInputShare(private_extensions=(), payload=input_share))
+        return seal(config, input_share_info(role), aad, plaintext, entropy)
+
+    return Report(
+        report_metadata=prepared.metadata,
+        public_share=prepared.public_share,
+        leader_encrypted_input_share=sealed(
+            Role.LEADER, leader_config, prepared.leader_input_share
+        ),
+        helper_encrypted_input_share=sealed(
+            Role.HELPER, helper_config, prepared.helper_input_share
+        ),
+    )
+
+
+def make_reports(
+    task: Task,
+    leader_config: HpkeConfig,
+    helper_config: HpkeConfig,
+    measurements: Sequence[Measurement],
+    time: Time,
+    entropy: Entropy,
+) -> list[Report]:
+    """Shard and seal measurements, a report each; see `prepare_reports` and `seal_report`."""
+    return [
+        seal_report(task, prepared, leader_config, helper_config, entropy)
+        for prepared in prepare_reports(task, measurements, time, entropy)
+    ]
+
+
+def check_upload(
+    task: Task,
+    report: Report,
+    config_ids: Collection[int],
+    now: int,
+    clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+) -> ReportError | None:
+    """Return why the leader refuses an uploaded report, or None if it may be stored.
+
+    Nothing is opened here: what needs the key waits for aggregation.
+
+    Args:
+        task: The report's task.
+        report: The report as it came.
+        config_ids: Our HPKE configurations that can still be used.
+        now: Seconds since the epoch.
+        clock_skew_seconds: How far ahead of `now` the report's time may lie.
+
+    Source:
+        DAP, "Leader Behavior" (of uploads).
+    """
+    metadata = report.report_metadata
+    if report.leader_encrypted_input_share.config_id not in config_ids:
+        return ReportError.OUTDATED_CONFIG
+    if task.interval is not None and not task.interval.contains(metadata.time):
+        return ReportError.REPORT_DROPPED
+    if _is_too_early(task, metadata.time, now, clock_skew_seconds):
+        return ReportError.REPORT_TOO_EARLY
+    if report_extensions_fault(metadata.public_extensions, (), DAP_18.report_extensions):
+        return ReportError.INVALID_MESSAGE
+    return None
+
+
+def open_reports(
+    task: Task,
+    role: Role,
+    keypairs: Mapping[int, HpkeKeypair],
+    report_shares: Sequence[ReportShare],
+    now: int | None,
+    clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+) -> list[OpenedShare | Rejected]:
+    """Open and check one aggregator's share of each report, in the order given.
+
+    Args:
+        task: The reports' task.
+        role: Whose shares these are, LEADER or HELPER.
+        keypairs: Our HPKE key pairs by configuration id, retired ones among them.
+        report_shares: The sealed shares.
+        now: Seconds since the epoch; None where the reports' times were checked before.
+        clock_skew_seconds: How far ahead of `now` a report's time may lie.
+    """
+    return [
+        _open_report(task, role, keypairs, share, now, clock_skew_seconds)
+        for share in report_shares
+    ]
+
+
+def report_error(error: ReportRejected) -> ReportError:
+    """Return the wire's name for what is wrong with one report."""
+    match error:
+        case DecryptError():
+            return ReportError.HPKE_DECRYPT_ERROR
+        case ShareDecodeError():
+            return ReportError.INVALID_MESSAGE
+        case _:
+            return ReportError.VDAF_VERIFY_ERROR
+
+
+def _open_report(
+    task: Task,
+    role: Role,
+    keypairs: Mapping[int, HpkeKeypair],
+    share: ReportShare,
+    now: int | None,
+    clock_skew_seconds: int,
+) -> OpenedShare | Rejected:
+    metadata = share.report_metadata
+
+    def rejected(error: ReportError) -> Rejected:
+        return Rejected(metadata.report_id, error)
+
+    untimely = _untimely(task, metadata.time, now, clock_skew_seconds)
+    if untimely is not None:
+        return rejected(untimely)
+    ciphertext = share.encrypted_input_share
+    keypair = keypairs.get(ciphertext.config_id)
+    if keypair is None:
+        return rejected(ReportError.HPKE_DECRYPT_ERROR)
+    aad = input_share_aad(task.input_share_aad_prefix, metadata, share.public_share)
+    try:
+        plaintext = decode(
+            PlaintextInputShare, open_(keypair, input_share_info(role), aad, ciphertext)
+        )
+    except DecryptError:
+        return rejected(ReportError.HPKE_DECRYPT_ERROR)
+    except DecodeError:
+        return rejected(ReportError.INVALID_MESSAGE)
+    if report_extensions_fault(
+        metadata.public_extensions, plaintext.private_extensions, DAP_18.report_extensions
+    ):
+        return rejected(ReportError.INVALID_MESSAGE)
+    return OpenedShare(metadata, share.public_share, plaintext.payload)
+
+
+def _untimely(
+    task: Task, time: Time, now: int | None, clock_skew_seconds: int
+) -> ReportError | None:
+    if task.interval is not None and not task.interval.contains(time):
+        is_before = time < task.interval.start
+        return ReportError.TASK_NOT_STARTED if is_before else ReportError.TASK_EXPIRED
+    if now is not None and _is_too_early(task, time, now, clock_skew_seconds):
+        return ReportError.REPORT_TOO_EARLY
+    return None
+
+
+def _is_too_early(task: Task, time: Time, now: int, clock_skew_seconds: int) -> bool:
+    return time > task.time(now + clock_skew_seconds)

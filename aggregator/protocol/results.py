@@ -1,0 +1,128 @@
+"""Two sealed aggregate shares to a result with its error bars: the collector's part.
+
+Source: DAP, "Collection Job Finalization"; VDAF, "Unsharding".
+"""
+
+import dataclasses
+from fractions import Fraction
+
+from aggregator.codec import encode
+from aggregator.dap.hpke import (
+    DecryptError,
+    HpkeCiphertext,
+    HpkeKeypair,
+    aggregate_share_info,
+    open_,
+)
+from aggregator.dap.messages import (
+    CollectionJobReq,
+    CollectionJobResp,
+    TimeIntervalQuery,
+    aggregate_share_aad,
+)
+from aggregator.dap.profile import Role
+from aggregator.dap.times import Interval
+from aggregator.dp.budget import Guarantee
+from aggregator.errors import PeerError
+from aggregator.protocol.task import Task
+from field import FieldError, Vector
+
+DEFAULT_CONFIDENCE = Fraction(95, 100)
+
+
+class UnusableResult(PeerError):
+    """An aggregate share that does not open or decode: nothing can be said of the batch."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Result:
+    """What a collection comes to.
+
+    Attributes:
+        values: The noised sums, one for each coordinate; signed where there is noise.
+        report_count: How many reports, by the leader's word: no ciphertext covers it.
+        interval: The smallest interval that holds them, by the leader's word.
+        mechanism: The mechanism's name.
+        guarantee: What one release promises, and who must be honest for it.
+        is_policy_bound: Whether the reports themselves carried the privacy policy.
+        confidence: The probability that the intervals state.
+        half_width: Each value lies within this much of its true sum with that probability.
+        joint_half_width: All values do at once.
+    """
+
+    values: tuple[int, ...]
+    report_count: int
+    interval: Interval
+    mechanism: str
+    guarantee: Guarantee
+    is_policy_bound: bool
+    confidence: Fraction
+    half_width: int
+    joint_half_width: int
+
+
+def collection_request(interval: Interval) -> CollectionJobReq:
+    """Return the request for the reports of an interval; equal intervals give equal bytes."""
+    return CollectionJobReq(TimeIntervalQuery(interval))
+
+
+def open_result(
+    task: Task,
+    keypair: HpkeKeypair,
+    request: CollectionJobReq,
+    response: CollectionJobResp,
+    confidence: Fraction = DEFAULT_CONFIDENCE,
+) -> Result:
+    """Open both aggregate shares, add them and say how far the sums may be from the truth.
+
+    Args:
+        task: The collector's own view of the task.
+        keypair: The collector's HPKE key pair.
+        request: What was asked for, as it was sent.
+        response: The leader's answer.
+        confidence: The probability that the intervals are to state, strictly between 0 and 1.
+
+    Raises:
+        UnusableResult: A share does not open under our view of the task, or does not decode.
+    """
+    shares = [
+        _open_share(task, keypair, request, Role.LEADER, response.leader_encrypted_agg_share),
+        _open_share(task, keypair, request, Role.HELPER, response.helper_encrypted_agg_share),
+    ]
+    mechanism, circuit = task.policy.mechanism, task.prio3.circuit
+    # Noise may take a sum below zero, so noised sums are read centred, plain ones in [0, p).
+    unshard = task.prio3.unshard_signed if mechanism.is_noisy else task.prio3.unshard
+    decoded = unshard(shares, response.report_count)
+    return Result(
+        values=(decoded,) if isinstance(decoded, int) else tuple(decoded),
+        report_count=response.report_count,
+        interval=response.interval,
+        mechanism=mechanism.name,
+        guarantee=mechanism.guarantee(circuit),
+        is_policy_bound=task.is_policy_bound,
+        confidence=confidence,
+        half_width=mechanism.half_width(circuit, confidence, aggregators=2),
+        joint_half_width=mechanism.joint_half_width(circuit, confidence, aggregators=2),
+    )
+
+
+def _open_share(
+    task: Task,
+    keypair: HpkeKeypair,
+    request: CollectionJobReq,
+    role: Role,
+    ciphertext: HpkeCiphertext,
+) -> Vector:
+    aad = aggregate_share_aad(task.task_id, task.configuration_bytes, encode(request))
+    try:
+        plaintext = open_(keypair, aggregate_share_info(role), aad, ciphertext)
+        return task.prio3.decode_agg_share(plaintext)
+    except DecryptError as error:
+        raise UnusableResult(
+            f"the {role.name.lower()}'s aggregate share does not open: compare the task's "
+            f"fingerprint ({task.fingerprint}) with the aggregators'"
+        ) from error
+    except FieldError as error:
+        raise UnusableResult(
+            f"the {role.name.lower()}'s aggregate share does not decode"
+        ) from error

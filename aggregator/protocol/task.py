@@ -1,0 +1,353 @@
+"""A task: everything both aggregators, the client and the collector must agree on.
+
+The public half of a task is a TOML file (`task_from_toml`, `task_to_toml`). What goes on the wire
+is its `TaskConfiguration`, whose bytes are bound into every report and every aggregate share; the
+privacy policy that an aggregator applies is decoded from those very bytes, so that a party that was
+configured otherwise cannot open anything. Verification keys and tokens are no part of a task.
+
+Source: DAP, "Task Configuration".
+"""
+
+import dataclasses
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Self
+
+from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.extensions import Extensions, unrecognized
+from aggregator.dap.hpke import HpkeConfig
+from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
+from aggregator.dap.messages import input_share_aad_prefix
+from aggregator.dap.profile import DAP_18, BatchMode
+from aggregator.dap.task import TaskConfiguration, task_extensions
+from aggregator.dap.times import Interval, Time
+from aggregator.dp.policy import (
+    PrivacyPolicy,
+    decode_policy,
+    encode_policy,
+    policy_from_mapping,
+    policy_to_mapping,
+)
+from aggregator.dp.release import check_no_wrap
+from aggregator.errors import ParameterError
+from aggregator.vdaf.instances import (
+    configuration_bytes,
+    prio3_from_configuration,
+    vdaf_from_parameters,
+)
+from aggregator.vdaf.prio3 import Prio3
+
+TASK_FILE_VERSION = 1
+LARGEST_MAX_REPORTS = 2**63 - 1
+"""A count must fit a signed 64-bit column of the store."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Task:
+    """One task, as every party sees it. Made by `Task.create`, which checks it."""
+
+    task_id: TaskId
+    configuration: TaskConfiguration
+    collector_hpke_config: HpkeConfig
+    max_reports: int
+    policy: PrivacyPolicy
+    is_policy_bound: bool
+    interval: Interval | None
+    prio3: Prio3 = dataclasses.field(repr=False, compare=False)
+    configuration_bytes: bytes = dataclasses.field(repr=False)
+
+    @classmethod
+    def create(
+        cls,
+        task_id: TaskId,
+        configuration: TaskConfiguration,
+        collector_hpke_config: HpkeConfig,
+        max_reports: int,
+        unbound_policy: PrivacyPolicy | None = None,
+    ) -> Self:
+        """Return the task, checked.
+
+        Args:
+            task_id: The task's identifier.
+            configuration: What the parties agreed on.
+            collector_hpke_config: Whom aggregate shares are sealed to.
+            max_reports: The most reports that one batch may hold; sums of so many measurements,
+                with noise, must not wrap around the field.
+            unbound_policy: The privacy policy, where the configuration carries none.
+
+        Raises:
+            ParameterError: The task cannot be run as it stands; the message names the setting.
+        """
+        _check_numbers(configuration, max_reports)
+        _check_extensions(configuration)
+        privacy = configuration.privacy
+        bound_policy = None if privacy is None else decode_policy(privacy)
+        if bound_policy is not None and unbound_policy is not None:
+            raise ParameterError("privacy: the task's configuration already carries a policy")
+        policy = bound_policy if bound_policy is not None else unbound_policy
+        if policy is None:
+            raise ParameterError(
+                "privacy: a task needs a policy; one without noise says mechanism = 'None'"
+            )
+        prio3 = prio3_from_configuration(configuration.vdaf_type, configuration.vdaf_configuration)
+        check_no_wrap(prio3.circuit, policy.mechanism, max_reports)
+        return cls(
+            task_id=task_id,
+            configuration=configuration,
+            collector_hpke_config=collector_hpke_config,
+            max_reports=max_reports,
+            policy=policy,
+            is_policy_bound=bound_policy is not None,
+            interval=configuration.task_interval,
+            prio3=prio3,
+            configuration_bytes=encode(configuration),
+        )
+
+    @property
+    def ctx(self) -> bytes:
+        """The application context string of every VDAF call of this task."""
+        return DAP_18.tag + self.task_id.value
+
+    @property
+    def input_share_aad_prefix(self) -> bytes:
+        """What the associated data of all input shares of this task begins with."""
+        return input_share_aad_prefix(self.task_id, self.configuration_bytes)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the encoded configuration, in hexadecimal: operators compare it."""
+        return hashlib.sha256(self.configuration_bytes).hexdigest()
+
+    @property
+    def time_precision(self) -> int:
+        """Seconds in one unit of the task's times."""
+        return self.configuration.time_precision
+
+    @property
+    def min_batch_size(self) -> int:
+        """The fewest reports that may be released together."""
+        return self.configuration.min_batch_size
+
+    def time(self, seconds: int) -> Time:
+        """Return the task's unit of time that holds the second `seconds` since the epoch."""
+        return Time.from_seconds(seconds, self.time_precision)
+
+
+def task_from_toml(text: str) -> Task:
+    """Read a task file.
+
+    Raises:
+        ParameterError: The file is no TOML, lacks a setting, has an unknown one, or has one out of
+            its range; the message names it.
+    """
+    try:
+        table: dict[str, object] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ParameterError(f"task file: not TOML: {error}") from error
+    reader = _Table(table, "")
+    version = reader.integer("version")
+    if version != TASK_FILE_VERSION:
+        raise ParameterError(f"version: must be {TASK_FILE_VERSION}, not {version}")
+    vdaf = reader.table("vdaf")
+    vdaf_type = vdaf.text("type")
+    prio3 = vdaf_from_parameters(vdaf_type, vdaf.remaining_integers())
+    privacy = dict(reader.table("privacy").values)
+    is_bound = privacy.pop("bound", True)
+    if not isinstance(is_bound, bool):
+        raise ParameterError("privacy.bound: must be true or false")
+    policy = policy_from_mapping(privacy)
+    configuration = TaskConfiguration(
+        task_info=reader.text("task_info").encode(),
+        leader_aggregator_endpoint=reader.text("leader"),
+        helper_aggregator_endpoint=reader.text("helper"),
+        time_precision=reader.integer("time_precision"),
+        min_batch_size=reader.integer("min_batch_size"),
+        batch_mode=_batch_mode(reader.text("batch_mode")),
+        vdaf_type=prio3.algorithm_id,
+        vdaf_configuration=configuration_bytes(prio3),
+        extensions=_extensions(reader.optional_table("interval"), policy if is_bound else None),
+    )
+    task = Task.create(
+        task_id=TaskId.parse(reader.text("id")),
+        configuration=configuration,
+        collector_hpke_config=_collector_config(reader.text("collector_hpke_config")),
+        max_reports=reader.integer("max_reports"),
+        unbound_policy=None if is_bound else policy,
+    )
+    reader.finish()
+    return task
+
+
+def task_to_toml(task: Task) -> str:
+    """Return the task file that `task_from_toml` reads back to an equal task."""
+    configuration = task.configuration
+    lines = [
+        f"version = {TASK_FILE_VERSION}",
+        f"id = {_quoted(str(task.task_id))}",
+        f"task_info = {_quoted(configuration.task_info.decode())}",
+        f"leader = {_quoted(configuration.leader_aggregator_endpoint)}",
+        f"helper = {_quoted(configuration.helper_aggregator_endpoint)}",
+        f"time_precision = {configuration.time_precision}  # seconds",
+        f"min_batch_size = {configuration.min_batch_size}",
+        f"batch_mode = {_quoted(configuration.batch_mode.name.lower())}",
+        "collector_hpke_config = " + _quoted(encode_base64url(encode(task.collector_hpke_config))),
+        f"max_reports = {task.max_reports}  # the most that one batch may hold",
+        "",
+        "[vdaf]",
+        f"type = {_quoted(task.prio3.circuit.name)}",
+        *(f"{name} = {value}" for name, value in task.prio3.circuit.parameters.items()),
+    ]
+    if task.interval is not None:
+        lines += [
+            "",
+            "[interval]  # in units of time_precision since the Unix epoch",
+            f"start = {task.interval.start.units}",
+            f"duration = {task.interval.duration.units}",
+        ]
+    lines += ["", "[privacy]"]
+    if not task.is_policy_bound:
+        lines.append("bound = false  # the other parties cannot tell whether we apply it")
+    for name, value in policy_to_mapping(task.policy).items():
+        lines.append(f"{name} = {_value(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def check_floor(task: Task, min_batch_size: int, max_epsilon: Fraction | None) -> None:
+    """Refuse to take part in a task that protects people less than we require.
+
+    Args:
+        task: The task.
+        min_batch_size: The smallest `min_batch_size` we take part in.
+        max_epsilon: The largest epsilon of one release we take part in; None for any, and only
+            then a task without noise.
+
+    Raises:
+        ParameterError: The task is below the floor; the message names the setting and the limit.
+    """
+    if task.min_batch_size < min_batch_size:
+        raise ParameterError(
+            f"min_batch_size: this aggregator takes part from {min_batch_size} on, "
+            f"not {task.min_batch_size}"
+        )
+    if max_epsilon is None:
+        return
+    epsilon = task.policy.mechanism.guarantee(task.prio3.circuit).epsilon
+    if epsilon is None or epsilon > max_epsilon:
+        given = "no bound on epsilon" if epsilon is None else f"epsilon {epsilon}"
+        raise ParameterError(
+            f"privacy: this aggregator takes part up to epsilon {max_epsilon}; the task has {given}"
+        )
+
+
+class _Table:
+    """A TOML table whose every key must be asked for."""
+
+    def __init__(self, values: Mapping[str, object], name: str) -> None:
+        self.values = dict(values)
+        self._prefix = f"{name}." if name else ""
+
+    def _take(self, key: str) -> object:
+        if key not in self.values:
+            raise ParameterError(f"{self._prefix}{key}: missing")
+        return self.values.pop(key)
+
+    def text(self, key: str) -> str:
+        value = self._take(key)
+        if not isinstance(value, str):
+            raise ParameterError(f"{self._prefix}{key}: must be text in quotation marks")
+        return value
+
+    def integer(self, key: str) -> int:
+        return self._integer(key, self._take(key))
+
+    def _integer(self, key: str, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ParameterError(f"{self._prefix}{key}: must be a whole number")
+        if not 0 <= value < 2**64:
+            raise ParameterError(f"{self._prefix}{key}: must be from 0 to 2^64 - 1, not {value}")
+        return value
+
+    def table(self, key: str) -> "_Table":
+        value = self._take(key)
+        if not isinstance(value, dict):
+            raise ParameterError(f"{self._prefix}{key}: must be a table, [{key}]")
+        return _Table(value, f"{self._prefix}{key}")
+
+    def optional_table(self, key: str) -> "_Table | None":
+        return self.table(key) if key in self.values else None
+
+    def remaining_integers(self) -> dict[str, int]:
+        integers = {key: self._integer(key, value) for key, value in self.values.items()}
+        self.values.clear()
+        return integers
+
+    def finish(self) -> None:
+        for key in self.values:
+            raise ParameterError(f"{self._prefix}{key}: no such setting")
+
+
+def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
+    if configuration.time_precision < 1:
+        raise ParameterError("time_precision: must be at least one second")
+    if configuration.min_batch_size < 1:
+        raise ParameterError("min_batch_size: must be at least 1")
+    if not configuration.min_batch_size <= max_reports <= LARGEST_MAX_REPORTS:
+        raise ParameterError(
+            f"max_reports: must be from min_batch_size ({configuration.min_batch_size}) "
+            f"to 2^63 - 1, not {max_reports}"
+        )
+    if configuration.batch_mode is not BatchMode.TIME_INTERVAL:
+        raise ParameterError("batch_mode: only time_interval is served")
+    for name, url in (
+        ("leader", configuration.leader_aggregator_endpoint),
+        ("helper", configuration.helper_aggregator_endpoint),
+    ):
+        if not url.startswith(("http://", "https://")):
+            raise ParameterError(f"{name}: must be a URL that starts with http:// or https://")
+
+
+def _check_extensions(configuration: TaskConfiguration) -> None:
+    unknown = unrecognized(configuration.extensions, DAP_18.task_extensions)
+    if unknown:
+        raise ParameterError(f"extensions: task extension {unknown[0]:#06x} is not known")
+
+
+def _extensions(interval: _Table | None, policy: PrivacyPolicy | None) -> Extensions:
+    privacy = None if policy is None else encode_policy(policy)
+    if interval is None:
+        return task_extensions(privacy=privacy)
+    start, duration = interval.integer("start"), interval.integer("duration")
+    interval.finish()
+    if duration < 1 or start + duration >= 2**64:
+        raise ParameterError(
+            "interval: must last at least one unit and end before unit 2^64, "
+            f"not start {start} and duration {duration}"
+        )
+    return task_extensions(Interval.of(start, duration), privacy)
+
+
+def _batch_mode(name: str) -> BatchMode:
+    if name != "time_interval":
+        raise ParameterError(f"batch_mode: only 'time_interval' is served, not {name!r}")
+    return BatchMode.TIME_INTERVAL
+
+
+def _collector_config(text: str) -> HpkeConfig:
+    try:
+        return decode(HpkeConfig, decode_base64url(text))
+    except DecodeError as error:
+        raise ParameterError(f"collector_hpke_config: {error}") from error
+
+
+def _quoted(text: str) -> str:
+    # A JSON string is a TOML basic string but for DEL, which JSON leaves as it is.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
+
+
+def _value(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else _quoted(str(value))

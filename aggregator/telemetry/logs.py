@@ -1,0 +1,131 @@
+"""Structured logs, and a processor that lets no secret into them.
+
+A log line is an event and a few fields. Fields are numbers, truth values and text that was meant
+for a reader; bytes, vectors and settings are refused whatever they hold, and so is every field
+whose name says that it is a key, a token, a seed or a share. What is refused is named, never shown.
+"""
+
+import logging
+import re
+import sys
+from collections.abc import Iterable
+from enum import Enum, StrEnum
+from fractions import Fraction
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+REFUSED = "[refused]"
+_SECRET_NAME = re.compile(
+    r"(^|_)(token|key|keys|secret|seed|rand|share|shares|measurement|password|authorization)($|_)"
+)
+_PUBLIC_NAMES = frozenset({"verification_key_id"})
+_BEARER = re.compile(r"(?i)\bbearer\s+\S+")
+
+
+class LogFormat(StrEnum):
+    """How a line is written."""
+
+    JSON = "json"
+    CONSOLE = "console"
+
+
+def configure_logs(log_format: LogFormat, level: str) -> None:
+    """Set up logging for the process: everything to standard error, one line an event.
+
+    Args:
+        log_format: JSON for machines, console for people.
+        level: `debug`, `info`, `warning` or `error`.
+    """
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        name_exception,
+        refuse_secrets,
+    ]
+    renderer: Processor = (
+        structlog.processors.JSONRenderer()
+        if log_format is LogFormat.JSON
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper())
+    # httpx tells every URL at this level, which our own events do better.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+def name_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Replace an exception by its type and the lines it came through, without any message.
+
+    The message of an exception that we did not raise may hold anything, such as the parameters of
+    a statement.
+    """
+    given = event.pop("exc_info", None)
+    if given is True:
+        given = sys.exc_info()[1]
+    elif isinstance(given, tuple):
+        given = given[1]
+    if isinstance(given, BaseException):
+        event["exception"] = type(given).__qualname__
+        event["raised_at"] = _places(given)
+    return event
+
+
+def refuse_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Replace every field that is, or may hold, a secret."""
+    for name, value in event.items():
+        if name.startswith("_"):
+            continue  # structlog's own, removed before the line is written
+        if _SECRET_NAME.search(name) and name not in _PUBLIC_NAMES:
+            event[name] = REFUSED
+        else:
+            event[name] = _fit_to_print(value)
+    return event
+
+
+def _fit_to_print(value: object) -> object:
+    match value:
+        case None | bool() | int() | float():
+            return value
+        case str():
+            return _BEARER.sub(REFUSED, value)
+        case Enum() | Fraction():
+            return str(value)
+        case list() | tuple() | set() | frozenset():
+            return [_fit_to_print(item) for item in value]
+        case dict():
+            return {
+                str(key): REFUSED if _SECRET_NAME.search(str(key)) else _fit_to_print(item)
+                for key, item in value.items()
+            }
+        case _:
+            return f"{REFUSED} {type(value).__name__}"
+
+
+def _places(error: BaseException) -> list[str]:
+    places: list[str] = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        places.append(f"{_last_parts(code.co_filename.split('/'))}:{traceback.tb_lineno}")
+        traceback = traceback.tb_next
+    return places
+
+
+def _last_parts(parts: Iterable[str]) -> str:
+    return "/".join(list(parts)[-3:])

@@ -1,0 +1,1 @@
+"""Speaking to another party."""

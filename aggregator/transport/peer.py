@@ -1,0 +1,225 @@
+"""Sends a DAP message to another party's resource and reads the answer.
+
+A bearer token goes to the configured endpoint's origin and nowhere else: redirects are not followed
+and a `Location` of another origin is refused. Transient failures are retried a few times here and
+then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; a problem
+document is reported as `PeerRefused`.
+
+Source: DAP, "HTTP Usage" and "Asynchronous Request Handling"; RFC 9457.
+"""
+
+import dataclasses
+import email.utils
+import json
+from collections.abc import Awaitable, Callable
+
+import anyio
+import httpx
+from typing_extensions import override
+
+from aggregator.dap.auth import bearer_header
+from aggregator.dap.problems import Problem, abort_from_problem
+from aggregator.errors import PeerError
+
+MAX_ANSWER_SIZE = 256 * 2**20
+"""Bytes of an answer that we read."""
+
+MAX_RETRY_AFTER_SECONDS = 3600
+_TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
+
+
+class PeerUnreachable(PeerError):
+    """No answer, or one that says to come again: nothing is known of what the peer did.
+
+    Attributes:
+        retry_after: Seconds that the peer asked us to wait, if it did.
+    """
+
+    def __init__(self, message: str, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class PeerRefused(PeerError):
+    """The peer refused the request for good.
+
+    Attributes:
+        problem: Why, by its problem document; of type `about:blank` where there was none.
+        status: The HTTP status code.
+    """
+
+    def __init__(self, problem: Problem, status: int) -> None:
+        super().__init__(f"refused with status {status}: {problem}")
+        self.problem = problem
+        self.status = status
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful answer.
+
+    Attributes:
+        body: Empty where the peer will be ready later.
+        location: The resource's absolute URL, where the peer named one; of the endpoint's origin.
+        retry_after: Seconds that the peer asked us to wait, if it did.
+        headers: All headers, lower case.
+    """
+
+    body: bytes = dataclasses.field(repr=False)
+    location: str | None
+    retry_after: int | None
+    headers: dict[str, str] = dataclasses.field(repr=False)
+
+
+class Peer:
+    """One party's endpoint, and the token that it knows us by."""
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        endpoint: str,
+        token: str | None = None,
+        *,
+        attempts: int = 3,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        """Hold what requests to one party share.
+
+        Args:
+            http: The client to send with; its redirects are never followed.
+            endpoint: The party's base URL, with or without a path prefix.
+            token: The bearer token, if the party asks for one.
+            attempts: How often a request is sent before it counts as unanswered.
+            sleep: Waits between attempts.
+        """
+        self._http = http
+        self._base = httpx.URL(endpoint if endpoint.endswith("/") else endpoint + "/")
+        self._token = token
+        self._attempts = attempts
+        self._sleep = sleep
+
+    @override
+    def __repr__(self) -> str:
+        """Name the endpoint; the token stays out."""
+        return f"Peer({str(self._base)!r})"
+
+    async def get(self, target: str) -> Answer:
+        """Read a resource, by its path below the endpoint or its absolute URL."""
+        return await self._send("GET", target, None, None)
+
+    async def post(self, target: str, media_type: str, body: bytes) -> Answer:
+        """Send a message to a resource."""
+        return await self._send("POST", target, media_type, body)
+
+    async def delete(self, target: str) -> Answer:
+        """Delete a resource."""
+        return await self._send("DELETE", target, None, None)
+
+    async def _send(
+        self, method: str, target: str, media_type: str | None, body: bytes | None
+    ) -> Answer:
+        url = self._url(target)
+        headers = {} if media_type is None else {"content-type": media_type}
+        if self._token is not None:
+            headers["authorization"] = bearer_header(self._token)
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return await self._send_once(method, url, headers, body)
+            except PeerUnreachable as error:
+                if attempt == self._attempts:
+                    raise
+                await self._sleep(_wait(attempt, error.retry_after))
+        raise PeerUnreachable("no attempt was allowed")
+
+    async def _send_once(
+        self, method: str, url: httpx.URL, headers: dict[str, str], body: bytes | None
+    ) -> Answer:
+        request = self._http.build_request(method, url, headers=headers, content=body)
+        try:
+            response = await self._http.send(request, stream=True, follow_redirects=False)
+            try:
+                content = await _read(response)
+            finally:
+                await response.aclose()
+        except httpx.TransportError as error:
+            raise PeerUnreachable(f"{method} {url.host}: {type(error).__name__}") from error
+        retry_after = _retry_after(response.headers)
+        if response.status_code in _TRANSIENT_STATUSES:
+            raise PeerUnreachable(
+                f"{method} {url.host}: status {response.status_code}", retry_after
+            )
+        if not response.is_success:
+            raise PeerRefused(_problem(response, content), response.status_code)
+        location = response.headers.get("location")
+        return Answer(
+            body=content,
+            location=None if location is None else str(self._url(location, url)),
+            retry_after=retry_after,
+            headers={name.lower(): value for name, value in response.headers.items()},
+        )
+
+    def _url(self, target: str, requested: httpx.URL | None = None) -> httpx.URL:
+        """Return the absolute URL of a path or a `Location`, refusing every other origin.
+
+        A `Location` that is an absolute path may leave out the endpoint's path prefix, as the
+        draft's own examples do.
+        """
+        base_path = self._base.path
+        if requested is not None and target.startswith("/") and not target.startswith("//"):
+            url = self._base.join(
+                target if target.startswith(base_path) else base_path + target.removeprefix("/")
+            )
+        else:
+            url = (requested or self._base).join(
+                target.removeprefix("/") if requested is None else target
+            )
+        if (url.scheme, url.host, url.port) != (
+            self._base.scheme,
+            self._base.host,
+            self._base.port,
+        ):
+            raise PeerRefused(Problem(detail="the peer named a resource of another origin"), 502)
+        return url
+
+
+async def _read(response: httpx.Response) -> bytes:
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) > MAX_ANSWER_SIZE:
+            raise PeerUnreachable(f"the answer is longer than {MAX_ANSWER_SIZE} bytes")
+    return bytes(content)
+
+
+def _problem(response: httpx.Response, content: bytes) -> Problem:
+    media_type = response.headers.get("content-type", "").split(";")[0].strip().lower()
+    if media_type == "application/problem+json":
+        try:
+            document = json.loads(content)
+        except ValueError:
+            document = None
+        if isinstance(document, dict):
+            return abort_from_problem(document)
+    return Problem(detail=f"the peer answered with status {response.status_code}")
+
+
+def _retry_after(headers: httpx.Headers) -> int | None:
+    """Return the seconds that a `Retry-After` header names, as a number or as a date.
+
+    A date counts from the answer's own `Date`, so that no two clocks are compared.
+    """
+    value = headers.get("retry-after", "").strip()
+    if value.isdigit():
+        return min(int(value), MAX_RETRY_AFTER_SECONDS)
+    try:
+        wait = email.utils.parsedate_to_datetime(value) - email.utils.parsedate_to_datetime(
+            headers.get("date", "")
+        )
+    except (TypeError, ValueError):
+        return None
+    return max(0, min(int(wait.total_seconds()), MAX_RETRY_AFTER_SECONDS))
+
+
+def _wait(attempt: int, retry_after: int | None) -> float:
+    backoff = 0.25 * 2.0 ** (attempt - 1)
+    return backoff if retry_after is None else max(backoff, min(float(retry_after), 5.0))

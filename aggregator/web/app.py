@@ -1,0 +1,118 @@
+"""The application around the routes: every failure a problem document, every request a log line.
+
+Handlers take the raw request and answer with bytes: DAP's bodies are no JSON.
+"""
+
+import re
+import time
+import uuid
+from collections.abc import Iterable
+
+import structlog
+from fastapi import APIRouter, FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+import aggregator
+from aggregator.errors import Abort
+from aggregator.web.problems import (
+    abort_response,
+    http_error_response,
+    internal_error_response,
+)
+
+log = structlog.get_logger()
+
+_TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def create_app(title: str, routers: Iterable[APIRouter]) -> FastAPI:
+    """Return an application that serves `routers`, every error as a problem document."""
+    app = FastAPI(
+        title=title,
+        version=aggregator.__version__,
+        openapi_url=None,
+        redirect_slashes=False,
+        # The framework's own telemetry would record the messages of exceptions.
+        telemetry={"logs": False, "metrics": False, "tracing": False},
+    )
+    for router in routers:
+        app.include_router(router)
+    app.add_exception_handler(Abort, _on_abort)
+    app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_middleware(Edge)
+    return app
+
+
+def create_health_app() -> FastAPI:
+    """Return the application of the health listener: `GET /health`."""
+    router = APIRouter()
+
+    @router.get("/health")
+    async def health() -> dict[str, str]:
+        return {"status": "ok", "version": aggregator.__version__}
+
+    return create_app("health", [router])
+
+
+class Edge:
+    """The outermost layer: nothing that goes wrong inside leaves it but as a bare 500.
+
+    It also gives every request a trace identifier, the peer's if it sent one (`traceparent`), and
+    logs what became of it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap `app`."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        trace_id = _trace_id(scope)
+        status = 0
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-trace-id", trace_id.encode())]
+            await send(message)
+
+        started = time.perf_counter()
+        with structlog.contextvars.bound_contextvars(trace_id=trace_id):
+            try:
+                await self._app(scope, receive, send_and_note)
+            except Exception as error:  # the outermost edge: logged and answered
+                log.exception("request failed", exc_info=error, path=scope["path"])
+                if not status:
+                    await internal_error_response()(scope, receive, send_and_note)
+            log.info(
+                "request",
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                milliseconds=round(1000 * (time.perf_counter() - started), 1),
+            )
+
+
+def _trace_id(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"traceparent" and (match := _TRACE.fullmatch(value)):
+            return match[1].decode()
+    return uuid.uuid4().hex
+
+
+async def _on_abort(request: Request, error: Exception) -> Response:
+    if not isinstance(error, Abort):
+        raise error
+    log.info("request refused", problem=type(error).__name__, reason=str(error))
+    return abort_response(error, request.scope.get("dap_task_id"))
+
+
+async def _on_http_error(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, HTTPException):
+        raise error
+    return http_error_response(error.status_code, error.detail)

@@ -1,0 +1,137 @@
+"""A request body to a message and a message to a response, by media type.
+
+The routes themselves come from the table in `dap.resources`: what is served is what it says.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
+
+from fastapi import APIRouter, Request, Response, status
+
+from aggregator.codec import Message, encode
+from aggregator.dap.ids import Identifier, TaskId
+from aggregator.dap.problems import MessageTooLarge, UnrecognizedTask, UnsupportedMediaType
+from aggregator.dap.profile import Role
+from aggregator.dap.resources import media_type, message_of, resources_of
+from aggregator.errors import Abort
+
+I = TypeVar("I", bound=Identifier)  # noqa: E741 - an identifier
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class NamedMessage(Message, Protocol):
+    """A message that is a whole body, and so has a media type."""
+
+    message: str
+
+
+def dap_router(role: Role, handlers: Mapping[tuple[str, str], Handler]) -> APIRouter:
+    """Return a router that serves every resource of `role`.
+
+    Args:
+        role: LEADER or HELPER.
+        handlers: What answers each method of each resource, by method and the resource's name.
+
+    Raises:
+        KeyError: A resource of the role has no handler.
+    """
+    router = APIRouter()
+    for resource in resources_of(role):
+        router.add_api_route(
+            resource.template,
+            handlers[resource.method, resource.name],
+            methods=[resource.method],
+            name=f"{resource.method} {resource.name}",
+            include_in_schema=False,
+        )
+    return router
+
+
+async def read_body(request: Request, message: str, limit: int) -> bytes:
+    """Return the body of a request that must carry a certain message.
+
+    Args:
+        request: The request.
+        message: The message's name in the media type.
+        limit: The most bytes that the body may have; no more than that is ever held.
+
+    Raises:
+        UnsupportedMediaType: The request says that it carries something else.
+        MessageTooLarge: The body is longer than the limit.
+    """
+    if message_of(request.headers.get("content-type")) != message:
+        raise UnsupportedMediaType(f"the media type must be {media_type(message)}")
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > limit:
+        raise MessageTooLarge(f"the body may have {limit} bytes, not {declared}")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > limit:
+            raise MessageTooLarge(f"the body may have {limit} bytes")
+    return bytes(body)
+
+
+def task_id_of(request: Request) -> TaskId:
+    """Return the task that the request's path names, and remember it for a problem document.
+
+    Raises:
+        UnrecognizedTask: The path holds no task identifier.
+    """
+    try:
+        task_id = TaskId.parse(request.path_params["task_id"])
+    except Abort as error:
+        raise UnrecognizedTask("the path holds no task identifier") from error
+    request.scope["dap_task_id"] = task_id
+    return task_id
+
+
+def id_of(request: Request, kind: type[I], name: str, unknown: type[Abort]) -> I:
+    """Return the identifier `name` of the request's path, or raise `unknown`."""
+    try:
+        return kind.parse(request.path_params[name])
+    except Abort as error:
+        raise unknown(f"the path holds no {kind.__name__}") from error
+
+
+def message_response(
+    message: str,
+    body: bytes,
+    *,
+    created: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Return an answer that carries a message.
+
+    Args:
+        message: The message's name in the media type.
+        body: Its encoding.
+        created: The path of the resource that the request created or found.
+        headers: What else to say.
+    """
+    location = {} if created is None else {"Location": created}
+    return Response(
+        body,
+        status_code=status.HTTP_200_OK if created is None else status.HTTP_201_CREATED,
+        media_type=media_type(message),
+        headers={**location, **(headers or {})},
+    )
+
+
+def deferred_response(retry_after: int, *, created: str | None = None) -> Response:
+    """Return the answer that says to come again in so many seconds: a success with no body."""
+    location = {} if created is None else {"Location": created}
+    return Response(
+        status_code=status.HTTP_202_ACCEPTED if created is None else status.HTTP_201_CREATED,
+        headers={"Retry-After": str(retry_after), **location},
+    )
+
+
+def empty_response() -> Response:
+    """Return a success with nothing to say."""
+    return Response(status_code=status.HTTP_200_OK)
+
+
+def encoded_response(message: NamedMessage, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer that carries `message`."""
+    return message_response(type(message).message, encode(message), headers=headers)

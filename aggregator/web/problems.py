@@ -1,0 +1,67 @@
+"""An exception to a problem document; the only place that knows status codes.
+
+Source: RFC 9457; DAP, "Errors".
+"""
+
+import json
+from collections.abc import Mapping
+
+from fastapi import Response, status
+
+from aggregator.dap import problems
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import OWN_NAMESPACE, Problem, as_problem, problem_document
+from aggregator.errors import Abort
+
+PROBLEM_MEDIA_TYPE = "application/problem+json"
+
+_STATUSES: Mapping[type[Problem], int] = {
+    problems.UnrecognizedTask: status.HTTP_404_NOT_FOUND,
+    problems.UnrecognizedAggregationJob: status.HTTP_404_NOT_FOUND,
+    problems.UnrecognizedCollectionJob: status.HTTP_404_NOT_FOUND,
+    problems.UnrecognizedAggregateShare: status.HTTP_404_NOT_FOUND,
+    problems.Unauthorized: status.HTTP_401_UNAUTHORIZED,
+    problems.BudgetExceeded: status.HTTP_403_FORBIDDEN,
+    problems.MessageTooLarge: status.HTTP_413_CONTENT_TOO_LARGE,
+    problems.UnsupportedMediaType: status.HTTP_415_UNSUPPORTED_MEDIA_TYPE,
+    problems.TooManyRequests: status.HTTP_429_TOO_MANY_REQUESTS,
+}
+"""Every other problem is the peer's to repair: 400."""
+
+
+def abort_response(abort: Abort, task_id: TaskId | None = None) -> Response:
+    """Return the answer to a request that the peer has to change or to authorise."""
+    problem = as_problem(abort)
+    code = _STATUSES.get(type(problem), status.HTTP_400_BAD_REQUEST)
+    headers = {"WWW-Authenticate": "Bearer"} if code == status.HTTP_401_UNAUTHORIZED else {}
+    return _response(problem_document(problem, task_id), code, headers)
+
+
+def stored_problem_response(document: str) -> Response:
+    """Return a problem that a job failed with earlier, as it was stored."""
+    members = json.loads(document)
+    by_type = {kind.type_uri: code for kind, code in _STATUSES.items()}
+    return _response(members, by_type.get(members.get("type"), status.HTTP_400_BAD_REQUEST), {})
+
+
+def http_error_response(code: int, title: str) -> Response:
+    """Return an answer for what HTTP itself refuses, such as an unknown path."""
+    return _response({"type": "about:blank", "title": title}, code, {})
+
+
+def internal_error_response() -> Response:
+    """Return the answer to a request that failed by our own fault: no detail leaves us."""
+    return _response(
+        {"type": OWN_NAMESPACE + "internal-error", "title": "The server failed"},
+        status.HTTP_500_INTERNAL_SERVER_ERROR,
+        {},
+    )
+
+
+def _response(document: dict[str, object], code: int, headers: dict[str, str]) -> Response:
+    return Response(
+        json.dumps(document | {"status": code}),
+        status_code=code,
+        media_type=PROBLEM_MEDIA_TYPE,
+        headers=headers,
+    )
