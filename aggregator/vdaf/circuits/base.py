@@ -1,0 +1,180 @@
+"""`Circuit`: what a type of measurement must define, and the lengths that follow from it.
+
+A circuit encodes a measurement as residues, says by a circuit of additions and gadget calls which
+residues are valid, and says which part of them is summed. `evaluate` returns zeros, and only zeros,
+for a valid encoding.
+
+The circuits of the draft have one gadget, and no call of it needs the result of another. So the
+evaluation falls in two halves, `gadget_inputs` before all calls and `evaluate` after them, and each
+half works on all calls of all reports at once. The prover puts the gadget between the halves; the
+verifier puts the gadget polynomial of the proof there.
+
+Source:
+    VDAF, "Validity Circuits".
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias
+
+from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits.measurements import Measurement
+from aggregator.vdaf.gadgets import Gadget
+from field import Field, Vector
+
+AggResult: TypeAlias = int | list[int]
+
+MAX_LENGTH = 2**32 - 1
+"""DAP writes `length` and `chunk_length` in four bytes."""
+
+MAX_MEASUREMENT = 2**64 - 1
+"""DAP writes `max_measurement`, `max_weight` and `max_value` in eight bytes."""
+
+
+class Circuit(ABC):
+    """A validity circuit over one field; frozen, compared by its parameters."""
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    """The type's name in the draft, without "Prio3"."""
+
+    is_scalar: ClassVar[bool] = False
+    """Whether an aggregate result is one integer, not a list."""
+
+    @property
+    @abstractmethod
+    def field(self) -> Field:
+        """The field of all residues."""
+
+    @property
+    @abstractmethod
+    def gadget(self) -> Gadget:
+        """The circuit's one gadget."""
+
+    @property
+    @abstractmethod
+    def num_calls(self) -> int:
+        """How many times the gadget is called."""
+
+    @property
+    @abstractmethod
+    def meas_len(self) -> int:
+        """How many residues encode a measurement."""
+
+    @property
+    @abstractmethod
+    def joint_rand_len(self) -> int:
+        """How many residues of joint randomness a proof needs; 0 if it needs none."""
+
+    @property
+    @abstractmethod
+    def eval_output_len(self) -> int:
+        """How many residues `evaluate` returns for a report."""
+
+    @property
+    @abstractmethod
+    def output_len(self) -> int:
+        """How many residues are summed."""
+
+    @abstractmethod
+    def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        """Return the encoding of each measurement.
+
+        Returns:
+            Shape `(num_measurements, meas_len)`.
+
+        Raises:
+            MeasurementError: One of them is out of range or of the wrong shape.
+        """
+
+    @abstractmethod
+    def gadget_inputs(self, meas: Vector, joint_rands: Vector, num_shares: int) -> Vector:
+        """Return the wires of every gadget call.
+
+        Args:
+            meas: Encoded measurements or shares of them, shape `(rows, meas_len)`.
+            joint_rands: Shape `(rows, joint_rand_len)`.
+            num_shares: In how many shares `meas` was split; a constant c is entered as c / num_shares
+                so that the shares' constants add up to c. 1 for the measurement itself.
+
+        Returns:
+            Shape `(rows, num_calls, gadget.arity)`.
+        """
+
+    @abstractmethod
+    def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
+        """Return the circuit's outputs, all zero for a valid measurement.
+
+        Args:
+            gadget_outputs: Shape `(rows, num_calls)`.
+            meas: As for `gadget_inputs`.
+            num_shares: As for `gadget_inputs`.
+
+        Returns:
+            Shape `(rows, eval_output_len)`.
+        """
+
+    @abstractmethod
+    def truncate(self, meas: Vector) -> Vector:
+        """Return what is summed: shape `(rows, meas_len)` to `(rows, output_len)`, linear."""
+
+    def decode(self, values: Sequence[int]) -> AggResult:
+        """Return an aggregate result from the `output_len` integers of the unsharded sum."""
+        return values[0] if self.is_scalar else list(values)
+
+    @property
+    def wire_poly_len(self) -> int:
+        """Values of a wire polynomial: one for the seed, one a call, padded to a power of two."""
+        return next_power_of_two(1 + self.num_calls)
+
+    @property
+    def gadget_poly_len(self) -> int:
+        """Values that determine the gadget polynomial, the gadget applied to the wire polynomials."""
+        return self.gadget.degree * (self.wire_poly_len - 1) + 1
+
+    @property
+    def prove_rand_len(self) -> int:
+        """Residues of prover randomness in a proof: the seed of each wire."""
+        return self.gadget.arity
+
+    @property
+    def query_rand_len(self) -> int:
+        """Residues of query randomness: one to reduce each output if there are many, one test point."""
+        return 1 + (self.eval_output_len if self.eval_output_len > 1 else 0)
+
+    @property
+    def proof_len(self) -> int:
+        """Residues in a proof: the wire seeds and the gadget polynomial."""
+        return self.gadget.arity + self.gadget_poly_len
+
+    @property
+    def verifier_len(self) -> int:
+        """Residues in a verifier: the reduced output, the wires and the gadget at the test point."""
+        return self.gadget.arity + 2
+
+
+def next_power_of_two(n: int) -> int:
+    """Return the smallest power of two that is at least `n`, for `n` >= 1."""
+    return 1 << (n - 1).bit_length()
+
+
+def check_parameter(name: str, value: int, largest: int) -> None:
+    """Refuse a circuit's parameter outside 1 to `largest`.
+
+    Raises:
+        ParameterError: Names the parameter, the range and what was given.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
+        raise ParameterError(f"{name} must be an integer from 1 to {largest}, not {value!r}")
+
+
+def check_max_measurement(name: str, value: int, field: Field) -> None:
+    """Refuse a largest value that is 0, that DAP cannot write, or whose digits could wrap in the field.
+
+    Raises:
+        ParameterError: Names the parameter, the range and what was given.
+    """
+    # Every sum of `bits` binary digits must lie below p.
+    largest = 2 ** (field.modulus.bit_length() - 1) - 1
+    check_parameter(name, value, min(MAX_MEASUREMENT, largest))

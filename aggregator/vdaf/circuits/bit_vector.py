@@ -1,0 +1,61 @@
+"""`BitVectorCircuit`: the vector types, which all encode a measurement as zeros and ones.
+
+A type says how it encodes and what it checks besides the digits; this class checks the digits.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from aggregator.vdaf.circuits.base import Circuit
+from aggregator.vdaf.gadgets import Gadget, Mul, ParallelSum
+from field import Vector, concat, powers, stack
+
+
+class BitVectorCircuit(Circuit):
+    """A circuit whose residues must all be 0 or 1, checked in chunks.
+
+    For one residue m the check is m * (m - 1) = 0. For a chunk of them it is
+
+        sum over j of r^(j+1) * m_j * (m_j - 1) = 0
+
+    with r random and unknown to whoever chose the m_j: a polynomial in r that is not zero has few
+    zeros. A chunk is one call of a parallel sum of multiplications and has an r of its own; the range
+    check is the sum over all chunks.
+
+    Source:
+        VDAF, "Prio3SumVec"; [BBCGGI19], Section 4.4.
+    """
+
+    __slots__ = ()
+
+    chunk_length: int
+    """How many residues one call checks."""
+
+    @property
+    @override
+    def gadget(self) -> Gadget:
+        return ParallelSum(Mul(), self.chunk_length)
+
+    @property
+    @override
+    def num_calls(self) -> int:
+        return -(-self.meas_len // self.chunk_length)
+
+    @property
+    @override
+    def joint_rand_len(self) -> int:
+        return self.num_calls
+
+    @override
+    def gadget_inputs(self, meas: Vector, joint_rands: Vector, num_shares: int) -> Vector:
+        # The wires of a call are r * m, m - 1, r^2 * m', m' - 1, ...; the last call is filled up with
+        # m = 0, which is a bit.
+        rows = len(meas)
+        calls, length = self.num_calls, self.chunk_length
+        padding = Vector.zeros(self.field, (rows, calls * length - self.meas_len))
+        chunks = concat([meas, padding]).reshape(rows, calls, length)
+        one = self.field.inverse(num_shares)
+        pairs = stack([powers(joint_rands, length) * chunks, chunks - one], axis=3)
+        return pairs.reshape(rows, calls, 2 * length)

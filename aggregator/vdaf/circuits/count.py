@@ -1,0 +1,75 @@
+"""Prio3Count: how many measurements are 1.
+
+Source:
+    VDAF, "Prio3Count".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from aggregator.vdaf.circuits.base import Circuit
+from aggregator.vdaf.circuits.measurements import Measurement, integers
+from aggregator.vdaf.gadgets import Gadget, Mul
+from field import FIELD64, Field, Vector, stack
+
+
+@dataclass(frozen=True, slots=True)
+class Count(Circuit):
+    """Measurements 0 and 1: valid if x^2 - x = 0."""
+
+    name: ClassVar[str] = "Count"
+    is_scalar: ClassVar[bool] = True
+
+    @property
+    @override
+    def field(self) -> Field:
+        return FIELD64
+
+    @property
+    @override
+    def gadget(self) -> Gadget:
+        return Mul()
+
+    @property
+    @override
+    def num_calls(self) -> int:
+        return 1
+
+    @property
+    @override
+    def meas_len(self) -> int:
+        return 1
+
+    @property
+    @override
+    def joint_rand_len(self) -> int:
+        return 0
+
+    @property
+    @override
+    def eval_output_len(self) -> int:
+        return 1
+
+    @property
+    @override
+    def output_len(self) -> int:
+        return 1
+
+    @override
+    def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        return Vector.from_array(self.field, integers(measurements, 1)[:, None])
+
+    @override
+    def gadget_inputs(self, meas: Vector, joint_rands: Vector, num_shares: int) -> Vector:
+        return stack([meas, meas], axis=2)
+
+    @override
+    def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
+        return gadget_outputs - meas
+
+    @override
+    def truncate(self, meas: Vector) -> Vector:
+        return meas

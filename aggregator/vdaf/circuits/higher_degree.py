@@ -1,0 +1,78 @@
+"""A circuit with a gadget of degree three, which none of the draft's types has.
+
+Its published vectors check the proof system where a gadget polynomial is longer than twice a wire
+polynomial. It is for tests: any residue may be encoded, so that a client can state what is false.
+
+Source:
+    VDAF's test vectors for "Prio3HigherDegree".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from aggregator.vdaf.circuits.base import Circuit
+from aggregator.vdaf.circuits.measurements import Measurement, integers
+from aggregator.vdaf.gadgets import Gadget, PolyEval
+from field import FIELD64, Field, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class HigherDegree(Circuit):
+    """Measurements 0, 1 and 2: valid if x (x - 1) (x - 2) = 0."""
+
+    name: ClassVar[str] = "HigherDegree"
+    is_scalar: ClassVar[bool] = True
+
+    @property
+    @override
+    def field(self) -> Field:
+        return FIELD64
+
+    @property
+    @override
+    def gadget(self) -> Gadget:
+        return PolyEval((0, 2, -3, 1))
+
+    @property
+    @override
+    def num_calls(self) -> int:
+        return 1
+
+    @property
+    @override
+    def meas_len(self) -> int:
+        return 1
+
+    @property
+    @override
+    def joint_rand_len(self) -> int:
+        return 0
+
+    @property
+    @override
+    def eval_output_len(self) -> int:
+        return 1
+
+    @property
+    @override
+    def output_len(self) -> int:
+        return 1
+
+    @override
+    def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        return Vector.from_array(self.field, integers(measurements, self.field.modulus - 1)[:, None])
+
+    @override
+    def gadget_inputs(self, meas: Vector, joint_rands: Vector, num_shares: int) -> Vector:
+        return meas[..., None]
+
+    @override
+    def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
+        return gadget_outputs
+
+    @override
+    def truncate(self, meas: Vector) -> Vector:
+        return meas

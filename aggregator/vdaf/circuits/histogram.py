@@ -1,0 +1,71 @@
+"""Prio3Histogram: how many measurements fall in each bucket.
+
+Source:
+    VDAF, "Prio3Histogram".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from aggregator.vdaf.circuits.base import MAX_LENGTH, check_parameter
+from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.measurements import Measurement, integers
+from field import FIELD128, Field, Vector, stack
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram(BitVectorCircuit):
+    """One bucket of `length`, as a vector with a 1 there and zeros elsewhere.
+
+    Valid if every entry is 0 or 1 and the entries add up to 1.
+    """
+
+    length: int
+    chunk_length: int
+
+    name: ClassVar[str] = "Histogram"
+
+    def __post_init__(self) -> None:
+        check_parameter("length", self.length, MAX_LENGTH)
+        check_parameter("chunk_length", self.chunk_length, MAX_LENGTH)
+
+    @property
+    @override
+    def field(self) -> Field:
+        return FIELD128
+
+    @property
+    @override
+    def meas_len(self) -> int:
+        return self.length
+
+    @property
+    @override
+    def eval_output_len(self) -> int:
+        return 2
+
+    @property
+    @override
+    def output_len(self) -> int:
+        return self.length
+
+    @override
+    def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        buckets = integers(measurements, self.length - 1)
+        # Every entry is compared, so that no memory address depends on the bucket.
+        is_bucket = buckets[:, None] == np.arange(self.length, dtype=np.uint64)
+        return Vector.from_array(self.field, is_bucket.astype(np.uint64))
+
+    @override
+    def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
+        range_check = gadget_outputs.sum(axis=1)
+        sum_check = meas.sum(axis=1) - self.field.inverse(num_shares)
+        return stack([range_check, sum_check], axis=1)
+
+    @override
+    def truncate(self, meas: Vector) -> Vector:
+        return meas

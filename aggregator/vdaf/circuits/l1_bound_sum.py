@@ -1,0 +1,95 @@
+"""Prio3L1BoundSum: the sum of vectors whose entries add up to a bounded total.
+
+A vector may put its whole bound in one entry or spread it. So one measurement moves the sum by
+2 * max_value at most, in L1, whatever the length; the same bound on each entry of a SumVec alone would
+allow length * max_value.
+
+Source:
+    draft-ietf-ppm-l1-bound-sum, "Prio3L1BoundSum Definition".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from aggregator.vdaf.circuits.base import (
+    MAX_LENGTH,
+    check_max_measurement,
+    check_parameter,
+)
+from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
+from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from field import FIELD128, Field, Vector, concat, stack
+
+
+@dataclass(frozen=True, slots=True)
+class L1BoundSum(BitVectorCircuit):
+    """Vectors of `length` integers from 0 to `max_value` whose sum is at most `max_value` too.
+
+    The client appends the sum. Valid if all of them are written in digits 0 and 1, which keeps each
+    in its range, and the appended sum is what the entries add up to.
+    """
+
+    length: int
+    max_value: int
+    chunk_length: int
+
+    name: ClassVar[str] = "L1BoundSum"
+
+    def __post_init__(self) -> None:
+        check_parameter("length", self.length, MAX_LENGTH)
+        check_max_measurement("max_value", self.max_value, self.field)
+        check_parameter("chunk_length", self.chunk_length, MAX_LENGTH)
+
+    @property
+    def bits(self) -> int:
+        """How many digits an entry has, and the sum too."""
+        return self.max_value.bit_length()
+
+    @property
+    @override
+    def field(self) -> Field:
+        return FIELD128
+
+    @property
+    @override
+    def meas_len(self) -> int:
+        return (self.length + 1) * self.bits
+
+    @property
+    @override
+    def eval_output_len(self) -> int:
+        return 2
+
+    @property
+    @override
+    def output_len(self) -> int:
+        return self.length
+
+    @override
+    def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        entries = vectors(measurements, self.length, self.max_value)
+        norms = sums(entries, "sum", self.max_value)
+        values = np.concatenate([entries, norms[:, None]], axis=1)
+        digits = encode_range_checked(self.field, values, self.max_value)
+        return digits.reshape(len(entries), self.meas_len)
+
+    @override
+    def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
+        range_check = gadget_outputs.sum(axis=1)
+        values = self._values(meas)
+        weight_check = values[:, :-1].sum(axis=1) - values[:, -1]
+        return stack([range_check, weight_check], axis=1)
+
+    @override
+    def truncate(self, meas: Vector) -> Vector:
+        return self._values(meas)[:, :-1]
+
+    def _values(self, meas: Vector) -> Vector:
+        """Return the entries and, last, the sum that the client claims."""
+        digits = meas.reshape(len(meas), self.length + 1, self.bits)
+        return decode_range_checked(digits, self.max_value)

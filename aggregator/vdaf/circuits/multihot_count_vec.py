@@ -1,0 +1,84 @@
+"""Prio3MultihotCountVec: how many measurements set each entry, each setting only so many.
+
+Source:
+    VDAF, "Prio3MultihotCountVec".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from aggregator.vdaf.circuits.base import MAX_LENGTH, check_parameter
+from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
+from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from field import FIELD128, Field, Vector, concat, stack
+
+
+@dataclass(frozen=True, slots=True)
+class MultihotCountVec(BitVectorCircuit):
+    """Vectors of `length` zeros and ones with at most `max_weight` ones.
+
+    The client appends the number of ones, its weight, in digits that cannot say more than
+    `max_weight`. Valid if every entry and digit is 0 or 1 and the weight is what the entries add up to.
+    """
+
+    length: int
+    max_weight: int
+    chunk_length: int
+
+    name: ClassVar[str] = "MultihotCountVec"
+
+    def __post_init__(self) -> None:
+        check_parameter("length", self.length, MAX_LENGTH)
+        check_parameter("max_weight", self.max_weight, self.length)
+        check_parameter("chunk_length", self.chunk_length, MAX_LENGTH)
+
+    @property
+    def bits_for_weight(self) -> int:
+        """How many digits the weight has."""
+        return self.max_weight.bit_length()
+
+    @property
+    @override
+    def field(self) -> Field:
+        return FIELD128
+
+    @property
+    @override
+    def meas_len(self) -> int:
+        return self.length + self.bits_for_weight
+
+    @property
+    @override
+    def eval_output_len(self) -> int:
+        return 2
+
+    @property
+    @override
+    def output_len(self) -> int:
+        return self.length
+
+    @override
+    def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        entries = vectors(measurements, self.length, 1)
+        weights = sums(entries, "weight", self.max_weight)
+        return concat(
+            [
+                Vector.from_array(self.field, entries),
+                encode_range_checked(self.field, weights, self.max_weight),
+            ]
+        )
+
+    @override
+    def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
+        range_check = gadget_outputs.sum(axis=1)
+        claimed_weight = decode_range_checked(meas[:, self.length :], self.max_weight)
+        weight_check = self.truncate(meas).sum(axis=1) - claimed_weight
+        return stack([range_check, weight_check], axis=1)
+
+    @override
+    def truncate(self, meas: Vector) -> Vector:
+        return meas[:, : self.length]

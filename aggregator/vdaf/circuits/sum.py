@@ -1,0 +1,91 @@
+"""Prio3Sum: the sum of integers from 0 to any maximum.
+
+Source:
+    VDAF, "Prio3Sum".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from aggregator.vdaf.circuits.base import Circuit, check_max_measurement
+from aggregator.vdaf.circuits.measurements import Measurement, integers
+from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from aggregator.vdaf.gadgets import Gadget, PolyEval
+from field import FIELD64, Field, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Sum(Circuit):
+    """Integers from 0 to `max_measurement`, digit by digit: valid if x^2 - x = 0 for each.
+
+    Each digit's check is an output of its own; the verifiers reduce them by a random linear
+    combination.
+    """
+
+    max_measurement: int
+
+    name: ClassVar[str] = "Sum"
+    is_scalar: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_max_measurement("max_measurement", self.max_measurement, self.field)
+
+    @property
+    def bits(self) -> int:
+        """How many digits a measurement has."""
+        return self.max_measurement.bit_length()
+
+    @property
+    @override
+    def field(self) -> Field:
+        return FIELD64
+
+    @property
+    @override
+    def gadget(self) -> Gadget:
+        return PolyEval((0, -1, 1))
+
+    @property
+    @override
+    def num_calls(self) -> int:
+        return self.bits
+
+    @property
+    @override
+    def meas_len(self) -> int:
+        return self.bits
+
+    @property
+    @override
+    def joint_rand_len(self) -> int:
+        return 0
+
+    @property
+    @override
+    def eval_output_len(self) -> int:
+        return self.bits
+
+    @property
+    @override
+    def output_len(self) -> int:
+        return 1
+
+    @override
+    def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        values = integers(measurements, self.max_measurement)
+        return encode_range_checked(self.field, values, self.max_measurement)
+
+    @override
+    def gadget_inputs(self, meas: Vector, joint_rands: Vector, num_shares: int) -> Vector:
+        return meas[..., None]
+
+    @override
+    def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
+        return gadget_outputs
+
+    @override
+    def truncate(self, meas: Vector) -> Vector:
+        return decode_range_checked(meas, self.max_measurement)[..., None]

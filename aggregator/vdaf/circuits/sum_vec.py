@@ -1,0 +1,73 @@
+"""Prio3SumVec: the sum of vectors of integers from 0 to any maximum.
+
+Source:
+    VDAF, "Prio3SumVec".
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from typing_extensions import override
+
+from aggregator.vdaf.circuits.base import (
+    MAX_LENGTH,
+    check_max_measurement,
+    check_parameter,
+)
+from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.measurements import Measurement, vectors
+from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from field import FIELD128, Field, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class SumVec(BitVectorCircuit):
+    """Vectors of `length` integers from 0 to `max_measurement`, each written in digits."""
+
+    length: int
+    max_measurement: int
+    chunk_length: int
+    field: Field = FIELD128
+
+    name: ClassVar[str] = "SumVec"
+
+    def __post_init__(self) -> None:
+        check_parameter("length", self.length, MAX_LENGTH)
+        check_max_measurement("max_measurement", self.max_measurement, self.field)
+        check_parameter("chunk_length", self.chunk_length, MAX_LENGTH)
+
+    @property
+    def bits(self) -> int:
+        """How many digits an entry has."""
+        return self.max_measurement.bit_length()
+
+    @property
+    @override
+    def meas_len(self) -> int:
+        return self.length * self.bits
+
+    @property
+    @override
+    def eval_output_len(self) -> int:
+        return 1
+
+    @property
+    @override
+    def output_len(self) -> int:
+        return self.length
+
+    @override
+    def encode(self, measurements: Sequence[Measurement]) -> Vector:
+        values = vectors(measurements, self.length, self.max_measurement)
+        digits = encode_range_checked(self.field, values, self.max_measurement)
+        return digits.reshape(len(values), self.meas_len)
+
+    @override
+    def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
+        return gadget_outputs.sum(axis=1)[:, None]
+
+    @override
+    def truncate(self, meas: Vector) -> Vector:
+        digits = meas.reshape(len(meas), self.length, self.bits)
+        return decode_range_checked(digits, self.max_measurement)

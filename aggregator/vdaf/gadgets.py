@@ -1,0 +1,124 @@
+"""Gadgets: the non-linear parts of a validity circuit.
+
+A gadget is a polynomial in several inputs, the *wires*. The proof says what a gadget returned at each
+call; the verifiers test that claim at one random point instead of trusting it. Everything else in a
+circuit is linear, so each aggregator computes it on its share alone.
+
+A gadget here works on any number of inputs at once: the last axis holds the wires of one call, the
+axes before it are reports, calls, or points of a polynomial.
+
+Source:
+    VDAF, "Gadgets"; [BBCGGI19], Section 4.4 for the parallel sum.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from typing_extensions import override
+
+from field import Vector
+
+
+class Gadget(ABC):
+    """A polynomial of `arity` inputs and total degree `degree`."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def arity(self) -> int:
+        """How many wires go in."""
+
+    @property
+    @abstractmethod
+    def degree(self) -> int:
+        """The gadget's degree as a polynomial."""
+
+    @abstractmethod
+    def evaluate(self, inputs: Vector) -> Vector:
+        """Return the gadget's value for each group of wires.
+
+        Args:
+            inputs: Shape `(..., arity)`: values of the wires at a call, or at a point of the wire
+                polynomials.
+
+        Returns:
+            Shape `(...)`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Mul(Gadget):
+    """The product of two wires."""
+
+    @property
+    @override
+    def arity(self) -> int:
+        return 2
+
+    @property
+    @override
+    def degree(self) -> int:
+        return 2
+
+    @override
+    def evaluate(self, inputs: Vector) -> Vector:
+        return inputs[..., 0] * inputs[..., 1]
+
+
+@dataclass(frozen=True, slots=True)
+class PolyEval(Gadget):
+    """A fixed polynomial of one wire.
+
+    Args:
+        coefficients: Signed integers, the constant term first, at least two, the last one not zero.
+    """
+
+    coefficients: tuple[int, ...]
+
+    @property
+    @override
+    def arity(self) -> int:
+        return 1
+
+    @property
+    @override
+    def degree(self) -> int:
+        return len(self.coefficients) - 1
+
+    @override
+    def evaluate(self, inputs: Vector) -> Vector:
+        wire = inputs[..., 0]
+        *lower, leading = self.coefficients
+        value = wire * leading
+        for coefficient in lower[:0:-1]:
+            value = (value + coefficient) * wire
+        return value + lower[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelSum(Gadget):
+    """The sum of `count` copies of one gadget, each on wires of its own.
+
+    A circuit that checks n values with one multiplication each would send a proof of about 2n
+    elements. Summing sqrt(n) of them in one call of this gadget leaves sqrt(n) calls of about
+    2 sqrt(n) wires: the proof shrinks to the order of sqrt(n).
+    """
+
+    subcircuit: Gadget
+    count: int
+
+    @property
+    @override
+    def arity(self) -> int:
+        return self.subcircuit.arity * self.count
+
+    @property
+    @override
+    def degree(self) -> int:
+        return self.subcircuit.degree
+
+    @override
+    def evaluate(self, inputs: Vector) -> Vector:
+        grouped = inputs.reshape(*inputs.shape[:-1], self.count, self.subcircuit.arity)
+        return self.subcircuit.evaluate(grouped).sum(axis=-1)

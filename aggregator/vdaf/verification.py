@@ -1,0 +1,166 @@
+"""What `verify_init` computes for a slice of a batch: shares in, verifier shares out.
+
+One function, `query_shares`, does the whole of it on arrays: it expands or decodes the input shares,
+derives the joint randomness and queries the proofs, in terms of the field's vectors. It works for
+every circuit, and it is the definition against which a faster function of the same signature for some
+circuits is to be checked.
+
+Source:
+    VDAF, "Verification" of Prio3.
+"""
+
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
+from aggregator.vdaf import flp
+from aggregator.vdaf.parameters import Parameters
+from aggregator.vdaf.randomness import Randomness
+from aggregator.vdaf.shares import BoolRows, nth
+from aggregator.vdaf.xof import SEED_SIZE, ByteRows
+from field import Vector, concat, decode_rows, encode_rows
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReportShares:
+    """One aggregator's shares of a batch of reports, all of the right sizes.
+
+    Attributes:
+        verify_key: The aggregators' key.
+        ctx: The application context string.
+        agg_id: The aggregator; 0 is the leader.
+        nonces: Shape `(rows, nonce_size)`.
+        public_shares: Shape `(rows, public_share_size)`.
+        input_shares: Shape `(rows, input_share_size(agg_id))`, in wire form.
+    """
+
+    verify_key: bytes = dataclasses.field(repr=False)
+    ctx: bytes
+    agg_id: int
+    nonces: ByteRows = dataclasses.field(repr=False)
+    public_shares: ByteRows = dataclasses.field(repr=False)
+    input_shares: ByteRows = dataclasses.field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.nonces)
+
+    def rows(self, chosen: slice | npt.NDArray[np.intp]) -> "ReportShares":
+        """Return some of the reports."""
+        return dataclasses.replace(
+            self,
+            nonces=self.nonces[chosen],
+            public_shares=self.public_shares[chosen],
+            input_shares=self.input_shares[chosen],
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class QueriedShares:
+    """What an aggregator learns from its shares of a batch of reports.
+
+    Where a report is marked in one of the masks its other values mean nothing.
+
+    Attributes:
+        out_shares: Shape `(rows, output_len)`.
+        verifiers_shares: Shape `(rows, verifiers_len)`.
+        joint_rand_parts: Shape `(rows, 32)`, or `(rows, 0)` without joint randomness.
+        joint_rand_seeds: Shape `(rows, 32)`, or `(rows, 0)` without joint randomness.
+        is_undecodable: Which input shares hold a number that is no residue.
+        is_rejected: Which reports met a test point that is a root of unity.
+    """
+
+    out_shares: Vector = dataclasses.field(repr=False)
+    verifiers_shares: Vector = dataclasses.field(repr=False)
+    joint_rand_parts: ByteRows = dataclasses.field(repr=False)
+    joint_rand_seeds: ByteRows = dataclasses.field(repr=False)
+    is_undecodable: BoolRows
+    is_rejected: BoolRows
+
+
+def query_shares(parameters: Parameters, shares: ReportShares) -> QueriedShares:
+    """Expand or decode input shares, derive the joint randomness and query the proofs.
+
+    The caller keeps the batch small enough: memory grows with its rows.
+    """
+    randomness = Randomness(parameters, shares.ctx)
+    expanded = _expand(randomness, shares)
+    parts, seeds = _joint_rand(randomness, shares, expanded)
+    verifiers = _query(randomness, shares, expanded, seeds)
+    return QueriedShares(
+        out_shares=parameters.circuit.truncate(expanded.meas_shares),
+        verifiers_shares=verifiers.shares,
+        joint_rand_parts=parts,
+        joint_rand_seeds=seeds,
+        is_undecodable=expanded.is_undecodable,
+        is_rejected=verifiers.is_rejected,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Expanded:
+    """Input shares as residues, shapes `(rows, meas_len)` and `(rows, proofs_len)`, and the blinds."""
+
+    meas_shares: Vector
+    proofs_shares: Vector
+    blinds: ByteRows
+    is_undecodable: BoolRows
+
+
+def _expand(randomness: Randomness, shares: ReportShares) -> _Expanded:
+    """Decode the leader's input shares, or expand a helper's."""
+    parameters, agg_id, data = randomness.parameters, shares.agg_id, shares.input_shares
+    end = data.shape[1] - parameters.blind_size
+    if agg_id == 0:
+        residues, is_whole = decode_rows(parameters.field, data[:, :end])
+        meas_len = parameters.circuit.meas_len
+        meas_shares, proofs_shares = residues[:, :meas_len], residues[:, meas_len:]
+    else:
+        is_whole = np.ones(len(shares), dtype=np.bool_)
+        meas_shares = randomness.helper_meas_shares(agg_id, data[:, :end])
+        proofs_shares = randomness.helper_proofs_shares(agg_id, data[:, :end])
+    return _Expanded(meas_shares, proofs_shares, data[:, end:], ~is_whole)
+
+
+def _joint_rand(
+    randomness: Randomness, shares: ReportShares, expanded: _Expanded
+) -> tuple[ByteRows, ByteRows]:
+    """Return this aggregator's joint randomness parts, and the seeds with these put in their place.
+
+    The client's word is taken for the parts of the others only. If it lied about one, the aggregators'
+    seeds differ from the seed of the verifier message, and the report is rejected.
+    """
+    if not randomness.parameters.has_joint_rand:
+        nothing = np.empty((len(shares), 0), dtype=np.uint8)
+        return nothing, nothing
+    parts = randomness.joint_rand_parts(
+        shares.agg_id, expanded.blinds, shares.nonces, encode_rows(expanded.meas_shares)
+    )
+    corrected = shares.public_shares.copy()
+    corrected[:, shares.agg_id * SEED_SIZE : (shares.agg_id + 1) * SEED_SIZE] = parts
+    return parts, randomness.joint_rand_seeds(corrected)
+
+
+def _query(
+    randomness: Randomness, shares: ReportShares, expanded: _Expanded, seeds: ByteRows
+) -> flp.Verifiers:
+    """Return the verifier shares of all proofs, side by side, and which reports were rejected in any."""
+    parameters = randomness.parameters
+    circuit = parameters.circuit
+    query_rands = randomness.query_rands(shares.verify_key, shares.nonces)
+    joint_rands = randomness.joint_rands(seeds)
+    verifiers = [
+        flp.query(
+            circuit,
+            expanded.meas_shares,
+            nth(expanded.proofs_shares, proof, circuit.proof_len),
+            nth(query_rands, proof, circuit.query_rand_len),
+            nth(joint_rands, proof, circuit.joint_rand_len),
+            parameters.num_shares,
+        )
+        for proof in range(parameters.num_proofs)
+    ]
+    return flp.Verifiers(
+        concat([verifier.shares for verifier in verifiers]),
+        np.logical_or.reduce([verifier.is_rejected for verifier in verifiers]),
+    )
