@@ -20,12 +20,16 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import intrinsic
+
+from field._jit import LaneWidth, kernel
 
 _I8 = ir.IntType(8)
 _I32 = ir.IntType(32)
@@ -173,19 +177,21 @@ class Rows:
 
     def load(self, lane: int, stride: ir.Value) -> Word:
         """Emit a load of as many words as there are lanes from the row of `lane`."""
-        loaded = self.code.builder.load(self._at(lane, stride))
+        loaded = self.code.builder.load(self._vector(lane, stride))
         loaded.align = 1
         return Word(self.code.builder, loaded)
 
     def store(self, word: Word, lane: int, stride: ir.Value) -> None:
         """Emit a store of as many words as there are lanes to the row of `lane`."""
-        stored = self.code.builder.store(word.value, self._at(lane, stride))
+        stored = self.code.builder.store(word.value, self._vector(lane, stride))
         stored.align = 1
 
-    def _at(self, lane: int, stride: ir.Value) -> ir.Value:
-        builder = self.code.builder
-        offset = builder.mul(stride, ir.Constant(_I64, lane))
-        return builder.bitcast(builder.gep(self.pointer, [offset]), self.code.vector.as_pointer())
+    def row(self, lane: int, stride: ir.Value) -> ir.Value:
+        """Return the pointer to the row of `lane`."""
+        return self.code.builder.gep(self.pointer, [self.code.scaled(stride, lane)])
+
+    def _vector(self, lane: int, stride: ir.Value) -> ir.Value:
+        return self.code.builder.bitcast(self.row(lane, stride), self.code.vector.as_pointer())
 
 
 class Variables:
@@ -244,6 +250,10 @@ class Code:
         array = ir.Constant(ir.ArrayType(_I64, len(values)), list(values))
         pointer = cgutils.global_constant(self.builder, name, array)
         return Scalars(self, self.builder.bitcast(pointer, _I64.as_pointer()))
+
+    def scaled(self, index: ir.Value, factor: int) -> ir.Value:
+        """Emit the product of an integer of the run and a constant."""
+        return self.builder.mul(index, ir.Constant(_I64, factor))
 
     @contextmanager
     def repeat(self, times: ir.Value | int) -> Iterator[ir.Value]:
@@ -359,37 +369,92 @@ def _emit_function(
 
 
 @operation
-def copy(_code: Code, out: Place, source: Place) -> None:
-    """Copy one word."""
-    out.store(source.load())
+def copy_words(code: Code, out: Place, source: Place, count: ir.Value) -> None:
+    """Copy `count` words."""
+    with code.repeat(count) as index:
+        out.advanced(index).store(source.advanced(index).load())
 
 
 @operation
-def xor(_code: Code, out: Place, other: Place) -> None:
-    """Add one word into another, modulo 2."""
-    out.store(out.load() ^ other.load())
+def xor_words(code: Code, out: Place, other: Place, count: ir.Value) -> None:
+    """Add `count` words into others, bit by bit and modulo 2."""
+    with code.repeat(count) as index:
+        place = out.advanced(index)
+        place.store(place.load() ^ other.advanced(index).load())
 
 
 @operation
-def copy_bytes(code: Code, out: Rows, source: Rows, size: ir.Value) -> None:
-    """Copy `size` bytes that do not overlap; nothing here is by lane."""
-    cgutils.raw_memcpy(code.builder, out.pointer, source.pointer, size, 1)
+def copy_rows(
+    code: Code,
+    out: Rows,
+    out_stride: ir.Value,
+    source: Rows,
+    source_stride: ir.Value,
+    size: ir.Value,
+) -> None:
+    """Copy `size` bytes of each lane's row; a stride of 0 copies the same row to all."""
+    for lane in range(code.lanes):
+        cgutils.raw_memcpy(
+            code.builder, out.row(lane, out_stride), source.row(lane, source_stride), size, 1
+        )
 
 
 @operation
 def transpose_in(code: Code, out: Place, rows: Rows, stride: ir.Value) -> None:
-    """Gather a word of every lane into a lane array, for as many words as there are lanes.
-
-    Lane l's words are read from `rows`, `l * stride` bytes further on.
-    """
+    """Gather from each lane's row as many words as there are lanes into a lane array."""
     out.store_many(_transposed(code, [rows.load(lane, stride) for lane in range(code.lanes)]))
 
 
 @operation
 def transpose_out(code: Code, rows: Rows, stride: ir.Value, source: Place) -> None:
-    """Write as many words of every lane as there are lanes to each lane's row."""
+    """Write to each lane's row as many words as there are lanes from a lane array."""
     for lane, word in enumerate(_transposed(code, source.load_many(code.lanes))):
         rows.store(word, lane, stride)
+
+
+@kernel
+def rows_to_words(
+    width: LaneWidth,
+    out: npt.NDArray[np.uint64],
+    out_row: int,
+    rows: npt.NDArray[np.uint8],
+    first_byte: int,
+    stride: int,
+    count: int,
+) -> None:
+    """Gather `count` words of each lane's row; at least as many as there are lanes."""
+    lanes = len(width)
+    for start in range(0, count, lanes):
+        # Where `count` is no multiple of the number of lanes, the last step repeats some words.
+        word = min(start, count - lanes)
+        transpose_in(width, out, out_row + word, rows, first_byte + 8 * word, stride)
+
+
+@kernel
+def words_to_rows(
+    width: LaneWidth,
+    rows: npt.NDArray[np.uint8],
+    first_byte: int,
+    stride: int,
+    source: npt.NDArray[np.uint64],
+    source_row: int,
+    size: int,
+    block: npt.NDArray[np.uint8],
+) -> None:
+    """Write `size` bytes, any number of them, of each lane's words to its row.
+
+    `block` is scratch of as many bytes as the words in one step: 8 * lanes rows of 8 bytes suffice.
+    """
+    lanes = len(width)
+    step = 8 * lanes
+    start = 0
+    while start + step <= size:
+        transpose_out(width, rows, first_byte + start, stride, source, source_row + start // 8)
+        start += step
+    if start == size:
+        return
+    transpose_out(width, block, 0, step, source, source_row + start // 8)
+    copy_rows(width, rows, first_byte + start, stride, block, 0, step, size - start)
 
 
 def _transposed(code: Code, words: Sequence[Word]) -> list[Word]:

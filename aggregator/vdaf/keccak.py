@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from field._jit import LaneWidth, kernel, lane_width
-from field.lanes import Code, Place, Word, copy_bytes, operation, transpose_in, transpose_out, xor
+from field.lanes import (
+    Code,
+    Place,
+    Word,
+    copy_rows,
+    operation,
+    rows_to_words,
+    words_to_rows,
+    xor_words,
+)
 
 RATE_SIZE = 168
 """Bytes absorbed or squeezed between two permutations."""
@@ -86,7 +95,7 @@ def turboshake128(
     """Return the first `output_size` bytes of TurboSHAKE128 of each message.
 
     Args:
-        messages: `uint8[num_messages, message_size]`, contiguous; any number of rows.
+        messages: `uint8[num_messages, message_size]`; any number of rows.
         domain: The domain separation byte, 0x01 to 0x7F.
         output_size: Bytes wanted of each message.
         width: How many lanes; this processor's number by default.
@@ -98,101 +107,72 @@ def turboshake128(
         RFC 9861, "TurboSHAKE".
     """
     width = lane_width() if width is None else width
-    out = np.empty((messages.shape[0], output_size), np.uint8)
-    state, block = new_sponge(len(width))
-    _turboshake128(width, np.ascontiguousarray(messages), domain, out, state, block)
+    lanes, num_messages = len(width), len(messages)
+    out = np.empty((num_messages, output_size), np.uint8)
+    state, block = new_state(lanes), np.zeros((lanes, RATE_SIZE), np.uint8)
+    whole = num_messages - num_messages % lanes
+    _turboshake128(width, np.ascontiguousarray(messages[:whole]), domain, out, state, block)
+    if whole < num_messages:
+        # The lanes that are left over repeat the last message.
+        rows = np.minimum(np.arange(whole, whole + lanes), num_messages - 1)
+        rest = np.empty((lanes, output_size), np.uint8)
+        _turboshake128(width, messages[rows], domain, rest, state, block)
+        out[whole:] = rest[: num_messages - whole]
     return out
 
 
-def new_sponge(lanes: int) -> tuple[Words, Bytes]:
-    """Return scratch for the kernels here: room for states and a block, and a block's bytes."""
-    return np.zeros((STATE_WORDS + RATE_WORDS, lanes), np.uint64), np.zeros(
-        lanes * RATE_SIZE, np.uint8
-    )
+def new_state(lanes: int) -> Words:
+    """Return scratch for the kernels here: the state, and a block on its way in."""
+    return np.zeros((STATE_WORDS + RATE_WORDS, lanes), np.uint64)
 
 
 @kernel
 def _turboshake128(
     width: LaneWidth, messages: Bytes, domain: int, out: Bytes, state: Words, block: Bytes
 ) -> None:
+    """Fill `out` from messages whose number is a multiple of the number of lanes."""
     num_messages, message_size = messages.shape
     output_size = out.shape[1]
     for first in range(0, num_messages, len(width)):
         state[:STATE_WORDS] = 0
+        source = first * message_size
         for start in range(0, message_size + 1, RATE_SIZE):
-            absorb_block(width, state, messages, first, start, domain, block)
+            size = min(RATE_SIZE, message_size - start)
+            if size == RATE_SIZE:
+                absorb_block(width, state, messages, source + start, message_size)
+            else:
+                pad_block(width, block, messages, source + start, message_size, size, domain)
+                absorb_block(width, state, block, 0, RATE_SIZE)
         for start in range(0, output_size, RATE_SIZE):
+            size = min(RATE_SIZE, output_size - start)
             if start > 0:
                 permute(width, state, 0)
-            squeeze_block(width, state, out, first, start, block)
+            words_to_rows(
+                width, out, first * output_size + start, output_size, state, 0, size, block
+            )
 
 
 @kernel
-def absorb_block(
+def pad_block(
     width: LaneWidth,
-    state: Words,
-    messages: Bytes,
-    first: int,
-    start: int,
-    domain: int,
     block: Bytes,
+    messages: Bytes,
+    first_byte: int,
+    stride: int,
+    size: int,
+    domain: int,
 ) -> None:
-    """Absorb bytes `start` to `start + 168` of the messages from row `first` on, and permute.
-
-    Where a message ends in the block its padding follows: `domain`, zeros, and 0x80 added into the
-    last byte. Lanes beyond the last message repeat it.
-    """
-    lanes = len(width)
-    num_messages, message_size = messages.shape
-    size = min(RATE_SIZE, message_size - start)
-    if size == RATE_SIZE and first + lanes <= num_messages:
-        absorb_rows(width, state, messages, first * message_size + start, message_size)
-        return
-    for lane in range(lanes):
-        row = min(first + lane, num_messages - 1)
-        begin, end = lane * RATE_SIZE, (lane + 1) * RATE_SIZE
-        copy_bytes(width, block, begin, messages, row * message_size + start, size)
-        if size < RATE_SIZE:
-            block[begin + size : end] = 0
-            block[begin + size] = domain
-            block[end - 1] ^= 0x80
-    absorb_rows(width, state, block, 0, RATE_SIZE)
+    """Set `block` to each lane's last 0 to 167 message bytes and their padding."""
+    block[:] = 0
+    copy_rows(width, block, 0, RATE_SIZE, messages, first_byte, stride, size)
+    for lane in range(len(width)):
+        block[lane, size] = domain
+        block[lane, RATE_SIZE - 1] ^= 0x80
 
 
 @kernel
-def absorb_rows(width: LaneWidth, state: Words, rows: Bytes, first_byte: int, stride: int) -> None:
-    """Absorb a whole block a lane, 168 bytes from `first_byte + lane * stride`, and permute."""
-    lanes = len(width)
-    for word in range(0, RATE_WORDS, lanes):
-        # 21 is no multiple of the number of lanes: the last step goes back and repeats some words.
-        word = min(word, RATE_WORDS - lanes)  # noqa: PLW2901 the clamped index is the loop's idea
-        transpose_in(width, state, STATE_WORDS + word, rows, first_byte + 8 * word, stride)
-    for word in range(RATE_WORDS):
-        xor(width, state, word, state, STATE_WORDS + word)
+def absorb_block(width: LaneWidth, state: Words, rows: Bytes, first_byte: int, stride: int) -> None:
+    """Absorb 168 bytes a lane, from `first_byte + lane * stride` of `rows`, and permute."""
+    rows_to_words(width, state, STATE_WORDS, rows, first_byte, stride, RATE_WORDS)
+    xor_words(width, state, 0, state, STATE_WORDS, RATE_WORDS)
     permute(width, state, 0)
-
-
-@kernel
-def squeeze_block(
-    width: LaneWidth, state: Words, out: Bytes, first: int, start: int, block: Bytes
-) -> None:
-    """Write the state's first 168 bytes, or as many as fit, to `out[first:, start:]`."""
-    lanes = len(width)
-    num_rows, output_size = out.shape
-    size = min(RATE_SIZE, output_size - start)
-    if size == RATE_SIZE and first + lanes <= num_rows:
-        squeeze_rows(width, state, out, first * output_size + start, output_size)
-        return
-    squeeze_rows(width, state, block, 0, RATE_SIZE)
-    for lane in range(min(lanes, num_rows - first)):
-        row = (first + lane) * output_size
-        copy_bytes(width, out, row + start, block, lane * RATE_SIZE, size)
-
-
-@kernel
-def squeeze_rows(width: LaneWidth, state: Words, rows: Bytes, first_byte: int, stride: int) -> None:
-    """Write the 168 bytes of each lane's state that are output."""
-    lanes = len(width)
-    for word in range(0, RATE_WORDS, lanes):
-        word = min(word, RATE_WORDS - lanes)  # noqa: PLW2901 the clamped index is the loop's idea
-        transpose_out(width, rows, first_byte + 8 * word, stride, state, word)
