@@ -41,29 +41,95 @@ def lane_width(count: int | None = None) -> LaneWidth:
     return (0,) * (lanes() if count is None else count)
 
 
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a step of a kernel: as `kernel`, and always made part of its caller."""
+    compiled = numba.njit(cache=True, nogil=True, forceinline=True)(function)
+    return cast("Callable[P, R]", compiled)
+
+
 def multiply_wide(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the low and the high word of the 128-bit product, in a kernel by one instruction."""
     product = int(a) * int(b)
     return np.uint64(product & 0xFFFFFFFFFFFFFFFF), np.uint64(product >> 64)
 
 
-@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
-def _wide_product(
-    _context: object,
-    _a: types.Type,
-    _b: types.Type,
-) -> tuple[object, Callable[..., object]]:
+def add_carry(a: np.uint64, b: np.uint64, carry: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the low word of a + b + carry, and the carry out, 0 or 1; so is the one coming in."""
+    total = int(a) + int(b) + int(carry)
+    return np.uint64(total & 0xFFFFFFFFFFFFFFFF), np.uint64(total >> 64)
+
+
+def subtract_borrow(a: np.uint64, b: np.uint64, borrow: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the low word of a - b - borrow, and the borrow, 0 or 1; so is the one coming in."""
+    total = int(a) - int(b) - int(borrow)
+    return np.uint64(total & 0xFFFFFFFFFFFFFFFF), np.uint64(total < 0)
+
+
+def opaque(word: np.uint64) -> np.uint64:
+    """Return the word, about which the compiler of a kernel then knows nothing.
+
+    A mask made from a carry is 0 or all ones. A compiler that knows that may use a branch on the
+    carry instead of the mask (LLVM does), and time would tell something about a secret.
+    """
+    return word
+
+
+def _wide(
+    formula: Callable[..., ir.Value], arity: int
+) -> tuple[Signature, Callable[..., ir.Value]]:
+    """Return an intrinsic's type and code: words in, computed in 128 bits, low and high word out.
+
+    LLVM turns these into the multiplication with a double-length result and chains of additions
+    with carry.
+    """
     word, wide = ir.IntType(64), ir.IntType(128)
 
     def generate(
         context: BaseContext, builder: ir.IRBuilder, signature: Signature, words: list[ir.Value]
     ) -> ir.Value:
-        product = builder.mul(builder.zext(words[0], wide), builder.zext(words[1], wide))
-        high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), word)
-        low = builder.trunc(product, word)
+        result = formula(builder, *(builder.zext(operand, wide) for operand in words))
+        low = builder.trunc(result, word)
+        high = builder.trunc(builder.lshr(result, ir.Constant(wide, 64)), word)
         return context.make_tuple(builder, signature.return_type, (low, high))
 
-    return types.UniTuple(types.uint64, 2)(types.uint64, types.uint64), generate
+    return types.UniTuple(types.uint64, 2)(*[types.uint64] * arity), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def _wide_product(_context: object, _a: types.Type, _b: types.Type) -> object:
+    return _wide(lambda builder, a, b: builder.mul(a, b), 2)
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def _wide_sum(_context: object, _a: types.Type, _b: types.Type, _carry: types.Type) -> object:
+    return _wide(lambda builder, a, b, carry: builder.add(builder.add(a, b), carry), 3)
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def _wide_difference(
+    _context: object, _a: types.Type, _b: types.Type, _borrow: types.Type
+) -> object:
+    def formula(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, borrow: ir.Value) -> ir.Value:
+        # The high word is 0 or all ones; one bit of it is the borrow.
+        mask = ir.Constant(ir.IntType(128), (1 << 65) - 1)
+        return builder.and_(builder.sub(builder.sub(a, b), borrow), mask)
+
+    return _wide(formula, 3)
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def _hidden(_context: object, _word: types.Type) -> tuple[object, Callable[..., object]]:
+    def generate(
+        _context: BaseContext, builder: ir.IRBuilder, _signature: Signature, words: list[ir.Value]
+    ) -> ir.Value:
+        # No instruction at all: "some code" that takes a register and leaves its result there.
+        word = ir.IntType(64)
+        return builder.asm(ir.FunctionType(word, [word]), "", "=r,0", words, side_effect=False)
+
+    return types.uint64(types.uint64), generate
+
+
+# Kernels call the intrinsics; an uncompiled kernel calls the functions.
 
 
 @overload(multiply_wide)  # type: ignore[untyped-decorator]  # numba has no types
@@ -71,8 +137,41 @@ def _compile_multiply_wide(
     a: types.Type,  # noqa: ARG001  numba matches the names
     b: types.Type,  # noqa: ARG001  numba matches the names
 ) -> Callable[..., object]:
-    # Kernels call the intrinsic; an uncompiled kernel calls the function above.
     def implementation(a: types.Type, b: types.Type) -> object:
         return _wide_product(a, b)
+
+    return implementation
+
+
+@overload(add_carry)  # type: ignore[untyped-decorator]  # numba has no types
+def _compile_add_carry(
+    a: types.Type,  # noqa: ARG001  numba matches the names
+    b: types.Type,  # noqa: ARG001  numba matches the names
+    carry: types.Type,  # noqa: ARG001  numba matches the names
+) -> Callable[..., object]:
+    def implementation(a: types.Type, b: types.Type, carry: types.Type) -> object:
+        return _wide_sum(a, b, carry)
+
+    return implementation
+
+
+@overload(subtract_borrow)  # type: ignore[untyped-decorator]  # numba has no types
+def _compile_subtract_borrow(
+    a: types.Type,  # noqa: ARG001  numba matches the names
+    b: types.Type,  # noqa: ARG001  numba matches the names
+    borrow: types.Type,  # noqa: ARG001  numba matches the names
+) -> Callable[..., object]:
+    def implementation(a: types.Type, b: types.Type, borrow: types.Type) -> object:
+        return _wide_difference(a, b, borrow)
+
+    return implementation
+
+
+@overload(opaque)  # type: ignore[untyped-decorator]  # numba has no types
+def _compile_opaque(
+    word: types.Type,  # noqa: ARG001  numba matches the names
+) -> Callable[..., object]:
+    def implementation(word: types.Type) -> object:
+        return _hidden(word)
 
     return implementation

@@ -12,7 +12,7 @@ cheap as Montgomery's, and there is nothing to convert.
 import numpy as np
 import numpy.typing as npt
 
-from field._jit import kernel, multiply_wide
+from field._jit import add_carry, inlined, kernel, multiply_wide, opaque, subtract_borrow
 
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
@@ -20,6 +20,7 @@ Mask = npt.NDArray[np.bool_]
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _C = np.uint64(28)
+_P_LOW = np.uint64(1)
 _P_HIGH = np.uint64(2**64 - 28)
 # 2^128 - p = 28 * 2^64 - 1 in two words: adding it to a number that wrapped, or is p or more, takes
 # p away.
@@ -27,123 +28,101 @@ _FOLD_LOW = np.uint64(2**64 - 1)
 _FOLD_HIGH = np.uint64(27)
 
 
-@kernel
+@inlined
+def _mask(flag: np.uint64) -> np.uint64:
+    """Return all ones for 1 and zero for 0."""
+    return opaque(_ZERO - flag)
+
+
+@inlined
 def _reduce(low: np.uint64, high: np.uint64, carry: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Take p away once from carry * 2^128 + high * 2^64 + low if that is p or more.
 
     The number must be below 2p, and `carry` 0 or 1.
     """
-    folded_low = low + _FOLD_LOW
-    folded_high = high + _FOLD_HIGH + np.uint64(folded_low < low)
-    # The high word cannot wrap to or beyond its old value: it grows by 28 at most.
-    over = _ZERO - (carry | np.uint64(folded_high < high))
-    return low ^ ((low ^ folded_low) & over), high ^ ((high ^ folded_high) & over)
+    # p or more if and only if adding 2^128 - p carries.
+    _, c = add_carry(low, _FOLD_LOW, _ZERO)
+    _, c = add_carry(high, _FOLD_HIGH, c)
+    over = _mask(carry | c)
+    low, c = add_carry(low, _FOLD_LOW & over, _ZERO)
+    high, _ = add_carry(high, _FOLD_HIGH & over, c)
+    return low, high
 
 
-@kernel
+@inlined
 def _sum(a0: np.uint64, a1: np.uint64, b0: np.uint64, b1: np.uint64) -> tuple[np.uint64, np.uint64]:
-    low = a0 + b0
-    carry = np.uint64(low < a0)
-    high = a1 + b1
-    over = np.uint64(high < a1)
-    high += carry
-    over |= np.uint64(high < carry)
-    return _reduce(low, high, over)
+    low, carry = add_carry(a0, b0, _ZERO)
+    high, carry = add_carry(a1, b1, carry)
+    return _reduce(low, high, carry)
 
 
-@kernel
+@inlined
 def _difference(
     a0: np.uint64, a1: np.uint64, b0: np.uint64, b1: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
-    low = a0 - b0
-    borrow = np.uint64(a0 < b0)
-    partial = a1 - b1
-    under = np.uint64(a1 < b1) | np.uint64(partial < borrow)
-    high = partial - borrow
+    low, borrow = subtract_borrow(a0, b0, _ZERO)
+    high, borrow = subtract_borrow(a1, b1, borrow)
     # A borrow is 2^128 too much: take 2^128 - p away, which cannot borrow again.
-    mask = _ZERO - under
-    reduced = low - (_FOLD_LOW & mask)
-    borrow = np.uint64(low < (_FOLD_LOW & mask))
-    return reduced, high - (_FOLD_HIGH & mask) - borrow
+    under = _mask(borrow)
+    low, borrow = subtract_borrow(low, _FOLD_LOW & under, _ZERO)
+    high, _ = subtract_borrow(high, _FOLD_HIGH & under, borrow)
+    return low, high
 
 
-@kernel
+@inlined
 def _wide_product(
     a0: np.uint64, a1: np.uint64, b0: np.uint64, b1: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    low, z1 = multiply_wide(a0, b0)
-    m0, m1 = multiply_wide(a0, b1)
-    n0, n1 = multiply_wide(a1, b0)
-    h0, h1 = multiply_wide(a1, b1)
-    z1 += m0
-    carry = np.uint64(z1 < m0)
-    z1 += n0
-    carry += np.uint64(z1 < n0)
-    h0 += m1
-    h1 += np.uint64(h0 < m1)
-    h0 += n1
-    h1 += np.uint64(h0 < n1)
-    h0 += carry
-    h1 += np.uint64(h0 < carry)
-    return low, z1, h0, h1
+    """Return the four words of the product."""
+    z0, m1 = multiply_wide(a0, b0)
+    n1, n2 = multiply_wide(a0, b1)
+    z1, carry = add_carry(m1, n1, _ZERO)
+    z2, z3 = multiply_wide(a1, b1)
+    z2, carry = add_carry(z2, n2, carry)
+    z3 += carry
+    n1, n2 = multiply_wide(a1, b0)
+    z1, carry = add_carry(z1, n1, _ZERO)
+    z2, carry = add_carry(z2, n2, carry)
+    return z0, z1, z2, z3 + carry
 
 
-@kernel
+@inlined
 def _fold(
-    z0: np.uint64, z1: np.uint64, h0: np.uint64, h1: np.uint64
+    z0: np.uint64, z1: np.uint64, z2: np.uint64, z3: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
-    """Reduce H * 2^128 + z1 * 2^64 + z0, where H = h1 * 2^64 + h0, modulo p."""
-    # H 2^128 = 28 H 2^64 - H. The part of 28 H 2^64 from 2^128 upwards is G 2^128 with
-    # G = g1 2^64 + g0 = floor(28 H / 2^64) < 28 * 2^64, and folds to 28 G 2^64 - G. Of that,
-    # t1 2^128 with t1 = floor(28 G / 2^64) < 784 is left, and folds to 28 t1 2^64 - t1.
-    u0, carry = multiply_wide(h0, _C)
-    g0, g1 = multiply_wide(h1, _C)
-    g0 += carry
-    g1 += np.uint64(g0 < carry)
-    t0, t1 = multiply_wide(g0, _C)
-    t1 += g1 * _C
-    # The number is z + (u0 + t0 + 28 t1) 2^64 - (H + G + t1). It is above -2^128 - 2^70; add
-    # 2p = 2^129 - 56 * 2^64 + 2 to make it positive, and count multiples of 2^128 in `top`.
-    small = t1 * _C
-    d0 = h0 + g0
-    d1 = np.uint64(d0 < g0)
-    d0 += t1
-    d1 += np.uint64(d0 < t1)
-    d1 += g1
-    middle = h1 + d1
-    under = np.uint64(middle < d1)
-    top = np.uint64(2) - under
-    low = z0 - d0
-    borrow = np.uint64(z0 < d0)
-    high = z1 - middle
-    top -= np.uint64(z1 < middle)
-    top -= np.uint64(high < borrow)
-    high -= borrow
-    high += u0
-    top += np.uint64(high < u0)
-    high += t0
-    top += np.uint64(high < t0)
-    high += small
-    top += np.uint64(high < small)
-    # Add 2p - 2^129 = 2 - 56 * 2^64.
-    low += np.uint64(2)
-    carry = np.uint64(low < np.uint64(2))
-    high += carry
-    top += np.uint64(high < carry)
-    top -= np.uint64(high < np.uint64(56))
-    high -= np.uint64(56)
-    # Now top < 8; fold it. The number stays positive since 28 * 2^64 top >= top, and below 2p.
-    borrow = np.uint64(low < top)
-    low -= top
-    over = np.uint64(high < borrow)
-    high -= borrow
-    addend = top * _C
-    high += addend
-    carry = np.uint64(high < addend)
-    return _reduce(low, high, carry - over)
+    """Reduce a number of four words modulo p. With B = 2^64, B^2 = 28 B - 1 (mod p).
+
+    1. z3 B^3 = 28 z3 B^2 - z3 B. So the number is z0 + (z1 - z3) B + e B^2, e = z2 + 28 z3.
+    2. e B^2 = 28 e B - e. With e = e0 + e1 B and 28 e = q0 + q1 B, the number is
+       (z0 - e0) + (z1 - z3 - e1 + q0) B + q1 B^2, and q1 <= 811.
+    3. That is above -p: if e1 > 0 then q1 >= 28 and it is positive; else 28 z3 < B and it is
+       above -B^2 / 27. So p is added, and the carries and q1 make a `top` from 0 to 814.
+    4. top B^2 = 28 top B - top, which leaves a number from 0 to 2p.
+    """
+    e0, e1 = multiply_wide(z3, _C)
+    e0, carry = add_carry(e0, z2, _ZERO)
+    e1 += carry
+    q0, q1 = multiply_wide(e0, _C)
+    top = q1 + e1 * _C
+
+    low, borrow = subtract_borrow(z0, e0, _ZERO)
+    high, borrow = subtract_borrow(z1, z3, borrow)
+    top, _ = subtract_borrow(top, _ZERO, borrow)
+    high, borrow = subtract_borrow(high, e1, _ZERO)
+    top, _ = subtract_borrow(top, _ZERO, borrow)
+    high, carry = add_carry(high, q0, _ZERO)
+    top, _ = add_carry(top, _ZERO, carry)
+    low, carry = add_carry(low, _P_LOW, _ZERO)
+    high, carry = add_carry(high, _P_HIGH, carry)
+    top, _ = add_carry(top, _ZERO, carry)
+
+    low, borrow = subtract_borrow(low, top, _ZERO)
+    high, borrow = subtract_borrow(high, _ZERO, borrow)
+    high, carry = add_carry(high, top * _C, _ZERO)
+    return _reduce(low, high, carry - borrow)
 
 
-@kernel
+@inlined
 def _product(
     a0: np.uint64, a1: np.uint64, b0: np.uint64, b1: np.uint64
 ) -> tuple[np.uint64, np.uint64]:
@@ -196,22 +175,11 @@ def dot(a: Words, b: Words, out: Words) -> None:
             for k in range(a.shape[2]):
                 x, y = a[i * a_row, j * a_column, k], b[i * b_row, j * b_column, k]
                 z0, z1, z2, z3 = _wide_product(x[0], x[1], y[0], y[1])
-                c0 += z0
-                carry = np.uint64(c0 < z0)
-                # A product is below 2^256 - 2^128, so z3 can take the carry that z2 passes on, but
-                # z1 and z2 cannot: they are all ones for some factors.
-                z1 += carry
-                z2 += np.uint64(z1 < carry)
-                z3 += np.uint64(z2 < np.uint64(z1 < carry))
-                c1 += z1
-                carry = np.uint64(c1 < z1)
-                z2 += carry
-                z3 += np.uint64(z2 < carry)
-                c2 += z2
-                carry = np.uint64(c2 < z2)
-                z3 += carry
-                c3 += z3
-                c4 += np.uint64(c3 < z3)
+                c0, carry = add_carry(c0, z0, _ZERO)
+                c1, carry = add_carry(c1, z1, carry)
+                c2, carry = add_carry(c2, z2, carry)
+                c3, carry = add_carry(c3, z3, carry)
+                c4 += carry
             h0, h1 = _fold(c2, c3, c4, _ZERO)
             out[i, j, 0], out[i, j, 1] = _fold(c0, c1, h0, h1)
 
@@ -286,10 +254,10 @@ def lagrange_basis(points: Words, start: Words, roots: Words, out: Words) -> Non
             half *= 2
 
 
-@kernel
+@inlined
 def _is_residue(low: np.uint64, high: np.uint64) -> np.uint64:
-    # p is the smallest number with its high word and low word 1.
-    return np.uint64(high < _P_HIGH) | (np.uint64(high == _P_HIGH) & np.uint64(low < _ONE))
+    # p is the second smallest number with its high word.
+    return np.uint64(high < _P_HIGH) | (np.uint64(high == _P_HIGH) & np.uint64(low < _P_LOW))
 
 
 @kernel

@@ -9,7 +9,7 @@ masks. In `accept_residues` the positions depend on which candidates are dropped
 import numpy as np
 import numpy.typing as npt
 
-from field._jit import kernel, multiply_wide
+from field._jit import inlined, kernel, multiply_wide, opaque
 
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
@@ -21,21 +21,27 @@ _FOLD = np.uint64(2**32 - 1)
 _HALF_WORD = np.uint64(32)
 
 
-@kernel
+@inlined
+def _mask(flag: np.uint64) -> np.uint64:
+    """Return all ones for 1 and zero for 0."""
+    return opaque(_ZERO - flag)
+
+
+@inlined
 def _sum(a: np.uint64, b: np.uint64) -> np.uint64:
     total = a + b
     reduced = total + _FOLD
     # a + b >= p if and only if one of the two additions carried.
     over = np.uint64(total < a) | np.uint64(reduced < total)
-    return total + (_FOLD & (_ZERO - over))
+    return total + (_FOLD & _mask(over))
 
 
-@kernel
+@inlined
 def _difference(a: np.uint64, b: np.uint64) -> np.uint64:
-    return a - b - (_FOLD & (_ZERO - np.uint64(a < b)))
+    return a - b - (_FOLD & _mask(np.uint64(a < b)))
 
 
-@kernel
+@inlined
 def _product(a: np.uint64, b: np.uint64) -> np.uint64:
     low, high = multiply_wide(a, b)
     # 2^64 = 2^32 - 1 and 2^96 = -1 (mod p), so
@@ -44,12 +50,12 @@ def _product(a: np.uint64, b: np.uint64) -> np.uint64:
     # A borrow is 2^64 too much; taking 2^64 mod p away cannot borrow again: low < top < 2^32, so
     # the wrapped word is at least 2^64 - 2^32.
     word = low - top
-    word -= _FOLD & (_ZERO - np.uint64(low < top))
+    word -= _FOLD & _mask(np.uint64(low < top))
     addend = (bottom << _HALF_WORD) - bottom
     total = word + addend
     # A carry is 2^64 too little; the sum is then below 2^64 - 2^33, so this cannot carry again.
-    total += _FOLD & (_ZERO - np.uint64(total < addend))
-    return total + (_FOLD & (_ZERO - np.uint64(total >= _P)))
+    total += _FOLD & _mask(np.uint64(total < addend))
+    return total + (_FOLD & _mask(np.uint64(total >= _P)))
 
 
 @kernel
