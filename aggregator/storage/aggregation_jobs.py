@@ -1,0 +1,227 @@
+"""The Leader's aggregation jobs: created with their reports, sent, finished or abandoned.
+
+The exact request is stored before it is sent, and only the driver that holds the job's lease moves
+it. So a killed driver's successor sends the same bytes again, and the Helper answers with the same
+bytes; `states.AGGREGATION_JOB` draws the life of a job.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import insert, select
+
+from aggregator.storage import leases, tables
+from aggregator.storage.counters import AGGREGATED, Stage, count_reports
+from aggregator.storage.database import Transaction
+from aggregator.storage.engine import Conflict
+from aggregator.storage.leases import Lease, Leased
+from aggregator.storage.report_ids import record_aggregated
+from aggregator.storage.reports import (
+    claim_reports,
+    drop_reports,
+    reject_reports,
+    release_reports,
+    report_ids_of_job,
+)
+from aggregator.storage.states import AGGREGATION_JOB, AggregationJobState
+from aggregator.storage.tasks import verify_key_id_of
+
+_ID_SIZE = 16
+_UNFINISHED = (AggregationJobState.CREATED, AggregationJobState.SENT)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AggregationJob:
+    """An aggregation job of the Leader.
+
+    Attributes:
+        key: Its key in the database; `reports_of_job` takes it.
+        task_id: Its task, 32 bytes.
+        job_id: Our own name for it, 16 bytes; the Helper gives it another.
+        state: Where it is in its life.
+        verify_key_id: The verification key that all of its reports are verified under.
+        request: The exact AggregationJobInitReq, from `store_request` until the job ends.
+        helper_location: Where the Helper put the job, if it said so.
+    """
+
+    key: int
+    task_id: bytes
+    job_id: bytes
+    state: AggregationJobState
+    verify_key_id: int
+    request: bytes | None = dataclasses.field(repr=False)
+    helper_location: str | None
+
+
+def create_aggregation_job(
+    tx: Transaction, task_id: bytes, limit: int, minimum: int = 1
+) -> AggregationJob | None:
+    """Claim at most `limit` reports for a new job; None if fewer than `minimum` can be claimed."""
+    task = tx.task_key(task_id)
+    verify_key_id = verify_key_id_of(tx, task_id)
+    job_id = tx.entropy.bytes(_ID_SIZE)
+    inserted = tx.connection.execute(
+        insert(tables.aggregation_jobs).values(
+            task=task,
+            job_id=job_id,
+            state=AggregationJobState.CREATED,
+            verify_key_id=verify_key_id,
+            lease_expires_at=tx.now,
+            lease_attempts=0,
+            created_at=tx.now,
+        )
+    )
+    key = int(inserted.lastrowid)
+    if claim_reports(tx, task_id, key, verify_key_id, limit) < minimum:
+        release_reports(tx, key)
+        table = tables.aggregation_jobs
+        tx.connection.execute(table.delete().where(table.c.id == key))
+        return None
+    return AggregationJob(
+        key, task_id, job_id, AggregationJobState.CREATED, verify_key_id, None, None
+    )
+
+
+def lease_aggregation_jobs(
+    tx: Transaction, limit: int, seconds: int
+) -> list[Leased[AggregationJob]]:
+    """Lease at most `limit` unfinished jobs of any task for `seconds`."""
+    held = leases.acquire(tx, tables.aggregation_jobs, _UNFINISHED, limit, seconds)
+    return [Leased(_get(tx, lease.key), lease) for lease in held]
+
+
+def store_request(
+    tx: Transaction, lease: Lease, request: bytes, rejected: Mapping[bytes, str]
+) -> None:
+    """Store the exact request before it is sent, and drop the reports that are not in it.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        request: The encoded AggregationJobInitReq, sent unchanged on every attempt.
+        rejected: Reports that we rejected before sending, each with its reason.
+
+    Raises:
+        LeaseLost: The lease is not ours any more, or a request is stored already.
+    """
+    job = tables.aggregation_jobs
+    leases.advance(
+        tx, job, AGGREGATION_JOB, "store_request", lease, {"request": request}, ends=False
+    )
+    reject_reports(tx, _get(tx, lease.key).task_id, lease.key, rejected)
+
+
+def store_job_location(tx: Transaction, lease: Lease, location: str) -> None:
+    """Store where the Helper put the job, so that another driver can poll or delete it.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.write(tx, tables.aggregation_jobs, lease, {"helper_location": location})
+
+
+def finish_aggregation_job(
+    tx: Transaction, lease: Lease, aggregated: Sequence[bytes], rejected: Mapping[bytes, str]
+) -> None:
+    """End the job, in the transaction in which `accumulate` merged the out shares of `aggregated`.
+
+    The ids are recorded, the bodies dropped and every report counted.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        aggregated: Ids of the reports that were merged.
+        rejected: Ids of the others, each with its reason.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+        Conflict: The reports named are not exactly the job's, or one is in a bucket already.
+    """
+    _end(tx, "finish_aggregation_job", lease)
+    job = _get(tx, lease.key)
+    counted = set(aggregated)
+    if (
+        len(counted) != len(aggregated)
+        or counted & rejected.keys()
+        or counted | rejected.keys() != report_ids_of_job(tx, job.key)
+    ):
+        raise Conflict("an aggregation job must end with each of its reports named once")
+    if record_aggregated(tx, job.task_id, aggregated):
+        raise Conflict("a report of the aggregation job is in a bucket already")
+    reject_reports(tx, job.task_id, job.key, rejected)
+    drop_reports(tx, job.key)
+    if aggregated:
+        count_reports(tx, job.task_id, Stage.AGGREGATION, {AGGREGATED: len(aggregated)})
+
+
+def release_aggregation_job(
+    tx: Transaction, lease: Lease, delay_seconds: int, *, progressed: bool = False
+) -> None:
+    """Give the job back for another try after `delay_seconds`; progress forgets the attempts.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.release(tx, tables.aggregation_jobs, lease, delay_seconds, progressed=progressed)
+
+
+def abandon_aggregation_job(tx: Transaction, lease: Lease, drop_reason: str | None) -> None:
+    """Give the job up.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        drop_reason: None makes the reports claimable again, under the same verification key; this
+            is safe for the batch only if the Helper cannot have committed them. Else they are
+            dropped and counted under this reason.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    _end(tx, "abandon_aggregation_job", lease)
+    if drop_reason is None:
+        release_reports(tx, lease.key)
+        return
+    dropped = drop_reports(tx, lease.key)
+    task_id = _get(tx, lease.key).task_id
+    if dropped:
+        count_reports(tx, task_id, Stage.AGGREGATION, {drop_reason: dropped})
+
+
+def unfinished_aggregation_jobs(tx: Transaction, task_id: bytes) -> int:
+    """Return how many jobs of the task are neither finished nor abandoned."""
+    job = tables.aggregation_jobs.c
+    query = select(job.id).where(job.task == tx.task_key(task_id), job.state.in_(_UNFINISHED))
+    return len(tx.connection.execute(query).all())
+
+
+def _end(tx: Transaction, verb: str, lease: Lease) -> None:
+    table = tables.aggregation_jobs
+    leases.advance(tx, table, AGGREGATION_JOB, verb, lease, {"request": None}, ends=True)
+
+
+def _get(tx: Transaction, key: int) -> AggregationJob:
+    job, task = tables.aggregation_jobs.c, tables.tasks.c
+    query = (
+        select(
+            job.id,
+            task.task_id,
+            job.job_id,
+            job.state,
+            job.verify_key_id,
+            job.request,
+            job.helper_location,
+        )
+        .join(tables.tasks, task.id == job.task)
+        .where(job.id == key)
+    )
+    row = tx.connection.execute(query).one()
+    return AggregationJob(
+        key=row.id,
+        task_id=row.task_id,
+        job_id=row.job_id,
+        state=AggregationJobState(row.state),
+        verify_key_id=row.verify_key_id,
+        request=row.request,
+        helper_location=row.helper_location,
+    )

@@ -1,0 +1,319 @@
+"""The Leader's collection jobs: from the Collector's request to two sealed shares, once.
+
+Two transactions make a release (`states.COLLECTION_JOB`):
+
+1. `freeze_collection_job` closes the batch, reserves its cost and stores the exact request to the
+   Helper. Killed after it, the Leader sends the same bytes again; the Helper answers with the same
+   sealed share.
+2. `finish_collection_job` stores both sealed shares, turns the reservation into a charge, marks the
+   batch collected and destroys our un-noised shares. Killed before it, our noise was never stored
+   and never sent; killed after it, every poll gets these bytes.
+
+Where the Helper refuses, `fail_collection_job` opens the batch again and takes the reservation
+back.
+"""
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+
+from sqlalchemy import ColumnElement, func, insert, select, update
+
+from aggregator.errors import StoreError
+from aggregator.storage import batches, leases, ledger, tables
+from aggregator.storage.database import Transaction
+from aggregator.storage.leases import Lease, Leased
+from aggregator.storage.ledger import Charge
+from aggregator.storage.reports import pending_reports
+from aggregator.storage.states import COLLECTION_JOB, CollectionJobState
+
+_ID_SIZE = 16
+_UNFINISHED = (CollectionJobState.START, CollectionJobState.FROZEN)
+_LIVE = (*_UNFINISHED, CollectionJobState.FINISHED)
+
+
+class BatchBusy(StoreError):
+    """Stored reports of the batch are not aggregated yet."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CollectionResult:
+    """A finished release: two noised shares, sealed to the Collector.
+
+    Attributes:
+        report_count: Reports in the batch.
+        interval_start: First unit of the smallest interval that holds all reports.
+        interval_end: The unit after its last one.
+        leader_share: Our share, an encoded HpkeCiphertext.
+        helper_share: The Helper's, the same.
+    """
+
+    report_count: int
+    interval_start: int
+    interval_end: int
+    leader_share: bytes = dataclasses.field(repr=False)
+    helper_share: bytes = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CollectionJob:
+    """A collection job of the Leader.
+
+    Attributes:
+        key: Its key in the database.
+        task_id: Its task, 32 bytes.
+        job_id: The id in its URL, 16 bytes.
+        generation: How many jobs of the same request came before it.
+        request: The exact CollectionJobReq.
+        start: First unit of the query's interval.
+        end: The unit after its last one.
+        state: Where it is in its life.
+        aggregate_share_request: The exact AggregateShareReq, once frozen.
+        helper_location: Where the Helper put its share, if it said so.
+        result: What the Collector gets, once finished.
+        problem: The problem document of a failed job, JSON.
+        created_at: Seconds.
+    """
+
+    key: int
+    task_id: bytes
+    job_id: bytes
+    generation: int
+    request: bytes = dataclasses.field(repr=False)
+    start: int
+    end: int
+    state: CollectionJobState
+    aggregate_share_request: bytes | None = dataclasses.field(repr=False)
+    helper_location: str | None
+    result: CollectionResult | None
+    problem: str | None
+    created_at: int
+
+
+def create_collection_job(
+    tx: Transaction, task_id: bytes, request: bytes, start: int, end: int
+) -> CollectionJob:
+    """Return the live job of this very request, making one if there is none.
+
+    A job that failed or was deleted is not live: its request asks for a new one.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        request: The exact CollectionJobReq.
+        start: First unit of its query's interval.
+        end: The unit after its last one.
+    """
+    found = find_collection_job(tx, task_id, request)
+    if found is not None:
+        return found
+    job = tables.collection_jobs
+    task = tx.task_key(task_id)
+    digest = hashlib.sha256(request).digest()
+    earlier = select(func.count()).where(job.c.task == task, job.c.body_sha256 == digest)
+    job_id = tx.entropy.bytes(_ID_SIZE)
+    tx.connection.execute(
+        insert(job).values(
+            task=task,
+            job_id=job_id,
+            body_sha256=digest,
+            generation=tx.connection.execute(earlier).scalar_one(),
+            request=request,
+            start=start,
+            end=end,
+            state=CollectionJobState.START,
+            lease_expires_at=tx.now,
+            lease_attempts=0,
+            created_at=tx.now,
+        )
+    )
+    return _one(tx, job.c.job_id == job_id)
+
+
+def find_collection_job(tx: Transaction, task_id: bytes, request: bytes) -> CollectionJob | None:
+    """Return the live job of this very request, if there is one."""
+    job = tables.collection_jobs.c
+    found = _select(
+        tx,
+        job.task == tx.task_key(task_id),
+        job.body_sha256 == hashlib.sha256(request).digest(),
+        job.state.in_(_LIVE),
+    )
+    return found[0] if found else None
+
+
+def get_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> CollectionJob | None:
+    """Return the task's job with this id, in whatever state."""
+    job = tables.collection_jobs.c
+    found = _select(tx, job.task == tx.task_key(task_id), job.job_id == job_id)
+    return found[0] if found else None
+
+
+def list_collection_jobs(tx: Transaction, task_id: bytes) -> list[CollectionJob]:
+    """Return the task's jobs, oldest first."""
+    return _select(tx, tables.collection_jobs.c.task == tx.task_key(task_id))
+
+
+def lease_collection_jobs(tx: Transaction, limit: int, seconds: int) -> list[Leased[CollectionJob]]:
+    """Lease at most `limit` unfinished jobs of any task for `seconds`."""
+    job = tables.collection_jobs
+    held = leases.acquire(tx, job, _UNFINISHED, limit, seconds)
+    return [Leased(_one(tx, job.c.id == lease.key), lease) for lease in held]
+
+
+def release_collection_job(
+    tx: Transaction, lease: Lease, delay_seconds: int, *, progressed: bool = False
+) -> None:
+    """Give the job back for another try after `delay_seconds`; progress forgets the attempts.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.release(tx, tables.collection_jobs, lease, delay_seconds, progressed=progressed)
+
+
+def freeze_collection_job(
+    tx: Transaction, lease: Lease, aggregate_share_request: bytes, charge: Charge
+) -> None:
+    """First transaction of a release: close the batch, reserve its cost, store the request.
+
+    Check the size of the batch and the budget in the same transaction, before.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        aggregate_share_request: The exact AggregateShareReq, sent unchanged on every attempt.
+        charge: What the release will cost.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+        BatchClosed: A part of the batch is being collected or was.
+        BatchBusy: Stored reports of the batch are not aggregated yet.
+    """
+    values = {"aggregate_share_request": aggregate_share_request}
+    _advance(tx, "freeze_collection_job", lease, values, ends=False)
+    job = _one(tx, tables.collection_jobs.c.id == lease.key)
+    pending = pending_reports(tx, job.task_id, job.start, job.end)
+    if pending.unclaimed or pending.claimed:
+        raise BatchBusy(
+            f"{pending.unclaimed + pending.claimed} reports of the batch are not aggregated yet"
+        )
+    batches.freeze(tx, job.task_id, job.start, job.end)
+    ledger.reserve(tx, job.task_id, job.start, job.end, charge)
+
+
+def store_share_location(tx: Transaction, lease: Lease, location: str) -> None:
+    """Store where the Helper put its share, so that another driver can poll it.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.write(tx, tables.collection_jobs, lease, {"helper_location": location})
+
+
+def finish_collection_job(tx: Transaction, lease: Lease, result: CollectionResult) -> None:
+    """Second transaction of a release: store both shares, charge, mark collected, destroy.
+
+    Raises:
+        LeaseLost: The lease is not ours any more; `result` must be thrown away.
+    """
+    values = {
+        field.name: getattr(result, field.name) for field in dataclasses.fields(CollectionResult)
+    }
+    _advance(tx, "finish_collection_job", lease, values, ends=True)
+    job = _one(tx, tables.collection_jobs.c.id == lease.key)
+    batches.mark_collected(tx, job.task_id, job.start, job.end)
+    ledger.settle(tx, job.task_id, job.start, job.end)
+
+
+def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
+    """End the job with a problem document, JSON; a frozen batch opens again and costs nothing.
+
+    A frozen job must fail only when the Helper has certainly released nothing.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    job = _one(tx, tables.collection_jobs.c.id == lease.key)
+    _advance(tx, "fail_collection_job", lease, {"problem": problem}, ends=True)
+    if job.state is CollectionJobState.FROZEN:
+        batches.unfreeze(tx, job.task_id, job.start, job.end)
+        ledger.cancel(tx, job.task_id, job.start, job.end)
+
+
+def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
+    """Forget the job's result: the Collector has saved it, or does not want it.
+
+    The batch of a finished job stays collected. The Helper may have released the batch of a frozen
+    one, so that is charged and burnt, never collected again.
+
+    Returns:
+        Whether there was such a job.
+    """
+    job = get_collection_job(tx, task_id, job_id)
+    transition = COLLECTION_JOB.transition("delete_collection_job")
+    if job is None or job.state not in transition.sources:
+        return False
+    table = tables.collection_jobs
+    tx.connection.execute(
+        update(table)
+        .where(table.c.id == job.key)
+        .values(
+            state=transition.target,
+            lease_token=None,
+            ended_at=tx.now,
+            leader_share=None,
+            helper_share=None,
+        )
+    )
+    if job.state is CollectionJobState.FROZEN:
+        batches.mark_collected(tx, task_id, job.start, job.end)
+        ledger.settle(tx, task_id, job.start, job.end)
+    return True
+
+
+def _advance(
+    tx: Transaction, verb: str, lease: Lease, values: Mapping[str, object], *, ends: bool
+) -> None:
+    leases.advance(tx, tables.collection_jobs, COLLECTION_JOB, verb, lease, values, ends=ends)
+
+
+def _one(tx: Transaction, condition: ColumnElement[bool]) -> CollectionJob:
+    (job,) = _select(tx, condition)
+    return job
+
+
+def _select(tx: Transaction, *conditions: ColumnElement[bool]) -> list[CollectionJob]:
+    table = tables.collection_jobs
+    query = (
+        select(tables.tasks.c.task_id, table)
+        .join(tables.tasks, tables.tasks.c.id == table.c.task)
+        .where(*conditions)
+        .order_by(table.c.id)
+    )
+    return [
+        CollectionJob(
+            key=row.id,
+            task_id=row.task_id,
+            job_id=row.job_id,
+            generation=row.generation,
+            request=row.request,
+            start=row.start,
+            end=row.end,
+            state=CollectionJobState(row.state),
+            aggregate_share_request=row.aggregate_share_request,
+            helper_location=row.helper_location,
+            result=None
+            if row.leader_share is None
+            else CollectionResult(
+                row.report_count,
+                row.interval_start,
+                row.interval_end,
+                row.leader_share,
+                row.helper_share,
+            ),
+            problem=row.problem,
+            created_at=row.created_at,
+        )
+        for row in tx.connection.execute(query)
+    ]

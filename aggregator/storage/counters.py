@@ -1,0 +1,44 @@
+"""How many reports came to what end, by stage and reason: an operator's view of what was lost."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from sqlalchemy import select
+
+from aggregator.storage import tables
+from aggregator.storage.database import Transaction
+
+AGGREGATED = "aggregated"  # the reason under which a report that counts is counted
+
+
+class Stage(StrEnum):
+    """Where a report came to its end."""
+
+    UPLOAD = "upload"
+    AGGREGATION = "aggregation"
+
+
+def count_reports(
+    tx: Transaction, task_id: bytes, stage: Stage, reasons: Mapping[str, int]
+) -> None:
+    """Add `reasons`, a number of reports each, to the counters of `stage`."""
+    counter = tables.report_counters
+    for reason, reports in reasons.items():
+        statement = tx.insert(counter).values(
+            task=tx.task_key(task_id), stage=stage, reason=reason, reports=reports
+        )
+        tx.connection.execute(
+            statement.on_conflict_do_update(
+                index_elements=["task", "stage", "reason"],
+                set_={"reports": counter.c.reports + statement.excluded.reports},
+            )
+        )
+
+
+def report_counts(tx: Transaction, task_id: bytes, stage: Stage) -> dict[str, int]:
+    """Return the counters of `stage`, by reason."""
+    counter = tables.report_counters.c
+    query = select(counter.reason, counter.reports).where(
+        counter.task == tx.task_key(task_id), counter.stage == stage
+    )
+    return dict(tx.connection.execute(query).all())

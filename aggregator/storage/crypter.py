@@ -1,0 +1,110 @@
+"""Secret columns at rest: AES-256-GCM, bound to the table, the row and the column.
+
+A ciphertext moved to another row or column does not decrypt, so somebody who can write the
+database, but does not hold the key, cannot swap one task's key for another's. Keys come as a list:
+the first encrypts, all decrypt, so a key is replaced by putting the new one in front.
+
+A stored value is `fingerprint (4 bytes) || nonce (12 bytes) || ciphertext and tag`. The fingerprint
+names the key, so that a missing one is told from a tampered value.
+"""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from typing_extensions import override
+
+from aggregator.entropy import Entropy, SystemEntropy
+from aggregator.errors import ConfigurationError, StoreError
+
+KEY_SIZE = 32
+_FINGERPRINT_SIZE = 4
+_NONCE_SIZE = 12
+_TAG_SIZE = 16
+
+
+class CrypterError(StoreError):
+    """A stored secret cannot be decrypted; the message names the column, never the value."""
+
+
+class Crypter:
+    """Encrypts and decrypts secret columns under a list of keys."""
+
+    __slots__ = ("_ciphers", "_entropy", "_first")
+
+    def __init__(self, keys: Sequence[bytes], entropy: Entropy | None = None) -> None:
+        """Hold `keys`, each 32 bytes: the first encrypts, all decrypt."""
+        if not keys:
+            raise ConfigurationError("the store needs at least one key")
+        if any(len(key) != KEY_SIZE for key in keys):
+            raise ConfigurationError(f"a store key is {KEY_SIZE} bytes long")
+        self._ciphers = {_fingerprint(key): AESGCM(key) for key in keys}
+        self._first = _fingerprint(keys[0])
+        self._entropy: Entropy = SystemEntropy() if entropy is None else entropy
+
+    @classmethod
+    def parse(cls, text: str, entropy: Entropy | None = None) -> "Crypter":
+        """Return a crypter over the keys in `text`: base64url, separated by commas or white space.
+
+        Raises:
+            ConfigurationError: A key is no base64url or not 32 bytes long.
+        """
+        keys = []
+        for word in text.replace(",", " ").split():
+            try:
+                keys.append(base64.b64decode(word + "=" * (-len(word) % 4), b"-_", validate=True))
+            except binascii.Error:
+                # `from None`: the cause would carry the text of a key.
+                raise ConfigurationError("a store key is not base64url") from None
+        return cls(keys, entropy)
+
+    @override
+    def __repr__(self) -> str:
+        return f"Crypter({len(self._ciphers)} keys)"
+
+    def encrypt(self, table: str, row: bytes, column: str, plaintext: bytes) -> bytes:
+        """Return `plaintext` encrypted for `column` of the row of `table` that `row` identifies."""
+        nonce = self._entropy.bytes(_NONCE_SIZE)
+        place = _associated_data(table, row, column)
+        ciphertext = self._ciphers[self._first].encrypt(nonce, plaintext, place)
+        return self._first + nonce + ciphertext
+
+    def decrypt(self, table: str, row: bytes, column: str, stored: bytes) -> bytes:
+        """Return the plaintext of what `encrypt` returned for the same place.
+
+        Raises:
+            CrypterError: No key of the list made it, or it was changed or moved.
+        """
+        if len(stored) < _FINGERPRINT_SIZE + _NONCE_SIZE + _TAG_SIZE:
+            raise CrypterError(f"{table}.{column} is too short for a ciphertext")
+        fingerprint = stored[:_FINGERPRINT_SIZE]
+        cipher = self._ciphers.get(fingerprint)
+        if cipher is None:
+            raise CrypterError(
+                f"{table}.{column} was written under the store key {fingerprint.hex()}, "
+                "which is not in the list"
+            )
+        nonce = stored[_FINGERPRINT_SIZE : _FINGERPRINT_SIZE + _NONCE_SIZE]
+        ciphertext = stored[_FINGERPRINT_SIZE + _NONCE_SIZE :]
+        try:
+            return cipher.decrypt(nonce, ciphertext, _associated_data(table, row, column))
+        except InvalidTag as error:
+            raise CrypterError(f"{table}.{column} was changed or moved") from error
+
+
+def new_store_key(entropy: Entropy) -> str:
+    """Return a fresh store key as unpadded base64url, the form `Crypter.parse` reads."""
+    return base64.urlsafe_b64encode(entropy.bytes(KEY_SIZE)).rstrip(b"=").decode()
+
+
+def _fingerprint(key: bytes) -> bytes:
+    return hashlib.sha256(b"prio store key" + key).digest()[:_FINGERPRINT_SIZE]
+
+
+def _associated_data(table: str, row: bytes, column: str) -> bytes:
+    # Lengths first, so that no two places read the same.
+    parts = (table.encode(), row, column.encode())
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

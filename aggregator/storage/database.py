@@ -1,0 +1,218 @@
+"""The database: one transaction is one synchronous function, run whole in a worker thread.
+
+`Database.run(name, work)` opens a write transaction, calls `work(transaction)` and commits; either
+all that `work` wrote is there or nothing, whatever is killed when. `Database.read` is the same over
+one snapshot, without writing. `work` may be called again when the database was busy, so its only
+effects must be in the transaction.
+
+A transaction is not cancelled half-way: a cancelled caller waits until its thread has committed or
+rolled back.
+"""
+
+import dataclasses
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+from sqlalchemy import Connection, Engine, Table, select
+from sqlalchemy.dialects import postgresql, sqlite
+
+from aggregator.clock import Clock
+from aggregator.entropy import Entropy, SystemEntropy
+from aggregator.errors import StoreError
+from aggregator.storage import tables
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.engine import Busy, engine, translated
+from aggregator.storage.schema import check, upgrade
+
+__all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask", "upgrade"]
+
+T = TypeVar("T")
+OnTransaction = Callable[[str, str], None]
+
+_ATTEMPTS = 6
+_READERS = 8
+
+
+class UnknownTask(StoreError):
+    """There is no task with this id."""
+
+
+@dataclasses.dataclass(slots=True)
+class Transaction:
+    """What a verb works with: an open transaction and what the verbs need beside it."""
+
+    connection: Connection
+    crypter: Crypter
+    entropy: Entropy
+    now: int  # seconds since the Unix epoch, by the database's clock, the same all through
+    scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
+    _task_keys: dict[bytes, int] = dataclasses.field(default_factory=dict)
+
+    def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
+        """Return an insert that knows `on_conflict_…`, which both databases spell alike."""
+        if self.connection.dialect.name == "postgresql":
+            return postgresql.insert(table)
+        return sqlite.insert(table)
+
+    def task_key(self, task_id: bytes) -> int:
+        """Return the key by which other tables name the task.
+
+        Raises:
+            UnknownTask: There is no such task.
+        """
+        key = self._task_keys.get(task_id)
+        if key is None:
+            query = select(tables.tasks.c.id).where(tables.tasks.c.task_id == task_id)
+            key = self.connection.execute(query).scalar()
+            if key is None:
+                raise UnknownTask(f"no task {task_id.hex()} in the store")
+            self._task_keys[task_id] = key
+        return key
+
+
+class Database:
+    """An open store whose schema is the one this program was written for."""
+
+    def __init__(
+        self,
+        writers: Engine,
+        readers: Engine,
+        crypter: Crypter,
+        clock: Clock | None,
+        entropy: Entropy,
+        on_transaction: OnTransaction,
+    ) -> None:
+        """Use `open`, which also checks the schema."""
+        self._writers = writers
+        self._readers = readers
+        self._crypter = crypter
+        self._clock = clock
+        self._entropy = entropy
+        self._on_transaction = on_transaction
+        self._writer = threading.Lock()
+        self._scrub_log = True  # a killed process may have left its log: empty it once
+        # Waiting for the writer's turn happens in the event loop, not in a thread each.
+        self._write_limiter: RunVar[CapacityLimiter] = RunVar(f"store writers {id(self)}")
+        self._read_limiter: RunVar[CapacityLimiter] = RunVar(f"store readers {id(self)}")
+
+    @staticmethod
+    def open(
+        url: str,
+        crypter: Crypter,
+        clock: Clock | None = None,
+        on_transaction: OnTransaction | None = None,
+        entropy: Entropy | None = None,
+    ) -> "Database":
+        """Open the store at `url`, for example `sqlite:////var/lib/prio/leader.sqlite`.
+
+        Args:
+            url: An SQLAlchemy URL that names an SQLite file.
+            crypter: The keys of the secret columns.
+            clock: Tells `Transaction.now`; the database's own clock if there is none.
+            on_transaction: Called with the transaction's name and `begin`, `before commit` or
+                `committed` at those moments, in the thread of the transaction. What it raises ends
+                the transaction there.
+            entropy: Where keys, tokens and resource ids come from.
+
+        Raises:
+            SchemaMismatch: The schema is not the one of this program; both are named.
+        """
+        writers = engine(url)
+        try:
+            with translated("check schema"), writers.connect() as connection:
+                check(connection)
+        except BaseException:
+            writers.dispose()
+            raise
+        return Database(
+            writers,
+            engine(url, readers=_READERS),
+            crypter,
+            clock,
+            SystemEntropy() if entropy is None else entropy,
+            _ignore if on_transaction is None else on_transaction,
+        )
+
+    async def run(self, name: str, work: Callable[[Transaction], T]) -> T:
+        """Return `work(transaction)` of one committed write transaction, run in a worker thread.
+
+        Raises:
+            Busy: Other processes held the database through every attempt.
+            StoreError: The database failed; nothing was written.
+        """
+        limiter = _limiter(self._write_limiter, 1)
+        return await to_thread.run_sync(self.run_sync, name, work, limiter=limiter)
+
+    async def read(self, name: str, work: Callable[[Transaction], T]) -> T:
+        """Return `work(transaction)` over one snapshot; writing fails."""
+        limiter = _limiter(self._read_limiter, _READERS)
+        return await to_thread.run_sync(self.read_sync, name, work, limiter=limiter)
+
+    def run_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
+        """`run` in the calling thread."""
+        with self._writer:
+            for _ in range(_ATTEMPTS - 1):
+                try:
+                    return self._transact(self._writers, name, work)
+                except Busy:
+                    continue  # the database has already waited for `BUSY_TIMEOUT_SECONDS`
+            return self._transact(self._writers, name, work)
+
+    def read_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
+        """`read` in the calling thread."""
+        return self._transact(self._readers, name, work)
+
+    def close(self) -> None:
+        """Close every connection; the store cannot be used afterwards."""
+        self._readers.dispose()
+        self._writers.dispose()
+
+    def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
+        with translated(name), engine.connect() as connection:
+            with connection.begin():
+                self._on_transaction(name, "begin")
+                transaction = Transaction(
+                    connection, self._crypter, self._entropy, self._now(connection)
+                )
+                result = work(transaction)
+                self._on_transaction(name, "before commit")
+            self._on_transaction(name, "committed")
+            if engine is self._writers:
+                self._empty_log(connection, wanted=transaction.scrub_log)
+            return result
+
+    def _now(self, connection: Connection) -> int:
+        if self._clock is not None:
+            return self._clock.now()
+        seconds = connection.exec_driver_sql("SELECT CAST(strftime('%s', 'now') AS INTEGER)")
+        return int(seconds.scalar_one())
+
+    def _empty_log(self, connection: Connection, *, wanted: bool) -> None:
+        """Empty SQLite's write-ahead log, where destroyed secrets may still lie.
+
+        A reader that still needs the log only postpones it to a later commit.
+        """
+        self._scrub_log = self._scrub_log or wanted
+        if self._scrub_log:
+            driver = connection.connection.driver_connection
+            if isinstance(driver, sqlite3.Connection):
+                busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                self._scrub_log = bool(busy)
+
+
+def _ignore(_name: str, _moment: str) -> None:
+    """Nobody listens."""
+
+
+def _limiter(variable: RunVar[CapacityLimiter], tokens: int) -> CapacityLimiter:
+    """Return this event loop's limiter; a limiter cannot be shared between loops."""
+    try:
+        return variable.get()
+    except LookupError:
+        limiter = CapacityLimiter(tokens)
+        variable.set(limiter)
+        return limiter

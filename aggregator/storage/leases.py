@@ -1,0 +1,127 @@
+"""Leases: a driver holds a job for a while, and only the holder moves it.
+
+A lease is a random token in the job's row with an expiry by the database's clock. Whatever a holder
+writes is a compare-and-set on the token, so a driver that slept past its expiry, while another took
+the job, changes nothing: it gets `LeaseLost`.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
+
+from sqlalchemy import Table, select, update
+
+from aggregator.errors import StoreError
+from aggregator.storage.database import Transaction
+from aggregator.storage.states import Machine
+
+T = TypeVar("T")
+_TOKEN_SIZE = 16
+
+
+class LeaseLost(StoreError):
+    """The job is no longer ours to move: taken by another driver, ended, or deleted."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to move one job until `expires_at`, in seconds by the database's clock."""
+
+    key: int
+    token: bytes = dataclasses.field(repr=False)
+    attempts: int
+    expires_at: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Leased(Generic[T]):
+    """A job and the lease on it."""
+
+    job: T
+    lease: Lease
+
+
+def acquire(
+    tx: Transaction, table: Table, states: Sequence[str], limit: int, seconds: int
+) -> list[Lease]:
+    """Lease at most `limit` jobs of `table` in `states` that nobody holds, longest due first."""
+    free = (
+        select(table.c.id, table.c.lease_attempts)
+        .where(table.c.state.in_(states), table.c.lease_expires_at <= tx.now)
+        .order_by(table.c.lease_expires_at, table.c.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    leases = [
+        Lease(key, tx.entropy.bytes(_TOKEN_SIZE), attempts + 1, tx.now + seconds)
+        for key, attempts in tx.connection.execute(free).all()
+    ]
+    for lease in leases:
+        tx.connection.execute(
+            update(table)
+            .where(table.c.id == lease.key)
+            .values(
+                lease_token=lease.token,
+                lease_expires_at=lease.expires_at,
+                lease_attempts=lease.attempts,
+            )
+        )
+    return leases
+
+
+def release(
+    tx: Transaction, table: Table, lease: Lease, delay_seconds: int, *, progressed: bool
+) -> None:
+    """Give the job back; nobody leases it for `delay_seconds`. Progress forgets the attempts.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    values: dict[str, object] = {
+        "lease_token": None,
+        "lease_expires_at": tx.now + delay_seconds,
+    }
+    if progressed:
+        values["lease_attempts"] = 0
+    write(tx, table, lease, values)
+
+
+def advance(
+    tx: Transaction,
+    table: Table,
+    machine: Machine,
+    verb: str,
+    lease: Lease,
+    values: Mapping[str, object],
+    *,
+    ends: bool,
+) -> None:
+    """Move the leased job along `verb`'s transition and store `values`; `ends` frees the lease.
+
+    Raises:
+        LeaseLost: The lease is not ours any more, or the job is in no state `verb` starts from.
+    """
+    transition = machine.transition(verb)
+    changes: dict[str, object] = {**values, "state": transition.target, "lease_attempts": 0}
+    if ends:
+        changes |= {"lease_token": None, "ended_at": tx.now}
+    write(tx, table, lease, changes, transition.sources)
+
+
+def write(
+    tx: Transaction,
+    table: Table,
+    lease: Lease,
+    values: Mapping[str, object],
+    sources: Sequence[str] = (),
+) -> None:
+    """Store `values` in the leased job's row, if the lease is ours and its state is in `sources`.
+
+    Raises:
+        LeaseLost: It is not.
+    """
+    statement = update(table).where(table.c.id == lease.key, table.c.lease_token == lease.token)
+    if sources:
+        statement = statement.where(table.c.state.in_(sources))
+    if tx.connection.execute(statement.values(**values)).rowcount != 1:
+        raise LeaseLost(f"the lease on {table.name} {lease.key} was lost")

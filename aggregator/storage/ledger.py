@@ -1,0 +1,166 @@
+"""Privacy spent: one row a release, written in the transaction that makes the release.
+
+The Leader reserves the cost when it freezes a batch, before it asks the Helper, and the reservation
+counts as spent until the release turns it into a charge or the failure takes it back. Costs are
+exact rationals, kept as the text that they were given as.
+"""
+
+import dataclasses
+from fractions import Fraction
+
+from sqlalchemy import delete, insert, select, update
+
+from aggregator.errors import ParameterError
+from aggregator.storage import tables
+from aggregator.storage.database import Transaction
+from aggregator.storage.states import LedgerState
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Charge:
+    """What one aggregator's release costs.
+
+    Attributes:
+        mechanism: Its name; `None` for the mechanism that adds no noise.
+        epsilon: Exact rational as text, None where the mechanism has none; so `delta` and `rho`.
+        delta: See `epsilon`.
+        rho: See `epsilon`.
+        population: The population that the task declares, empty if it declares none.
+    """
+
+    mechanism: str
+    epsilon: str | None = None
+    delta: str | None = None
+    rho: str | None = None
+    population: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("epsilon", "delta", "rho"):
+            _exact(getattr(self, name), name)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One release, made or reserved; times in units of the task's precision, `_at` in seconds."""
+
+    task_id: bytes
+    state: LedgerState
+    start: int
+    end: int
+    charge: Charge
+    created_at: int
+    charged_at: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spent:
+    """What a task has spent if its releases simply add up, reservations included."""
+
+    releases: int
+    epsilon: Fraction
+    delta: Fraction
+    rho: Fraction
+
+
+def reserve(tx: Transaction, task_id: bytes, start: int, end: int, charge: Charge) -> None:
+    """Set `charge` aside for the batch [start, end), before anybody draws noise for it."""
+    _insert(tx, task_id, start, end, charge, LedgerState.RESERVED)
+
+
+def settle(tx: Transaction, task_id: bytes, start: int, end: int) -> None:
+    """Turn the batch's reservation into a charge."""
+    entry = tables.ledger.c
+    tx.connection.execute(
+        update(tables.ledger)
+        .where(
+            entry.task == tx.task_key(task_id),
+            entry.start == start,
+            entry.end == end,
+            entry.state == LedgerState.RESERVED,
+        )
+        .values(state=LedgerState.CHARGED, charged_at=tx.now)
+    )
+
+
+def cancel(tx: Transaction, task_id: bytes, start: int, end: int) -> None:
+    """Take the batch's reservation back: nothing was drawn and nothing was released."""
+    entry = tables.ledger.c
+    tx.connection.execute(
+        delete(tables.ledger).where(
+            entry.task == tx.task_key(task_id),
+            entry.start == start,
+            entry.end == end,
+            entry.state == LedgerState.RESERVED,
+        )
+    )
+
+
+def charge(tx: Transaction, task_id: bytes, start: int, end: int, cost: Charge) -> None:
+    """Charge `cost` for the release of the batch [start, end), which had no reservation."""
+    _insert(tx, task_id, start, end, cost, LedgerState.CHARGED)
+
+
+def list_ledger(tx: Transaction, task_id: bytes | None = None) -> list[LedgerEntry]:
+    """Return the entries of one task or of all, oldest first."""
+    entry = tables.ledger.c
+    query = (
+        select(tables.tasks.c.task_id, tables.ledger)
+        .join(tables.tasks, tables.tasks.c.id == entry.task)
+        .order_by(entry.id)
+    )
+    if task_id is not None:
+        query = query.where(entry.task == tx.task_key(task_id))
+    return [
+        LedgerEntry(
+            task_id=row.task_id,
+            state=LedgerState(row.state),
+            start=row.start,
+            end=row.end,
+            charge=Charge(row.mechanism, row.epsilon, row.delta, row.rho, row.population),
+            created_at=row.created_at,
+            charged_at=row.charged_at,
+        )
+        for row in tx.connection.execute(query)
+    ]
+
+
+def spent(tx: Transaction, task_id: bytes) -> Spent:
+    """Return the sum of the task's costs, reservations included."""
+    charges = [entry.charge for entry in list_ledger(tx, task_id)]
+    return Spent(
+        len(charges),
+        sum((_exact(cost.epsilon, "epsilon") for cost in charges), Fraction()),
+        sum((_exact(cost.delta, "delta") for cost in charges), Fraction()),
+        sum((_exact(cost.rho, "rho") for cost in charges), Fraction()),
+    )
+
+
+def _insert(
+    tx: Transaction, task_id: bytes, start: int, end: int, cost: Charge, state: LedgerState
+) -> None:
+    tx.connection.execute(
+        insert(tables.ledger).values(
+            task=tx.task_key(task_id),
+            state=state,
+            start=start,
+            end=end,
+            mechanism=cost.mechanism,
+            epsilon=cost.epsilon,
+            delta=cost.delta,
+            rho=cost.rho,
+            population=cost.population,
+            created_at=tx.now,
+            charged_at=tx.now if state is LedgerState.CHARGED else None,
+        )
+    )
+
+
+def _exact(text: str | None, name: str) -> Fraction:
+    """Return the rational that `text` writes, 0 for None."""
+    try:
+        value = Fraction(0 if text is None else text)
+    except (ValueError, ZeroDivisionError) as error:
+        raise ParameterError(f"{name} must be an exact rational like 1/10, not {text!r}") from error
+    if value < 0:
+        raise ParameterError(f"{name} must not be negative, not {text!r}")
+    return value

@@ -1,0 +1,12 @@
+"""What Alembic runs: the revisions, over the connection that `schema` has opened."""
+
+from alembic import context
+
+from aggregator.storage.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=metadata,
+    render_as_batch=True,  # SQLite alters a table by copying it
+)
+context.run_migrations()

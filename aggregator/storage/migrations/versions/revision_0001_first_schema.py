@@ -1,0 +1,310 @@
+"""The first schema.
+
+A revision never changes once it is released: it spells every table out and imports nothing of ours.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+branch_labels = None
+depends_on = None
+
+BIGINT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+UINT64 = sa.LargeBinary(8)
+
+
+def upgrade() -> None:
+    """Make every table."""
+    op.create_table(
+        "hpke_keys",
+        sa.Column("config_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("config", sa.LargeBinary(), nullable=False),
+        sa.Column("private_key", sa.LargeBinary(), nullable=False),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.Column("retired_at", BIGINT, nullable=True),
+        sa.PrimaryKeyConstraint("config_id", name="pk_hpke_keys"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "tasks",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task_id", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("role", sa.Text(), nullable=False),
+        sa.Column("definition", sa.Text(), nullable=False),
+        sa.Column("verify_key_id", sa.Integer(), nullable=False),
+        sa.Column("verify_key", sa.LargeBinary(), nullable=False),
+        sa.Column("peer_token", sa.LargeBinary(), nullable=True),
+        sa.Column("leader_token_hash", sa.LargeBinary(length=32), nullable=True),
+        sa.Column("collector_token_hash", sa.LargeBinary(length=32), nullable=True),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.Column("ended_at", BIGINT, nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_tasks"),
+        sa.UniqueConstraint("task_id", name="uq_tasks_task_id"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "aggregate_shares",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("share_id", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("selector", sa.LargeBinary(), nullable=False),
+        sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("response", sa.LargeBinary(), nullable=True),
+        sa.Column("report_count", sa.Integer(), nullable=False),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.CheckConstraint("state IN ('live', 'deleted')", name="ck_aggregate_shares_state"),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregate_shares_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_aggregate_shares"),
+        sa.UniqueConstraint("share_id", name="uq_aggregate_shares_share_id"),
+        sa.UniqueConstraint("task", "selector", name="uq_aggregate_shares_task_selector"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "aggregated_reports",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("report_id", sa.LargeBinary(length=16), nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregated_reports_task"),
+        sa.PrimaryKeyConstraint("task", "report_id", name="pk_aggregated_reports"),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "aggregation_jobs",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("verify_key_id", sa.Integer(), nullable=False),
+        sa.Column("request", sa.LargeBinary(), nullable=True),
+        sa.Column("helper_location", sa.Text(), nullable=True),
+        sa.Column("lease_token", sa.LargeBinary(length=16), nullable=True),
+        sa.Column("lease_expires_at", BIGINT, nullable=False),
+        sa.Column("lease_attempts", sa.Integer(), nullable=False),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.Column("ended_at", BIGINT, nullable=True),
+        sa.CheckConstraint(
+            "state IN ('created', 'sent', 'finished', 'abandoned')",
+            name="ck_aggregation_jobs_state",
+        ),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregation_jobs_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_aggregation_jobs"),
+        sa.UniqueConstraint("job_id", name="uq_aggregation_jobs_job_id"),
+        sqlite_strict=True,
+    )
+    op.create_index(
+        "ix_aggregation_jobs_state_lease_expires_at",
+        "aggregation_jobs",
+        ["state", "lease_expires_at"],
+        unique=False,
+    )
+    op.create_table(
+        "batch_buckets",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("batch_key", sa.LargeBinary(), nullable=False),
+        sa.Column("ord", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("share", sa.LargeBinary(), nullable=True),
+        sa.Column("report_count", sa.Integer(), nullable=False),
+        sa.Column("checksum", sa.LargeBinary(length=32), nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_batch_buckets_task"),
+        sa.PrimaryKeyConstraint("task", "batch_key", "ord", name="pk_batch_buckets"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "batch_intervals",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("start", UINT64, nullable=False),
+        sa.Column("end", UINT64, nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("changed_at", BIGINT, nullable=False),
+        sa.CheckConstraint("state IN ('frozen', 'collected')", name="ck_batch_intervals_state"),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_batch_intervals_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_batch_intervals"),
+        sqlite_strict=True,
+    )
+    op.create_index(
+        "ix_batch_intervals_task_start", "batch_intervals", ["task", "start"], unique=True
+    )
+    op.create_table(
+        "batch_keys",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("batch_key", sa.LargeBinary(), nullable=False),
+        sa.Column("key", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_batch_keys_task"),
+        sa.PrimaryKeyConstraint("task", "batch_key", name="pk_batch_keys"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "collection_jobs",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("generation", sa.Integer(), nullable=False),
+        sa.Column("request", sa.LargeBinary(), nullable=False),
+        sa.Column("start", UINT64, nullable=False),
+        sa.Column("end", UINT64, nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("aggregate_share_request", sa.LargeBinary(), nullable=True),
+        sa.Column("helper_location", sa.Text(), nullable=True),
+        sa.Column("leader_share", sa.LargeBinary(), nullable=True),
+        sa.Column("helper_share", sa.LargeBinary(), nullable=True),
+        sa.Column("report_count", sa.Integer(), nullable=True),
+        sa.Column("interval_start", UINT64, nullable=True),
+        sa.Column("interval_end", UINT64, nullable=True),
+        sa.Column("problem", sa.Text(), nullable=True),
+        sa.Column("lease_token", sa.LargeBinary(length=16), nullable=True),
+        sa.Column("lease_expires_at", BIGINT, nullable=False),
+        sa.Column("lease_attempts", sa.Integer(), nullable=False),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.Column("ended_at", BIGINT, nullable=True),
+        sa.CheckConstraint(
+            "state IN ('start', 'frozen', 'finished', 'failed', 'deleted')",
+            name="ck_collection_jobs_state",
+        ),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_collection_jobs_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_collection_jobs"),
+        sa.UniqueConstraint("job_id", name="uq_collection_jobs_job_id"),
+        sqlite_strict=True,
+    )
+    op.create_index(
+        "ix_collection_jobs_state_lease_expires_at",
+        "collection_jobs",
+        ["state", "lease_expires_at"],
+        unique=False,
+    )
+    op.create_index(
+        "uq_collection_jobs_live_request",
+        "collection_jobs",
+        ["task", "body_sha256"],
+        unique=True,
+        sqlite_where=sa.text("state IN ('start', 'frozen', 'finished')"),
+        postgresql_where=sa.text("state IN ('start', 'frozen', 'finished')"),
+    )
+    op.create_table(
+        "helper_requests",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("kind", sa.Text(), nullable=False),
+        sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("generation", sa.Integer(), nullable=False),
+        sa.Column("request_id", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("verify_key_id", sa.Integer(), nullable=False),
+        sa.Column("response", sa.LargeBinary(), nullable=True),
+        sa.Column("problem", sa.Text(), nullable=True),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.CheckConstraint("state IN ('live', 'deleted')", name="ck_helper_requests_state"),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_helper_requests_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_helper_requests"),
+        sa.UniqueConstraint("request_id", name="uq_helper_requests_request_id"),
+        sa.UniqueConstraint(
+            "task",
+            "kind",
+            "body_sha256",
+            "generation",
+            name="uq_helper_requests_task_kind_body_sha256_generation",
+        ),
+        sqlite_strict=True,
+    )
+    op.create_index(
+        "uq_helper_requests_live_request",
+        "helper_requests",
+        ["task", "kind", "body_sha256"],
+        unique=True,
+        sqlite_where=sa.text("state = 'live'"),
+        postgresql_where=sa.text("state = 'live'"),
+    )
+    op.create_table(
+        "ledger",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("start", UINT64, nullable=False),
+        sa.Column("end", UINT64, nullable=False),
+        sa.Column("mechanism", sa.Text(), nullable=False),
+        sa.Column("epsilon", sa.Text(), nullable=True),
+        sa.Column("delta", sa.Text(), nullable=True),
+        sa.Column("rho", sa.Text(), nullable=True),
+        sa.Column("population", sa.Text(), nullable=False),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.Column("charged_at", BIGINT, nullable=True),
+        sa.CheckConstraint("state IN ('reserved', 'charged')", name="ck_ledger_state"),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_ledger_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_ledger"),
+        sqlite_strict=True,
+    )
+    op.create_index("ix_ledger_task_start", "ledger", ["task", "start"], unique=True)
+    op.create_table(
+        "report_counters",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("stage", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("reports", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_report_counters_task"),
+        sa.PrimaryKeyConstraint("task", "stage", "reason", name="pk_report_counters"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "report_ids",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("report_id", sa.LargeBinary(length=16), nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_report_ids_task"),
+        sa.PrimaryKeyConstraint("task", "report_id", name="pk_report_ids"),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "reports",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("report_id", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("time", UINT64, nullable=False),
+        sa.Column("received_at", BIGINT, nullable=False),
+        sa.Column("job", BIGINT, nullable=True),
+        sa.Column("verify_key_id", sa.Integer(), nullable=True),
+        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["job"], ["aggregation_jobs.id"], name="fk_reports_job"),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_reports_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_reports"),
+        sqlite_strict=True,
+    )
+    op.create_index("ix_reports_task_job_time", "reports", ["task", "job", "time"], unique=False)
+
+
+def downgrade() -> None:
+    """Drop every table."""
+    op.drop_index("ix_reports_task_job_time", table_name="reports")
+    op.drop_table("reports")
+    op.drop_table("report_ids")
+    op.drop_table("report_counters")
+    op.drop_index("ix_ledger_task_start", table_name="ledger")
+    op.drop_table("ledger")
+    op.drop_index(
+        "uq_helper_requests_live_request",
+        table_name="helper_requests",
+        sqlite_where=sa.text("state = 'live'"),
+        postgresql_where=sa.text("state = 'live'"),
+    )
+    op.drop_table("helper_requests")
+    op.drop_index(
+        "uq_collection_jobs_live_request",
+        table_name="collection_jobs",
+        sqlite_where=sa.text("state IN ('start', 'frozen', 'finished')"),
+        postgresql_where=sa.text("state IN ('start', 'frozen', 'finished')"),
+    )
+    op.drop_index("ix_collection_jobs_state_lease_expires_at", table_name="collection_jobs")
+    op.drop_table("collection_jobs")
+    op.drop_table("batch_keys")
+    op.drop_index("ix_batch_intervals_task_start", table_name="batch_intervals")
+    op.drop_table("batch_intervals")
+    op.drop_table("batch_buckets")
+    op.drop_index("ix_aggregation_jobs_state_lease_expires_at", table_name="aggregation_jobs")
+    op.drop_table("aggregation_jobs")
+    op.drop_table("aggregated_reports")
+    op.drop_table("aggregate_shares")
+    op.drop_table("tasks")
+    op.drop_table("hpke_keys")

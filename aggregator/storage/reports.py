@@ -1,0 +1,207 @@
+"""The Leader's reports: stored as they came, claimed by one aggregation job, dropped with it.
+
+A report's id stays for ever in a narrow table, where being there is the duplicate check; its body
+leaves when its job ends. So for every id there is either a body, still to be counted, or a counter
+that says what became of it.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+
+from sqlalchemy import ScalarSelect, bindparam, delete, func, insert, select, update
+
+from aggregator.storage import tables
+from aggregator.storage.batches import closed_intervals
+from aggregator.storage.counters import Stage, count_reports
+from aggregator.storage.database import Transaction
+from aggregator.storage.engine import Conflict
+from aggregator.storage.report_ids import insert_ids
+
+
+class UploadOutcome(StrEnum):
+    """What became of one uploaded report, and the reason it is counted under."""
+
+    STORED = "stored"
+    REPLAYED = "replayed"  # its id was uploaded before
+    BATCH_CLOSED = "batch_closed"  # its bucket is being collected or was
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NewReport:
+    """An uploaded report: its 16-byte id, its time in units and the encoded Report."""
+
+    report_id: bytes
+    time: int
+    body: bytes = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredReport:
+    """A report of an aggregation job."""
+
+    report_id: bytes
+    time: int
+    body: bytes = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PendingReports:
+    """How many stored reports of a batch are in no job yet, and how many are in one."""
+
+    unclaimed: int
+    claimed: int
+
+
+def put_reports(
+    tx: Transaction, task_id: bytes, reports: Sequence[NewReport]
+) -> list[UploadOutcome]:
+    """Store the reports whose ids are new and whose buckets are open; count all by outcome.
+
+    A report that is stored is never lost: it is aggregated, or rejected with a counted reason.
+
+    Returns:
+        One outcome a report, in order. Of two reports with one id in `reports`, the first is new.
+    """
+    if not reports:
+        return []
+    key = tx.task_key(task_id)
+    times = [report.time for report in reports]
+    closed = closed_intervals(tx, task_id, min(times), max(times) + 1)
+    open_ids = [report.report_id for report in reports if report.time not in closed]
+    fresh = insert_ids(tx, tables.report_ids, key, open_ids)
+    outcomes = []
+    rows = []
+    for report in reports:
+        if report.time in closed:
+            outcomes.append(UploadOutcome.BATCH_CLOSED)
+        elif report.report_id not in fresh:
+            outcomes.append(UploadOutcome.REPLAYED)
+        else:
+            fresh.remove(report.report_id)
+            outcomes.append(UploadOutcome.STORED)
+            rows.append(
+                {
+                    "task": key,
+                    "report_id": report.report_id,
+                    "time": report.time,
+                    "received_at": tx.now,
+                    "body": report.body,
+                }
+            )
+    if rows:
+        tx.connection.execute(insert(tables.reports), rows)
+    count_reports(tx, task_id, Stage.UPLOAD, Counter(outcomes))
+    return outcomes
+
+
+def pending_reports(tx: Transaction, task_id: bytes, start: int, end: int) -> PendingReports:
+    """Return how many stored reports with times in [start, end) are not aggregated yet."""
+    report = tables.reports.c
+    in_batch = (report.task == tx.task_key(task_id), report.time >= start, report.time < end)
+    count = select(func.count()).select_from(tables.reports).where(*in_batch)
+    return PendingReports(
+        unclaimed=tx.connection.execute(count.where(report.job.is_(None))).scalar_one(),
+        claimed=tx.connection.execute(count.where(report.job.is_not(None))).scalar_one(),
+    )
+
+
+def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
+    """Return how many reports of the task wait for an aggregation job."""
+    report = tables.reports.c
+    query = select(func.count()).where(report.task == tx.task_key(task_id), report.job.is_(None))
+    return tx.connection.execute(query).scalar_one()
+
+
+def claim_reports(tx: Transaction, task_id: bytes, job: int, verify_key_id: int, limit: int) -> int:
+    """Claim at most `limit` unclaimed reports, oldest time first, for the job with key `job`.
+
+    A report that was once verified under another key than `verify_key_id`, or whose bucket is
+    closed, is never claimed.
+
+    Returns:
+        How many were claimed.
+    """
+    report, interval = tables.reports.c, tables.batch_intervals.c
+    closed = select(interval.id).where(
+        interval.task == report.task, interval.start <= report.time, interval.end > report.time
+    )
+    chosen = (
+        select(report.id)
+        .where(
+            report.task == tx.task_key(task_id),
+            report.job.is_(None),
+            func.coalesce(report.verify_key_id, verify_key_id) == verify_key_id,
+            ~closed.exists(),
+        )
+        .order_by(report.time)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    claim = (
+        update(tables.reports)
+        .where(report.id.in_(chosen))
+        .values(job=job, verify_key_id=verify_key_id)
+    )
+    return tx.connection.execute(claim).rowcount
+
+
+def reports_of_job(tx: Transaction, job: int) -> list[StoredReport]:
+    """Return the reports of the job with key `job` that were not rejected, in their fixed order."""
+    report = tables.reports.c
+    query = (
+        select(report.report_id, report.time, report.body)
+        .where(report.task == _task_of(job), report.job == job)
+        .order_by(report.id)
+    )
+    return [StoredReport(*row) for row in tx.connection.execute(query)]
+
+
+def report_ids_of_job(tx: Transaction, job: int) -> set[bytes]:
+    """Return the ids of the reports of the job with key `job`."""
+    report = tables.reports.c
+    query = select(report.report_id).where(report.task == _task_of(job), report.job == job)
+    return set(tx.connection.execute(query).scalars())
+
+
+def drop_reports(tx: Transaction, job: int) -> int:
+    """Delete the bodies of the job's reports; return how many there were."""
+    report = tables.reports.c
+    statement = delete(tables.reports).where(report.task == _task_of(job), report.job == job)
+    return tx.connection.execute(statement).rowcount
+
+
+def reject_reports(
+    tx: Transaction, task_id: bytes, job: int, rejected: Mapping[bytes, str]
+) -> None:
+    """Delete the bodies of rejected reports of the job, and count them by their reasons.
+
+    Raises:
+        Conflict: One of them is not in the job.
+    """
+    if not rejected:
+        return
+    report = tables.reports.c
+    of_job = (report.task == _task_of(job), report.job == job)
+    keys = dict(tx.connection.execute(select(report.report_id, report.id).where(*of_job)).all())
+    if not rejected.keys() <= keys.keys():
+        raise Conflict("a rejected report is not in the aggregation job")
+    tx.connection.execute(
+        delete(tables.reports).where(report.id == bindparam("key")),
+        [{"key": keys[report_id]} for report_id in rejected],
+    )
+    count_reports(tx, task_id, Stage.AGGREGATION, Counter(rejected.values()))
+
+
+def release_reports(tx: Transaction, job: int) -> int:
+    """Make the reports of an abandoned job claimable again; return how many there are."""
+    report = tables.reports.c
+    statement = update(tables.reports).where(report.task == _task_of(job), report.job == job)
+    return tx.connection.execute(statement.values(job=None)).rowcount
+
+
+def _task_of(job: int) -> ScalarSelect[int]:
+    # Every index starts with the task, so a job's reports are found through the job's task.
+    jobs = tables.aggregation_jobs.c
+    return select(jobs.task).where(jobs.id == job).scalar_subquery()

@@ -1,0 +1,74 @@
+"""The schema's version: Alembic revisions that are part of the package, run by `upgrade`."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from aggregator.errors import StoreError
+from aggregator.storage.engine import engine, store_url, translated
+
+
+class SchemaMismatch(StoreError):
+    """The database has another schema than this program was written for."""
+
+
+def upgrade(url: str) -> None:
+    """Bring the store at `url` to this program's schema, making the file if there is none.
+
+    Several processes may do this at once: the first does the work, the others find it done.
+    """
+    _create_private_file(url)
+    _migrate(url, command.upgrade, "head")
+
+
+def downgrade(url: str, revision: str) -> None:
+    """Take the store at `url` back to `revision`; `base` is the empty database."""
+    _migrate(url, command.downgrade, revision)
+
+
+def check(connection: Connection) -> None:
+    """Check that the open database has this program's schema.
+
+    Raises:
+        SchemaMismatch: It has not; the message names both versions.
+    """
+    found = MigrationContext.configure(connection).get_current_revision()
+    wanted = ScriptDirectory.from_config(_config()).get_current_head()
+    if found != wanted:
+        raise SchemaMismatch(
+            f"the store's schema is at version {found or 'none'} and this program needs {wanted}"
+        )
+
+
+def _migrate(url: str, step: Callable[[Config, str], None], revision: str) -> None:
+    made = engine(url)
+    try:
+        # One transaction for all revisions: a killed migration leaves the old schema.
+        with translated("migrate"), made.begin() as connection:
+            config = _config()
+            config.attributes["connection"] = connection
+            step(config, revision)
+    finally:
+        made.dispose()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", "aggregator.storage:migrations")
+    return config
+
+
+def _create_private_file(url: str) -> None:
+    """Make the database file readable by its owner only; SQLite's log inherits the mode."""
+    path = Path(store_url(url).database or "")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise StoreError(f"the store's file {path} cannot be made: {error.strerror}") from error

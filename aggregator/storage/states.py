@@ -1,0 +1,141 @@
+"""Which states a row can be in, and which verb moves it: the one place that says so.
+
+The verbs of this package take their `WHERE state IN (…)` from these tables (`leases.advance`), and
+`docs/data-model.md` draws them; a transition that is not listed here cannot happen.
+"""
+
+import dataclasses
+from enum import StrEnum
+
+
+class AggregationJobState(StrEnum):
+    """A Leader's aggregation job."""
+
+    CREATED = "created"  # reports are claimed, nothing was sent
+    SENT = "sent"  # the exact request is stored; the Helper may have seen it
+    FINISHED = "finished"  # aggregated on our side, report bodies dropped
+    ABANDONED = "abandoned"  # given up; reports claimable again, or dropped
+
+
+class CollectionJobState(StrEnum):
+    """A Leader's collection job."""
+
+    START = "start"  # waiting for reports, or for aggregation jobs to end
+    FROZEN = "frozen"  # the batch takes no more reports; the Helper may have released
+    FINISHED = "finished"  # both sealed shares stored
+    FAILED = "failed"  # a problem document is stored; nothing was released
+    DELETED = "deleted"  # the Collector has saved it or does not want it
+
+
+class IntervalState(StrEnum):
+    """A range of batch buckets that is closed; one with no row is open."""
+
+    FROZEN = "frozen"  # no report is added; may open again
+    COLLECTED = "collected"  # released, its un-noised shares destroyed; for ever
+
+
+class ResourceState(StrEnum):
+    """A Helper's stored answer."""
+
+    LIVE = "live"  # repeated requests get these bytes
+    DELETED = "deleted"  # the Leader deleted it; the row remains
+
+
+class LedgerState(StrEnum):
+    """One release in the ledger."""
+
+    RESERVED = "reserved"  # the batch is frozen, nothing drawn by us
+    CHARGED = "charged"  # released, or perhaps released by the Helper
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Transition:
+    """`verb` takes a row from one of `sources` to `target`; no sources means the row is made."""
+
+    verb: str
+    sources: tuple[str, ...]
+    target: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Machine:
+    """The life of one kind of row."""
+
+    name: str
+    transitions: tuple[Transition, ...]
+
+    def transition(self, verb: str) -> Transition:
+        """Return the transition that `verb` makes."""
+        return next(edge for edge in self.transitions if edge.verb == verb)
+
+
+AGGREGATION_JOB = Machine(
+    "aggregation job (Leader)",
+    (
+        Transition("create_aggregation_job", (), AggregationJobState.CREATED),
+        Transition("store_request", (AggregationJobState.CREATED,), AggregationJobState.SENT),
+        Transition(
+            "finish_aggregation_job",
+            (AggregationJobState.CREATED, AggregationJobState.SENT),
+            AggregationJobState.FINISHED,
+        ),
+        Transition(
+            "abandon_aggregation_job",
+            (AggregationJobState.CREATED, AggregationJobState.SENT),
+            AggregationJobState.ABANDONED,
+        ),
+    ),
+)
+
+COLLECTION_JOB = Machine(
+    "collection job (Leader)",
+    (
+        Transition("create_collection_job", (), CollectionJobState.START),
+        Transition("freeze_collection_job", (CollectionJobState.START,), CollectionJobState.FROZEN),
+        Transition(
+            "finish_collection_job", (CollectionJobState.FROZEN,), CollectionJobState.FINISHED
+        ),
+        Transition(
+            "fail_collection_job",
+            (CollectionJobState.START, CollectionJobState.FROZEN),
+            CollectionJobState.FAILED,
+        ),
+        Transition(
+            "delete_collection_job",
+            (
+                CollectionJobState.START,
+                CollectionJobState.FROZEN,
+                CollectionJobState.FINISHED,
+                CollectionJobState.FAILED,
+            ),
+            CollectionJobState.DELETED,
+        ),
+    ),
+)
+
+HELPER_REQUEST = Machine(
+    "stored request (Helper)",
+    (
+        Transition("put_request", (), ResourceState.LIVE),
+        Transition("delete_request", (ResourceState.LIVE,), ResourceState.DELETED),
+    ),
+)
+
+AGGREGATE_SHARE = Machine(
+    "aggregate share (Helper)",
+    (
+        Transition("put_aggregate_share", (), ResourceState.LIVE),
+        Transition("delete_aggregate_share", (ResourceState.LIVE,), ResourceState.DELETED),
+    ),
+)
+
+BATCH_INTERVAL = Machine(
+    "batch interval (Leader; the Helper goes from open to collected at once)",
+    (
+        Transition("freeze", (), IntervalState.FROZEN),
+        Transition("unfreeze", (IntervalState.FROZEN,), "open"),
+        Transition("mark_collected", (IntervalState.FROZEN, "open"), IntervalState.COLLECTED),
+    ),
+)
+
+MACHINES = (AGGREGATION_JOB, COLLECTION_JOB, BATCH_INTERVAL, HELPER_REQUEST, AGGREGATE_SHARE)

@@ -1,0 +1,519 @@
+"""The tables, each column with its meaning and unit (`docs/data-model.md` prints them).
+
+Conventions:
+
+- **uint64.** DAP's times are 64-bit unsigned, which SQLite's signed integers cannot hold, so they
+  are 8-byte big-endian blobs (`Uint64`): the byte order is the numeric order, so ranges and
+  `ORDER BY` work on every database. They count units of the task's time precision.
+- **Counts** of reports and of attempts are ordinary integers: 2^63 reports do not fit on a disk.
+- **Seconds** (`…_at`) are seconds since the Unix epoch by the database's clock.
+- **`task`** is the small integer key of `tasks`, not the 32-byte id: it stands in every row of the
+  widest tables.
+- **Secrets** are ciphertext (`crypter`); their comment says so.
+- **States** are the words of `states`.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
+from typing_extensions import override
+
+from aggregator.errors import ParameterError
+from aggregator.storage.states import (
+    AggregationJobState,
+    CollectionJobState,
+    IntervalState,
+    LedgerState,
+    ResourceState,
+)
+
+_UINT64_END = 2**64
+
+
+class Uint64(TypeDecorator[int]):
+    """An integer in [0, 2^64) as eight bytes, most significant first."""
+
+    impl = LargeBinary(8)
+    cache_ok = True
+
+    @override
+    def process_bind_param(self, value: int | None, dialect: Dialect) -> bytes | None:
+        return None if value is None else uint64(value)
+
+    @override
+    def process_result_value(self, value: bytes | None, dialect: Dialect) -> int | None:
+        return None if value is None else int.from_bytes(value, "big")
+
+
+def uint64(value: int) -> bytes:
+    """Return `value` as eight bytes, most significant first.
+
+    Raises:
+        ParameterError: `value` is outside [0, 2^64).
+    """
+    if not 0 <= value < _UINT64_END:
+        raise ParameterError(f"a 64-bit time must be in [0, 2^64), not {value}")
+    return value.to_bytes(8, "big")
+
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+_KEY = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER numbers itself on SQLite
+
+
+def _key(comment: str = "Key within this database.") -> Column[int]:
+    return Column("id", _KEY, primary_key=True, comment=comment)
+
+
+def _task(*, primary_key: bool = False) -> Column[int]:
+    return Column(
+        "task",
+        _KEY,
+        ForeignKey("tasks.id"),
+        primary_key=primary_key,
+        nullable=False,
+        comment="The task, by its key in `tasks`.",
+    )
+
+
+def _state(
+    states: type[AggregationJobState | CollectionJobState | IntervalState]
+    | type[ResourceState | LedgerState],
+) -> tuple[Column[str], CheckConstraint]:
+    words = ", ".join(f"'{state}'" for state in states)
+    column = Column("state", Text, nullable=False, comment=f"One of {words.replace(chr(39), '`')}.")
+    return column, CheckConstraint(f"state IN ({words})", name="state")
+
+
+def _lease() -> tuple[Column[bytes], Column[int], Column[int]]:
+    return (
+        Column(
+            "lease_token",
+            LargeBinary(16),
+            comment="Random token of the driver that holds the job; null while nobody does.",
+        ),
+        Column(
+            "lease_expires_at",
+            BigInteger().with_variant(Integer, "sqlite"),
+            nullable=False,
+            comment="Seconds; nobody else may lease the job before. Also a retry's earliest time.",
+        ),
+        Column(
+            "lease_attempts",
+            Integer,
+            nullable=False,
+            comment="Leases taken since the job last made progress.",
+        ),
+    )
+
+
+def _seconds(name: str, comment: str, *, nullable: bool = False) -> Column[int]:
+    return Column(
+        name, BigInteger().with_variant(Integer, "sqlite"), nullable=nullable, comment=comment
+    )
+
+
+tasks = Table(
+    "tasks",
+    metadata,
+    _key("Key within this database; other tables name the task by it."),
+    Column("task_id", LargeBinary(32), nullable=False, unique=True, comment="Its 32-byte TaskID."),
+    Column("role", Text, nullable=False, comment="What we are in this task: `leader`, `helper`."),
+    Column("definition", Text, nullable=False, comment="The public task file, as it was given."),
+    Column(
+        "verify_key_id",
+        Integer,
+        nullable=False,
+        comment="Id of the task's one verification key, 0 to 255. The key of a task never changes, "
+        "so no report can be verified under a second one.",
+    ),
+    Column(
+        "verify_key",
+        LargeBinary,
+        nullable=False,
+        comment="Ciphertext of the VDAF verification key, 32 bytes.",
+    ),
+    Column(
+        "peer_token",
+        LargeBinary,
+        comment="Leader: ciphertext of the bearer token that we show to the Helper.",
+    ),
+    Column(
+        "leader_token_hash",
+        LargeBinary(32),
+        comment="Helper: SHA-256 of the token that the Leader must show.",
+    ),
+    Column(
+        "collector_token_hash",
+        LargeBinary(32),
+        comment="Leader: SHA-256 of the token that the Collector must show.",
+    ),
+    _seconds("created_at", "Seconds; when the task was stored."),
+    _seconds(
+        "ended_at", "Seconds; no upload is taken from then on. Null while open.", nullable=True
+    ),
+    sqlite_strict=True,
+)
+
+hpke_keys = Table(
+    "hpke_keys",
+    metadata,
+    Column(
+        "config_id",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        comment="HpkeConfigId, 0 to 255; never used twice.",
+    ),
+    Column("config", LargeBinary, nullable=False, comment="The encoded HpkeConfig."),
+    Column("private_key", LargeBinary, nullable=False, comment="Ciphertext of the private key."),
+    _seconds("created_at", "Seconds; when the key pair was stored."),
+    _seconds(
+        "retired_at",
+        "Seconds; from when on the key is no longer advertised. It still opens reports.",
+        nullable=True,
+    ),
+    sqlite_strict=True,
+)
+
+report_ids = Table(
+    "report_ids",
+    metadata,
+    _task(primary_key=True),
+    Column("report_id", LargeBinary(16), primary_key=True, comment="DAP ReportID, 16 bytes."),
+    comment="Leader: every report id ever uploaded. Being there is the duplicate check, so rows "
+    "are narrow and outlive the bodies.",
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+reports = Table(
+    "reports",
+    metadata,
+    _key("Key; its order is the order of arrival and of a job's reports."),
+    _task(),
+    Column("report_id", LargeBinary(16), nullable=False, comment="DAP ReportID, 16 bytes."),
+    Column("time", Uint64, nullable=False, comment="The report's time, in units."),
+    _seconds("received_at", "Seconds; when the report was stored."),
+    Column(
+        "job",
+        _KEY,
+        ForeignKey("aggregation_jobs.id"),
+        comment="The aggregation job that claimed it; null while unclaimed.",
+    ),
+    Column(
+        "verify_key_id",
+        Integer,
+        comment="Id of the verification key of its first job; kept when that job is abandoned, so "
+        "that no job with another key ever claims it.",
+    ),
+    Column(
+        "body",
+        LargeBinary,
+        nullable=False,
+        comment="The encoded Report as it came: both input shares are still HPKE ciphertext.",
+    ),
+    # Serves claiming (job null, oldest time first), a job's reports, and counting a batch's.
+    Index(None, "task", "job", "time"),
+    comment="Leader: bodies of reports that are not aggregated yet. A row leaves with its job.",
+    sqlite_strict=True,
+)
+
+report_counters = Table(
+    "report_counters",
+    metadata,
+    _task(primary_key=True),
+    Column("stage", Text, primary_key=True, comment="`upload` or `aggregation`."),
+    Column("reason", Text, primary_key=True, comment="`success` or the reason of the rejection."),
+    Column("reports", Integer, nullable=False, comment="How many reports."),
+    sqlite_strict=True,
+)
+
+aggregation_jobs = Table(
+    "aggregation_jobs",
+    metadata,
+    _key(),
+    _task(),
+    Column(
+        "job_id",
+        LargeBinary(16),
+        nullable=False,
+        unique=True,
+        comment="Our own random name of the job, 16 bytes, for logs.",
+    ),
+    *_state(AggregationJobState),
+    Column(
+        "verify_key_id",
+        Integer,
+        nullable=False,
+        comment="Id of the verification key that all reports of the job are verified under.",
+    ),
+    Column(
+        "request",
+        LargeBinary,
+        comment="The exact AggregationJobInitReq, stored before it is sent and sent again on every "
+        "retry; null before `sent` and after the end.",
+    ),
+    Column(
+        "helper_location",
+        Text,
+        comment="Where the Helper put the job (its Location header), to poll or delete it.",
+    ),
+    *_lease(),
+    _seconds("created_at", "Seconds; when the reports were claimed."),
+    _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
+    Index(None, "state", "lease_expires_at"),
+    comment="Leader: aggregation jobs.",
+    sqlite_strict=True,
+)
+
+aggregated_reports = Table(
+    "aggregated_reports",
+    metadata,
+    _task(primary_key=True),
+    Column("report_id", LargeBinary(16), primary_key=True, comment="DAP ReportID, 16 bytes."),
+    comment="Both: ids of reports whose out shares are in a bucket, written in the bucket's own "
+    "transaction. Being there is the replay check.",
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+batch_keys = Table(
+    "batch_keys",
+    metadata,
+    _task(primary_key=True),
+    Column("batch_key", LargeBinary, primary_key=True, comment="As in `batch_buckets`."),
+    Column(
+        "key",
+        LargeBinary,
+        nullable=False,
+        comment="Ciphertext of the random key under which the bucket's shares are encrypted.",
+    ),
+    comment="Both: one random key a bucket. Deleting the row destroys every copy of the bucket's "
+    "shares that may be left in free pages or in the log.",
+    sqlite_strict=True,
+)
+
+batch_buckets = Table(
+    "batch_buckets",
+    metadata,
+    _task(primary_key=True),
+    Column(
+        "batch_key",
+        LargeBinary,
+        primary_key=True,
+        comment="The bucket: in time-interval mode its start in units, 8 bytes big-endian.",
+    ),
+    Column(
+        "ord",
+        Integer,
+        primary_key=True,
+        autoincrement=False,
+        comment="Shard ordinal: commits to one bucket may go to several rows, added up on reading.",
+    ),
+    Column(
+        "share",
+        LargeBinary,
+        comment="The un-noised aggregate share, ciphertext under the bucket's key; null once "
+        "released.",
+    ),
+    Column("report_count", Integer, nullable=False, comment="Reports in the share."),
+    Column(
+        "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
+    ),
+    comment="Both: batch buckets.",
+    sqlite_strict=True,
+)
+
+batch_intervals = Table(
+    "batch_intervals",
+    metadata,
+    _key(),
+    _task(),
+    Column("start", Uint64, nullable=False, comment="First unit of the batch."),
+    Column("end", Uint64, nullable=False, comment="The unit after the last one."),
+    *_state(IntervalState),
+    _seconds("changed_at", "Seconds; when the state was entered."),
+    Index(None, "task", "start", unique=True),
+    comment="Both: ranges of buckets that take no more reports; ranges of one task never overlap. "
+    "A range of 2^63 buckets is one row.",
+    sqlite_strict=True,
+)
+
+collection_jobs = Table(
+    "collection_jobs",
+    metadata,
+    _key(),
+    _task(),
+    Column(
+        "job_id",
+        LargeBinary(16),
+        nullable=False,
+        unique=True,
+        comment="Random id in the resource's URL, 16 bytes.",
+    ),
+    Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of `request`."),
+    Column(
+        "generation",
+        Integer,
+        nullable=False,
+        comment="0 for the first job of this request; one more after each that failed or was "
+        "deleted.",
+    ),
+    Column("request", LargeBinary, nullable=False, comment="The exact CollectionJobReq."),
+    Column("start", Uint64, nullable=False, comment="First unit of the query's interval."),
+    Column("end", Uint64, nullable=False, comment="The unit after its last one."),
+    *_state(CollectionJobState),
+    Column(
+        "aggregate_share_request",
+        LargeBinary,
+        comment="The exact AggregateShareReq, stored on freezing, sent on every retry.",
+    ),
+    Column(
+        "helper_location",
+        Text,
+        comment="Where the Helper put its share (its Location header), to poll it.",
+    ),
+    Column(
+        "leader_share", LargeBinary, comment="Our noised share, sealed: an encoded HpkeCiphertext."
+    ),
+    Column(
+        "helper_share",
+        LargeBinary,
+        comment="The Helper's share, the same.",
+    ),
+    Column("report_count", Integer, comment="Reports in the batch, once finished."),
+    Column("interval_start", Uint64, comment="First unit of the smallest interval of the reports."),
+    Column("interval_end", Uint64, comment="The unit after its last one."),
+    Column("problem", Text, comment="The problem document of a failed job, JSON."),
+    *_lease(),
+    _seconds("created_at", "Seconds; when the job was asked for."),
+    _seconds("ended_at", "Seconds; when it finished, failed or was deleted.", nullable=True),
+    Index(
+        "uq_collection_jobs_live_request",
+        "task",
+        "body_sha256",
+        unique=True,
+        sqlite_where=text("state IN ('start', 'frozen', 'finished')"),
+        postgresql_where=text("state IN ('start', 'frozen', 'finished')"),
+    ),
+    Index(None, "state", "lease_expires_at"),
+    comment="Leader: collection jobs and their results.",
+    sqlite_strict=True,
+)
+
+helper_requests = Table(
+    "helper_requests",
+    metadata,
+    _key(),
+    _task(),
+    Column("kind", Text, nullable=False, comment="Which resource: `aggregation_job`."),
+    Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of the request body."),
+    Column(
+        "generation",
+        Integer,
+        nullable=False,
+        comment="0 for the first; one more after each that was deleted.",
+    ),
+    Column(
+        "request_id",
+        LargeBinary(16),
+        nullable=False,
+        unique=True,
+        comment="Random id in the resource's URL, 16 bytes.",
+    ),
+    *_state(ResourceState),
+    Column(
+        "verify_key_id",
+        Integer,
+        nullable=False,
+        comment="Id of the verification key that the request's reports were verified under.",
+    ),
+    Column(
+        "response", LargeBinary, comment="The exact response; null once deleted, or for a problem."
+    ),
+    Column("problem", Text, comment="The problem document instead of a response, JSON."),
+    _seconds("created_at", "Seconds; when the request was answered."),
+    UniqueConstraint("task", "kind", "body_sha256", "generation"),
+    Index(
+        "uq_helper_requests_live_request",
+        "task",
+        "kind",
+        "body_sha256",
+        unique=True,
+        sqlite_where=text("state = 'live'"),
+        postgresql_where=text("state = 'live'"),
+    ),
+    comment="Helper: answered requests, so that the same request gets the same bytes.",
+    sqlite_strict=True,
+)
+
+aggregate_shares = Table(
+    "aggregate_shares",
+    metadata,
+    _key(),
+    _task(),
+    Column(
+        "share_id",
+        LargeBinary(16),
+        nullable=False,
+        unique=True,
+        comment="Random id in the resource's URL, 16 bytes.",
+    ),
+    Column("selector", LargeBinary, nullable=False, comment="The encoded BatchSelector."),
+    Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of the request body."),
+    *_state(ResourceState),
+    Column("response", LargeBinary, comment="The exact AggregateShare; null once deleted."),
+    Column("report_count", Integer, nullable=False, comment="Reports in the batch."),
+    _seconds("created_at", "Seconds; when the share was released."),
+    UniqueConstraint("task", "selector"),
+    comment="Helper: released aggregate shares. A batch is released once, so a row is never "
+    "replaced; after a deletion the same request is refused.",
+    sqlite_strict=True,
+)
+
+ledger = Table(
+    "ledger",
+    metadata,
+    _key(),
+    _task(),
+    *_state(LedgerState),
+    Column("start", Uint64, nullable=False, comment="First unit of the batch."),
+    Column("end", Uint64, nullable=False, comment="The unit after its last one."),
+    Column("mechanism", Text, nullable=False, comment="Its name; `None` adds no noise."),
+    Column("epsilon", Text, comment="Exact rational, as text; null where the mechanism has none."),
+    Column("delta", Text, comment="Exact rational, as text; null where the mechanism has none."),
+    Column("rho", Text, comment="Exact rational, as text; null where the mechanism has none."),
+    Column(
+        "population",
+        Text,
+        nullable=False,
+        comment="The population that the task declares; costs add up over its tasks.",
+    ),
+    _seconds("created_at", "Seconds; when the cost was reserved or charged."),
+    _seconds("charged_at", "Seconds; when it was released. Null while reserved.", nullable=True),
+    Index(None, "task", "start", unique=True),
+    comment="Both: privacy spent, one row a release, written in the release's own transaction.",
+    sqlite_strict=True,
+)
