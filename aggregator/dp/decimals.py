@@ -1,0 +1,211 @@
+"""Decimal arithmetic for planning: probabilities far below a double, to far more digits than one.
+
+A double ends near 1e-308 and near 1 keeps sixteen digits; the figures a steward compares go down to
+1e-561 and up to 1 - 1e-300. Decimals of the standard library have no such edge: exponents to 10^18,
+and `exp` and `ln` that are correctly rounded. Every function here works in the context it is called
+in; `working` opens one. Convert the results with `float` where a double will do.
+"""
+
+import decimal
+import math
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from fractions import Fraction
+
+from aggregator.errors import ParameterError
+
+Real = int | float | str | Decimal | Fraction
+
+DIGITS = 60
+"""Digits carried by default; results hold at least forty."""
+
+# Beyond this many decimal places a number is a slip of the pen, and exact rationals grow large.
+_MOST_PLACES = 5000
+
+
+@contextmanager
+def working(digits: int = DIGITS) -> Iterator[decimal.Context]:
+    """Open a context of `digits` digits whose exponents cannot run out."""
+    context = decimal.Context(
+        prec=digits,
+        rounding=decimal.ROUND_HALF_EVEN,
+        Emin=decimal.MIN_EMIN,
+        Emax=decimal.MAX_EMAX,
+        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+    )
+    with decimal.localcontext(context) as opened:
+        yield opened
+
+
+def exact(value: Real, name: str) -> Fraction:
+    """Return the number that `value` is, as a rational; a float counts as the binary it holds.
+
+    Raises:
+        ParameterError: `value` is no finite number of at most 5,000 decimal places.
+    """
+    problem = ParameterError(
+        f"{name} must be a finite number of at most 5000 places, not {value!r}"
+    )
+    try:
+        if isinstance(value, str) and "/" not in value:
+            value = Decimal(value)
+        if isinstance(value, Decimal):
+            places = value.as_tuple().exponent
+            if not isinstance(places, int) or abs(value.adjusted()) + abs(places) > _MOST_PLACES:
+                raise problem
+        return Fraction(value)
+    except (ValueError, OverflowError, ZeroDivisionError, decimal.InvalidOperation) as error:
+        raise problem from error
+
+
+def rational_in(
+    value: Real,
+    name: str,
+    low: int,
+    high: int | None,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> Fraction:
+    """Return `value` as a rational, once it lies between `low` and `high`.
+
+    Raises:
+        ParameterError: It does not; the message names the parameter, the range and the value.
+    """
+    number = exact(value, name)
+    below = number <= low if open_low else number < low
+    above = high is not None and (number >= high if open_high else number > high)
+    if below or above:
+        left = "(" if open_low else "["
+        right = "infinity)" if high is None else f"{high}{')' if open_high else ']'}"
+        raise ParameterError(f"{name} must lie in {left}{low}, {right}, not {value}")
+    return number
+
+
+def integer_in(value: int, name: str, low: int, high: int | None) -> int:
+    """Return `value` once it is an integer between `low` and `high`, both allowed.
+
+    Raises:
+        ParameterError: It is not; the message names the parameter, the range and the value.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise ParameterError(f"{name} must be an integer, not {value!r}") from error
+    if number < low or (high is not None and number > high):
+        span = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise ParameterError(f"{name} must be an integer {span}, not {number}")
+    return number
+
+
+def to_decimal(value: Fraction) -> Decimal:
+    """Return `value` rounded once, to the digits of the current context."""
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def expm1(x: Decimal) -> Decimal:
+    """Return e^x - 1 without the cancellation near zero."""
+    if x == 0:
+        return Decimal(0)
+    with decimal.localcontext() as context:
+        context.prec += max(0, -x.adjusted()) + 3
+        value = x.exp() - 1
+    return +value
+
+
+def log1p(x: Decimal) -> Decimal:
+    """Return ln(1 + x) without the cancellation near zero; `x` is above -1."""
+    if x == 0:
+        return Decimal(0)
+    with decimal.localcontext() as context:
+        context.prec += max(0, -x.adjusted()) + 3
+        value = (1 + x).ln()
+    return +value
+
+
+def pi() -> Decimal:
+    """Return pi to the digits of the current context."""
+    with decimal.localcontext() as context:
+        context.prec += 8
+        # Machin: pi = 16 arctan(1/5) - 4 arctan(1/239).
+        value = 16 * _arctan_of_inverse(5) - 4 * _arctan_of_inverse(239)
+    return +value
+
+
+def _arctan_of_inverse(n: int) -> Decimal:
+    power = Decimal(1) / n
+    total = power
+    k = 1
+    while True:
+        power /= -n * n
+        k += 2
+        longer = total + power / k
+        if longer == total:
+            return total
+        total = longer
+
+
+def find_root(
+    function: Callable[[Decimal], Decimal], low: Decimal, high: Decimal, digits: int = 45
+) -> Decimal:
+    """Return where the continuous `function` changes sign between `low` and `high`.
+
+    Regula falsi with Anderson and Bjorck's weights, halved wherever a step gains little, so it ends
+    for any function with a change of sign.
+
+    Args:
+        function: Continuous, of different signs (or zero) at the two ends.
+        low: One end.
+        high: The other end, above `low`.
+        digits: The interval is narrowed to this many digits of its larger end.
+
+    Raises:
+        ParameterError: The signs at the two ends are equal.
+    """
+    at_low, at_high = function(low), function(high)
+    if at_low == 0:
+        return low
+    if at_high == 0:
+        return high
+    if (at_low > 0) == (at_high > 0):
+        raise ParameterError(f"no change of sign between {low:.6g} and {high:.6g}")
+    tolerance = Decimal(1).scaleb(-digits)
+    while high - low > tolerance * max(abs(low), abs(high)):
+        width = high - low
+        for middle in _probes(low, high, at_low, at_high):
+            if not low < middle < high:
+                continue
+            value = function(middle)
+            if value == 0:
+                return middle
+            if (value > 0) == (at_low > 0):
+                weight = 1 - value / at_low
+                low, at_low = middle, value
+                at_high *= weight if weight > 0 else Decimal("0.5")
+            else:
+                weight = 1 - value / at_high
+                high, at_high = middle, value
+                at_low *= weight if weight > 0 else Decimal("0.5")
+            if high - low < width / 4:
+                break
+    return (low + high) / 2
+
+
+def _probes(low: Decimal, high: Decimal, at_low: Decimal, at_high: Decimal) -> Iterator[Decimal]:
+    """Yield the secant's crossing, a point just past it on the wider side, and the middle."""
+    secant = (low * at_high - high * at_low) / (at_high - at_low)
+    yield secant
+    # Once one end sits on the root the other must be brought to it: step over it by a hair.
+    hair = (high - low) * Decimal("1e-3")
+    yield secant + hair if secant - low < high - secant else secant - hair
+    yield (low + high) / 2
+
+
+def as_float(value: Decimal | None) -> float | None:
+    """Return `value` as a double, or None for nothing and for what is beyond a double."""
+    if value is None:
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
