@@ -70,7 +70,7 @@ def put_aggregate_share(
         Conflict: This selector was released.
     """
     if find_aggregate_share(tx, task_id, share.selector) is not None:
-        raise Conflict("the batch was released already")
+        raise tx.refuse(Conflict("the batch was released already"))
     batches.mark_collected(tx, task_id, share.start, share.end)
     ledger.charge(tx, task_id, share.start, share.end, charge)
     stored = StoredAggregateShare(

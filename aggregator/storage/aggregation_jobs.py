@@ -145,9 +145,9 @@ def finish_aggregation_job(
         or counted & rejected.keys()
         or counted | rejected.keys() != report_ids_of_job(tx, job.key)
     ):
-        raise Conflict("an aggregation job must end with each of its reports named once")
+        raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
     if record_aggregated(tx, job.task_id, aggregated):
-        raise Conflict("a report of the aggregation job is in a bucket already")
+        raise tx.refuse(Conflict("a report of the aggregation job is in a bucket already"))
     reject_reports(tx, job.task_id, job.key, rejected)
     drop_reports(tx, job.key)
     if aggregated:

@@ -119,7 +119,7 @@ def accumulate(
     time = int.from_bytes(batch_key, "big")
     state = closed_intervals(tx, task_id, time, time + 1).overall()
     if state is not None:
-        raise BatchClosed(state)
+        raise tx.refuse(BatchClosed(state))
     bucket = tables.batch_buckets
     task = tx.task_key(task_id)
     row = _row(task_id, batch_key, ord_)
@@ -242,7 +242,7 @@ def mark_collected(tx: Transaction, task_id: bytes, start: int, end: int) -> Non
 def _close(tx: Transaction, task_id: bytes, start: int, end: int, state: IntervalState) -> None:
     closed = closed_intervals(tx, task_id, start, end).overall()
     if closed is not None:
-        raise BatchClosed(closed)
+        raise tx.refuse(BatchClosed(closed))
     tx.connection.execute(
         insert(tables.batch_intervals).values(
             task=tx.task_key(task_id), start=start, end=end, state=state, changed_at=tx.now

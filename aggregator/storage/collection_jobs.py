@@ -195,9 +195,8 @@ def freeze_collection_job(
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
     pending = pending_reports(tx, job.task_id, job.start, job.end)
     if pending.unclaimed or pending.claimed:
-        raise BatchBusy(
-            f"{pending.unclaimed + pending.claimed} reports of the batch are not aggregated yet"
-        )
+        waiting = pending.unclaimed + pending.claimed
+        raise tx.refuse(BatchBusy(f"{waiting} reports of the batch are not aggregated yet"))
     batches.freeze(tx, job.task_id, job.start, job.end)
     ledger.reserve(tx, job.task_id, job.start, job.end, charge)
 

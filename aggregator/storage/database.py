@@ -3,7 +3,8 @@
 `Database.run(name, work)` opens a write transaction, calls `work(transaction)` and commits; either
 all that `work` wrote is there or nothing, whatever is killed when. `Database.read` is the same over
 one snapshot, without writing. `work` may be called again when the database was busy, so its only
-effects must be in the transaction.
+effects must be in the transaction. A verb that refuses (a `StoreError`) spoils its transaction: it
+is rolled back even where `work` catches the error, so half a verb is never committed.
 
 A transaction is not cancelled half-way: a cancelled caller waits until its thread has committed or
 rolled back.
@@ -13,6 +14,7 @@ import dataclasses
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -31,6 +33,7 @@ from aggregator.storage.schema import check, upgrade
 __all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask", "upgrade"]
 
 T = TypeVar("T")
+E = TypeVar("E", bound=StoreError)
 OnTransaction = Callable[[str, str], None]
 
 _ATTEMPTS = 6
@@ -50,6 +53,7 @@ class Transaction:
     entropy: Entropy
     now: int  # seconds since the Unix epoch, by the database's clock, the same all through
     scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
+    failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
     _task_keys: dict[bytes, int] = dataclasses.field(default_factory=dict)
 
     def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
@@ -57,6 +61,11 @@ class Transaction:
         if self.connection.dialect.name == "postgresql":
             return postgresql.insert(table)
         return sqlite.insert(table)
+
+    def refuse(self, error: E) -> E:
+        """Return `error`, to be raised; whatever becomes of it, nothing is committed."""
+        self.failure = error
+        return error
 
     def task_key(self, task_id: bytes) -> int:
         """Return the key by which other tables name the task.
@@ -121,15 +130,9 @@ class Database:
         Raises:
             SchemaMismatch: The schema is not the one of this program; both are named.
         """
-        writers = engine(url)
-        try:
-            with translated("check schema"), writers.connect() as connection:
-                check(connection)
-        except BaseException:
-            writers.dispose()
-            raise
+        check(url)
         return Database(
-            writers,
+            engine(url),
             engine(url, readers=_READERS),
             crypter,
             clock,
@@ -155,21 +158,24 @@ class Database:
     def run_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
         """`run` in the calling thread."""
         with self._writer:
-            for _ in range(_ATTEMPTS - 1):
-                try:
-                    return self._transact(self._writers, name, work)
-                except Busy:
-                    continue  # the database has already waited for `BUSY_TIMEOUT_SECONDS`
-            return self._transact(self._writers, name, work)
+            return self._persist(self._writers, name, work)
 
     def read_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
         """`read` in the calling thread."""
-        return self._transact(self._readers, name, work)
+        return self._persist(self._readers, name, work)
 
     def close(self) -> None:
         """Close every connection; the store cannot be used afterwards."""
         self._readers.dispose()
         self._writers.dispose()
+
+    def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._transact(engine, name, work)
+            except Busy:
+                continue  # the database has already waited for `BUSY_TIMEOUT_SECONDS`
+        return self._transact(engine, name, work)
 
     def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
         with translated(name), engine.connect() as connection:
@@ -179,10 +185,13 @@ class Database:
                     connection, self._crypter, self._entropy, self._now(connection)
                 )
                 result = work(transaction)
+                if transaction.failure is not None:
+                    raise transaction.failure
                 self._on_transaction(name, "before commit")
+            self._scrub_log = self._scrub_log or transaction.scrub_log
             self._on_transaction(name, "committed")
-            if engine is self._writers:
-                self._empty_log(connection, wanted=transaction.scrub_log)
+            if self._scrub_log and engine is self._writers:
+                self._empty_log(connection)
             return result
 
     def _now(self, connection: Connection) -> int:
@@ -191,15 +200,14 @@ class Database:
         seconds = connection.exec_driver_sql("SELECT CAST(strftime('%s', 'now') AS INTEGER)")
         return int(seconds.scalar_one())
 
-    def _empty_log(self, connection: Connection, *, wanted: bool) -> None:
+    def _empty_log(self, connection: Connection) -> None:
         """Empty SQLite's write-ahead log, where destroyed secrets may still lie.
 
         A reader that still needs the log only postpones it to a later commit.
         """
-        self._scrub_log = self._scrub_log or wanted
-        if self._scrub_log:
-            driver = connection.connection.driver_connection
-            if isinstance(driver, sqlite3.Connection):
+        driver = connection.connection.driver_connection
+        if isinstance(driver, sqlite3.Connection):
+            with suppress(sqlite3.OperationalError):  # locked; what was committed stays so
                 busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
                 self._scrub_log = bool(busy)
 

@@ -83,7 +83,7 @@ def put_request(
     if (response is None) == (problem is None):
         raise ParameterError("an answer is either a response or a problem")
     if find_request(tx, task_id, kind, body_sha256) is not None:
-        raise Conflict("the request was answered already")
+        raise tx.refuse(Conflict("the request was answered already"))
     request = tables.helper_requests
     task = tx.task_key(task_id)
     earlier = select(func.count()).where(

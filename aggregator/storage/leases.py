@@ -124,4 +124,4 @@ def write(
     if sources:
         statement = statement.where(table.c.state.in_(sources))
     if tx.connection.execute(statement.values(**values)).rowcount != 1:
-        raise LeaseLost(f"the lease on {table.name} {lease.key} was lost")
+        raise tx.refuse(LeaseLost(f"the lease on {table.name} {lease.key} was lost"))

@@ -186,7 +186,7 @@ def reject_reports(
     of_job = (report.task == _task_of(job), report.job == job)
     keys = dict(tx.connection.execute(select(report.report_id, report.id).where(*of_job)).all())
     if not rejected.keys() <= keys.keys():
-        raise Conflict("a rejected report is not in the aggregation job")
+        raise tx.refuse(Conflict("a rejected report is not in the aggregation job"))
     tx.connection.execute(
         delete(tables.reports).where(report.id == bindparam("key")),
         [{"key": keys[report_id]} for report_id in rejected],

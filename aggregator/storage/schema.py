@@ -8,7 +8,6 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
 
 from aggregator.errors import StoreError
 from aggregator.storage.engine import engine, store_url, translated
@@ -32,18 +31,29 @@ def downgrade(url: str, revision: str) -> None:
     _migrate(url, command.downgrade, revision)
 
 
-def check(connection: Connection) -> None:
-    """Check that the open database has this program's schema.
+def check(url: str) -> None:
+    """Check that the store at `url` has this program's schema.
 
     Raises:
         SchemaMismatch: It has not; the message names both versions.
     """
-    found = MigrationContext.configure(connection).get_current_revision()
+    found = _version(url)
     wanted = ScriptDirectory.from_config(_config()).get_current_head()
     if found != wanted:
         raise SchemaMismatch(
             f"the store's schema is at version {found or 'none'} and this program needs {wanted}"
         )
+
+
+def _version(url: str) -> str | None:
+    if not _path(url).exists():  # connecting would make an empty file
+        return None
+    made = engine(url)
+    try:
+        with translated("check schema"), made.connect() as connection:
+            return MigrationContext.configure(connection).get_current_revision()
+    finally:
+        made.dispose()
 
 
 def _migrate(url: str, step: Callable[[Config, str], None], revision: str) -> None:
@@ -66,9 +76,13 @@ def _config() -> Config:
 
 def _create_private_file(url: str) -> None:
     """Make the database file readable by its owner only; SQLite's log inherits the mode."""
-    path = Path(store_url(url).database or "")
+    path = _path(url)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise StoreError(f"the store's file {path} cannot be made: {error.strerror}") from error
+
+
+def _path(url: str) -> Path:
+    return Path(store_url(url).database or "")

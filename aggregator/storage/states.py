@@ -1,7 +1,7 @@
 """Which states a row can be in, and which verb moves it: the one place that says so.
 
-The verbs of this package take their `WHERE state IN (…)` from these tables (`leases.advance`), and
-`docs/data-model.md` draws them; a transition that is not listed here cannot happen.
+The verbs that move jobs and stored answers take their `WHERE state IN (…)` from these tables, so a
+transition that is not listed here cannot happen; `docs/data-model.md` draws them.
 """
 
 import dataclasses

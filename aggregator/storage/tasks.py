@@ -63,7 +63,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
     stored = get_task(tx, task.task_id)
     if stored is not None:
         if stored.record != task:
-            raise Conflict(f"task {task.task_id.hex()} is stored with other contents")
+            raise tx.refuse(Conflict(f"task {task.task_id.hex()} is stored with other contents"))
         return
     token = task.peer_token
     tx.connection.execute(
@@ -129,7 +129,7 @@ def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
     """
     known = {stored.config_id for stored in list_hpke_keys(tx, retired=True)}
     if key.config_id in known:
-        raise Conflict(f"the HPKE config id {key.config_id} is taken")
+        raise tx.refuse(Conflict(f"the HPKE config id {key.config_id} is taken"))
     row = bytes([key.config_id])
     tx.connection.execute(
         insert(tables.hpke_keys).values(
