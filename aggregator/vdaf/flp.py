@@ -1,12 +1,13 @@
 """The fully linear proof over a batch: `prove`, `query` and `decide`.
 
-The prover evaluates the circuit and sends, in shares, one polynomial: the gadget applied to the wires'
-polynomials, which interpolate the wires' values over all calls. The verifiers know shares of the wires
-and of that polynomial. Both sides of `gadget(wires) = gadget polynomial` are polynomials, so the
-verifiers compare them at one random point, `query` for their shares and `decide` for the sum.
+The prover evaluates the circuit and sends, in shares, one polynomial: the gadget applied to the
+wires' polynomials, which interpolate the wires' values over all calls. The verifiers know shares of
+the wires and of that polynomial. Both sides of `gadget(wires) = gadget polynomial` are polynomials,
+so the verifiers compare them at one random point, `query` for their shares and `decide` for the
+sum.
 
-All functions work on one proof a report, `rows` reports at a time; they know nothing of seeds, keys or
-encodings.
+All functions work on one proof a report, `rows` reports at a time; they know nothing of seeds, keys
+or encodings.
 
 Source:
     VDAF, "The FLP System"; [BBCGGI19], Theorem 4.3.
@@ -96,20 +97,20 @@ def query(
     wire_seeds, test_points = proof_shares[:, :arity], query_rands[:, -1]
     gadget_poly = extend_values_to_power_of_2(proof_shares[:, arity:])
 
-    # The wire polynomials meet the calls at the powers of a root of order `wire_poly_len`; the gadget
-    # polynomial is given at those of a finer root. Power 0 is the seeds'.
+    # The wire polynomials meet the calls at the powers of a root of order `wire_poly_len`; the
+    # gadget polynomial is given at those of a finer root. Power 0 is the seeds'.
     step = gadget_poly.shape[1] // circuit.wire_poly_len
     gadget_outputs = gadget_poly[:, step : step * (num_calls + 1) : step]
     outputs = circuit.evaluate(gadget_outputs, meas_shares, num_shares)
+    reduced = outputs
     if circuit.eval_output_len > 1:
         reduced = outputs.dot(query_rands[:, :-1])[:, None]
-    else:
-        reduced = outputs
 
     inputs = circuit.gadget_inputs(meas_shares, joint_rands, num_shares)
     wire_checks = poly_eval(_wire_polys(circuit, wire_seeds, inputs), test_points)
     gadget_checks = poly_eval(gadget_poly, test_points)[:, None]
-    # At a root of unity a check would be the value of a wire at one call, that is, of the measurement.
+    # At a root of unity a check would be the value of a wire at one call, that is, of the
+    # measurement.
     is_rejected = (test_points**circuit.wire_poly_len).equals(1)
     shares = concat([reduced, wire_checks, gadget_checks])
     return Verifiers(shares.where(~is_rejected), is_rejected)
@@ -130,8 +131,9 @@ def decide(circuit: Circuit, verifiers: Vector) -> BoolRows:
 
 
 def working_size(circuit: Circuit) -> int:
-    """Return about how many bytes of intermediate values `prove` or `query` needs for one report."""
-    # The wires at twice the points of a wire polynomial, and two or three arrays as large beside it.
+    """Return about how many bytes of intermediate values one report needs."""
+    # The wires at twice the points of a wire polynomial, and two or three arrays as large beside
+    # it.
     wires = circuit.gadget.arity * circuit.gadget.degree * circuit.wire_poly_len
     return 4 * wires * circuit.field.encoded_size
 

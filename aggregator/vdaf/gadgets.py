@@ -1,8 +1,8 @@
 """Gadgets: the non-linear parts of a validity circuit.
 
-A gadget is a polynomial in several inputs, the *wires*. The proof says what a gadget returned at each
-call; the verifiers test that claim at one random point instead of trusting it. Everything else in a
-circuit is linear, so each aggregator computes it on its share alone.
+A gadget is a polynomial in several inputs, the *wires*. The proof says what a gadget returned at
+each call; the verifiers test that claim at one random point instead of trusting it. Everything else
+in a circuit is linear, so each aggregator computes it on its share alone.
 
 A gadget here works on any number of inputs at once: the last axis holds the wires of one call, the
 axes before it are reports, calls, or points of a polynomial.

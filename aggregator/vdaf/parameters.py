@@ -27,7 +27,8 @@ class Parameters:
         num_proofs: How many proofs a report carries, 1 to 255; more than one lets a small field do.
 
     Raises:
-        ParameterError: One of them is out of its range, or the leader's share would not fit a message.
+        ParameterError: One of them is out of its range, or the leader's share would not fit a
+            message.
     """
 
     algorithm_id: int
@@ -79,7 +80,7 @@ class Parameters:
 
     @property
     def blind_size(self) -> int:
-        """The size of a blind, of a joint randomness part and of the seed: 0 where there is none."""
+        """The size of a blind, of a joint randomness part and of its seed; 0 if there is none."""
         return SEED_SIZE if self.has_joint_rand else 0
 
     @property

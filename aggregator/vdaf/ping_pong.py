@@ -118,7 +118,9 @@ def helper_initialized(
     return HelperFinished(
         out_shares,
         [
-            b"" if error or isinstance(message, ReportRejected) else encode(MessageType.FINISH, message)
+            b""
+            if error or isinstance(message, ReportRejected)
+            else encode(MessageType.FINISH, message)
             for message, error in zip(messages, out_shares.errors, strict=True)
         ],
     )
@@ -142,7 +144,7 @@ def leader_continued(
 
 
 def encode(message_type: MessageType, content: bytes) -> bytes:
-    """Return a message that has one part: `INITIALIZE` with a verifier share, `FINISH` with a message."""
+    """Return a message of one part: a verifier share to initialize, a message to finish."""
     return bytes([message_type]) + len(content).to_bytes(4, "big") + content
 
 

@@ -1,8 +1,8 @@
-"""Prio3 over a batch: `shard`, `verify_init`, `verifier_shares_to_message`, `verify_next`, `aggregate`, `unshard`.
+"""Prio3 over a batch of reports, in the draft's steps: shard, verify, aggregate, unshard.
 
-Shares, verifier shares and messages go in and out in their wire form, one byte string a report. Each
-report of a batch has its own outcome: what is wrong with one is a value in its place, and the others
-are bit for bit what they would be alone. Randomness is an argument.
+Shares, verifier shares and messages go in and out in their wire form, one byte string a report.
+Each report of a batch has its own outcome: what is wrong with one is a value in its place, and the
+others are bit for bit what they would be alone. Randomness is an argument.
 
 Source:
     VDAF, "The Prio3 VDAF".
@@ -124,7 +124,8 @@ class Prio3(Parameters):
             `VerifyError` where the test point is a root of unity.
 
         Raises:
-            ParameterError: The key, a nonce or `agg_id` is wrong: the caller's fault, not a report's.
+            ParameterError: The key, a nonce or `agg_id` is wrong: the caller's fault, not a
+                report's.
         """
         if len(verify_key) != self.verify_key_size:
             raise ParameterError(
@@ -136,7 +137,9 @@ class Prio3(Parameters):
         checked_rows("nonce", nonces, rows, self.nonce_size)
         for name, shares in (("public share", public_shares), ("input share", input_shares)):
             if len(shares) != rows:
-                raise ParameterError(f"there must be one {name} a report, {rows}, not {len(shares)}")
+                raise ParameterError(
+                    f"there must be one {name} a report, {rows}, not {len(shares)}"
+                )
         memory = flp.working_size(self.circuit) + self.input_share_size(agg_id)
         parts = [
             self._verify_init_slice(
@@ -184,11 +187,12 @@ class Prio3(Parameters):
 
         Args:
             state: From this aggregator's `verify_init`.
-            verifier_messages: One a report; where it is a `ReportRejected`, that is the report's error.
+            verifier_messages: One a report; where it is a `ReportRejected`, that is the report's
+                error.
 
         Returns:
-            For each report an out share, or its error: the state's, the message's, or a `VerifyError`
-            where the client lied about the joint randomness.
+            For each report an out share, or its error: the state's, the message's, or a
+            `VerifyError` where the client lied about the joint randomness.
 
         Raises:
             ParameterError: There are more or fewer messages than reports.
@@ -216,7 +220,7 @@ class Prio3(Parameters):
         return Vector.zeros(self.field, self.output_len)
 
     def agg_update(self, agg_share: Vector, out_shares: Vector) -> Vector:
-        """Return an aggregate share with a batch of out shares, shape `(rows, output_len)`, added."""
+        """Return an aggregate share with out shares added, shape `(rows, output_len)`."""
         return agg_share + out_shares.sum(axis=0)
 
     def merge(self, agg_shares: Sequence[Vector]) -> Vector:
@@ -242,7 +246,9 @@ class Prio3(Parameters):
         try:
             return decode(self.field, data)
         except FieldError as error:
-            raise ParameterError(f"an aggregate share holds a number that is no residue: {error}") from error
+            raise ParameterError(
+                f"an aggregate share holds a number that is no residue: {error}"
+            ) from error
 
     def unshard(self, agg_shares: Sequence[Vector], num_measurements: int) -> AggResult:
         """Return the aggregate result, each number in [0, p).
@@ -257,7 +263,7 @@ class Prio3(Parameters):
         return self.circuit.decode(self._unsharded(agg_shares, num_measurements))
 
     def unshard_signed(self, agg_shares: Sequence[Vector], num_measurements: int) -> AggResult:
-        """Return the aggregate result, each number in (-p/2, p/2): what noise may have made negative.
+        """Return the aggregate result, each number in (-p/2, p/2): noise may have made it negative.
 
         Args:
             agg_shares: One an aggregator.
@@ -329,9 +335,7 @@ class Prio3(Parameters):
             message
             if decodable and valid
             else VerifyError(
-                "the proof does not hold"
-                if decodable
-                else "a verifier share is no encoding of one"
+                "the proof does not hold" if decodable else "a verifier share is no encoding of one"
             )
             for message, decodable, valid in zip(
                 to_strings(seeds), is_decodable, is_valid, strict=True

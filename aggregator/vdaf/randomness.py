@@ -1,9 +1,9 @@
 """Every use that Prio3 makes of its XOF, by name.
 
-Each method draws for a whole batch. What a drawn value depends on, and so who can know or bias it, is
-its seed and its binder: the joint randomness depends on every aggregator's share of the measurement, so
-that a client cannot choose a false measurement after seeing it; the query randomness depends on the
-aggregators' key, so that a client cannot foresee it.
+Each method draws for a whole batch. What a drawn value depends on, and so who can know or bias it,
+is its seed and its binder: the joint randomness depends on every aggregator's share of the
+measurement, so that a client cannot choose a false measurement after seeing it; the query
+randomness depends on the aggregators' key, so that a client cannot foresee it.
 
 Source:
     VDAF, "Auxiliary Functions" of Prio3.

@@ -68,9 +68,11 @@ def checked_rows(name: str, strings: Sequence[bytes], num_reports: int, size: in
         ParameterError: There are more or fewer, or one has the wrong size.
     """
     if len(strings) != num_reports:
-        raise ParameterError(f"there must be one {name} a report, {num_reports}, not {len(strings)}")
+        raise ParameterError(
+            f"there must be one {name} a report, {num_reports}, not {len(strings)}"
+        )
     rows, is_right = to_rows(strings, size)
-    for index in np.flatnonzero(~is_right):
+    for index in np.flatnonzero(~is_right).tolist():
         raise ParameterError(f"{name} {index} must have {size} bytes, not {len(strings[index])}")
     return rows
 
@@ -78,7 +80,7 @@ def checked_rows(name: str, strings: Sequence[bytes], num_reports: int, size: in
 def _shard_rows(
     randomness: Randomness, meas: Vector, nonces: ByteRows, rands: ByteRows
 ) -> tuple[ByteRows, list[ByteRows]]:
-    """Return the public shares and, for each aggregator, the input shares of encoded measurements."""
+    """Return the public shares and, for each aggregator, the input shares."""
     parameters = randomness.parameters
     num_helpers = parameters.num_shares - 1
     seeds = rands.reshape(len(rands), -1, SEED_SIZE)

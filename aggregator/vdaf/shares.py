@@ -1,7 +1,7 @@
 """Public shares, input shares, verifier shares and messages in their wire form, a batch at a time.
 
-In memory a batch of one kind of share is an array of bytes, one row a report; outside it is a list of
-byte strings, any of which may have the wrong size. This is where one turns into the other.
+In memory a batch of one kind of share is an array of bytes, one row a report; outside it is a list
+of byte strings, any of which may have the wrong size. This is where one turns into the other.
 
 Source:
     VDAF, "Message Serialization".
@@ -48,7 +48,8 @@ def to_strings(rows: ByteRows) -> list[bytes]:
 
 def equal_rows(left: ByteRows, right: ByteRows) -> BoolRows:
     """Return which rows are equal, in time that does not depend on where they differ."""
-    return np.bitwise_or.reduce(left ^ right, axis=1, initial=0) == 0
+    is_different: BoolRows = np.bitwise_or.reduce(left ^ right, axis=1, initial=0) != 0
+    return ~is_different
 
 
 def slices(rows: int, size: int, most: int) -> Iterator[slice]:

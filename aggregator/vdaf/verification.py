@@ -1,9 +1,9 @@
 """What `verify_init` computes for a slice of a batch: shares in, verifier shares out.
 
-One function, `query_shares`, does the whole of it on arrays: it expands or decodes the input shares,
-derives the joint randomness and queries the proofs, in terms of the field's vectors. It works for
-every circuit, and it is the definition against which a faster function of the same signature for some
-circuits is to be checked.
+One function, `query_shares`, does the whole of it on arrays: it expands or decodes the input
+shares, derives the joint randomness and queries the proofs, in terms of the field's vectors. It
+works for every circuit, and it is the definition against which a faster function of the same
+signature for some circuits is to be checked.
 
 Source:
     VDAF, "Verification" of Prio3.
@@ -99,7 +99,7 @@ def query_shares(parameters: Parameters, shares: ReportShares) -> QueriedShares:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Expanded:
-    """Input shares as residues, shapes `(rows, meas_len)` and `(rows, proofs_len)`, and the blinds."""
+    """Input shares as residues, `meas_len` and `proofs_len` a row, and the blinds."""
 
     meas_shares: Vector
     proofs_shares: Vector
@@ -127,8 +127,8 @@ def _joint_rand(
 ) -> tuple[ByteRows, ByteRows]:
     """Return this aggregator's joint randomness parts, and the seeds with these put in their place.
 
-    The client's word is taken for the parts of the others only. If it lied about one, the aggregators'
-    seeds differ from the seed of the verifier message, and the report is rejected.
+    The client's word is taken for the parts of the others only. If it lied about one, the
+    aggregators' seeds differ from the seed of the verifier message, and the report is rejected.
     """
     if not randomness.parameters.has_joint_rand:
         nothing = np.empty((len(shares), 0), dtype=np.uint8)
@@ -144,7 +144,7 @@ def _joint_rand(
 def _query(
     randomness: Randomness, shares: ReportShares, expanded: _Expanded, seeds: ByteRows
 ) -> flp.Verifiers:
-    """Return the verifier shares of all proofs, side by side, and which reports were rejected in any."""
+    """Return the verifier shares of all proofs, side by side; one rejected proof rejects all."""
     parameters = randomness.parameters
     circuit = parameters.circuit
     query_rands = randomness.query_rands(shares.verify_key, shares.nonces)

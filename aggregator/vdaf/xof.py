@@ -106,7 +106,7 @@ def expand_into_vectors(
 def _messages(
     rows: int, seeds: ByteRows | bytes, dst: bytes, binder: tuple[ByteRows | bytes, ...]
 ) -> ByteRows:
-    """Return what the sponge absorbs, one row a report: tag, seed and binder, the first two with lengths."""
+    """Return what the sponge absorbs for each report: tag and seed with their sizes, binder."""
     head = len(dst).to_bytes(2, "little") + dst + bytes([SEED_SIZE])
     parts = (head, seeds, *binder)
     sizes = [len(part) if isinstance(part, bytes) else part.shape[1] for part in parts]

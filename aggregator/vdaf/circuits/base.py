@@ -13,6 +13,7 @@ Source:
     VDAF, "Validity Circuits".
 """
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, TypeAlias
@@ -31,10 +32,9 @@ MAX_MEASUREMENT = 2**64 - 1
 """DAP writes `max_measurement`, `max_weight` and `max_value` in eight bytes."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Circuit(ABC):
-    """A validity circuit over one field; frozen, compared by its parameters."""
-
-    __slots__ = ()
+    """A validity circuit over one field; a value, compared by its parameters."""
 
     name: ClassVar[str]
     """The type's name in the draft, without "Prio3"."""
@@ -95,8 +95,8 @@ class Circuit(ABC):
         Args:
             meas: Encoded measurements or shares of them, shape `(rows, meas_len)`.
             joint_rands: Shape `(rows, joint_rand_len)`.
-            num_shares: In how many shares `meas` was split; a constant c is entered as c / num_shares
-                so that the shares' constants add up to c. 1 for the measurement itself.
+            num_shares: In how many shares `meas` was split; a constant c is entered as c /
+                num_shares so that the shares' constants add up to c. 1 for the measurement itself.
 
         Returns:
             Shape `(rows, num_calls, gadget.arity)`.
@@ -124,13 +124,19 @@ class Circuit(ABC):
         return values[0] if self.is_scalar else list(values)
 
     @property
+    def parameters(self) -> dict[str, int]:
+        """The type's parameters by the draft's names; the field is none of them."""
+        names = [parameter.name for parameter in dataclasses.fields(self)]
+        return {name: getattr(self, name) for name in names if name != "field"}
+
+    @property
     def wire_poly_len(self) -> int:
         """Values of a wire polynomial: one for the seed, one a call, padded to a power of two."""
         return next_power_of_two(1 + self.num_calls)
 
     @property
     def gadget_poly_len(self) -> int:
-        """Values that determine the gadget polynomial, the gadget applied to the wire polynomials."""
+        """Values that determine the gadget polynomial, the gadget of the wire polynomials."""
         return self.gadget.degree * (self.wire_poly_len - 1) + 1
 
     @property
@@ -140,7 +146,7 @@ class Circuit(ABC):
 
     @property
     def query_rand_len(self) -> int:
-        """Residues of query randomness: one to reduce each output if there are many, one test point."""
+        """Residues of query randomness: one for each output if there are many, one test point."""
         return 1 + (self.eval_output_len if self.eval_output_len > 1 else 0)
 
     @property
@@ -150,7 +156,7 @@ class Circuit(ABC):
 
     @property
     def verifier_len(self) -> int:
-        """Residues in a verifier: the reduced output, the wires and the gadget at the test point."""
+        """Residues in a verifier: the reduced output, and wires and gadget at the test point."""
         return self.gadget.arity + 2
 
 
@@ -165,12 +171,12 @@ def check_parameter(name: str, value: int, largest: int) -> None:
     Raises:
         ParameterError: Names the parameter, the range and what was given.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
+    if type(value) is not int or not 1 <= value <= largest:
         raise ParameterError(f"{name} must be an integer from 1 to {largest}, not {value!r}")
 
 
 def check_max_measurement(name: str, value: int, field: Field) -> None:
-    """Refuse a largest value that is 0, that DAP cannot write, or whose digits could wrap in the field.
+    """Refuse a largest value that is 0, that DAP cannot write, or whose digits could wrap.
 
     Raises:
         ParameterError: Names the parameter, the range and what was given.

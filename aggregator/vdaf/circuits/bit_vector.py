@@ -3,8 +3,9 @@
 A type says how it encodes and what it checks besides the digits; this class checks the digits.
 """
 
+import dataclasses
 from abc import abstractmethod
-from dataclasses import dataclass
+from typing import Self
 
 from typing_extensions import override
 
@@ -13,6 +14,7 @@ from aggregator.vdaf.gadgets import Gadget, Mul, ParallelSum
 from field import Vector, concat, powers, stack
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class BitVectorCircuit(Circuit):
     """A circuit whose residues must all be 0 or 1, checked in chunks.
 
@@ -21,17 +23,22 @@ class BitVectorCircuit(Circuit):
         sum over j of r^(j+1) * m_j * (m_j - 1) = 0
 
     with r random and unknown to whoever chose the m_j: a polynomial in r that is not zero has few
-    zeros. A chunk is one call of a parallel sum of multiplications and has an r of its own; the range
-    check is the sum over all chunks.
+    zeros. A chunk is one call of a parallel sum of multiplications and has an r of its own; the
+    range check is the sum over all chunks.
 
     Source:
         VDAF, "Prio3SumVec"; [BBCGGI19], Section 4.4.
     """
 
-    __slots__ = ()
+    @property
+    @abstractmethod
+    def chunk_length(self) -> int:
+        """How many residues one call checks."""
 
-    chunk_length: int
-    """How many residues one call checks."""
+    def with_chunk_length(self, chunk_length: int) -> Self:
+        """Return the same circuit, checked in other chunks."""
+        changes = {"chunk_length": chunk_length}
+        return dataclasses.replace(self, **changes)
 
     @property
     @override
@@ -50,8 +57,8 @@ class BitVectorCircuit(Circuit):
 
     @override
     def gadget_inputs(self, meas: Vector, joint_rands: Vector, num_shares: int) -> Vector:
-        # The wires of a call are r * m, m - 1, r^2 * m', m' - 1, ...; the last call is filled up with
-        # m = 0, which is a bit.
+        # The wires of a call are r * m, m - 1, r^2 * m', m' - 1, ...; the last call is filled up
+        # with m = 0, which is a bit.
         rows = len(meas)
         calls, length = self.num_calls, self.chunk_length
         padding = Vector.zeros(self.field, (rows, calls * length - self.meas_len))

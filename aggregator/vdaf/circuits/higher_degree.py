@@ -63,7 +63,9 @@ class HigherDegree(Circuit):
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
-        return Vector.from_array(self.field, integers(measurements, self.field.modulus - 1)[:, None])
+        return Vector.from_array(
+            self.field, integers(measurements, self.field.modulus - 1)[:, None]
+        )
 
     @override
     def gadget_inputs(self, meas: Vector, joint_rands: Vector, num_shares: int) -> Vector:

@@ -1,8 +1,8 @@
 """Prio3L1BoundSum: the sum of vectors whose entries add up to a bounded total.
 
 A vector may put its whole bound in one entry or spread it. So one measurement moves the sum by
-2 * max_value at most, in L1, whatever the length; the same bound on each entry of a SumVec alone would
-allow length * max_value.
+2 * max_value at most, in L1, whatever the length; the same bound on each entry of a SumVec alone
+would allow length * max_value.
 
 Source:
     draft-ietf-ppm-l1-bound-sum, "Prio3L1BoundSum Definition".
@@ -23,7 +23,7 @@ from aggregator.vdaf.circuits.base import (
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
 from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
-from field import FIELD128, Field, Vector, concat, stack
+from field import FIELD128, Field, Vector, stack
 
 
 @dataclass(frozen=True, slots=True)

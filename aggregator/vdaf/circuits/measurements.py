@@ -19,8 +19,8 @@ Measurement: TypeAlias = int | Sequence[int]
 class MeasurementError(ParameterError):
     """A measurement that its type does not allow.
 
-    The message names its place in the batch, the limit and what was given. It is raised at the client
-    only, who knows the measurement already.
+    The message names its place in the batch, the limit and what was given. It is raised at the
+    client only, who knows the measurement already.
 
     Attributes:
         index: Its place in the batch, from 0.
@@ -53,10 +53,7 @@ def integers(measurements: Sequence[Measurement], largest: int) -> npt.NDArray[n
     array = _array(measurements)
     if _is_in_order(array, (len(measurements),), largest):
         return array.astype(np.uint64)
-    checked = [
-        _integer(index, "it", value, largest)
-        for index, value in enumerate(measurements)
-    ]
+    checked = [_integer(index, "it", value, largest) for index, value in enumerate(measurements)]
     return np.array(checked, dtype=np.uint64)
 
 
@@ -89,9 +86,7 @@ def vectors(
     return np.array(checked, dtype=np.uint64).reshape(len(measurements), length)
 
 
-def sums(
-    vectors: npt.NDArray[np.uint64], name: str, largest: int
-) -> npt.NDArray[np.uint64]:
+def sums(vectors: npt.NDArray[np.uint64], name: str, largest: int) -> npt.NDArray[np.uint64]:
     """Return the sum of each checked vector.
 
     Args:
@@ -105,8 +100,8 @@ def sums(
     Raises:
         MeasurementError: A vector adds up to more than `largest`.
     """
-    # The high and the low halves of the words are summed apart, so that nothing can wrap: a vector has
-    # fewer than 2^32 entries.
+    # The high and the low halves of the words are summed apart, so that nothing can wrap: a vector
+    # has fewer than 2^32 entries.
     half = np.uint64(32)
     low = (vectors & np.uint64(2**32 - 1)).sum(axis=1, dtype=np.uint64)
     high = (vectors >> half).sum(axis=1, dtype=np.uint64) + (low >> half)
@@ -114,10 +109,11 @@ def sums(
     is_too_large = (high > np.uint64(largest >> 32)) | (
         (high == np.uint64(largest >> 32)) & (low > np.uint64(largest & 2**32 - 1))
     )
-    for index in np.flatnonzero(is_too_large):
+    for index in np.flatnonzero(is_too_large).tolist():
         given = (int(high[index]) << 32) + int(low[index])
-        raise MeasurementError(int(index), f"its {name} must be at most {largest}, not {given}")
-    return (high << half) | low
+        raise MeasurementError(index, f"its {name} must be at most {largest}, not {given}")
+    total: npt.NDArray[np.uint64] = (high << half) | low
+    return total
 
 
 def _array(measurements: Sequence[Measurement]) -> npt.NDArray[np.generic]:

@@ -22,7 +22,8 @@ class MultihotCountVec(BitVectorCircuit):
     """Vectors of `length` zeros and ones with at most `max_weight` ones.
 
     The client appends the number of ones, its weight, in digits that cannot say more than
-    `max_weight`. Valid if every entry and digit is 0 or 1 and the weight is what the entries add up to.
+    `max_weight`. Valid if every entry and digit is 0 or 1 and the weight is what the entries add up
+    to.
     """
 
     length: int

@@ -1,0 +1,50 @@
+"""`prio vdaf`: checks this implementation against test vectors."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.vdaf.check import run_vector_file
+from aggregator.vdaf.vector_files import VectorFailure
+
+app = typer.Typer(help="Check the VDAF against test vectors.", no_args_is_help=True)
+
+
+@app.callback()
+def vdaf() -> None:
+    """Check the VDAF against test vectors."""
+
+
+@app.command()
+def check(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Files in the published format; a type is a name up to the first _."),
+    ],
+) -> None:
+    """Replay test vectors: every step, and every byte that a file publishes.
+
+    Prints a line for each file that fails, with the step and the reason, and ends with a count. The
+    exit status is 1 if any file failed.
+    """
+    failures = 0
+    for file in files:
+        problem = _problem(file)
+        if problem is not None:
+            failures += 1
+            typer.echo(f"FAILED {file}: {problem}")
+    typer.echo(f"{len(files) - failures} passed, {failures} failed")
+    if failures:
+        raise typer.Exit(1)
+
+
+def _problem(file: Path) -> str | None:
+    """Return why a file fails, or None."""
+    try:
+        run_vector_file(file.name, file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        return f"cannot be read: {error}"
+    except VectorFailure as failure:
+        return str(failure)
+    return None
