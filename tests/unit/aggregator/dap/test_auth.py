@@ -1,0 +1,32 @@
+import pytest
+
+from aggregator.dap.auth import bearer_header, bearer_token, hash_token, new_token, token_matches
+from tests.support.dap_messages import ScriptedEntropy
+
+
+def test_a_token_is_256_random_bits_fit_for_a_header() -> None:
+    token = new_token(ScriptedEntropy(bytes(range(32))))
+    assert token == "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"  # noqa: S105 - a test's own
+    assert bearer_token(bearer_header(token)) == token
+
+
+def test_a_token_matches_its_own_hash_only() -> None:
+    kept = hash_token("token")
+    assert len(kept) == 32
+    assert token_matches("token", kept)
+    assert not token_matches("Token", kept)
+    assert not token_matches("", kept)
+    assert not token_matches("token", b"")
+    assert not token_matches("tökén", kept)
+
+
+@pytest.mark.parametrize("header", ["Bearer abc", "bearer abc", "BEARER   abc", "Bearer abc "])
+def test_the_scheme_is_read_in_any_case(header: str) -> None:
+    assert bearer_token(header) == "abc"
+
+
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", "Bearer ", "Basic abc", "Bearerabc", "Bearer a b", "Bearer é"]
+)
+def test_anything_else_is_no_token(header: str | None) -> None:
+    assert bearer_token(header) is None

@@ -1,0 +1,97 @@
+import pytest
+
+from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.extensions import (
+    Extension,
+    MisorderedCollectionExtensions,
+    find,
+    is_increasing,
+    report_extensions_fault,
+    unrecognized,
+)
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import (
+    AggregationJobInitReq,
+    CollectionJobReq,
+    LeaderSelectedQuery,
+    PlaintextInputShare,
+    ReportMetadata,
+    batch_id_extension,
+    leader_selected_batch_id,
+)
+from aggregator.dap.problems import InvalidExtension, InvalidMessage, as_problem
+from aggregator.dap.times import Time
+from tests.support.dap_messages import BATCH_ID
+
+A, B, C = Extension(1, b"a"), Extension(2, b"b"), Extension(3, b"c")
+KNOWN = frozenset({1, 2, 3})
+
+
+def test_types_must_strictly_increase() -> None:
+    assert is_increasing(())
+    assert is_increasing((A, B, C))
+    assert not is_increasing((B, A))
+    assert not is_increasing((A, A))
+
+
+def test_the_first_of_a_type_is_found() -> None:
+    assert find((A, B), 2) == b"b"
+    assert find((A, B), 3) is None
+
+
+def test_unrecognized_types_are_listed_in_order() -> None:
+    assert unrecognized((A, B, C), {2}) == (1, 3)
+
+
+@pytest.mark.parametrize("misordered", [(B, A), (A, A)])
+def test_a_misordered_aggregation_job_is_an_invalid_message(
+    misordered: tuple[Extension, ...],
+) -> None:
+    data = encode(AggregationJobInitReq(0, b"", misordered, ()))
+    with pytest.raises(DecodeError, match="must strictly increase") as raised:
+        decode(AggregationJobInitReq, data)
+    assert as_problem(raised.value).type_uri == InvalidMessage.type_uri
+
+
+@pytest.mark.parametrize("misordered", [(B, A), (A, A)])
+def test_a_misordered_collection_job_is_an_invalid_extension(
+    misordered: tuple[Extension, ...],
+) -> None:
+    data = encode(CollectionJobReq(LeaderSelectedQuery(), b"", misordered))
+    with pytest.raises(MisorderedCollectionExtensions, match="must strictly increase") as raised:
+        decode(CollectionJobReq, data)
+    assert as_problem(raised.value).type_uri == InvalidExtension.type_uri
+
+
+def test_a_misordered_report_is_read_so_that_it_can_be_rejected_by_itself() -> None:
+    metadata = ReportMetadata(ReportId(bytes(16)), Time(0), (B, A))
+    assert decode(ReportMetadata, encode(metadata)) == metadata
+    share = PlaintextInputShare((A, A), b"share")
+    assert decode(PlaintextInputShare, encode(share)) == share
+
+
+@pytest.mark.parametrize(
+    ("public", "private", "fault"),
+    [
+        ((), (), None),
+        ((A,), (B, C), None),
+        ((A, Extension(9, b"")), (), "unrecognized report extensions [9]"),
+        ((), (Extension(8, b""),), "unrecognized report extensions [8]"),
+        ((B, A), (), "report extension types do not strictly increase"),
+        ((), (C, C), "report extension types do not strictly increase"),
+        ((A, B), (B,), "a report extension type is both public and private"),
+    ],
+)
+def test_one_reports_extensions_are_judged(
+    public: tuple[Extension, ...], private: tuple[Extension, ...], fault: str | None
+) -> None:
+    assert report_extensions_fault(public, private, KNOWN) == fault
+
+
+def test_a_leader_selected_job_names_its_batch() -> None:
+    extensions = (batch_id_extension(BATCH_ID), B)
+    assert leader_selected_batch_id(extensions) == BATCH_ID
+    with pytest.raises(DecodeError, match="no leader_selected_batch_id"):
+        leader_selected_batch_id((B,))
+    with pytest.raises(DecodeError, match="BatchId: byte 0: 32 bytes expected, 1 left"):
+        leader_selected_batch_id((A,))
