@@ -1,0 +1,102 @@
+"""Epsilon, delta and rho as exact rationals, and what they guarantee.
+
+A budget is text ("1/10", "0.1", "1e-6") from the task file to the sampler. A TOML or JSON float is
+refused: 0.1 as a float is 3602879701896397/2^55, which nobody meant.
+"""
+
+import dataclasses
+import re
+from fractions import Fraction
+
+from aggregator.errors import ParameterError
+
+MAX_RATIONAL_TEXT = 255
+"""The longest rational we read, in characters: what one length byte can count."""
+
+_RATIONAL = re.compile(
+    r"(?P<numerator>[0-9]+)"
+    r"(?:/(?P<denominator>[0-9]+)|(?:\.(?P<decimals>[0-9]+))?(?:[eE](?P<exponent>-?[0-9]{1,3}))?)"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What one release promises to a person, and on what condition.
+
+    Attributes:
+        epsilon: The (epsilon, delta) bound; None if nothing is promised.
+        delta: 0 for pure differential privacy; None if nothing is promised.
+        rho: The bound of zero-concentrated differential privacy, if the mechanism has one.
+        neighbours: Which data sets are compared: always "replacement", the measurements of one
+            person change while report ids, times and counts stay.
+        statement: The same for a reader, with who must be honest.
+    """
+
+    epsilon: Fraction | None
+    delta: Fraction | None
+    rho: Fraction | None
+    neighbours: str
+    statement: str
+
+
+def parse_rational(text: object, name: str) -> Fraction:
+    """Return the positive rational that `text` says, exactly.
+
+    Args:
+        text: "1/10", "0.1", "3" or "1e-6", or a positive integer.
+        name: The parameter's name, for the error message.
+
+    Raises:
+        ParameterError: A float, zero, a negative number, a zero denominator, or no number at all.
+    """
+    if isinstance(text, float):
+        raise ParameterError(
+            f'{name} must be written as text, such as "1/10" or "0.1", for it to be exact: '
+            f"{text!r} is a float"
+        )
+    if isinstance(text, int) and not isinstance(text, bool):
+        text = str(text)
+    if not isinstance(text, str):
+        raise ParameterError(f"{name} must be a positive rational written as text, not {text!r}")
+    match = _RATIONAL.fullmatch(text) if len(text) <= MAX_RATIONAL_TEXT else None
+    if match is None:
+        raise ParameterError(
+            f'{name} must be a positive rational such as "1/10" or "0.1", not {text[:40]!r}'
+        )
+    if match["denominator"] is not None and int(match["denominator"]) == 0:
+        raise ParameterError(f"{name} must have a denominator other than zero: {text!r}")
+    value = Fraction(text)
+    if value <= 0:
+        raise ParameterError(f"{name} must be positive, not {text!r}")
+    if len(format_rational(value)) > MAX_RATIONAL_TEXT:
+        raise ParameterError(f"{name} has more than {MAX_RATIONAL_TEXT} digits: {text[:40]!r}")
+    return value
+
+
+def parse_probability(text: object, name: str) -> Fraction:
+    """Return the rational strictly between 0 and 1 that `text` says, exactly.
+
+    Raises:
+        ParameterError: As `parse_rational`, or the value is 1 or more.
+    """
+    value = parse_rational(text, name)
+    if value >= 1:
+        raise ParameterError(f"{name} must be below 1, not {format_rational(value)}")
+    return value
+
+
+def require_positive(value: object, name: str) -> None:
+    """Refuse anything but a positive `Fraction`.
+
+    Raises:
+        ParameterError: Names the parameter and what was given.
+    """
+    if not isinstance(value, Fraction):
+        raise ParameterError(f"{name} must be an exact rational, not {type(value).__name__}")
+    if value <= 0:
+        raise ParameterError(f"{name} must be positive, not {format_rational(value)}")
+
+
+def format_rational(value: Fraction) -> str:
+    """Return the one canonical text of a rational: "1/10", or "3" for an integer."""
+    return str(value)

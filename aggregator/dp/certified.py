@@ -1,0 +1,193 @@
+"""Real numbers as pairs of rationals around them, narrowed until a question is settled.
+
+Every decision that privacy or a printed interval rests on compares real numbers built from e^x and
+ln x at rational x. Here such a number is a function from a number of digits to an `Interval` that
+contains it for certain; `is_positive`, `floor_of` and `round_up` ask for more digits until the
+interval no longer leaves the answer open. They end for every number that is not itself the border:
+e^x is transcendental for every rational x other than 0 (Lindemann), so no border is ever met.
+
+The digits come from `decimal`, whose `exp` and `ln` are correctly rounded.
+"""
+
+import dataclasses
+import decimal
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+_FIRST_DIGITS = 40
+
+
+class TooWide(ArithmeticError):
+    """An enclosure reaches out of a function's domain; more digits are needed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Interval:
+    """All reals from `low` to `high`; arithmetic encloses every possible result."""
+
+    low: Fraction
+    high: Fraction
+
+    def __add__(self, other: "Interval | Fraction | int") -> "Interval":
+        other = _interval(other)
+        return Interval(self.low + other.low, self.high + other.high)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> "Interval":
+        return Interval(-self.high, -self.low)
+
+    def __sub__(self, other: "Interval | Fraction | int") -> "Interval":
+        return self + -_interval(other)
+
+    def __rsub__(self, other: Fraction | int) -> "Interval":
+        return _interval(other) + -self
+
+    def __mul__(self, other: "Interval | Fraction | int") -> "Interval":
+        other = _interval(other)
+        corners = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
+        return Interval(min(corners), max(corners))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: "Interval | Fraction | int") -> "Interval":
+        other = _interval(other)
+        if other.low <= 0 <= other.high:
+            raise TooWide("the divisor's interval contains zero")
+        return self * Interval(1 / other.high, 1 / other.low)
+
+    def __rtruediv__(self, other: Fraction | int) -> "Interval":
+        return _interval(other) / self
+
+
+Real: TypeAlias = Callable[[int], Interval]
+"""A real number: more digits, a narrower interval."""
+
+
+def exp(x: Fraction | Interval, digits: int) -> Interval:
+    """Return an enclosure of e^x, relative width about 10^-digits."""
+    low, high = (x.low, x.high) if isinstance(x, Interval) else (x, x)
+    return Interval(_exp_of(low, digits, up=False), _exp_of(high, digits, up=True))
+
+
+def ln(x: Fraction | Interval, digits: int) -> Interval:
+    """Return an enclosure of ln x for x > 0, absolute width about 10^-digits if x is near 1."""
+    low, high = (x.low, x.high) if isinstance(x, Interval) else (x, x)
+    if low <= 0:
+        raise TooWide("the argument's interval reaches zero")
+    return Interval(_ln_of(low, digits, up=False), _ln_of(high, digits, up=True))
+
+
+def sqrt(x: Fraction | Interval, digits: int) -> Interval:
+    """Return an enclosure of the square root of x >= 0."""
+    low, high = (x.low, x.high) if isinstance(x, Interval) else (x, x)
+    scale = 10**digits
+    # isqrt rounds down: floor(sqrt(floor(v s^2))) = floor(sqrt(v) s).
+    return Interval(
+        Fraction(math.isqrt(math.floor(low * scale**2)), scale),
+        Fraction(math.isqrt(math.ceil(high * scale**2)) + 1, scale),
+    )
+
+
+def is_positive(number: Real) -> bool:
+    """Return whether the real number is above zero; it must not be zero."""
+    digits = _FIRST_DIGITS
+    while True:
+        interval = _evaluate(number, digits)
+        if interval is not None and interval.low > 0:
+            return True
+        if interval is not None and interval.high <= 0:
+            return False
+        digits *= 2
+
+
+def floor_of(number: Real, first_digits: int = _FIRST_DIGITS) -> int:
+    """Return the largest integer below the real number, which must not be an integer."""
+    digits = first_digits
+    while True:
+        interval = _evaluate(number, digits)
+        if interval is not None and math.floor(interval.low) == math.floor(interval.high):
+            return math.floor(interval.low)
+        digits *= 2
+
+
+def round_up(number: Real, decimals: int = 12) -> Fraction:
+    """Return a rational with `decimals` decimals, at least the real number and close above it."""
+    digits = _FIRST_DIGITS
+    while True:
+        interval = _evaluate(number, digits)
+        if interval is not None and interval.high - interval.low < Fraction(
+            1, 10 ** (decimals + 1)
+        ):
+            return Fraction(math.ceil(interval.high * 10**decimals), 10**decimals)
+        digits *= 2
+
+
+def to_float(number: Real) -> float:
+    """Return a float within a relative 10^-17 or so of the real number, which must not be zero."""
+    digits = _FIRST_DIGITS
+    while True:
+        interval = _evaluate(number, digits)
+        if interval is not None:
+            width = interval.high - interval.low
+            if width * 10**17 < min(abs(interval.low), abs(interval.high)):
+                return float((interval.low + interval.high) / 2)
+        digits *= 2
+
+
+def binary_digits(probability: Real, bits: int) -> int:
+    """Return floor(2^bits * p) for a real p that is no multiple of 2^-bits."""
+    digits = bits * 31 // 100 + 20
+    return floor_of(lambda n: probability(n) * 2**bits, digits)
+
+
+def _evaluate(number: Real, digits: int) -> Interval | None:
+    """Return the enclosure, or None where it is still too wide to be computed with."""
+    try:
+        return number(digits)
+    except TooWide:
+        return None
+
+
+def _interval(value: Interval | Fraction | int) -> Interval:
+    return value if isinstance(value, Interval) else Interval(Fraction(value), Fraction(value))
+
+
+def _context(digits: int, *, up: bool) -> decimal.Context:
+    return decimal.Context(
+        prec=digits,
+        rounding=decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR,
+        Emin=decimal.MIN_EMIN,
+        Emax=decimal.MAX_EMAX,
+        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+    )
+
+
+def _exp_of(x: Fraction, digits: int, *, up: bool) -> Fraction:
+    """Return a bound of e^x, above it if `up`, else below it."""
+    if x < -24 * digits:
+        # e^x < 10^(-10 digits): zero and that bound enclose it; its own digits are never needed.
+        return Fraction(1, 10 ** (10 * digits)) if up else Fraction(0)
+    # The quotient is rounded towards the wanted side with so many digits after the point that its
+    # error, multiplied by e^x, is one unit of the last place; `exp` then rounds to nearest, at most
+    # half a unit off, and the next number on the wanted side is a bound.
+    whole_digits = len(str(abs(math.floor(x))))
+    context = _context(digits + whole_digits + 5, up=up)
+    quotient = context.divide(Decimal(x.numerator), Decimal(x.denominator))
+    value = context.exp(quotient)
+    return Fraction(context.next_plus(value) if up else context.next_minus(value))
+
+
+def _ln_of(x: Fraction, digits: int, *, up: bool) -> Fraction:
+    """Return a bound of ln x, above it if `up`, else below it."""
+    context = _context(digits + 5, up=up)
+    quotient = context.divide(Decimal(x.numerator), Decimal(x.denominator))
+    value = context.ln(quotient)
+    if value == 0:
+        # ln is exactly 0 only at 1; the quotient may have been rounded to 1 from beside it.
+        step = Fraction(1, 10 ** (digits + 4))
+        return Fraction(0) if x == 1 else step if up else -step
+    return Fraction(context.next_plus(value) if up else context.next_minus(value))

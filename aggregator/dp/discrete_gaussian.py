@@ -1,0 +1,90 @@
+"""Discrete Gaussian noise for long vectors: zero-concentrated differential privacy."""
+
+import dataclasses
+from fractions import Fraction
+from typing import ClassVar
+
+from typing_extensions import override
+
+from aggregator.dp import samplers
+from aggregator.dp.budget import Guarantee, format_rational, require_positive
+from aggregator.dp.gaussian_law import DiscreteGaussianLaw, tail_bound
+from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.mechanisms import TAIL, Mechanism, nothing_to_protect, statement
+from aggregator.dp.sensitivity import NEIGHBOURS, l2_sensitivity_squared
+from aggregator.dp.zcdp import implied_epsilon
+from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit
+
+DEFAULT_DELTA = Fraction(1, 10**9)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DiscreteGaussian(Mechanism):
+    """Discrete Gaussian noise with sigma^2 = (L2 sensitivity)^2 / (2 rho) on every coordinate.
+
+    Attributes:
+        rho: What one aggregator's draw guarantees.
+        delta: At which delta the implied epsilon is stated; it has no influence on the noise.
+
+    Source:
+        [CKS20], Theorem 14 and Corollary 13.
+    """
+
+    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
+    rho: Fraction
+    delta: Fraction = DEFAULT_DELTA
+
+    name: ClassVar[str] = "DiscreteGaussian"
+
+    @override
+    def __post_init__(self) -> None:
+        Mechanism.__post_init__(self)
+        require_positive(self.rho, "rho")
+        require_positive(self.delta, "delta")
+        if self.delta >= 1:
+            raise ParameterError(f"delta must be below 1, not {format_rational(self.delta)}")
+
+    @override
+    def scale(self, circuit: Circuit) -> Fraction:
+        """Return sigma squared: sigma itself is most often irrational."""
+        return l2_sensitivity_squared(circuit, self.max_reports_per_person) / (2 * self.rho)
+
+    @override
+    def describe_scale(self, circuit: Circuit) -> str:
+        return f"discrete Gaussian, sigma^2 = {format_rational(self.scale(circuit))}"
+
+    @override
+    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+        sampler = samplers.DiscreteGaussian(self.scale(circuit))
+        return list(map(int, sampler.sample(circuit.output_len, entropy)))
+
+    @override
+    def guarantee(self, circuit: Circuit) -> Guarantee:
+        if self.scale(circuit) == 0:
+            return nothing_to_protect()
+        epsilon = implied_epsilon(self.rho, self.delta)
+        promise = (
+            f"{format_rational(self.rho)}-zero-concentrated differential privacy, which implies "
+            f"({float(epsilon):.6g}, {format_rational(self.delta)})-differential privacy,"
+        )
+        return Guarantee(
+            epsilon=epsilon,
+            delta=self.delta,
+            rho=self.rho,
+            neighbours=NEIGHBOURS,
+            statement=statement(promise, self.max_reports_per_person),
+        )
+
+    @override
+    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
+        scale = self.scale(circuit)
+        return None if scale == 0 else DiscreteGaussianLaw(aggregators, scale)
+
+    @override
+    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
+        scale = self.scale(circuit)
+        if scale == 0:
+            return 0
+        return tail_bound(aggregators * scale, TAIL / circuit.output_len)

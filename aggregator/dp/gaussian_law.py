@@ -1,0 +1,169 @@
+"""The law of one discrete Gaussian draw, and of the sum of two, which is not one."""
+
+import dataclasses
+import functools
+import math
+from fractions import Fraction
+
+from typing_extensions import override
+
+from aggregator.dp.certified import Interval, Real, exp, floor_of, ln, round_up, sqrt
+from aggregator.dp.laws import NoiseLaw
+
+EXACT_UP_TO = 2**24
+"""The largest variance of the noise for which tails are summed term by term."""
+
+_REACH = 16
+"""Sums stop at so many standard deviations; the rest, below e^-128 a term, is bounded."""
+
+_BITS = 320
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DiscreteGaussianLaw(NoiseLaw):
+    """The sum of discrete Gaussian draws with one sigma^2.
+
+    Two draws x and s - x have x^2 + (s - x)^2 = s^2 / 2 + 2 (x - s/2)^2, and 2 (x - s/2)^2 runs
+    through r^2 / 2 for all r of the parity of s. So with w(s) = e^(-s^2 / (4 sigma^2)), and E and O
+    the sums of w over all even and all odd integers,
+
+        P(S = s) = w(s) E / (E^2 + O^2) for even s,   w(s) O / (E^2 + O^2) for odd s
+
+    Beyond `EXACT_UP_TO` the upper tail is an upper bound, less than (z / sd)^2 above it in
+    proportion at z standard deviations: an interval is then almost always the same, else wider by
+    1.
+    """
+
+    sigma_squared: Fraction
+
+    @override
+    def probability(self, value: int) -> Real:
+        width = 2 * self.aggregators * self.sigma_squared
+        share = self._share(value % 2)
+        return lambda digits: exp(-(value**2) / width, digits) * share
+
+    @override
+    def upper_tail(self, value: int) -> Real:
+        variance = self.aggregators * self.sigma_squared
+        if variance > EXACT_UP_TO:
+            return _continuous_bound(variance, value)
+        table = _table(variance)
+        tail = table.from_(value) * self._share(value % 2)
+        tail = tail + table.from_(value + 1) * self._share((value + 1) % 2)
+        return lambda _: tail
+
+    @override
+    def variance(self) -> Real:
+        if self.sigma_squared > EXACT_UP_TO:
+            # Equal but for a factor of 1 - 4 pi^2 sigma^2 e^(-2 pi^2 sigma^2) or so.
+            # [CKS20], "Tail bounds, and variance".
+            return lambda _: _point(self.aggregators * self.sigma_squared)
+        variance = self.aggregators * _table(self.sigma_squared).second_moment / self._norm()
+        return lambda _: variance
+
+    def _share(self, parity: int) -> Interval:
+        """Return what e^(-s^2 / (2 aggregators sigma^2)) is multiplied by for s of that parity."""
+        variance = self.aggregators * self.sigma_squared
+        if variance > EXACT_UP_TO:
+            # Even and odd sums are equal but for a relative e^(-2^24).
+            root = sqrt(Fraction(variance), 60)
+            return 1 / (root * _SQRT_TWO_PI)
+        table = _table(variance)
+        if self.aggregators == 1:
+            return 1 / (table.even + table.odd)
+        own = table.odd if parity else table.even
+        return own / (table.even * table.even + table.odd * table.odd)
+
+    def _norm(self) -> Interval:
+        table = _table(self.sigma_squared)
+        return table.even + table.odd
+
+
+def tail_bound(variance: Fraction, miss: Fraction) -> int:
+    """Return an m with P(|S| > m) <= miss for a sum of discrete Gaussians.
+
+    Each is subgaussian with its sigma^2, so the sum is with the sum of them, and
+    P(|S| >= m) <= 2 e^(-m^2 / (2 variance)).
+
+    Source:
+        [CKS20], "Tail bounds, and variance".
+    """
+    return math.ceil(
+        round_up(lambda digits: sqrt(2 * variance * ln(2 / miss, digits), digits), decimals=3)
+    )
+
+
+_SQRT_TWO_PI = Interval(
+    Fraction("2.506628274631000502415765284811"), Fraction("2.506628274631000502415765284812")
+)
+
+
+class _Table:
+    """Sums of w(s) = e^(-s^2 / (2 variance)) in fixed point, each within a known error.
+
+    Attributes:
+        even: The sum over all even integers s.
+        odd: The sum over all odd integers s.
+        second_moment: The sum of s^2 w(s) over all integers s.
+    """
+
+    __slots__ = ("_beyond", "_error", "_suffixes", "even", "odd", "second_moment")
+
+    def __init__(self, variance: Fraction) -> None:
+        reach = _REACH * (math.isqrt(math.ceil(variance)) + 1)
+        # w(s + 1) = w(s) c^(2 s + 1) with c = e^(-1 / (2 variance)). Every number is at most 1 and
+        # each product is rounded down by less than u = 2^-_BITS, so c^(2 s + 1) is less than 3 (s +
+        # 1) u too small and w(s) less than 4 (s + 1)^2 u.
+        unit = floor_of(lambda digits: exp(-1 / (2 * variance), digits) * 2**_BITS, 100)
+        square, factor, weight = unit * unit >> _BITS, unit, 1 << _BITS
+        weights = []
+        for _ in range(reach + 1):
+            weights.append(weight)
+            weight = weight * factor >> _BITS
+            factor = factor * square >> _BITS
+        self._suffixes = [0] * (reach + 3)
+        for s in range(reach, -1, -1):
+            self._suffixes[s] = weights[s] + self._suffixes[s + 2]
+        self._error = Fraction(2 * (reach + 2) ** 3, 2**_BITS)
+        # The sum of w beyond the reach R is less than the integral from R, (variance / R) w(R).
+        edge = exp(-(reach**2) / (2 * variance), 40).high
+        self._beyond = variance / reach * edge
+        self.even = 2 * self.from_(2) + 1
+        self.odd = 2 * self.from_(1)
+        moment = Fraction(2 * sum(s * s * w for s, w in enumerate(weights)), 2**_BITS)
+        # s^2 w(s) falls beyond the reach, and its integral is at most (R variance + variance^2 / R)
+        # w(R).
+        rest = 2 * (reach * variance + variance**2 / reach + reach**2) * edge
+        self.second_moment = Interval(moment, moment + 2 * reach**2 * self._error + rest)
+
+    def from_(self, first: int) -> Interval:
+        """Return the sum of w over first, first + 2, first + 4, ... for `first` >= 0."""
+        if first >= len(self._suffixes):
+            return Interval(Fraction(0), self._beyond)
+        low = Fraction(self._suffixes[first], 2**_BITS)
+        return Interval(low, low + self._error + self._beyond)
+
+
+@functools.lru_cache(maxsize=4)
+def _table(variance: Fraction) -> _Table:
+    return _Table(variance)
+
+
+def _continuous_bound(variance: Fraction, value: int) -> Real:
+    """Return an upper bound of P(S >= value) from the normal law of that variance, above 2^24.
+
+    The weight of each integer s is at most the integral of the normal density from s - 1/2 to s +
+    1/2 where the density is convex, beyond one standard deviation, and from s - 1 to s where it is
+    not. The norms only make the bound smaller, by Poisson summation, but for a relative e^(-2^24).
+    """
+    is_convex = (value - 1) ** 2 >= variance
+    distance = (value - Fraction(1, 2) if is_convex else Fraction(value - 1)) ** 2 / variance
+    if distance > _REACH**2:
+        return lambda digits: exp(-Fraction(value**2) / (2 * variance), digits)
+    # erfc is within a few units of the last place; 10^-9 is far more than that.
+    bound = math.erfc(math.sqrt(distance / 2)) / 2 * (1 + 1e-9)
+    return lambda _: _point(Fraction(bound))
+
+
+def _point(value: Fraction) -> Interval:
+    return Interval(value, value)

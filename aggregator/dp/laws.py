@@ -1,0 +1,191 @@
+"""The exact law of the noise in a result: one aggregator's draw, or the sum of two.
+
+Both aggregators add noise of the same distribution, each its own draw. Privacy needs one of them;
+the error of a result comes from both. q stands for e^(-1/scale) throughout.
+"""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from fractions import Fraction
+
+from typing_extensions import override
+
+from aggregator.dp.certified import Interval, Real, exp
+from aggregator.errors import ParameterError
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NoiseLaw(ABC):
+    """A symmetric distribution on the integers.
+
+    Attributes:
+        aggregators: How many independent draws are added, 1 or 2.
+    """
+
+    aggregators: int
+
+    def __post_init__(self) -> None:
+        if self.aggregators not in {1, 2}:
+            raise ParameterError(f"aggregators must be 1 or 2, not {self.aggregators}")
+
+    @abstractmethod
+    def probability(self, value: int) -> Real:
+        """Return P(S = value)."""
+
+    @abstractmethod
+    def upper_tail(self, value: int) -> Real | None:
+        """Return P(S >= value) for a value of at least 1; None if it is zero."""
+
+    @abstractmethod
+    def variance(self) -> Real:
+        """Return the variance of S."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DiscreteLaplaceLaw(NoiseLaw):
+    """The sum of discrete Laplace draws of one scale, which is positive.
+
+    One draw: P(Z >= m) = q^m / (1 + q). Two, with c = (1 + q^2) / (1 - q^2), from
+    sum over x of q^(|x| + |s - x|) = q^|s| (|s| + 1 + 2 q^2 / (1 - q^2)) = q^|s| (|s| + c):
+
+        P(S = s)  = ((1 - q) / (1 + q))^2 q^|s| (|s| + c)
+        P(S >= m) = q^m / (1 + q)^2 [(m + c)(1 - q) + q]
+    """
+
+    scale: Fraction
+
+    @override
+    def probability(self, value: int) -> Real:
+        def enclosure(digits: int) -> Interval:
+            q, power = self._powers(abs(value), digits)
+            single = (1 - q) / (1 + q)
+            if self.aggregators == 1:
+                return single * power
+            return single * single * power * (abs(value) + _c(q))
+
+        return enclosure
+
+    @override
+    def upper_tail(self, value: int) -> Real:
+        def enclosure(digits: int) -> Interval:
+            q, power = self._powers(value, digits)
+            if self.aggregators == 1:
+                return power / (1 + q)
+            return power / ((1 + q) * (1 + q)) * ((value + _c(q)) * (1 - q) + q)
+
+        return enclosure
+
+    @override
+    def variance(self) -> Real:
+        def enclosure(digits: int) -> Interval:
+            q = exp(-1 / self.scale, digits)
+            return self.aggregators * 2 * q / ((1 - q) * (1 - q))
+
+        return enclosure
+
+    def mean_absolute_error(self) -> Real:
+        """Return E|S|."""
+
+        def enclosure(digits: int) -> Interval:
+            q = exp(-1 / self.scale, digits)
+            if self.aggregators == 1:
+                return 2 * q / ((1 - q) * (1 + q))
+            return 2 * q / ((1 + q) * (1 + q)) * ((1 + q) / (1 - q) + _c(q))
+
+        return enclosure
+
+    def _powers(self, exponent: int, digits: int) -> tuple[Interval, Interval]:
+        """Return q and q^exponent."""
+        return exp(-1 / self.scale, digits), exp(-exponent / self.scale, digits)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TruncatedGeometricLaw(NoiseLaw):
+    """The sum of truncated symmetric geometric draws: P(X = x) = q^|x| / n for |x| <= bound.
+
+    n = (1 + q - 2 q^(k+1)) / (1 - q) with k the bound. Two draws, counting the pairs that add up to
+    s:
+
+        n^2 P(S = s) = (s + 1) q^s + 2 q^s (q^2 + q^4 + ... + q^(2 (k - s)))   for 0 <= s <= k
+        n^2 P(S = s) = (2k + 1 - s) q^s                                        for k < s <= 2k
+    """
+
+    scale: Fraction
+    bound: int
+
+    @override
+    def probability(self, value: int) -> Real:
+        s, k = abs(value), self.bound
+
+        def enclosure(digits: int) -> Interval:
+            power = self._power(digits)
+            q, norm = power(1), self._norm(digits)
+            if s > k * self.aggregators:
+                return Interval(Fraction(0), Fraction(0))
+            if self.aggregators == 1:
+                return power(s) / norm
+            if s > k:
+                return (2 * k + 1 - s) * power(s) / (norm * norm)
+            inner = q * q * (1 - power(2 * (k - s))) / (1 - q * q)
+            return power(s) * (s + 1 + 2 * inner) / (norm * norm)
+
+        return enclosure
+
+    @override
+    def upper_tail(self, value: int) -> Real | None:
+        m, k = value, self.bound
+        if m > k * self.aggregators:
+            return None
+
+        def enclosure(digits: int) -> Interval:
+            power = self._power(digits)
+            q, norm = power(1), self._norm(digits)
+
+            def total(first: int, last: int) -> Interval:
+                """Return q^first + ... + q^last."""
+                return (power(first) - power(last + 1)) / (1 - q)
+
+            def weighted(first: int, last: int) -> Interval:
+                """Return first q^first + ... + last q^last."""
+                edges = first * power(first) - (first - 1) * power(first + 1)
+                edges = edges - (last + 1) * power(last + 1) + last * power(last + 2)
+                return edges / ((1 - q) * (1 - q))
+
+            if self.aggregators == 1:
+                return total(m, k) / norm
+            outer = max(m, k + 1)
+            mass = (2 * k + 1) * total(outer, 2 * k) - weighted(outer, 2 * k)
+            if m <= k:
+                # The sum of 2 q^s q^2 (1 - q^(2 (k - s))) / (1 - q^2) over s from m to k.
+                pairs = 2 * q * q / (1 - q * q) * (total(m, k) - total(k, 2 * k - m))
+                mass = mass + weighted(m, k) + total(m, k) + pairs
+            return mass / (norm * norm)
+
+        return enclosure
+
+    @override
+    def variance(self) -> Real:
+        k = self.bound
+
+        def enclosure(digits: int) -> Interval:
+            # Var X = 2 (1^2 q + 2^2 q^2 + ... + k^2 q^k) / n, in closed form.
+            power = self._power(digits)
+            q = power(1)
+            tail = (k + 1) ** 2 * power(k + 1) - (2 * k * k + 2 * k - 1) * power(k + 2)
+            tail = tail + k * k * power(k + 3)
+            squares = (q * (1 + q) - tail) / ((1 - q) * (1 - q) * (1 - q))
+            return self.aggregators * 2 * squares / self._norm(digits)
+
+        return enclosure
+
+    def _norm(self, digits: int) -> Interval:
+        power = self._power(digits)
+        return (1 + power(1) - 2 * power(self.bound + 1)) / (1 - power(1))
+
+    def _power(self, digits: int) -> Callable[[int], Interval]:
+        return lambda exponent: exp(-exponent / self.scale, digits)
+
+
+def _c(q: Interval) -> Interval:
+    return (1 + q * q) / (1 - q * q)

@@ -1,0 +1,308 @@
+"""A task's privacy policy: in the task file, and in the bytes that every report is bound to.
+
+The encoding goes into a task extension, so it is part of what clients and aggregators authenticate
+with every report. What an aggregator applies is decoded from those very bytes. Every policy has one
+encoding: decoding anything else is refused, so equal policies are equal bytes.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Self
+
+from aggregator.codec import DecodeError, Reader, Writer, decode, encode
+from aggregator.dp.budget import (
+    MAX_RATIONAL_TEXT,
+    format_rational,
+    parse_probability,
+    parse_rational,
+    require_positive,
+)
+from aggregator.dp.discrete_gaussian import DEFAULT_DELTA, DiscreteGaussian
+from aggregator.dp.mechanisms import Mechanism, NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
+from aggregator.dp.thresholds import Thresholds
+from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.errors import ParameterError
+
+_VERSION = 1
+_REPLACEMENT = 1
+_MAX_POPULATION_SIZE = 255
+
+_ALWAYS_SHOWN = 2**64 - 1
+"""Stands for "no threshold"; a threshold is below 2^63."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PrivacyPolicy:
+    """What a task promises a person, and what it may cost them.
+
+    Attributes:
+        mechanism: What each aggregator adds to its share; carries epsilon, delta or rho and the
+            largest number of reports of one person in one batch.
+        max_batches_per_person: In how many batches of the task one person may be; None for any.
+        budget: The epsilon that the task may cost a person in all; None for no limit.
+        population: A name for the people asked; costs add up over the tasks of one population.
+        thresholds: Which buckets of a noised histogram the collector shows; None for all.
+    """
+
+    mechanism: Mechanism
+    max_batches_per_person: int | None = None
+    budget: Fraction | None = None
+    population: str = ""
+    thresholds: Thresholds | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_batches_per_person is not None:
+            _check_max_batches_per_person(self.max_batches_per_person)
+        if self.budget is not None:
+            require_positive(self.budget, "budget")
+        size = len(self.population.encode())
+        if size > _MAX_POPULATION_SIZE:
+            raise ParameterError(
+                f"population must be at most {_MAX_POPULATION_SIZE} bytes of UTF-8, not {size}"
+            )
+
+    @property
+    def neighbours(self) -> str:
+        """Which data sets the guarantee compares; always "replacement"."""
+        return NEIGHBOURS
+
+    @property
+    def max_reports_per_person(self) -> int:
+        """How many reports of one person a batch may hold; the client keeps to it."""
+        return self.mechanism.max_reports_per_person
+
+    def write(self, writer: Writer) -> None:
+        """Append this policy's encoding."""
+        writer.u8(_VERSION)
+        writer.u8(_CODE_POINTS[type(self.mechanism)])
+        writer.u8(_REPLACEMENT)
+        for value in _parameters(self.mechanism).values():
+            _write_rational(writer, value)
+        writer.u32(self.max_reports_per_person)
+        writer.u32(self.max_batches_per_person or 0)
+        _write_rational(writer, self.budget)
+        writer.opaque8(self.population.encode(), name="population")
+        writer.u8(0 if self.thresholds is None else 1)
+        if self.thresholds is not None:
+            _write_thresholds(writer, self.thresholds)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take one policy off `reader`, or raise `DecodeError`."""
+        _expect(reader, "version", _VERSION)
+        code_point = reader.u8()
+        if code_point not in _MECHANISMS:
+            raise reader.error(f"privacy mechanism {code_point} is not known")
+        _expect(reader, "neighbour relation", _REPLACEMENT)
+        parameters = {name: _read_text(reader, name) for name in ("epsilon", "delta", "rho")}
+        try:
+            return cls(
+                mechanism=_mechanism(_MECHANISMS[code_point], parameters, reader.u32()),
+                max_batches_per_person=reader.u32() or None,
+                budget=_optional(_read_text(reader, "budget"), "budget", parse_rational),
+                population=_utf8(reader, reader.opaque8(name="population")),
+                thresholds=_read_thresholds(reader),
+            )
+        except ParameterError as error:
+            raise DecodeError(f"privacy policy: {error}") from error
+
+
+def encode_policy(policy: PrivacyPolicy) -> bytes:
+    """Return the one encoding of a policy."""
+    return encode(policy)
+
+
+def decode_policy(data: bytes) -> PrivacyPolicy:
+    """Return the policy that `data` encodes.
+
+    Raises:
+        DecodeError: `data` is truncated, has bytes left over, names an unknown mechanism, holds a
+            value out of range, or is not the canonical encoding ("2/4" in place of "1/2").
+    """
+    policy = decode(PrivacyPolicy, data)
+    if encode(policy) != data:
+        raise DecodeError("privacy policy: not the canonical encoding")
+    return policy
+
+
+def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
+    """Return the policy that a task file's [privacy] table says.
+
+    Args:
+        table: `mechanism` and that mechanism's parameters; all else has a default.
+
+    Raises:
+        ParameterError: A setting is missing, unknown, or out of range; the message names it.
+    """
+    values = dict(table)
+    name = values.pop("mechanism", None)
+    kinds = {kind.name: kind for kind in _CODE_POINTS}
+    if not isinstance(name, str) or name not in kinds:
+        raise ParameterError(f"mechanism must be one of {', '.join(kinds)}, not {name!r}")
+    parameters = {key: values.pop(key, None) for key in ("epsilon", "delta", "rho")}
+    mechanism = _mechanism(kinds[name], parameters, values.pop("max_reports_per_person", 1))
+    max_batches = values.pop("max_batches_per_person", None)
+    if max_batches is not None:
+        max_batches = _check_max_batches_per_person(max_batches)
+    population = values.pop("population", "")
+    if not isinstance(population, str):
+        raise ParameterError(f"population must be text, not {population!r}")
+    budget = _optional(values.pop("budget", None), "budget", parse_rational)
+    thresholds = _thresholds_from(values, mechanism)
+    for key in values:
+        raise ParameterError(f"{key}: no such setting for a privacy policy")
+    return PrivacyPolicy(mechanism, max_batches, budget, population, thresholds)
+
+
+def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
+    """Return the [privacy] table that says this policy; values are text or whole numbers."""
+    table: dict[str, str | int] = {"mechanism": policy.mechanism.name}
+    for name, value in _parameters(policy.mechanism).items():
+        if value is not None:
+            table[name] = format_rational(value)
+    table["max_reports_per_person"] = policy.max_reports_per_person
+    if policy.max_batches_per_person is not None:
+        table["max_batches_per_person"] = policy.max_batches_per_person
+    if policy.budget is not None:
+        table["budget"] = format_rational(policy.budget)
+    if policy.population:
+        table["population"] = policy.population
+    if policy.thresholds is not None:
+        table["private_threshold"] = policy.thresholds.private
+        if policy.thresholds.public is not None:
+            table["public_threshold"] = policy.thresholds.public
+        if policy.thresholds.public_buckets:
+            table["public_buckets"] = " ".join(map(str, policy.thresholds.public_buckets))
+    elif isinstance(policy.mechanism, TruncatedGeometric):
+        table["private_threshold"] = "none"
+    return table
+
+
+_CODE_POINTS: dict[type[Mechanism], int] = {
+    NoPrivacy: 0,
+    PureDpDiscreteLaplace: 1,
+    TruncatedGeometric: 2,
+    DiscreteGaussian: 3,
+}
+_MECHANISMS = {code_point: kind for kind, code_point in _CODE_POINTS.items()}
+
+
+def _parameters(mechanism: Mechanism) -> dict[str, Fraction | None]:
+    """Return epsilon, delta and rho, None where the mechanism has none."""
+    match mechanism:
+        case PureDpDiscreteLaplace():
+            return {"epsilon": mechanism.epsilon, "delta": None, "rho": None}
+        case TruncatedGeometric():
+            return {"epsilon": mechanism.epsilon, "delta": mechanism.delta, "rho": None}
+        case DiscreteGaussian():
+            return {"epsilon": None, "delta": mechanism.delta, "rho": mechanism.rho}
+        case _:
+            return {"epsilon": None, "delta": None, "rho": None}
+
+
+def _mechanism(
+    kind: type[Mechanism], given: Mapping[str, object], max_reports_per_person: object
+) -> Mechanism:
+    check_max_reports_per_person(max_reports_per_person)
+    reports = int(str(max_reports_per_person))
+    left = {name: value for name, value in given.items() if value is not None}
+
+    def take(name: str, parse: Callable[[object, str], Fraction]) -> Fraction:
+        if name not in left:
+            raise ParameterError(f"{name}: the mechanism {kind.name} needs it")
+        return parse(left.pop(name), name)
+
+    mechanism: Mechanism = NoPrivacy(max_reports_per_person=reports)
+    if kind is PureDpDiscreteLaplace:
+        epsilon = take("epsilon", parse_rational)
+        mechanism = PureDpDiscreteLaplace(epsilon, max_reports_per_person=reports)
+    elif kind is TruncatedGeometric:
+        epsilon = take("epsilon", parse_rational)
+        delta = take("delta", parse_probability)
+        mechanism = TruncatedGeometric(epsilon, delta, max_reports_per_person=reports)
+    elif kind is DiscreteGaussian:
+        rho = take("rho", parse_rational)
+        delta = parse_probability(left.pop("delta", format_rational(DEFAULT_DELTA)), "delta")
+        mechanism = DiscreteGaussian(rho, delta, max_reports_per_person=reports)
+    for name in left:
+        raise ParameterError(f"{name}: the mechanism {kind.name} has no such parameter")
+    return mechanism
+
+
+def _thresholds_from(values: dict[str, object], mechanism: Mechanism) -> Thresholds | None:
+    """Take the settings of the thresholds out of `values`."""
+    default = "2k" if isinstance(mechanism, TruncatedGeometric) else "none"
+    private = values.pop("private_threshold", default)
+    public = values.pop("public_threshold", None)
+    buckets = values.pop("public_buckets", "")
+    if private == "none":
+        if public is not None or buckets:
+            raise ParameterError("private_threshold: public buckets need one for the others")
+        return None
+    if not isinstance(private, str | int) or isinstance(private, bool):
+        raise ParameterError(f"private_threshold must be text or a whole number, not {private!r}")
+    if public is not None and (isinstance(public, bool) or not isinstance(public, int)):
+        raise ParameterError(f"public_threshold must be a whole number, not {public!r}")
+    if not isinstance(buckets, str) or not all(map(str.isdecimal, buckets.split())):
+        raise ParameterError(
+            f'public_buckets must be bucket numbers with spaces between, "0 3", not {buckets!r}'
+        )
+    return Thresholds(private, public, tuple(map(int, buckets.split())))
+
+
+def _check_max_batches_per_person(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**32:
+        raise ParameterError(
+            f"max_batches_per_person must be an integer from 1 to 2^32 - 1, not {value!r}"
+        )
+    return value
+
+
+def _expect(reader: Reader, name: str, expected: int) -> None:
+    value = reader.u8()
+    if value != expected:
+        raise reader.error(f"privacy policy {name} {value} is not known, only {expected}")
+
+
+def _write_rational(writer: Writer, value: Fraction | None) -> None:
+    text = "" if value is None else format_rational(value)
+    writer.opaque8(text.encode(), maximum=MAX_RATIONAL_TEXT, name="rational")
+
+
+def _read_text(reader: Reader, name: str) -> str | None:
+    return _utf8(reader, reader.opaque8(name=name)) or None
+
+
+def _optional(text: object, name: str, parse: Callable[[object, str], Fraction]) -> Fraction | None:
+    return None if text is None else parse(text, name)
+
+
+def _utf8(reader: Reader, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise reader.error("text is not UTF-8") from error
+
+
+def _write_thresholds(writer: Writer, thresholds: Thresholds) -> None:
+    writer.opaque8(str(thresholds.private).encode(), name="private_threshold")
+    writer.u64(_ALWAYS_SHOWN if thresholds.public is None else thresholds.public)
+    buckets = Writer()
+    for bucket in thresholds.public_buckets:
+        buckets.u32(bucket)
+    writer.opaque16(buckets.getvalue(), name="public_buckets")
+
+
+def _read_thresholds(reader: Reader) -> Thresholds | None:
+    if reader.u8() == 0:  # anything but 0 and 1 is not canonical, and found to be so
+        return None
+    private = _utf8(reader, reader.opaque8(name="private_threshold"))
+    public = reader.u64()
+    block = Reader(reader.opaque16(name="public_buckets"))
+    return Thresholds(
+        private=int(private) if private.isdecimal() else private,
+        public=None if public == _ALWAYS_SHOWN else public,
+        public_buckets=block.rest(Reader.u32),
+    )

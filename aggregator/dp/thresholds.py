@@ -1,0 +1,97 @@
+"""Which buckets of a noised histogram are shown: those above a threshold.
+
+Thresholding is post-processing, so it costs no privacy at any threshold. Its use is the other
+promise: with truncated noise and a threshold of 2k, a bucket that nobody chose is never shown, if
+both aggregators follow the protocol.
+
+Source:
+    [DVGM22], "Combining public and private partitions".
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit
+
+_MULTIPLES = {"k": 1, "2k": 2}
+_LARGEST = 2**63 - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Thresholds:
+    """A bucket is shown if its noised count is above its threshold.
+
+    Attributes:
+        private: For buckets that not everyone knows of: "2k", or "k" where only one aggregator adds
+            noise, with k the bound of truncated noise; or a number.
+        public: For buckets that were declared public: any number, or None to show them all.
+        public_buckets: Which buckets those are, in ascending order.
+    """
+
+    private: str | int
+    public: int | None = None
+    public_buckets: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.private, str):
+            if self.private not in _MULTIPLES:
+                raise ParameterError(
+                    f'private_threshold must be "k", "2k" or a whole number, not {self.private!r}'
+                )
+        else:
+            _check_threshold(self.private, "private_threshold")
+        if self.public is not None:
+            _check_threshold(self.public, "public_threshold")
+        if list(self.public_buckets) != sorted(set(self.public_buckets)):
+            raise ParameterError("public_buckets must be in ascending order, each one once")
+        if any(not 0 <= bucket < 2**32 for bucket in self.public_buckets):
+            raise ParameterError("public_buckets must be from 0 to 2^32 - 1")
+
+    def of_buckets(self, circuit: Circuit, mechanism: Mechanism) -> list[int | None]:
+        """Return each bucket's threshold; None where it is always shown.
+
+        Raises:
+            ParameterError: A public bucket does not exist, or "k" is asked of noise without bound.
+        """
+        if self.public_buckets and self.public_buckets[-1] >= circuit.output_len:
+            raise ParameterError(
+                f"public_buckets: there is no bucket {self.public_buckets[-1]}, "
+                f"the last is {circuit.output_len - 1}"
+            )
+        private = self._private_threshold(circuit, mechanism)
+        public = set(self.public_buckets)
+        return [self.public if j in public else private for j in range(circuit.output_len)]
+
+    def select(
+        self, values: Sequence[int], circuit: Circuit, mechanism: Mechanism
+    ) -> list[int | None]:
+        """Return the values above their thresholds, None in place of the others.
+
+        Args:
+            values: The noised counts, centred: a noised -3 is -3. Read as p - 3 it would pass.
+            circuit: What was summed.
+            mechanism: The task's.
+        """
+        limits = self.of_buckets(circuit, mechanism)
+        return [
+            value if limit is None or value > limit else None
+            for value, limit in zip(values, limits, strict=True)
+        ]
+
+    def _private_threshold(self, circuit: Circuit, mechanism: Mechanism) -> int:
+        if isinstance(self.private, int):
+            return self.private
+        if not isinstance(mechanism, TruncatedGeometric):
+            raise ParameterError(
+                f'private_threshold "{self.private}" needs the mechanism TruncatedGeometric, '
+                f"whose noise has a bound k; {mechanism.name} has none"
+            )
+        return _MULTIPLES[self.private] * mechanism.bound(circuit)
+
+
+def _check_threshold(value: object, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
+        raise ParameterError(f"{name} must be a whole number from 0 to 2^63 - 1, not {value!r}")

@@ -1,0 +1,117 @@
+"""Truncated symmetric geometric noise for histograms: bounded, at the price of a delta."""
+
+import dataclasses
+from fractions import Fraction
+from typing import ClassVar
+
+from typing_extensions import override
+
+from aggregator.dp import samplers
+from aggregator.dp.budget import Guarantee, format_rational, require_positive
+from aggregator.dp.certified import Interval, round_up
+from aggregator.dp.laws import NoiseLaw, TruncatedGeometricLaw
+from aggregator.dp.mechanisms import Mechanism, nothing_to_protect, statement
+from aggregator.dp.sensitivity import NEIGHBOURS, UnsupportedCircuit
+from aggregator.dp.truncation import edge_mass, least_bound
+from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit, Histogram
+
+_COORDINATES = 2
+"""Another bucket for one report moves two counts, each by 1."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TruncatedGeometric(Mechanism):
+    """Noise of (epsilon / 2, delta / 2) on every bucket, never beyond -k to k.
+
+    A replaced report moves two counts by 1, and g reports of one person each by g at most. Where
+    both aggregators follow the protocol, the noise of a bucket lies within -2k to 2k, so a release
+    threshold of 2k shows no bucket that nobody chose.
+
+    Source:
+        [DVGM22], Theorem 5, for one count; the two-count form with its proof is in docs/privacy.md.
+    """
+
+    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
+    epsilon: Fraction
+    delta: Fraction
+
+    name: ClassVar[str] = "TruncatedGeometric"
+
+    @override
+    def __post_init__(self) -> None:
+        Mechanism.__post_init__(self)
+        require_positive(self.epsilon, "epsilon")
+        require_positive(self.delta, "delta")
+        if self.delta >= 1:
+            raise ParameterError(f"delta must be below 1, not {format_rational(self.delta)}")
+
+    @override
+    def scale(self, circuit: Circuit) -> Fraction:
+        if _buckets(circuit) == 1:
+            return Fraction(0)
+        return _COORDINATES * self.max_reports_per_person / self.epsilon
+
+    def bound(self, circuit: Circuit) -> int:
+        """Return k, the most that one aggregator adds to or takes from a bucket."""
+        if _buckets(circuit) == 1:
+            return 0
+        shift = self.max_reports_per_person
+        return least_bound(self.epsilon / _COORDINATES, self.delta / _COORDINATES, shift)
+
+    def exact_delta(self, circuit: Circuit) -> Fraction:
+        """Return the delta that k gives, 1 - (1 - edge mass)^2, rounded up; at most `delta`."""
+        if _buckets(circuit) == 1:
+            return Fraction(0)
+        edge = edge_mass(
+            self.epsilon / _COORDINATES, self.bound(circuit), self.max_reports_per_person
+        )
+
+        def enclosure(digits: int) -> Interval:
+            kept = 1 - edge(digits)
+            return 1 - kept * kept
+
+        # As many decimals as delta has zeros, and a dozen more.
+        decimals = len(str(self.delta.denominator // self.delta.numerator)) + 12
+        return round_up(enclosure, decimals)
+
+    @override
+    def describe_scale(self, circuit: Circuit) -> str:
+        scale, bound = format_rational(self.scale(circuit)), self.bound(circuit)
+        return f"truncated symmetric geometric, t = {scale}, k = {bound}"
+
+    @override
+    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+        sampler = samplers.TruncatedGeometric(self.scale(circuit), self.bound(circuit))
+        return list(map(int, sampler.sample(circuit.output_len, entropy)))
+
+    @override
+    def guarantee(self, circuit: Circuit) -> Guarantee:
+        if self.scale(circuit) == 0:
+            return nothing_to_protect()
+        parameters = f"{format_rational(self.epsilon)}, {format_rational(self.delta)}"
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            rho=None,
+            neighbours=NEIGHBOURS,
+            statement=statement(
+                f"({parameters})-differential privacy", self.max_reports_per_person
+            ),
+        )
+
+    @override
+    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
+        scale = self.scale(circuit)
+        if scale == 0:
+            return None
+        return TruncatedGeometricLaw(aggregators, scale, self.bound(circuit))
+
+
+def _buckets(circuit: Circuit) -> int:
+    if not isinstance(circuit, Histogram):
+        raise UnsupportedCircuit(
+            f"mechanism TruncatedGeometric is for Prio3Histogram, not Prio3{circuit.name}"
+        )
+    return circuit.length
