@@ -223,7 +223,12 @@ class Vector:
 
         Args:
             keep: Booleans along the leading axes: one a row blanks whole rows.
+
+        Raises:
+            ShapeError: The axes of `keep` are not the leading ones.
         """
+        if keep.shape != self.shape[: keep.ndim]:
+            raise ShapeError(f"flags {keep.shape} do not lead the shape {self.shape}")
         trailing = (1,) * (self.words.ndim - keep.ndim)
         chosen = keep.astype(np.uint64).reshape(keep.shape + trailing)
         return Vector(self.field, self.words * chosen)

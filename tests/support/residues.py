@@ -1,0 +1,43 @@
+"""Residues worth trying and slow, obvious versions of what the field does with them."""
+
+import random
+from collections.abc import Sequence
+
+from field import FIELD64, FIELD128, Field
+
+FIELDS = (FIELD64, FIELD128)
+
+
+def edge_residues(field: Field) -> list[int]:
+    """Return residues at which a carry, a borrow or a fold goes one way or the other."""
+    p, words = field.modulus, 64 * field.words
+    numbers = [0, 1, 2, 27, 28, 29, p - 1, p - 2, p - 28, p // 2, p // 2 + 1]
+    for exponent in range(32, words + 1, 32):
+        power = 1 << exponent
+        numbers += [power - 1, power, power + 1, power - 28, p - power, 2**words - p - power]
+    # Words of all ones, and the highest word that p allows.
+    numbers += [2**words - 1 - (word << 64 * i) for i in range(field.words) for word in (1, 28, 29)]
+    numbers += [p >> 32 << 32, (p >> 64 << 64) - 1, (1 << words) - p, (1 << words) - p - 1]
+    return sorted({number % p for number in numbers})
+
+
+def random_residues(field: Field, count: int, seed: int) -> list[int]:
+    """Return uniform residues from a seeded generator."""
+    generator = random.Random(seed)  # noqa: S311  test inputs
+    return [generator.randrange(field.modulus) for _ in range(count)]
+
+
+def evaluate(field: Field, coefficients: Sequence[int], point: int) -> int:
+    """Return the value of a polynomial given from its constant upwards."""
+    return sum(c * pow(point, k, field.modulus) for k, c in enumerate(coefficients)) % field.modulus
+
+
+def values_at_roots(
+    field: Field, coefficients: Sequence[int], size: int, count: int | None = None
+) -> list[int]:
+    """Return the first values of a polynomial at the powers of the root of unity of an order."""
+    root = field.root_of_unity(size)
+    return [
+        evaluate(field, coefficients, pow(root, k, field.modulus))
+        for k in range(size if count is None else count)
+    ]
