@@ -11,7 +11,6 @@ from fractions import Fraction
 from math import ceil
 
 from aggregator.dp.decimals import (
-    DIGITS,
     Real,
     expm1,
     find_root,
@@ -22,7 +21,7 @@ from aggregator.dp.decimals import (
     working,
 )
 from aggregator.dp.normal import density, gaussian_mu, upper_quantile, upper_tail
-from aggregator.dp.partition_selection import more_digits
+from aggregator.dp.truncation import least_bound
 from aggregator.errors import ParameterError
 
 
@@ -53,7 +52,7 @@ class TruncatedGeometricRelease:
         """Build it and find its k, never one too small.
 
         Raises:
-            ParameterError: A number is outside its range.
+            ParameterError: A number is outside its range; a shift above 1 wants delta below 1/2.
         """
         epsilon = rational_in(epsilon, "epsilon", 0, None)
         delta = rational_in(delta, "delta", 0, 1, open_low=True)
@@ -246,41 +245,12 @@ def _slope_of_threshold(epsilon: Decimal, delta: Decimal, kappa: int, share: Dec
 
 
 def _least_cut_off(epsilon: Fraction, delta: Fraction, shift: int) -> int:
-    """Return the least k whose outermost `shift` masses are at most `delta`.
-
-    The mass falls as k grows, so it is bracketed and halved; a rounded logarithm would be one too
-    small for about half of all parameters that lie next to an integer.
-    """
     if epsilon == 0:
         return max(0, ceil((shift / delta - 1) / 2))
-    high = 1
-    while not _is_covered(epsilon, delta, shift, high):
-        high *= 2
-    low = -1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _is_covered(epsilon, delta, shift, middle):
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def _is_covered(epsilon: Fraction, delta: Fraction, shift: int, k: int) -> bool:
-    """Decide for certain whether the outermost `shift` masses at cut-off `k` are at most `delta`.
-
-    They are equal only where the mass is rational: it is a rational function of the transcendental
-    e^-(epsilon/shift), constant only where the top masses are all there are.
-    """
-    if 2 * k + 1 <= shift:
-        return delta >= 1
-    digits = DIGITS
-    while True:
-        with working(digits):
-            mass, limit = _top_mass(epsilon, shift, k), to_decimal(delta)
-            if abs(mass - limit) > limit * Decimal(10) ** (8 - digits):
-                return mass < limit
-        digits = more_digits(digits)
+    if shift == 1 and 2 * delta >= 1:
+        # Three values of which the outer two are the least likely: below one half from k = 1 on.
+        return 0 if delta == 1 else 1
+    return least_bound(epsilon, delta, shift)
 
 
 def _top_mass(epsilon: Fraction, shift: int, k: int) -> Decimal:

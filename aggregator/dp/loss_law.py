@@ -1,0 +1,257 @@
+"""The exact law of the privacy loss of a noisy release, for the worst pair of neighbours.
+
+The loss of an outcome z is L(z) = ln P(z)/Q(z), where P is the law of the release with the person's
+report and Q its law with that report replaced; z is drawn from P. Its law says all there is to say:
+the guarantee is the curve delta(epsilon) = E[max(0, 1 - e^(epsilon - L))]. P(|L| <= epsilon) is
+descriptive only: it is not kept by post-processing, and must not be called a guarantee.
+
+Discrete Laplace noise gives losses on a lattice: with q = e^(-epsilon0/size), a move of one
+coordinate by m has the loss epsilon0' (1 - 2z/m) with probability 1/(1+q) at z = 0, q^m/(1+q) at
+z = m, and (1-q) q^z/(1+q) between. Several coordinates add. `LatticeLaw` holds that for one honest
+aggregator, `LaplaceLaw` the continuous law, `two_draw_loss.TwoDrawLaw` the sum of two draws.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+from aggregator.dp.decimals import DIGITS, Real, expm1, integer_in, rational_in, to_decimal, working
+from aggregator.errors import ParameterError
+
+# A convolution of more cells takes over ten seconds.
+_MOST_CELLS = 5_000_000
+MOST_EPSILON0 = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """How far one replaced report can move an aggregate: `coordinates`, each by `step`.
+
+    Discrete Laplace noise is scaled to the L1 length of it, `coordinates * step`.
+    """
+
+    coordinates: int
+    step: int
+
+    @property
+    def length(self) -> int:
+        """The L1 sensitivity."""
+        return self.coordinates * self.step
+
+
+CircuitName = Literal["count", "histogram", "sum", "sumvec", "multihot"]
+
+
+def worst_move(
+    circuit: str, *, length: int = 1, max_measurement: int = 1, max_weight: int = 1
+) -> Move:
+    """Return the furthest a replaced measurement moves the aggregate of `circuit`.
+
+    Args:
+        circuit: "count", "histogram", "sum", "sumvec" or "multihot".
+        length: Number of coordinates of sumvec and multihot.
+        max_measurement: Largest value of sum, and of each coordinate of sumvec.
+        max_weight: Most ones of multihot.
+
+    Raises:
+        ParameterError: The circuit is unknown or a parameter below 1.
+    """
+    integer_in(length, "length", 1, None)
+    integer_in(max_measurement, "max_measurement", 1, None)
+    integer_in(max_weight, "max_weight", 1, None)
+    moves = {
+        "count": Move(1, 1),
+        "histogram": Move(2, 1),
+        "sum": Move(1, max_measurement),
+        "sumvec": Move(length, max_measurement),
+        "multihot": Move(min(2 * max_weight, length), 1),
+    }
+    if circuit not in moves:
+        raise ParameterError(f"circuit must be one of {', '.join(moves)}, not {circuit!r}")
+    return moves[circuit]
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """One possible loss and how likely it is."""
+
+    loss: Decimal
+    probability: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeLaw:
+    """The loss of discrete Laplace noise of scale `move.length / epsilon0` from one draw.
+
+    The losses are epsilon0 (1 - 2j/N) for j = 0..N, N the move's length.
+    """
+
+    epsilon0: Fraction
+    move: Move
+
+    @classmethod
+    def of(cls, epsilon0: Real, move: Move) -> "LatticeLaw":
+        """Build it from an epsilon0 above 0 and at most 1000.
+
+        Raises:
+            ParameterError: epsilon0 is outside its range, or the law has too many atoms to add up.
+        """
+        number = rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True)
+        if move.step > 1 and move.length * move.coordinates > _MOST_CELLS:
+            raise ParameterError(
+                "length^2 * max_measurement must be at most 5,000,000 for the exact law, not"
+                f" {move.length * move.coordinates}: quote epsilon0 instead"
+            )
+        return cls(number, move)
+
+    @property
+    def probabilities(self) -> tuple[Decimal, ...]:
+        """The probability of each loss, from epsilon0 down to -epsilon0."""
+        return _lattice_probabilities(self.epsilon0, self.move)
+
+    @property
+    def support(self) -> tuple[Atom, ...]:
+        """Every loss with its probability, largest loss first."""
+        with working():
+            return tuple(
+                Atom(to_decimal(self._loss(j)), probability)
+                for j, probability in enumerate(self.probabilities)
+            )
+
+    def probability_at_most(self, epsilon: Real) -> Decimal:
+        """Return P(|L| <= `epsilon`)."""
+        bound = rational_in(epsilon, "epsilon", 0, None)
+        return self._add(lambda loss: abs(loss) <= bound)
+
+    def probability_above(self, epsilon: Real) -> Decimal:
+        """Return P(L > `epsilon`)."""
+        bound = rational_in(epsilon, "epsilon", 0, None)
+        return self._add(lambda loss: loss > bound)
+
+    def delta(self, epsilon: Real) -> Decimal:
+        """Return the exact delta at `epsilon`."""
+        bound = rational_in(epsilon, "epsilon", 0, None)
+        with working():
+            return sum(
+                (
+                    -probability * expm1(to_decimal(bound - self._loss(j)))
+                    for j, probability in enumerate(self.probabilities)
+                    if self._loss(j) > bound
+                ),
+                Decimal(0),
+            )
+
+    def expected(self, function: Callable[[Decimal], Decimal] = lambda loss: loss) -> Decimal:
+        """Return E[`function`(L)], by default the expected loss."""
+        with working():
+            return sum(
+                (atom.probability * function(atom.loss) for atom in self.support), Decimal(0)
+            )
+
+    def _loss(self, j: int) -> Fraction:
+        return self.epsilon0 * (1 - Fraction(2 * j, self.move.length))
+
+    def _add(self, wanted: Callable[[Fraction], bool]) -> Decimal:
+        with working():
+            return sum(
+                (p for j, p in enumerate(self.probabilities) if wanted(self._loss(j))), Decimal(0)
+            )
+
+
+@lru_cache(maxsize=8)
+def _lattice_probabilities(epsilon0: Fraction, move: Move) -> tuple[Decimal, ...]:
+    """Return the law of the lattice index j, the sum of `coordinates` single-coordinate indices."""
+    with working(DIGITS + 10):
+        q = to_decimal(-epsilon0 / move.length).exp()
+        count, step = move.coordinates, move.step
+        if step == 1:
+            # Binomial: each coordinate's loss is negative with probability q/(1+q).
+            weights = [Decimal(math.comb(count, j)) for j in range(count + 1)]
+        else:
+            weights = _spread(1 - q, count, step)
+        # A single coordinate has 1, 1-q, ..., 1-q, 1 times q^j/(1+q): take q^j/(1+q) out of all.
+        scale = (1 + q) ** -count
+        probabilities = []
+        for weight in weights:
+            probabilities.append(weight * scale)
+            scale *= q
+        return tuple(probabilities)
+
+
+def _spread(inner: Decimal, count: int, step: int) -> list[Decimal]:
+    """Return the coefficients of (1 + inner (x + ... + x^(step-1)) + x^step)^count.
+
+    Multiplied out a factor at a time with a running sum. The product reads the same from both ends,
+    and up to its middle it rises, so the running sum's differences lose few digits there.
+    """
+    row = [Decimal(1)]
+    for _ in range(count):
+        size = len(row) + step
+        half = (size + 1) // 2
+        padded = row + [Decimal(0)] * max(0, half - len(row))
+        window = Decimal(0)
+        left = []
+        for j in range(half):
+            ends = padded[j] + (row[j - step] if step <= j < step + len(row) else 0)
+            left.append(ends + inner * window)
+            window += padded[j]
+            leaving = j - step + 1
+            if 0 <= leaving < len(row):
+                window -= row[leaving]
+        row = left + left[: size - half][::-1]
+    return row
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceLaw:
+    """The loss of continuous Laplace noise of scale Delta/epsilon0, all of Delta in one coordinate.
+
+    It is epsilon0 with probability 1/2, -epsilon0 with probability e^-epsilon0 / 2, and spread
+    between. The same for every number of coordinates: concentrating the move is the worst case.
+    """
+
+    epsilon0: Fraction
+
+    @classmethod
+    def of(cls, epsilon0: Real) -> "LaplaceLaw":
+        """Build it from an epsilon0 above 0 and at most 1000.
+
+        Raises:
+            ParameterError: epsilon0 is outside its range.
+        """
+        return cls(rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True))
+
+    def probability_at_most(self, epsilon: Real) -> Decimal:
+        """Return P(|L| <= `epsilon`), e^(-epsilon0/2) sinh(epsilon/2) below epsilon0."""
+        bound = rational_in(epsilon, "epsilon", 0, None)
+        if bound >= self.epsilon0:
+            return Decimal(1)
+        with working():
+            half = expm1(to_decimal(bound))
+            return half * to_decimal(-(self.epsilon0 + bound) / 2).exp() / 2
+
+    def probability_above(self, epsilon: Real) -> Decimal:
+        """Return P(L > `epsilon`), at least one half below epsilon0."""
+        bound = rational_in(epsilon, "epsilon", 0, None)
+        if bound >= self.epsilon0:
+            return Decimal(0)
+        with working():
+            return 1 - to_decimal((bound - self.epsilon0) / 2).exp() / 2
+
+    def delta(self, epsilon: Real) -> Decimal:
+        """Return the exact delta at `epsilon`, 1 - e^(-(epsilon0 - epsilon)/2)."""
+        bound = rational_in(epsilon, "epsilon", 0, None)
+        if bound >= self.epsilon0:
+            return Decimal(0)
+        with working():
+            return -expm1(to_decimal((bound - self.epsilon0) / 2))
+
+    def expected(self) -> Decimal:
+        """Return E[L] = epsilon0 - 1 + e^-epsilon0."""
+        with working():
+            bound = to_decimal(self.epsilon0)
+            return bound + expm1(-bound)

@@ -1,0 +1,254 @@
+"""The figures published as "privacy at risk", each with the label it needs.
+
+[DBB19] claims that Laplace noise calibrated to epsilon0 also gives a smaller epsilon with a
+confidence gamma. The proof treats two noises as independent that differ by a constant, and the
+claim is false: for every number of coordinates the loss is exactly epsilon0 at least half of the
+time. The sound replacement is `loss_law`. These functions reproduce the published numbers, so that
+a steward who meets them can see what they are worth; none of them is a privacy guarantee, and the
+paper's word "risk" for what is a claimed confidence is not used.
+
+Formulas are the paper's, misprints corrected: T = |X1 - X2| / theta with X1, X2 from Gamma(k,
+theta) has P(T <= x) = sum_j C(k-1+j, j) 2^-(k-1+j) P(Gamma(k-j, 1) <= x), j = 0..k-1.
+"""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+from aggregator.dp.decimals import (
+    Real,
+    expm1,
+    find_root,
+    integer_in,
+    log1p,
+    rational_in,
+    to_decimal,
+    working,
+)
+from aggregator.errors import ParameterError
+
+LABEL = (
+    "published figure (Dandekar et al.), not a privacy guarantee; overstates confidence: the loss"
+    " is exactly epsilon0 at least half of the time"
+)
+NOT_DP = (
+    "published figure (Dandekar et al.), not differential privacy: a statement about random pairs"
+    " of data sets; rare, influential people fall in the part that is not covered"
+)
+
+_MOST_DIMENSIONS = 200
+
+
+def gap_probability(x: Real, k: int = 1) -> Decimal:
+    """Return P(T <= `x`), the law the published confidence is made of.
+
+    Args:
+        x: At least 0.
+        k: Number of coordinates of the query, 1 to 200.
+
+    Raises:
+        ParameterError: A number is outside its range.
+    """
+    number = rational_in(x, "x", 0, None)
+    integer_in(k, "k", 1, _MOST_DIMENSIONS)
+    with working():
+        return _gap_probability(to_decimal(number), k)
+
+
+def claimed_confidence(epsilon: Real, epsilon0: Real, k: int = 1) -> Decimal:
+    """Return gamma1, the confidence the paper claims for `epsilon` under noise for `epsilon0`.
+
+    Source:
+        [DBB19], equation (3). Show it only with `LABEL`.
+
+    Raises:
+        ParameterError: `epsilon` is not from 0 to `epsilon0`, or another number out of its range.
+    """
+    noise = rational_in(epsilon0, "epsilon0", 0, None, open_low=True)
+    level = rational_in(epsilon, "epsilon", 0, None)
+    integer_in(k, "k", 1, _MOST_DIMENSIONS)
+    if level > noise:
+        raise ParameterError(f"epsilon must lie in [0, epsilon0 = {epsilon0}], not {epsilon}")
+    with working():
+        whole = _gap_probability(to_decimal(noise), k)
+        return _gap_probability(to_decimal(level), k) / whole
+
+
+def claimed_epsilon(confidence: Real, epsilon0: Real, k: int = 1) -> Decimal:
+    """Return the epsilon the paper claims with `confidence` under noise for `epsilon0`.
+
+    Source:
+        [DBB19], equation (4) for k = 1, the inverse of equation (3) otherwise. Show it only with
+        `LABEL`.
+
+    Raises:
+        ParameterError: A number is outside its range.
+    """
+    gamma = rational_in(confidence, "confidence", 0, 1)
+    noise = rational_in(epsilon0, "epsilon0", 0, None, open_low=True)
+    integer_in(k, "k", 1, _MOST_DIMENSIONS)
+    with working():
+        scale = to_decimal(noise)
+        if k == 1:
+            return -log1p(to_decimal(gamma) * expm1(-scale))
+        goal = to_decimal(gamma) * _gap_probability(scale, k)
+        return find_root(lambda x: _gap_probability(x, k) - goal, Decimal(0), scale)
+
+
+def claimed_noise(epsilon: Real, confidence: Real, k: int = 1) -> Decimal:
+    """Return the epsilon0 whose noise the paper claims to give `epsilon` with `confidence`.
+
+    Source:
+        [DBB19], section "Result Analysis". Show it only with `LABEL`.
+
+    Raises:
+        ParameterError: A number is outside its range, or no noise gives it: P(T <= epsilon) is
+            above `confidence`.
+    """
+    level = rational_in(epsilon, "epsilon", 0, None, open_low=True)
+    gamma = rational_in(confidence, "confidence", 0, 1, open_low=True)
+    integer_in(k, "k", 1, _MOST_DIMENSIONS)
+    with working():
+        goal = _gap_probability(to_decimal(level), k) / to_decimal(gamma)
+        if goal >= 1:
+            raise ParameterError(
+                f"confidence must be above P(T <= epsilon) = {goal * to_decimal(gamma):.6g}, not"
+                f" {confidence}: even without noise the formula gives more"
+            )
+        high = to_decimal(level)
+        while _gap_probability(high, k) < goal:
+            high *= 2
+        return find_root(lambda x: _gap_probability(x, k) - goal, to_decimal(level) / 2, high)
+
+
+def sampling_tolerance(samples: int, accuracy: Real) -> Decimal:
+    """Return alpha = 1 - 2 e^(-2 rho^2 n), the confidence of the two-sided DKW inequality.
+
+    Args:
+        samples: Number n of sampled pairs, at least 1.
+        accuracy: rho, above 0.
+
+    Raises:
+        ParameterError: A number is outside its range.
+    """
+    integer_in(samples, "samples", 1, None)
+    rho = rational_in(accuracy, "accuracy", 0, 1, open_low=True)
+    with working():
+        return 1 - 2 * to_decimal(-2 * rho * rho * samples).exp()
+
+
+def claimed_sampled_confidence(coverage: Real, samples: int, accuracy: Real) -> Decimal:
+    """Return the published bound gamma2 alpha for noise scaled to a sampled sensitivity.
+
+    It improves as rho grows, which is a slip: the corrected claim is `sampled_coverage`.
+
+    Source:
+        [DBB19], Theorem 13. Show it only with `NOT_DP`.
+
+    Raises:
+        ParameterError: A number is outside its range.
+    """
+    gamma = rational_in(coverage, "coverage", 0, 1)
+    with working():
+        return to_decimal(gamma) * sampling_tolerance(samples, accuracy)
+
+
+def sampled_coverage(coverage: Real, accuracy: Real) -> Fraction:
+    """Return gamma2 - rho, what a sampled sensitivity covers with confidence `sampling_tolerance`.
+
+    Raises:
+        ParameterError: A number is outside its range.
+    """
+    gamma = rational_in(coverage, "coverage", 0, 1)
+    rho = rational_in(accuracy, "accuracy", 0, 1, open_low=True)
+    return max(Fraction(0), gamma - rho)
+
+
+def exchangeable_coverage(coverage: Real, samples: int) -> Fraction:
+    """Return P(a new pair's sensitivity <= the sampled one) = ceil(gamma2 n)/(n+1), exactly.
+
+    It is averaged over the samples, for continuous sensitivities; a statement about random pairs,
+    not differential privacy.
+
+    Raises:
+        ParameterError: A number is outside its range.
+    """
+    gamma = rational_in(coverage, "coverage", 0, 1)
+    integer_in(samples, "samples", 1, None)
+    return Fraction(math.ceil(gamma * samples), samples + 1)
+
+
+def samples_needed(claimed: Real, coverage: Real, accuracy: Real) -> int:
+    """Return the least number of samples at which the published bound reaches `claimed`.
+
+    Raises:
+        ParameterError: A number is outside its range, or `claimed` is not below `coverage`.
+    """
+    wanted = rational_in(claimed, "claimed", 0, 1, open_high=True)
+    gamma = rational_in(coverage, "coverage", 0, 1, open_low=True)
+    rho = rational_in(accuracy, "accuracy", 0, 1, open_low=True)
+    if wanted >= gamma:
+        raise ParameterError(f"claimed must lie in [0, coverage = {coverage}), not {claimed}")
+    with working():
+        # gamma2 (1 - 2 e^(-2 rho^2 n)) >= claimed.
+        exponent = -to_decimal((1 - wanted / gamma) / 2).ln()
+        return max(
+            1, int((exponent / to_decimal(2 * rho * rho)).to_integral_value("ROUND_CEILING"))
+        )
+
+
+def claimed_coupled_confidence(
+    epsilon: Real, epsilon0: Real, coverage: Real, eta: Real = 1, k: int = 1
+) -> Decimal:
+    """Return gamma3 = P(T <= epsilon) / P(T <= eta epsilon0) * gamma2.
+
+    Args:
+        epsilon: The claimed level, at most eta epsilon0.
+        epsilon0: What the noise is calibrated to.
+        coverage: gamma2.
+        eta: True over sampled sensitivity.
+        k: Number of coordinates.
+
+    Source:
+        [DBB19], equation (7). Show it only with `NOT_DP`.
+
+    Raises:
+        ParameterError: A number is outside its range.
+    """
+    gamma = rational_in(coverage, "coverage", 0, 1)
+    ratio = rational_in(eta, "eta", 0, None, open_low=True)
+    noise = rational_in(epsilon0, "epsilon0", 0, None, open_low=True)
+    with working():
+        return claimed_confidence(epsilon, ratio * noise, k) * to_decimal(gamma)
+
+
+def _gap_probability(x: Decimal, k: int) -> Decimal:
+    """Return P(T <= x) in the current context, all terms being positive."""
+    if x == 0:
+        return Decimal(0)
+    total = Decimal(0)
+    for j in range(k):
+        weight = Decimal(math.comb(k - 1 + j, j)) / (1 << (k - 1 + j))
+        total += weight * _gamma_probability(k - j, x)
+    return total
+
+
+def _gamma_probability(shape: int, x: Decimal) -> Decimal:
+    """Return P(Gamma(shape, 1) <= x) = e^-x sum_{i >= shape} x^i/i!."""
+    if x > 2 * shape + 10:
+        # The terms left out are the small side.
+        term = total = Decimal(1)
+        for i in range(1, shape):
+            term *= x / i
+            total += term
+        return 1 - (-x).exp() * total
+    term = Decimal(1)
+    for i in range(1, shape + 1):
+        term *= x / i
+    total = term
+    i = shape
+    while term > total.scaleb(-70):
+        i += 1
+        term *= x / i
+        total += term
+    return (-x).exp() * total
