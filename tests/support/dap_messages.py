@@ -35,7 +35,7 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import BatchMode
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.task import TaskConfiguration, task_extensions
-from aggregator.dap.times import Interval, Time
+from aggregator.dap.times import Duration, Interval, Time
 
 
 class ScriptedEntropy:
@@ -87,6 +87,7 @@ SAMPLES: tuple[Message, ...] = (
     REPORT_ID,
     BATCH_ID,
     Time(5),
+    Duration(6),
     INTERVAL,
     TASK_CONFIGURATION,
     HPKE_CONFIG,

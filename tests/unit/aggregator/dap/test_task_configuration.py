@@ -79,4 +79,13 @@ def test_a_leader_selected_task_round_trips() -> None:
         batch_mode=BatchMode.LEADER_SELECTED,
         extensions=task_extensions(privacy=b""),
     )
+    assert task.privacy == b""
     assert decode(TaskConfiguration, encode(task)) == task
+
+
+def test_extensions_are_made_of_what_is_given_in_order() -> None:
+    interval = Interval.of(1, 2)
+    assert task_extensions() == ()
+    assert [extension.extension_type for extension in task_extensions(interval)] == [1]
+    both = task_extensions(interval, b"policy")
+    assert [extension.extension_type for extension in both] == [1, 0xFF50]

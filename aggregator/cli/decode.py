@@ -1,0 +1,140 @@
+"""`prio decode`: prints any DAP message as text, field by field.
+
+Ciphertexts and shares are shown by their size and first bytes. A plaintext input share cannot be
+printed: it is secret.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.codec import DecodeError, Message, decode
+from aggregator.dap.extensions import Extension
+from aggregator.dap.hpke import HpkeCiphertext, HpkeConfig, HpkeConfigList
+from aggregator.dap.ids import Identifier
+from aggregator.dap.messages import (
+    AggregateShare,
+    AggregateShareAad,
+    AggregateShareReq,
+    AggregationJobContinueReq,
+    AggregationJobInitReq,
+    AggregationJobResp,
+    BatchSelector,
+    CollectionJobReq,
+    CollectionJobResp,
+    InputShareAad,
+    Query,
+    Report,
+    ReportShare,
+    UploadErrors,
+    UploadRequest,
+    VerifyInit,
+)
+from aggregator.dap.task import TaskConfiguration
+from aggregator.dap.times import Duration, Time
+
+PREFIX_SIZE = 16
+"""How many bytes of a long byte string are shown."""
+
+MESSAGES: Mapping[str, type[Message]] = {
+    AggregateShare.message: AggregateShare,
+    "aggregate-share-aad": AggregateShareAad,
+    AggregateShareReq.message: AggregateShareReq,
+    AggregationJobContinueReq.message: AggregationJobContinueReq,
+    AggregationJobInitReq.message: AggregationJobInitReq,
+    AggregationJobResp.message: AggregationJobResp,
+    CollectionJobReq.message: CollectionJobReq,
+    CollectionJobResp.message: CollectionJobResp,
+    "hpke-ciphertext": HpkeCiphertext,
+    "hpke-config": HpkeConfig,
+    HpkeConfigList.message: HpkeConfigList,
+    "input-share-aad": InputShareAad,
+    "report": Report,
+    "report-share": ReportShare,
+    "task-configuration": TaskConfiguration,
+    UploadErrors.message: UploadErrors,
+    UploadRequest.message: UploadRequest,
+    "verify-init": VerifyInit,
+}
+"""What can be printed, by the name on the command line: the media type's where there is one."""
+
+
+def decode_file(
+    file: Annotated[str, typer.Argument(help="The file that holds the message; - for the input.")],
+    message: Annotated[
+        str, typer.Option("--message", "-m", help=f"One of {', '.join(sorted(MESSAGES))}.")
+    ],
+    is_hex: Annotated[
+        bool, typer.Option("--hex", help="The file holds hexadecimal text, not bytes.")
+    ] = False,
+) -> None:
+    """Print a DAP message as text, field by field."""
+    if message not in MESSAGES:
+        raise typer.BadParameter(f"one of {', '.join(sorted(MESSAGES))} expected, not {message}")
+    try:
+        data = _read(file, is_hex=is_hex)
+    except (OSError, ValueError) as error:
+        typer.echo(f"{file} cannot be read: {error}", err=True)
+        raise typer.Exit(1) from error
+    try:
+        decoded = decode(MESSAGES[message], data)
+    except DecodeError as error:
+        typer.echo(f"{len(data)} bytes are no {message}: {error}", err=True)
+        raise typer.Exit(1) from error
+    for line in describe(decoded):
+        typer.echo(line)
+
+
+def describe(message: Message) -> Iterator[str]:
+    """Yield the lines that show `message`."""
+    yield type(message).__name__
+    yield from _fields(message, 1)
+
+
+def _fields(value: object, depth: int) -> Iterator[str]:
+    if isinstance(value, Extension):
+        yield from _show("extension_type", value.extension_type, depth)
+        yield from _show("extension_data", value.extension_data, depth)
+    elif dataclasses.is_dataclass(value):
+        names = [described.name for described in dataclasses.fields(value)]
+        if isinstance(value, Query | BatchSelector):
+            names.insert(0, "batch_mode")  # the class says it
+        for name in names:
+            yield from _show(name, getattr(value, name), depth)
+
+
+def _show(name: str, value: object, depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    match value:
+        case tuple() if not isinstance(value, Extension):
+            yield f"{indent}{name}: {len(value)}"
+            for index, item in enumerate(value):
+                yield from _show(f"[{index}]", item, depth + 1)
+        case IntEnum():
+            yield f"{indent}{name}: {value.name.lower()} ({value.value})"
+        case bytes():
+            yield f"{indent}{name}: {_bytes(value)}"
+        case Identifier():
+            yield f"{indent}{name}: {value}"
+        case Time() | Duration():
+            yield f"{indent}{name}: {value.units} units"
+        case int() | str():
+            yield f"{indent}{name}: {value!r}"
+        case _:
+            yield f"{indent}{name}: {type(value).__name__}"
+            yield from _fields(value, depth + 1)
+
+
+def _read(file: str, *, is_hex: bool) -> bytes:
+    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    return bytes.fromhex(data.decode("ascii")) if is_hex else data
+
+
+def _bytes(data: bytes) -> str:
+    dots = "…" if len(data) > PREFIX_SIZE else ""
+    return f"{len(data)} bytes {data[:PREFIX_SIZE].hex()}{dots}".rstrip()
