@@ -208,7 +208,7 @@ class Vector:
     def swapaxes(self, first: int, second: int) -> "Vector":
         """Return the elements with two axes exchanged."""
         first, second = self._axis(first), self._axis(second)
-        return Vector(self.field, np.ascontiguousarray(self.words.swapaxes(first, second)))
+        return _from_elements(self.field, _elements(self).swapaxes(first, second))
 
     def broadcast_to(self, *shape: int) -> "Vector":
         """Return the elements repeated to a shape, by numpy's rules.
@@ -216,7 +216,10 @@ class Vector:
         Raises:
             ShapeError: The shape does not follow from the vector's.
         """
-        return Vector(self.field, _repeat(self, shape))
+        try:
+            return _from_elements(self.field, np.broadcast_to(_elements(self), shape))
+        except ValueError as error:
+            raise ShapeError(f"cannot repeat {self.shape} to {shape}") from error
 
     def where(self, keep: Mask) -> "Vector":
         """Return the elements where `keep` is set and zero elsewhere.
@@ -306,10 +309,9 @@ class Vector:
         """Return chosen elements: numpy's subscripts, on the axes that hold elements."""
         subscripts = subscript if isinstance(subscript, tuple) else (subscript,)
         if not any(item is Ellipsis for item in subscripts):
+            # Keeps an array of no axes an array where all subscripts are integers.
             subscripts = (*subscripts, Ellipsis)
-        # The words of an element are never split: the whole last axis goes with every element.
-        words = self.words[subscripts + (slice(None),) * len(self.field.word_shape)]
-        return Vector(self.field, np.asarray(words, order="C"))
+        return _from_elements(self.field, _elements(self)[subscripts])
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -377,7 +379,7 @@ def concat(vectors: Sequence[Vector], axis: int = -1) -> Vector:
     """
     field, axis = _common(vectors), vectors[0]._axis(axis)  # noqa: SLF001  this module's own class
     try:
-        return Vector(field, np.concatenate([vector.words for vector in vectors], axis=axis))
+        return _from_elements(field, np.concatenate([_elements(v) for v in vectors], axis=axis))
     except ValueError as error:
         shapes = [vector.shape for vector in vectors]
         raise ShapeError(f"cannot join shapes {shapes} along axis {axis}") from error
@@ -394,7 +396,7 @@ def stack(vectors: Sequence[Vector], axis: int = 0) -> Vector:
     if not 0 <= axis <= vectors[0].ndim:
         raise ShapeError(f"the new axis must be 0 to {vectors[0].ndim}, got {axis}")
     try:
-        return Vector(field, np.stack([vector.words for vector in vectors], axis=axis))
+        return _from_elements(field, np.stack([_elements(v) for v in vectors], axis=axis))
     except ValueError as error:
         raise ShapeError(f"cannot stack {[vector.shape for vector in vectors]}") from error
 
@@ -429,13 +431,22 @@ def _with_axes(vector: Vector, *shape: int) -> Words:
     return vector.words.reshape(shape + vector.field.word_shape)
 
 
-def _repeat(vector: Vector, shape: tuple[int, ...]) -> Words:
-    words = vector.words.reshape((1,) * (len(shape) - vector.ndim) + vector.words.shape)
-    try:
-        # A copy even where nothing is repeated: kernels are compiled for writeable arrays only.
-        return np.array(np.broadcast_to(words, shape + vector.field.word_shape), order="C")
-    except ValueError as error:
-        raise ShapeError(f"cannot repeat {vector.shape} to {shape}") from error
+def _elements(vector: Vector) -> npt.NDArray[np.generic]:
+    """Return the elements as opaque items of an array of the vector's shape.
+
+    For moving them about: no subscript splits an element, and numpy copies items of 16 bytes
+    several times as fast as pairs of words.
+    """
+    if vector.field.words == 1:
+        return vector.words
+    return vector.words.view(f"V{8 * vector.field.words}").reshape(vector.shape)
+
+
+def _from_elements(field: Field, elements: npt.NDArray[np.generic]) -> Vector:
+    # Repeated elements come as a read-only view; kernels are compiled for writeable arrays only.
+    contiguous = np.require(elements, requirements=["C", "W"])
+    words = contiguous.reshape(-1).view(np.uint64)
+    return Vector(field, words.reshape(elements.shape + field.word_shape))
 
 
 _Operand: TypeAlias = tuple[Vector, tuple[int, int]]
