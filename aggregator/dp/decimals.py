@@ -74,12 +74,15 @@ def rational_in(
     Raises:
         ParameterError: It does not; the message names the parameter, the range and the value.
     """
-    number = exact(value, name)
+    left = "(" if open_low else "["
+    right = "infinity)" if high is None else f"{high}{')' if open_high else ']'}"
+    try:
+        number = exact(value, name)
+    except ParameterError as error:
+        raise ParameterError(f"{error}; it must lie in {left}{low}, {right}") from error
     below = number <= low if open_low else number < low
     above = high is not None and (number >= high if open_high else number > high)
     if below or above:
-        left = "(" if open_low else "["
-        right = "infinity)" if high is None else f"{high}{')' if open_high else ']'}"
         raise ParameterError(f"{name} must lie in {left}{low}, {right}, not {value}")
     return number
 

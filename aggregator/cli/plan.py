@@ -1,0 +1,167 @@
+"""`prio plan`: choose an epsilon and defend it; nothing here touches a task or a report.
+
+Each command prints text for a reader, or with `--json` the same figures for a program. A parameter
+out of range is named on standard error and ends the command with status 2.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from aggregator.cli import plan_answers
+from aggregator.cli.faults import reported
+from aggregator.cli.plan_output import Value, to_json, to_text
+from aggregator.dp.decimals import integer_in
+from aggregator.dp.loss_law import Move, worst_move
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Plan what a release may cost: selection, thresholds, risks, budgets, errors.",
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Epsilon = Annotated[str, typer.Option(help="Privacy loss, such as 1, 0.1 or 1/10.")]
+Epsilon0 = Annotated[str, typer.Option(help="The epsilon that the noise is calibrated to.")]
+
+
+class CircuitChoice(StrEnum):
+    """The types of measurement whose loss is known exactly."""
+
+    COUNT = "count"
+    HISTOGRAM = "histogram"
+    SUM = "sum"
+    SUMVEC = "sumvec"
+    MULTIHOT = "multihot"
+
+
+class RiskChoice(StrEnum):
+    """The same, and continuous Laplace noise."""
+
+    COUNT = "count"
+    HISTOGRAM = "histogram"
+    SUM = "sum"
+    SUMVEC = "sumvec"
+    MULTIHOT = "multihot"
+    LAPLACE = "laplace"
+
+
+class NeighbourChoice(StrEnum):
+    """Which data sets a guarantee compares."""
+
+    ADD_REMOVE = "add-remove"
+    REPLACEMENT = "replacement"
+
+
+Length = Annotated[int, typer.Option(help="Buckets, or entries of a vector.", min=1)]
+MaxMeasurement = Annotated[int, typer.Option(help="Largest value of one entry.", min=1)]
+MaxWeight = Annotated[int, typer.Option(help="Most ones in one multihot vector.", min=1)]
+
+
+@app.command()
+def selection(
+    epsilon: Epsilon,
+    delta: Annotated[str, typer.Option(help="Chance of a failure, 0 to 1.")],
+    count: Annotated[int, typer.Option(help="Persons in the bucket asked about.")],
+    kappa: Annotated[int, typer.Option(help="Most buckets one person is in.")] = 1,
+    neighbours: Annotated[
+        NeighbourChoice, typer.Option(help="add-remove or replacement.")
+    ] = NeighbourChoice.ADD_REMOVE,
+    json: Json = False,
+) -> None:
+    """Which private buckets may be shown: the optimal rule, its rivals, and the one to take."""
+    with reported():
+        _print(plan_answers.selection(epsilon, delta, count, kappa, neighbours), json=json)
+
+
+@app.command()
+def threshold(
+    reports: Annotated[int, typer.Option(help="Number of reports, 1 to 10^10.")],
+    probability: Annotated[str, typer.Option(help="Bound on each answer's chance of 'yes'.")],
+    threshold: Annotated[int, typer.Option(help="The largest count that is suppressed.")],
+    known: Annotated[int, typer.Option(help="Answers the attacker knows or has chosen.")] = 0,
+    active: Annotated[bool, typer.Option(help="The attacker chose the known answers.")] = False,
+    epsilon: Annotated[str, typer.Option(help="Where the exact curve is read off.")] = "0",
+    json: Json = False,
+) -> None:
+    """What suppressing small counts without noise protects, and what it does not.
+
+    Where the theorem says nothing the figures are printed and the status is 2.
+    """
+    with reported():
+        answer, problem = plan_answers.threshold(
+            reports, probability, threshold, known, active=active, epsilon=epsilon
+        )
+        _print(answer, json=json)
+        if problem is not None:
+            raise problem
+
+
+@app.command()
+def risk(
+    epsilon0: Epsilon0,
+    epsilon: Annotated[str, typer.Option(help="Where the law of the loss is read off.")],
+    circuit: Annotated[RiskChoice, typer.Option(help="Type of measurement.")] = RiskChoice.COUNT,
+    length: Length = 2,
+    max_measurement: MaxMeasurement = 1,
+    max_weight: MaxWeight = 1,
+    aggregators: Annotated[int, typer.Option(help="Honest aggregators counted on.")] = 1,
+    published: Annotated[bool, typer.Option(help="Add the published figure, labelled.")] = False,
+    k: Annotated[int, typer.Option(help="Coordinates, for the published figure.")] = 1,
+    json: Json = False,
+) -> None:
+    """The exact law of the privacy loss of one release."""
+    with reported():
+        move = None
+        if circuit is not RiskChoice.LAPLACE:
+            move = _move(circuit, length, max_measurement, max_weight)
+        answer = plan_answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
+        _print(answer, json=json)
+
+
+@app.command()
+def budget(
+    people: Annotated[int, typer.Option(help="Number of people in the data.")],
+    compensation: Annotated[str, typer.Option(help="Owed to each without protection.")],
+    epsilon0: Epsilon0,
+    error: Annotated[
+        str | None, typer.Option(help="Largest mean absolute error, for the sound range.")
+    ] = None,
+    money: Annotated[
+        str | None, typer.Option("--budget", help="Most that may be owed, for the sound range.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What would be owed after a breach, in the model of Dandekar, Basu and Bressan."""
+    with reported():
+        _print(plan_answers.budget(people, compensation, epsilon0, error, money), json=json)
+
+
+@app.command()
+def error(
+    epsilon: Epsilon,
+    circuit: Annotated[CircuitChoice, typer.Option(help="Type of measurement.")],
+    length: Length = 2,
+    max_measurement: MaxMeasurement = 1,
+    max_weight: MaxWeight = 1,
+    confidence: Annotated[str, typer.Option(help="Of the interval, such as 0.95.")] = "0.95",
+    json: Json = False,
+) -> None:
+    """How far a result lies from the truth under discrete Laplace noise."""
+    with reported():
+        move = _move(circuit, length, max_measurement, max_weight)
+        vector = circuit not in (CircuitChoice.COUNT, CircuitChoice.SUM)
+        _print(plan_answers.error(move, length if vector else 1, epsilon, confidence), json=json)
+
+
+def _move(circuit: StrEnum, length: int, max_measurement: int, max_weight: int) -> Move:
+    if circuit == CircuitChoice.HISTOGRAM:
+        integer_in(length, "length of a histogram", 2, None)
+    return worst_move(
+        circuit, length=length, max_measurement=max_measurement, max_weight=max_weight
+    )
+
+
+def _print(answer: Mapping[str, Value], *, json: bool) -> None:
+    print(to_json({"version": 1, **answer}) if json else to_text(answer))

@@ -1,0 +1,265 @@
+"""What `prio plan` answers, as plain mappings: one function a command, no printing.
+
+The keys are the command's interface; they only ever grow.
+"""
+
+from decimal import Decimal
+from fractions import Fraction
+from itertools import islice
+
+from aggregator.cli.plan_output import Value
+from aggregator.dp.certified import Real, to_float
+from aggregator.dp.cost_model import CostModel, Optimum
+from aggregator.dp.decimals import rational_in
+from aggregator.dp.laws import DiscreteLaplaceLaw
+from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
+from aggregator.dp.partial_knowledge import (
+    CAVEATS,
+    Bound,
+    PassiveAttacker,
+    Thresholding,
+    against_active_attacker,
+)
+from aggregator.dp.privacy_at_risk import LABEL, claimed_confidence
+from aggregator.dp.selection_plan import MIDPOINTS, SelectionPlan
+from aggregator.dp.two_draw_loss import TwoDrawLaw
+from aggregator.dp.utility import half_width_of
+from aggregator.errors import ParameterError
+
+Answer = dict[str, Value]
+
+# The recursion takes a step a person; beyond this many its check is left out.
+_LONGEST_RECURSION = 200_000
+# More atoms than this are no table anybody reads.
+_LONGEST_SUPPORT = 1025
+
+
+def selection(
+    epsilon: str, delta: str, count: int, kappa: int = 1, neighbours: str = "add-remove"
+) -> Answer:
+    """Compare every selection rule at one count."""
+    plan = SelectionPlan.of(epsilon, delta, kappa, neighbours)
+    keep = plan.optimal.keep_probability(count)
+    release, laplace, gaussian = plan.truncated_geometric, plan.laplace, plan.gaussian
+    recursion = None
+    if count <= _LONGEST_RECURSION:
+        recursion = next(islice(plan.optimal.recursion(), count, None))
+    return {
+        "n1": plan.optimal.n1,
+        "n2": plan.optimal.n2,
+        "keep_probability": keep,
+        "recursion": recursion,
+        "truncated_geometric": (
+            {"k": release.k, "edge_mass": release.edge_mass} if release else None
+        ),
+        "laplace": (
+            {"threshold": laplace.threshold, "keep_probability": laplace.keep_probability(count)}
+            if laplace
+            else None
+        ),
+        "gaussian": (
+            {
+                "sigma": gaussian.sigma,
+                "threshold": gaussian.threshold,
+                "keep_probability": gaussian.keep_probability(count),
+            }
+            if gaussian
+            else None
+        ),
+        "midpoints": _midpoints(plan),
+        "recommended": plan.recommended,
+    }
+
+
+def _midpoints(plan: SelectionPlan) -> Answer:
+    real = plan.midpoints
+    answer: Answer = {}
+    for rule in ("optimal", "laplace", "gaussian"):
+        answer[rule] = {
+            "real": real.get(rule),
+            **{f"{int(p * 100)}%": plan.smallest_count(rule, p) for p in MIDPOINTS},
+        }
+    answer["truncated_geometric"] = {
+        f"{int(p * 100)}%": plan.smallest_count_released(p) for p in MIDPOINTS
+    }
+    return answer
+
+
+def threshold(
+    reports: int,
+    probability: str,
+    threshold: int,
+    known: int = 0,
+    *,
+    active: bool = False,
+    epsilon: str = "0",
+) -> tuple[Answer, ParameterError | None]:
+    """Weigh suppression without noise; where the theorem says nothing, also return why."""
+    release = Thresholding.of(reports, probability, threshold)
+    rational_in(epsilon, "epsilon", 0, None)
+    caveats = list(CAVEATS)
+    bound: Bound | None = None
+    problem: ParameterError | None = None
+    if active and known:
+        try:
+            release = against_active_attacker(release, known)
+        except ParameterError as error:
+            plain = Thresholding(reports - known, release.probability, -1)
+            return _no_privacy(plain, epsilon, [*caveats, str(error)]), error
+    passive = PassiveAttacker.of(release, 0 if active else known)
+    try:
+        bound = passive.bound()
+    except ParameterError as error:
+        problem = error
+        caveats.insert(0, str(error))
+    limit = release.epsilon_max if passive.known == 0 else None
+    level = Fraction(epsilon)
+    if limit is not None and level > limit:
+        caveats.insert(
+            0,
+            "delta is for answers that all have the probability given. Where it is only an upper"
+            f" bound for each, delta(epsilon_max) = {release.delta(limit):.10g} is what holds at"
+            " this epsilon.",
+        )
+    answer: Answer = {
+        "applies": bound is not None,
+        "r": bound.ratio if bound else release.ratio,
+        "bound": _bound(bound) if bound else None,
+        "exact": {
+            "delta_at_zero": passive.delta(0),
+            "delta": passive.delta(epsilon),
+            "epsilon_max": limit,
+        },
+        "caveats": caveats,
+    }
+    return answer, problem
+
+
+def _bound(bound: Bound) -> Answer:
+    split: Answer = {} if bound.b_max is None else {"b_max": bound.b_max}
+    return {"epsilon": bound.epsilon, "delta": bound.delta, **split}
+
+
+def _no_privacy(plain: Thresholding, epsilon: str, caveats: list[str]) -> Answer:
+    return {
+        "applies": False,
+        "r": None,
+        "bound": None,
+        "exact": {
+            "delta_at_zero": plain.delta(0),
+            "delta": plain.delta(epsilon),
+            "epsilon_max": None,
+        },
+        "caveats": caveats,
+    }
+
+
+def risk(
+    move: Move | None,
+    epsilon0: str,
+    epsilon: str,
+    aggregators: int = 1,
+    *,
+    published: bool = False,
+    k: int = 1,
+) -> Answer:
+    """Describe the loss of one release.
+
+    Args:
+        move: The furthest a replaced report moves the aggregate; None for continuous Laplace noise.
+        epsilon0: What the noise is calibrated to.
+        epsilon: Where the law is read off.
+        aggregators: How many honest draws are counted on, 1 or 2.
+        published: Whether to add the published figure and its label.
+        k: Number of coordinates for the published figure.
+    """
+    if aggregators not in {1, 2}:
+        raise ParameterError(f"aggregators must be 1 or 2, not {aggregators}")
+    law: LaplaceLaw | LatticeLaw | TwoDrawLaw
+    support: list[Value] | None = None
+    if move is None:
+        law = LaplaceLaw.of(epsilon0)
+    elif aggregators == 1:
+        law = LatticeLaw.of(epsilon0, move)
+        if move.length < _LONGEST_SUPPORT:
+            support = [{"loss": atom.loss, "probability": atom.probability} for atom in law.support]
+    else:
+        law = TwoDrawLaw.of(epsilon0, move)
+    answer: Answer = {
+        "exact": {
+            "probability_loss_at_most": law.probability_at_most(epsilon),
+            "probability_loss_above": law.probability_above(epsilon),
+            "delta": law.delta(epsilon),
+            "expected_loss": law.expected(),
+            "support": support,
+        }
+    }
+    if published:
+        answer["published"] = {
+            "claimed_confidence": claimed_confidence(epsilon, epsilon0, k),
+            "label": LABEL,
+        }
+    return answer
+
+
+def budget(
+    people: int,
+    compensation: str,
+    epsilon0: str,
+    error: str | None = None,
+    money: str | None = None,
+) -> Answer:
+    """Put money on an epsilon: what would be owed after a breach."""
+    model = CostModel.of(people, compensation)
+    owed = model.budget(epsilon0)
+    span = model.epsilon_range(error, money)
+    return {
+        "budget": owed,
+        "published_optimum": _optimum(model.published_optimum(epsilon0), "claimed_confidence"),
+        "sound": {
+            "budget": owed,
+            "epsilon_range": {"low": span.low, "high": span.high, "is_empty": span.is_empty},
+            "true_confidence_optimum": _optimum(
+                model.true_confidence_optimum(epsilon0), "true_confidence"
+            ),
+            "realised_loss_budget": {
+                "laplace": model.realised_loss_budget(epsilon0),
+                "count": model.realised_loss_budget(epsilon0, worst_move("count")),
+                "histogram": model.realised_loss_budget(epsilon0, worst_move("histogram")),
+            },
+        },
+    }
+
+
+def _optimum(optimum: Optimum, confidence: str) -> Answer:
+    return {
+        "epsilon": optimum.epsilon,
+        confidence: optimum.confidence,
+        "budget": optimum.budget,
+        "label": optimum.label,
+    }
+
+
+def error(move: Move, num_coordinates: int, epsilon: str, confidence: str) -> Answer:
+    """Say how far a result may lie from the truth under discrete Laplace noise."""
+    level = rational_in(epsilon, "epsilon", 0, None, open_low=True)
+    sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
+    scale = move.length / level
+    return {
+        "sensitivity": move.length,
+        "scale": scale,
+        "one_aggregator": _spread(DiscreteLaplaceLaw(1, scale), sure, num_coordinates),
+        "two_aggregators": _spread(DiscreteLaplaceLaw(2, scale), sure, num_coordinates),
+    }
+
+
+def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int) -> Answer:
+    return {
+        "variance": _real(law.variance()),
+        "half_width": half_width_of(law, confidence),
+        "joint_half_width": half_width_of(law, confidence, num_coordinates),
+    }
+
+
+def _real(number: Real) -> Decimal:
+    return Decimal(to_float(number))

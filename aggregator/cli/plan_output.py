@@ -1,0 +1,89 @@
+"""How `prio plan` prints: JSON whose numbers may lie far below a double, and the same for a reader.
+
+JSON sets no limit to a number's size, so 5.746029482e-561 is written as it is; a parser that reads
+numbers into doubles makes 0 of it, one that reads decimals keeps it. What has no value (an infinite
+epsilon, a rule that does not exist) is null.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from aggregator.dp.decimals import to_decimal, working
+
+Value: TypeAlias = (
+    bool | int | float | Decimal | Fraction | str | Sequence["Value"] | Mapping[str, "Value"] | None
+)
+
+# Between these a double holds a number to all of its digits.
+_SMALLEST, _LARGEST = Decimal("1e-300"), Decimal("1e300")
+_DIGITS = 17
+
+
+def to_json(value: Value, indent: int = 0) -> str:
+    """Return `value` as JSON text, indented by two spaces a level."""
+    inner, outer = "  " * (indent + 1), "  " * indent
+    match value:
+        case str() | bool() | int() | None:
+            return json.dumps(value)
+        case float() | Decimal() | Fraction():
+            return _number(value)
+        case Mapping():
+            lines = [
+                f"{inner}{json.dumps(key)}: {to_json(item, indent + 1)}"
+                for key, item in value.items()
+            ]
+            return "{\n" + ",\n".join(lines) + f"\n{outer}}}" if lines else "{}"
+        case _:
+            lines = [inner + to_json(item, indent + 1) for item in value]
+            return "[\n" + ",\n".join(lines) + f"\n{outer}]" if lines else "[]"
+
+
+def to_text(value: Mapping[str, Value], indent: int = 0) -> str:
+    """Return the same for a reader: a line a value, ten digits, sentences one a line."""
+    lines = []
+    for key, item in value.items():
+        name = "  " * indent + key.replace("_", " ")
+        if isinstance(item, Mapping):
+            lines += [f"{name}:", to_text(item, indent + 1)] if item else [f"{name}: none"]
+        elif isinstance(item, Sequence) and not isinstance(item, str):
+            lines.append(f"{name}:")
+            lines += ["  " * (indent + 1) + "- " + _inline(element) for element in item]
+        else:
+            lines.append(f"{name}: {_inline(item)}")
+    return "\n".join(lines)
+
+
+def _inline(value: Value) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case str() | int():
+            return str(value)
+        case float() | Decimal() | Fraction():
+            return f"{_as_decimal(value):.10g}"
+        case Mapping():
+            return ", ".join(f"{key} {_inline(item)}" for key, item in value.items())
+        case _:
+            return ", ".join(_inline(item) for item in value)
+
+
+def _number(value: float | Decimal | Fraction) -> str:
+    number = _as_decimal(value)
+    if not number.is_finite():
+        return "null"
+    if number == 0 or _SMALLEST <= abs(number) <= _LARGEST:
+        return json.dumps(float(number))
+    with working(_DIGITS):
+        return f"{+number:e}"
+
+
+def _as_decimal(value: float | Decimal | Fraction) -> Decimal:
+    if isinstance(value, Fraction):
+        with working():
+            return to_decimal(value)
+    return Decimal(value)
