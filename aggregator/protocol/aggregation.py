@@ -44,8 +44,18 @@ from aggregator.vdaf import ping_pong
 from aggregator.vdaf.ping_pong import LeaderContinued
 from aggregator.vdaf.prio3 import OutShares
 
-VERIFICATION_KEY_ID = 0
-"""A task has one verification key, and no report is ever verified under a second one."""
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VerificationKey:
+    """A task's one verification key: no report is ever verified under a second one.
+
+    Attributes:
+        id: Its name on the wire, 0 to 255.
+        key: 32 bytes that both aggregators hold and no client does.
+    """
+
+    id: int
+    key: bytes = dataclasses.field(repr=False)
 
 
 class IncompatibleResponse(PeerError):
@@ -147,7 +157,7 @@ class HelperInit:
 
 def leader_init(
     task: Task,
-    verify_key: bytes,
+    verification_key: VerificationKey,
     keypairs: Mapping[int, HpkeKeypair],
     reports: Sequence[Report],
     now: int,
@@ -157,7 +167,7 @@ def leader_init(
 
     Args:
         task: The reports' task.
-        verify_key: The task's verification key, 32 bytes.
+        verification_key: The task's verification key.
         keypairs: The leader's HPKE key pairs by configuration id.
         reports: The reports as they were uploaded, with distinct identifiers.
         now: Seconds since the epoch.
@@ -166,7 +176,7 @@ def leader_init(
     opened, rejected = _open_leader_shares(task, keypairs, reports, now, clock_skew_seconds)
     if not opened:
         return LeaderInit(None, None, rejected)
-    continued = _leader_initialized(task, verify_key, opened)
+    continued = _leader_initialized(task, verification_key.key, opened)
     kept: list[int] = []
     for row, error in enumerate(continued.errors):
         if error is None:
@@ -184,7 +194,7 @@ def leader_init(
     if not verify_inits:
         return LeaderInit(None, None, rejected)
     request = AggregationJobInitReq(
-        verification_key_id=VERIFICATION_KEY_ID,
+        verification_key_id=verification_key.id,
         agg_param=b"",
         extensions=(),
         verify_inits=verify_inits,
@@ -195,7 +205,7 @@ def leader_init(
 
 def leader_resume(
     task: Task,
-    verify_key: bytes,
+    verification_key: VerificationKey,
     keypairs: Mapping[int, HpkeKeypair],
     request: AggregationJobInitReq,
     reports: Sequence[Report],
@@ -216,7 +226,8 @@ def leader_resume(
     if rejected:
         raise LocalError("a report of a stored aggregation request no longer opens")
     return LeaderState(
-        tuple(share.metadata for share in opened), _leader_initialized(task, verify_key, opened)
+        tuple(share.metadata for share in opened),
+        _leader_initialized(task, verification_key.key, opened),
     )
 
 
@@ -256,7 +267,7 @@ def leader_finish(
                 inbound.append(_RefusedByHelper("rejected by the helper"))
             case VerifyRespFinish():
                 raise IncompatibleResponse("the helper finished where Prio3 has to continue")
-    out_shares = ping_pong.leader_continued(task.prio3, task.ctx, state.continued, inbound)
+    out_shares = ping_pong.leader_continued(task.prio3, state.continued, inbound)
     verified = Verified(task, state.metadata, out_shares)
     rejected = [
         Rejected(failed.report_id, refused.get(failed.report_id, failed.error))
@@ -268,7 +279,7 @@ def leader_finish(
 
 def helper_init(
     task: Task,
-    verify_key: bytes,
+    verification_key: VerificationKey,
     keypairs: Mapping[int, HpkeKeypair],
     request: AggregationJobInitReq,
     now: int,
@@ -278,7 +289,7 @@ def helper_init(
 
     Args:
         task: The request's task.
-        verify_key: The task's verification key, 32 bytes.
+        verification_key: The task's verification key.
         keypairs: The helper's HPKE key pairs by configuration id.
         request: The leader's request.
         now: Seconds since the epoch.
@@ -289,7 +300,7 @@ def helper_init(
         InvalidAggregationParameter: There is an aggregation parameter; Prio3 has none.
         UnsupportedExtension: There is an aggregation job extension; none applies.
     """
-    _check_request(task, request)
+    _check_request(task, verification_key, request)
     report_shares = [init.report_share for init in request.verify_inits]
     opened = open_reports(task, Role.HELPER, keypairs, report_shares, now, clock_skew_seconds)
     outcomes: dict[ReportId, bytes | ReportError] = {}
@@ -303,7 +314,7 @@ def helper_init(
             inbound.append(init.payload)
     finished = ping_pong.helper_initialized(
         task.prio3,
-        verify_key,
+        verification_key.key,
         task.ctx,
         [share.metadata.report_id.value for share in shares],
         [share.public_share for share in shares],
@@ -364,7 +375,9 @@ def _helper_report_share(report: Report) -> ReportShare:
     )
 
 
-def _check_request(task: Task, request: AggregationJobInitReq) -> None:
+def _check_request(
+    task: Task, verification_key: VerificationKey, request: AggregationJobInitReq
+) -> None:
     if request.agg_param:
         raise InvalidAggregationParameter(
             task_id=task.task_id, detail="Prio3 takes no aggregation parameter"
@@ -375,7 +388,7 @@ def _check_request(task: Task, request: AggregationJobInitReq) -> None:
             detail="no aggregation job extension applies to a time_interval task",
             unsupported_extensions=[kind for kind, _ in request.extensions],
         )
-    if request.verification_key_id != VERIFICATION_KEY_ID:
+    if request.verification_key_id != verification_key.id:
         raise InvalidMessage(
             task_id=task.task_id,
             detail=f"verification key {request.verification_key_id} is not known",

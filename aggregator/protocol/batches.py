@@ -17,17 +17,22 @@ from aggregator.dap.messages import (
     TimeIntervalSelector,
 )
 from aggregator.dap.problems import BatchInvalid, InvalidMessage
-from aggregator.dap.times import Interval, Time
+from aggregator.dap.times import Interval
 from aggregator.vdaf.prio3 import Prio3
 from field import Vector
 
 CHECKSUM_SIZE = 32
-EMPTY_CHECKSUM = bytes(CHECKSUM_SIZE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BucketShare:
-    """What some reports of one bucket add to it."""
+    """What some reports of one bucket add to it.
+
+    Attributes:
+        bucket: The bucket's name, a unit of time.
+        agg_share: The sum of their out shares.
+        report_ids: Which reports they are.
+    """
 
     bucket: int
     agg_share: Vector = dataclasses.field(repr=False)
@@ -46,41 +51,25 @@ class BucketShare:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BatchTotals:
-    """What the parties compare of a batch: everything but the aggregate share."""
+    """What is said of a batch beside its aggregate share.
+
+    Attributes:
+        report_count: How many reports it holds.
+        checksum: The checksum of their identifiers.
+        interval: The smallest interval that holds them; None if there are none.
+    """
 
     report_count: int
     checksum: bytes
-    buckets: tuple[int, ...]
-    """The buckets that hold reports, in any order."""
-
-    @property
-    def interval(self) -> Interval:
-        """The smallest interval that holds every report of a batch that is not empty."""
-        return Interval.spanning(Time(min(self.buckets)), Time(max(self.buckets)))
+    interval: Interval | None
 
 
 def checksum(report_ids: Iterable[ReportId]) -> bytes:
     """Return the exclusive or of the SHA-256 hashes of the identifiers, 32 bytes."""
-    digests = (hashlib.sha256(report_id.value).digest() for report_id in report_ids)
-    return combine_checksums(digests)
-
-
-def combine_checksums(checksums: Iterable[bytes]) -> bytes:
-    """Return the checksum of the union of disjoint sets of reports."""
     combined = 0
-    for part in checksums:
-        combined ^= int.from_bytes(part, "big")
+    for report_id in report_ids:
+        combined ^= int.from_bytes(hashlib.sha256(report_id.value).digest(), "big")
     return combined.to_bytes(CHECKSUM_SIZE, "big")
-
-
-def totals(parts: Iterable[tuple[int, int, bytes]]) -> BatchTotals:
-    """Add up a batch from the `(bucket, report_count, checksum)` of its parts."""
-    counted = [part for part in parts if part[1]]
-    return BatchTotals(
-        report_count=sum(count for _, count, _ in counted),
-        checksum=combine_checksums(part for _, _, part in counted),
-        buckets=tuple({bucket for bucket, _, _ in counted}),
-    )
 
 
 def merge_agg_shares(prio3: Prio3, encoded: Sequence[bytes]) -> Vector:

@@ -11,7 +11,6 @@ from aggregator.dap.hpke import HpkeCiphertext, aggregate_share_info, seal
 from aggregator.dap.messages import (
     AggregateShareReq,
     CollectionJobReq,
-    CollectionJobResp,
     TimeIntervalSelector,
     aggregate_share_aad,
 )
@@ -153,16 +152,4 @@ def release(
         aggregate_share_aad(task.task_id, task.configuration_bytes, encode(request)),
         task.prio3.encode_agg_share(noised),
         entropy,
-    )
-
-
-def collection_response(
-    batch_totals: BatchTotals, leader_share: HpkeCiphertext, helper_share: HpkeCiphertext
-) -> CollectionJobResp:
-    """Return the leader's answer to the collector."""
-    return CollectionJobResp(
-        report_count=batch_totals.report_count,
-        interval=batch_totals.interval,
-        leader_encrypted_agg_share=leader_share,
-        helper_encrypted_agg_share=helper_share,
     )

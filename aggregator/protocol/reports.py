@@ -31,7 +31,8 @@ from aggregator.dap.times import Time
 from aggregator.entropy import Entropy
 from aggregator.errors import ReportRejected
 from aggregator.protocol.task import Task
-from aggregator.vdaf.prio3 import Measurement, ShareDecodeError
+from aggregator.vdaf.circuits import Measurement
+from aggregator.vdaf.prio3 import ShareDecodeError
 
 CLOCK_SKEW_SECONDS = 300
 """How far ahead of our clock a report's time may lie."""

@@ -197,7 +197,7 @@ def task_to_toml(task: Task) -> str:
         f"max_reports = {task.max_reports}  # the most that one batch may hold",
         "",
         "[vdaf]",
-        f"type = {_quoted(task.prio3.circuit.name)}",
+        f"type = {_quoted('Prio3' + task.prio3.circuit.name)}",
         *(f"{name} = {value}" for name, value in task.prio3.circuit.parameters.items()),
     ]
     if task.interval is not None:

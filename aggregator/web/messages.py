@@ -4,7 +4,7 @@ The routes themselves come from the table in `dap.resources`: what is served is 
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from fastapi import APIRouter, Request, Response, status
 
@@ -22,7 +22,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 class NamedMessage(Message, Protocol):
     """A message that is a whole body, and so has a media type."""
 
-    message: str
+    message: ClassVar[str]
 
 
 def dap_router(role: Role, handlers: Mapping[tuple[str, str], Handler]) -> APIRouter:

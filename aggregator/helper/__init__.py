@@ -1,0 +1,1 @@
+"""The helper's shell around `protocol`."""

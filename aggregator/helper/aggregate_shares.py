@@ -1,0 +1,91 @@
+"""Answers for an aggregate share, noise added: once for a batch, then from the stored bytes.
+
+Everything that may refuse comes first. Then, in the one transaction that the checks were made in,
+the noise is drawn, the sum sealed and stored, the ledger charged, the batch marked collected and
+the un-noised shares destroyed.
+
+Source: DAP, "Obtaining Aggregate Shares".
+"""
+
+import hashlib
+
+from aggregator.codec import decode, encode
+from aggregator.dap.messages import AggregateShare, AggregateShareReq
+from aggregator.dap.problems import BatchOverlap
+from aggregator.dap.profile import Role
+from aggregator.dap.times import Interval
+from aggregator.party import Party, ServedTask, batch_totals, charge_of
+from aggregator.protocol.batches import merge_agg_shares
+from aggregator.protocol.budget import check_budget
+from aggregator.protocol.collection import (
+    check_aggregate_share_request,
+    check_agreement,
+    release,
+)
+from aggregator.storage import ledger
+from aggregator.storage.aggregate_shares import (
+    NewAggregateShare,
+    StoredAggregateShare,
+    find_aggregate_share,
+    put_aggregate_share,
+)
+from aggregator.storage.batches import closed_intervals, read_shares, summarize_batch
+from aggregator.storage.database import Transaction
+
+
+class AggregateShares:
+    """The helper's side of collections."""
+
+    def __init__(self, party: Party) -> None:
+        """Answer for `party`."""
+        self._party = party
+
+    async def answer(self, served: ServedTask, body: bytes) -> StoredAggregateShare:
+        """Return the released share of a batch, releasing it if that was not done before.
+
+        Raises:
+            Abort: The request is refused: nothing is drawn, stored or destroyed.
+        """
+        request = decode(AggregateShareReq, body)
+        interval = check_aggregate_share_request(served.task, request)
+        digest = hashlib.sha256(body).digest()
+        return await self._party.database.run(
+            "release batch", lambda tx: self._release(tx, served, request, interval, digest)
+        )
+
+    def _release(
+        self,
+        tx: Transaction,
+        served: ServedTask,
+        request: AggregateShareReq,
+        interval: Interval,
+        digest: bytes,
+    ) -> StoredAggregateShare:
+        task = served.task
+        task_id, start, end = task.task_id.value, interval.start.units, interval.end.units
+        selector = encode(request.batch_selector)
+        found = find_aggregate_share(tx, task_id, selector)
+        if found is not None and found.body_sha256 == digest and found.response is not None:
+            return found
+        if closed_intervals(tx, task_id, start, end).overall() is not None:
+            raise BatchOverlap("a part of the batch was collected before", task.task_id)
+        totals = batch_totals(summarize_batch(tx, task_id, start, end))
+        check_agreement(task, request, totals)
+        check_budget(task, ledger.spent(tx, task_id).releases)
+        sealed = release(
+            task,
+            task.policy.mechanism,
+            Role.HELPER,
+            merge_agg_shares(task.prio3, read_shares(tx, task_id, start, end)),
+            request.collection_job_req,
+            self._party.entropy,
+        )
+        share = NewAggregateShare(
+            selector=selector,
+            body_sha256=digest,
+            response=encode(AggregateShare(sealed)),
+            start=start,
+            end=end,
+            report_count=totals.report_count,
+        )
+        return put_aggregate_share(tx, task_id, share, charge_of(task))

@@ -1,0 +1,236 @@
+"""Leases a collection job and finishes it in two transactions, or leaves it for later.
+
+    T1  the batch is ready, large enough and paid for: freeze it, reserve the cost, store the
+        exact request to the helper
+    ──  ask the helper, with those bytes, until there is an answer
+    T2  only on its success: draw our noise, seal, store both shares, charge, mark the batch
+        collected, destroy the un-noised shares
+
+A refusal of the helper's opens the batch again: nothing was drawn. A crash before T1 or T2 leaves
+nothing of it, a crash after leaves all of it, and the next driver goes on with the same bytes.
+
+Source: DAP, "Collection Job Initialization" and "Obtaining Aggregate Shares".
+"""
+
+import json
+
+import anyio
+import httpx
+import structlog
+
+from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.ids import TaskId
+from aggregator.dap.messages import AggregateShare, AggregateShareReq, CollectionJobReq
+from aggregator.dap.problems import BatchOverlap, Problem, problem_document
+from aggregator.dap.profile import Role
+from aggregator.dap.resources import media_type, path
+from aggregator.errors import AggregatorError
+from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
+from aggregator.leader.job_driver import DriverSettings
+from aggregator.party import Party, ServedTask, batch_totals, charge_of
+from aggregator.protocol.batches import merge_agg_shares
+from aggregator.protocol.budget import check_budget
+from aggregator.protocol.collection import aggregate_share_request, check_size, release
+from aggregator.storage import ledger
+from aggregator.storage.batches import closed_intervals, read_shares, summarize_batch
+from aggregator.storage.collection_jobs import (
+    CollectionJob,
+    CollectionResult,
+    fail_collection_job,
+    finish_collection_job,
+    freeze_collection_job,
+    lease_collection_jobs,
+    release_collection_job,
+    store_share_location,
+)
+from aggregator.storage.database import Transaction
+from aggregator.storage.leases import Leased, LeaseLost
+from aggregator.storage.reports import pending_reports
+from aggregator.storage.states import IntervalState
+from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
+
+log = structlog.get_logger()
+
+
+class CollectionDriver:
+    """Drives the collection jobs of all tasks of the leader."""
+
+    def __init__(
+        self,
+        party: Party,
+        http: httpx.AsyncClient,
+        settings: DriverSettings,
+        *,
+        poll_seconds: int = 1,
+    ) -> None:
+        """Drive the jobs in the store of `party`.
+
+        Args:
+            party: The leader.
+            http: Asks helpers.
+            settings: How jobs are leased.
+            poll_seconds: When a batch that was not ready is looked at again.
+        """
+        self._party = party
+        self._http = http
+        self._settings = settings
+        self._poll_seconds = poll_seconds
+
+    async def run_once(self) -> int:
+        """Lease jobs that nobody holds and step each of them; return how many."""
+        leased = await self._party.database.run(
+            "lease collection jobs",
+            lambda tx: lease_collection_jobs(
+                tx, self._settings.concurrency, self._settings.lease_seconds
+            ),
+        )
+        async with anyio.create_task_group() as group:
+            for job in leased:
+                group.start_soon(self._step_and_log, job)
+        return len(leased)
+
+    async def _step_and_log(self, leased: Leased[CollectionJob]) -> None:
+        """Step a job; what goes wrong is logged, and the job is taken up when its lease ends."""
+        job_id = leased.job.job_id.hex()
+        try:
+            await self._step(leased)
+        except LeaseLost:
+            log.info("collection job taken by another driver, or deleted", job=job_id)
+        except AggregatorError as error:
+            log.exception("collection job failed", job=job_id, reason=str(error))
+        except Exception:
+            log.exception("collection job failed", job=job_id)
+
+    async def _step(self, leased: Leased[CollectionJob]) -> None:
+        job = leased.job
+        served = await self._party.task(TaskId(job.task_id))
+        request = job.aggregate_share_request
+        if request is None:
+            request = await self._party.database.run(
+                "freeze batch", lambda tx: self._freeze(tx, served, leased)
+            )
+            if request is None:
+                return
+        try:
+            answer = await self._ask(served, job, request)
+            share = decode(AggregateShare, answer.body) if answer.body else None
+        except PeerUnreachable as error:
+            log.warning("helper unreachable", reason=str(error))
+            await self._release_lease(leased, error.retry_after)
+        except PeerRefused as error:
+            await self._refused(leased, error)
+        except DecodeError as error:
+            # The helper may have released its share, so the batch stays frozen.
+            log.error("helper's aggregate share is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
+            await self._release_lease(leased, None)
+        else:
+            if share is None:
+                await self._wait(leased, answer)
+            else:
+                await self._finish(served, leased, share)
+
+    def _freeze(
+        self, tx: Transaction, served: ServedTask, leased: Leased[CollectionJob]
+    ) -> bytes | None:
+        """T1: freeze the batch and reserve its cost, or wait, or fail the job.
+
+        Returns:
+            The exact request to the helper, or None where the job waits or has failed.
+        """
+        job, task = leased.job, served.task
+        closed = closed_intervals(tx, job.task_id, job.start, job.end).overall()
+        if closed is IntervalState.COLLECTED:
+            problem = BatchOverlap("a part of the batch was collected before", task.task_id)
+            self._fail(tx, leased, problem)
+            return None
+        pending = pending_reports(tx, job.task_id, job.start, job.end)
+        if closed is not None or pending.unclaimed or pending.claimed:
+            release_collection_job(tx, leased.lease, self._poll_seconds)
+            return None
+        totals = batch_totals(summarize_batch(tx, job.task_id, job.start, job.end))
+        try:
+            check_size(task, totals.report_count)
+            check_budget(task, ledger.spent(tx, job.task_id).releases)
+        except Problem as problem:
+            self._fail(tx, leased, problem)
+            return None
+        request = encode(aggregate_share_request(decode(CollectionJobReq, job.request), totals))
+        freeze_collection_job(tx, leased.lease, request, charge_of(task))
+        return request
+
+    def _fail(self, tx: Transaction, leased: Leased[CollectionJob], problem: Problem) -> None:
+        log.info("collection job failed", job=leased.job.job_id.hex(), reason=str(problem))
+        fail_collection_job(tx, leased.lease, json.dumps(problem_document(problem)))
+
+    async def _ask(self, served: ServedTask, job: CollectionJob, request: bytes) -> Answer:
+        helper = helper_of(served, self._http, self._settings.peer_attempts)
+        if job.helper_location is not None:
+            return await helper.get(job.helper_location)
+        return await helper.post(
+            path("aggregate_shares", task_id=served.task.task_id),
+            media_type(AggregateShareReq.message),
+            request,
+        )
+
+    async def _finish(
+        self, served: ServedTask, leased: Leased[CollectionJob], helper_share: AggregateShare
+    ) -> None:
+        """T2: release our own share beside the helper's."""
+        job, task = leased.job, served.task
+
+        def finish(tx: Transaction) -> None:
+            totals = batch_totals(summarize_batch(tx, job.task_id, job.start, job.end))
+            agg_share = merge_agg_shares(
+                task.prio3, read_shares(tx, job.task_id, job.start, job.end)
+            )
+            leader_share = release(
+                task,
+                task.policy.mechanism,
+                Role.LEADER,
+                agg_share,
+                decode(CollectionJobReq, job.request),
+                self._party.entropy,
+            )
+            interval = totals.interval
+            finish_collection_job(
+                tx,
+                leased.lease,
+                CollectionResult(
+                    report_count=totals.report_count,
+                    interval_start=job.start if interval is None else interval.start.units,
+                    interval_end=job.end if interval is None else interval.end.units,
+                    leader_share=encode(leader_share),
+                    helper_share=encode(helper_share.encrypted_aggregate_share),
+                ),
+            )
+
+        await self._party.database.run("release batch", finish)
+        log.info("collection job finished", job=job.job_id.hex())
+
+    async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
+        """The helper answers later: remember where, and come again."""
+        delay = self._poll_seconds if answer.retry_after is None else answer.retry_after
+
+        def wait(tx: Transaction) -> None:
+            if answer.location is not None:
+                store_share_location(tx, leased.lease, answer.location)
+            release_collection_job(tx, leased.lease, delay, progressed=True)
+
+        await self._party.database.run("await aggregate share", wait)
+
+    async def _release_lease(self, leased: Leased[CollectionJob], asked: int | None) -> None:
+        delay = retry_delay(leased.lease.attempts, asked)
+        await self._party.database.run(
+            "release collection job",
+            lambda tx: release_collection_job(tx, leased.lease, delay),
+        )
+
+    async def _refused(self, leased: Leased[CollectionJob], error: PeerRefused) -> None:
+        """The helper released nothing if it says why; else we cannot know, and ask again."""
+        log.error("helper refused an aggregate share", reason=str(error))
+        if is_refusal(error.problem):
+            await self._party.database.run(
+                "fail collection job", lambda tx: self._fail(tx, leased, error.problem)
+            )
+        else:
+            await self._release_lease(leased, None)

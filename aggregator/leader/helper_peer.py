@@ -1,0 +1,39 @@
+"""How the leader speaks to a task's helper, and what it makes of a refusal."""
+
+import httpx
+
+from aggregator.dap.problems import BudgetExceeded, Problem, UnrecognizedTask
+from aggregator.dap.profile import DAP_18
+from aggregator.party import ServedTask, TaskRefused
+from aggregator.transport.peer import Peer
+
+LONGEST_DELAY_SECONDS = 60
+
+
+def helper_of(served: ServedTask, http: httpx.AsyncClient, attempts: int) -> Peer:
+    """Return the helper of a task, with the token that it knows us by."""
+    endpoint = served.task.configuration.helper_aggregator_endpoint
+    return Peer(http, endpoint, served.peer_token, attempts=attempts)
+
+
+def is_refusal(problem: Problem) -> bool:
+    """Return whether the helper has decided on the request, and would decide so again.
+
+    Everything else is an operator's to repair, such as a wrong token, a task not yet provisioned or
+    a proxy in between: the same request is sent again later.
+    """
+    if problem.type_uri in (BudgetExceeded.type_uri, TaskRefused.type_uri):
+        return True
+    is_known = problem.type_uri.startswith(DAP_18.error_namespace)
+    return is_known and not isinstance(problem, UnrecognizedTask)
+
+
+def retry_delay(attempts: int, asked: int | None) -> int:
+    """Return the seconds to wait before the next attempt: doubling, or as long as we were asked to.
+
+    Args:
+        attempts: How many have failed in a row, at least 1.
+        asked: What the helper's `Retry-After` said.
+    """
+    backoff = min(LONGEST_DELAY_SECONDS, 1 << min(attempts - 1, 6))
+    return backoff if asked is None else max(backoff, asked)

@@ -1,0 +1,63 @@
+"""Groups stored reports into aggregation jobs.
+
+A job is made as soon as there are reports for a full one. What is left over waits a moment for
+company, so that a trickle of uploads does not become a job for each report.
+"""
+
+import structlog
+
+from aggregator.party import Party
+from aggregator.storage.aggregation_jobs import create_aggregation_job
+from aggregator.storage.database import Transaction
+from aggregator.storage.reports import unclaimed_reports
+
+log = structlog.get_logger()
+
+
+class JobCreator:
+    """Makes aggregation jobs for all tasks of the leader."""
+
+    def __init__(self, party: Party, *, job_size: int, linger_seconds: int) -> None:
+        """Make jobs in the store of `party`.
+
+        Args:
+            party: The leader.
+            job_size: Reports in a full job.
+            linger_seconds: How long fewer reports wait for more.
+        """
+        self._party = party
+        self._job_size = job_size
+        self._linger_seconds = linger_seconds
+        self._waiting_since: dict[bytes, int] = {}
+
+    async def run_once(self) -> int:
+        """Make the jobs that are due now; return how many."""
+        created = 0
+        for served in await self._party.tasks():
+            task_id = served.task.task_id.value
+            unclaimed = await self._party.database.read(
+                "unclaimed reports",
+                lambda tx, task_id=task_id: unclaimed_reports(tx, task_id),  # type: ignore[misc]  # binds the loop's value now
+            )
+            while unclaimed and await self._create(task_id, self._minimum(task_id, unclaimed)):
+                created += 1
+                unclaimed -= min(unclaimed, self._job_size)
+        return created
+
+    def _minimum(self, task_id: bytes, unclaimed: int) -> int:
+        """Return the fewest reports that make a job now."""
+        if unclaimed >= self._job_size:
+            self._waiting_since.pop(task_id, None)
+            return self._job_size
+        now = self._party.clock.now()
+        since = self._waiting_since.setdefault(task_id, now)
+        if now - since < self._linger_seconds:
+            return self._job_size
+        del self._waiting_since[task_id]
+        return 1
+
+    async def _create(self, task_id: bytes, minimum: int) -> bool:
+        def create(tx: Transaction) -> bool:
+            return create_aggregation_job(tx, task_id, self._job_size, minimum) is not None
+
+        return await self._party.database.run("create aggregation job", create)

@@ -1,0 +1,267 @@
+"""Leases an aggregation job, steps it, asks the helper, and stores what came of it.
+
+The exact request is stored before it is sent. Whoever leases the job after a crash sends the same
+bytes again, gets the same answer, recomputes its own half and commits: out shares, report ids and
+the job's end in one transaction.
+
+Source: DAP, "Aggregation Job" and "Batch Buckets".
+"""
+
+import dataclasses
+
+import anyio
+import httpx
+import structlog
+
+from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.ids import TaskId
+from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp, Report
+from aggregator.dap.resources import media_type, path
+from aggregator.errors import AggregatorError, PeerError
+from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
+from aggregator.party import Party, ServedTask, accumulate_shares
+from aggregator.protocol.aggregation import (
+    IncompatibleResponse,
+    LeaderState,
+    leader_finish,
+    leader_init,
+    leader_resume,
+)
+from aggregator.protocol.batches import BucketShare
+from aggregator.protocol.reports import Rejected
+from aggregator.storage.aggregation_jobs import (
+    AggregationJob,
+    abandon_aggregation_job,
+    finish_aggregation_job,
+    lease_aggregation_jobs,
+    release_aggregation_job,
+    store_job_location,
+    store_request,
+)
+from aggregator.storage.database import Transaction
+from aggregator.storage.leases import Leased, LeaseLost
+from aggregator.storage.reports import reports_of_job
+from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
+
+log = structlog.get_logger()
+
+_DEFAULT_POLL_SECONDS = 2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """How jobs are driven.
+
+    Attributes:
+        concurrency: Jobs that one process steps at once.
+        lease_seconds: How long a job is ours; after a crash it is taken up again that much later.
+        max_attempts: After how many refusals in a row an aggregation job is abandoned.
+        peer_attempts: How often one request is sent before its job waits.
+    """
+
+    concurrency: int = 4
+    lease_seconds: int = 30
+    max_attempts: int = 5
+    peer_attempts: int = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Request:
+    """A stored request, and the state that belongs to it unless it is to be recomputed."""
+
+    body: bytes = dataclasses.field(repr=False)
+    state: LeaderState | None
+
+
+class JobDriver:
+    """Drives the aggregation jobs of all tasks of the leader."""
+
+    def __init__(self, party: Party, http: httpx.AsyncClient, settings: DriverSettings) -> None:
+        """Drive the jobs in the store of `party`, asking helpers through `http`."""
+        self._party = party
+        self._http = http
+        self._settings = settings
+
+    async def run_once(self) -> int:
+        """Lease jobs that nobody holds and step each of them; return how many."""
+        leased = await self._party.database.run(
+            "lease aggregation jobs",
+            lambda tx: lease_aggregation_jobs(
+                tx, self._settings.concurrency, self._settings.lease_seconds
+            ),
+        )
+        async with anyio.create_task_group() as group:
+            for job in leased:
+                group.start_soon(self._step_and_log, job)
+        return len(leased)
+
+    async def _step_and_log(self, leased: Leased[AggregationJob]) -> None:
+        """Step a job; what goes wrong is logged, and the job is taken up when its lease ends."""
+        job_id = leased.job.job_id.hex()
+        try:
+            await self._step(leased)
+        except LeaseLost:
+            log.info("aggregation job taken by another driver", job=job_id)
+        except AggregatorError as error:
+            log.exception("aggregation job failed", job=job_id, reason=str(error))
+        except Exception:
+            log.exception("aggregation job failed", job=job_id)
+
+    async def _step(self, leased: Leased[AggregationJob]) -> None:
+        job = leased.job
+        served = await self._party.task(TaskId(job.task_id))
+        if job.request is None:
+            request = await self._prepare(served, leased)
+            if request is None:
+                return
+        else:
+            request = _Request(job.request, None)
+        try:
+            answer = await self._ask(served, job, request)
+            if not answer.body:
+                await self._wait(leased, answer)
+                return
+            shares, rejected = await self._finish(served, job, request, answer)
+        except PeerUnreachable as error:
+            log.warning("helper unreachable", reason=str(error))
+            await self._release(leased, error.retry_after)
+        except PeerRefused as error:
+            await self._refused(leased, error)
+        except (IncompatibleResponse, DecodeError) as error:
+            log.error("helper's answer is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
+            await self._abandon(served, leased, "incompatible_response")
+        else:
+            await self._commit(served, leased, shares, rejected)
+
+    async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
+        """Start verification and store the request; None where no report is left to ask about."""
+        reports = await self._reports(leased.job)
+        keypairs = await self._party.keypairs()
+        init = await self._party.in_thread(
+            lambda: leader_init(
+                served.task,
+                served.verification_key,
+                keypairs,
+                [decode(Report, body) for body in reports],
+                self._party.clock.now(),
+                self._party.clock_skew_seconds,
+            )
+        )
+        rejected = _reasons(init.rejected)
+        if init.request is None:
+            await self._party.database.run(
+                "finish aggregation job",
+                lambda tx: finish_aggregation_job(tx, leased.lease, [], rejected),
+            )
+            return None
+        body = encode(init.request)
+        await self._party.database.run(
+            "store aggregation request",
+            lambda tx: store_request(tx, leased.lease, body, rejected),
+        )
+        return _Request(body, init.state)
+
+    async def _ask(self, served: ServedTask, job: AggregationJob, request: _Request) -> Answer:
+        helper = helper_of(served, self._http, self._settings.peer_attempts)
+        if job.helper_location is not None:
+            return await helper.get(job.helper_location)
+        return await helper.post(
+            path("aggregation_jobs", task_id=served.task.task_id),
+            media_type(AggregationJobInitReq.message),
+            request.body,
+        )
+
+    async def _finish(
+        self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer
+    ) -> tuple[list[BucketShare], list[Rejected]]:
+        reports = [] if request.state is not None else await self._reports(job)
+        keypairs = await self._party.keypairs()
+
+        def finish() -> tuple[list[BucketShare], list[Rejected]]:
+            response = decode(AggregationJobResp, answer.body)
+            state = request.state
+            if state is None:
+                state = leader_resume(
+                    served.task,
+                    served.verification_key,
+                    keypairs,
+                    decode(AggregationJobInitReq, request.body),
+                    [decode(Report, body) for body in reports],
+                )
+            verified, rejected = leader_finish(served.task, state, response)
+            return verified.bucket_shares(), rejected
+
+        return await self._party.in_thread(finish)
+
+    async def _commit(
+        self,
+        served: ServedTask,
+        leased: Leased[AggregationJob],
+        shares: list[BucketShare],
+        rejected: list[Rejected],
+    ) -> None:
+        def commit(tx: Transaction) -> None:
+            accumulate_shares(tx, served.task, shares)
+            aggregated = [report_id.value for share in shares for report_id in share.report_ids]
+            finish_aggregation_job(tx, leased.lease, aggregated, _reasons(rejected))
+
+        await self._party.database.run("finish aggregation job", commit)
+        log.info(
+            "aggregation job finished",
+            job=leased.job.job_id.hex(),
+            aggregated=sum(share.report_count for share in shares),
+            rejected=len(rejected),
+        )
+
+    async def _wait(self, leased: Leased[AggregationJob], answer: Answer) -> None:
+        """The helper answers later: remember where, and come again."""
+        delay = _DEFAULT_POLL_SECONDS if answer.retry_after is None else answer.retry_after
+
+        def wait(tx: Transaction) -> None:
+            if answer.location is not None:
+                store_job_location(tx, leased.lease, answer.location)
+            release_aggregation_job(tx, leased.lease, delay, progressed=True)
+
+        await self._party.database.run("await aggregation job", wait)
+
+    async def _release(self, leased: Leased[AggregationJob], asked: int | None) -> None:
+        delay = retry_delay(leased.lease.attempts, asked)
+        await self._party.database.run(
+            "release aggregation job",
+            lambda tx: release_aggregation_job(tx, leased.lease, delay),
+        )
+
+    async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
+        log.error("helper refused an aggregation job", reason=str(error))
+        if is_refusal(error.problem) and leased.lease.attempts >= self._settings.max_attempts:
+            await self._party.database.run(
+                "abandon aggregation job",
+                lambda tx: abandon_aggregation_job(tx, leased.lease, "refused_by_helper"),
+            )
+        else:
+            await self._release(leased, None)
+
+    async def _abandon(
+        self, served: ServedTask, leased: Leased[AggregationJob], reason: str
+    ) -> None:
+        """Give a job up that the helper may have committed: its reports cannot be used again."""
+        await self._party.database.run(
+            "abandon aggregation job",
+            lambda tx: abandon_aggregation_job(tx, leased.lease, reason),
+        )
+        if leased.job.helper_location is not None:
+            helper = helper_of(served, self._http, self._settings.peer_attempts)
+            try:
+                await helper.delete(leased.job.helper_location)
+            except PeerError as error:
+                log.warning("helper keeps an abandoned job", reason=str(error))
+
+    async def _reports(self, job: AggregationJob) -> list[bytes]:
+        reports = await self._party.database.read(
+            "reports of job", lambda tx: reports_of_job(tx, job.key)
+        )
+        return [report.body for report in reports]
+
+
+def _reasons(rejected: list[Rejected]) -> dict[bytes, str]:
+    return {failed.report_id.value: failed.error.draft_name for failed in rejected}

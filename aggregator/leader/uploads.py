@@ -1,0 +1,117 @@
+"""Checks uploaded reports and writes them, several requests a transaction.
+
+Requests that arrive while a transaction is being written wait together and are written by the next
+one: under load a transaction carries many requests, without load nobody waits.
+
+Source: DAP, "Uploading Reports".
+"""
+
+import dataclasses
+from collections import Counter
+
+import anyio
+
+from aggregator.codec import decode, encode
+from aggregator.dap.ids import TaskId
+from aggregator.dap.messages import Report, ReportUploadStatus, UploadErrors, UploadRequest
+from aggregator.dap.report_errors import ReportError
+from aggregator.errors import StoreError
+from aggregator.party import Party, ServedTask
+from aggregator.protocol.reports import check_upload
+from aggregator.storage.counters import Stage, count_reports
+from aggregator.storage.database import Transaction
+from aggregator.storage.reports import NewReport, UploadOutcome, put_reports
+
+
+@dataclasses.dataclass(slots=True)
+class _Upload:
+    """One request's checked reports, and what became of them once they are written."""
+
+    task_id: TaskId
+    reports: list[NewReport]
+    refused: Counter[str]
+    outcomes: list[UploadOutcome] | None = None
+    is_lost: bool = False
+
+
+class Uploads:
+    """Takes the bodies of upload requests."""
+
+    def __init__(self, party: Party) -> None:
+        """Write into the store of `party`."""
+        self._party = party
+        self._waiting: list[_Upload] = []
+        self._writer = anyio.Lock()
+
+    async def take(self, served: ServedTask, body: bytes) -> UploadErrors:
+        """Store the reports of one request; return those that were refused, in their order.
+
+        A report whose identifier was uploaded before is discarded without a word: whoever sends a
+        report again because the answer was lost has been heard, and it is counted once.
+
+        Raises:
+            DecodeError: The body is no sequence of reports; none of them is stored.
+        """
+        config_ids = (await self._party.keypairs()).keys()
+        now = self._party.clock.now()
+
+        def checked() -> list[tuple[Report, ReportError | None, bytes]]:
+            return [
+                (
+                    report,
+                    ReportError.REPORT_DROPPED
+                    if served.is_ended
+                    else check_upload(
+                        served.task, report, config_ids, now, self._party.clock_skew_seconds
+                    ),
+                    encode(report),
+                )
+                for report in decode(UploadRequest, body).reports
+            ]
+
+        reports = await self._party.in_thread(checked)
+        fit = [(report, encoded) for report, error, encoded in reports if error is None]
+        upload = _Upload(
+            served.task.task_id,
+            [
+                NewReport(
+                    report.report_metadata.report_id.value,
+                    report.report_metadata.time.units,
+                    encoded,
+                )
+                for report, encoded in fit
+            ],
+            Counter(error.draft_name for _, error, _ in reports if error is not None),
+        )
+        outcomes = iter(await self._write(upload))
+        statuses = []
+        for report, error, _ in reports:
+            refusal = _refusal(next(outcomes)) if error is None else error
+            if refusal is not None:
+                statuses.append(ReportUploadStatus(report.report_metadata.report_id, refusal))
+        return UploadErrors(tuple(statuses))
+
+    async def _write(self, upload: _Upload) -> list[UploadOutcome]:
+        self._waiting.append(upload)
+        async with self._writer:
+            if upload.outcomes is None and not upload.is_lost:
+                group, self._waiting = self._waiting, []
+                try:
+                    await self._party.database.run("upload", lambda tx: _put(tx, group))
+                except BaseException:
+                    for member in group:
+                        member.is_lost = True
+                    raise
+        if upload.outcomes is None:
+            raise StoreError("the transaction that carried this upload failed")
+        return upload.outcomes
+
+
+def _put(tx: Transaction, group: list[_Upload]) -> None:
+    for upload in group:
+        upload.outcomes = put_reports(tx, upload.task_id.value, upload.reports)
+        count_reports(tx, upload.task_id.value, Stage.UPLOAD, upload.refused)
+
+
+def _refusal(outcome: UploadOutcome) -> ReportError | None:
+    return ReportError.BATCH_COLLECTED if outcome is UploadOutcome.BATCH_CLOSED else None

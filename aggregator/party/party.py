@@ -1,0 +1,218 @@
+"""One aggregator: its database, its tasks, its HPKE keys, and the threads it verifies in.
+
+What the leader's and the helper's shells have in common. The database is asked anew each time, so
+that several processes of one aggregator agree; only what is costly to make from its rows is kept.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TypeVar
+
+import anyio
+import structlog
+from anyio import to_thread
+
+from aggregator.clock import Clock
+from aggregator.codec import decode, encode
+from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, HpkeKeypair, generate_keypair
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import OWN_NAMESPACE, Problem, UnrecognizedTask
+from aggregator.dap.profile import Role
+from aggregator.entropy import Entropy
+from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.protocol.aggregation import VerificationKey
+from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
+from aggregator.protocol.task import Task, check_floor, task_from_toml
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.tasks import (
+    HpkeKey,
+    StoredTask,
+    get_task,
+    list_hpke_keys,
+    list_tasks,
+    put_hpke_key,
+)
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+
+class TaskRefused(Problem):
+    """A task that protects people less than this aggregator requires."""
+
+    type_uri = OWN_NAMESPACE + "task-refused"
+    title = "This aggregator does not take part in the task"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Floor:
+    """The least protection of the tasks we take part in.
+
+    Attributes:
+        min_batch_size: The smallest `min_batch_size`.
+        max_epsilon: The largest epsilon of one release; None for any, noise or none.
+    """
+
+    min_batch_size: int = 1
+    max_epsilon: Fraction | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ServedTask:
+    """A task with what this aggregator holds of it.
+
+    Attributes:
+        task: The task.
+        verification_key: The task's one verification key.
+        peer_token: Leader: the bearer token that we show to the helper.
+        leader_token_hash: Helper: of the token that the leader must show.
+        collector_token_hash: Leader: of the token that the collector must show.
+        is_ended: Whether uploads are no longer taken.
+    """
+
+    task: Task
+    verification_key: VerificationKey
+    peer_token: str | None = dataclasses.field(repr=False)
+    leader_token_hash: bytes | None = dataclasses.field(repr=False)
+    collector_token_hash: bytes | None = dataclasses.field(repr=False)
+    is_ended: bool
+
+
+class Party:
+    """One aggregator, as its web application and its workers see it."""
+
+    def __init__(
+        self,
+        role: Role,
+        database: Database,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        floor: Floor | None = None,
+        clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+        verification_threads: int | None = None,
+    ) -> None:
+        """Put an aggregator together.
+
+        Args:
+            role: LEADER or HELPER; tasks of the other role are not ours to serve.
+            database: Its store, at the head of its migrations.
+            clock: Tells what time it is.
+            entropy: Where noise and ephemeral keys are drawn from.
+            floor: The least protection of the tasks it takes part in.
+            clock_skew_seconds: How far ahead of the clock a report's time may lie.
+            verification_threads: How many batches are verified at once; one a core by default.
+        """
+        self.role = role
+        self.database = database
+        self.clock = clock
+        self.entropy = entropy
+        self.clock_skew_seconds = clock_skew_seconds
+        self._floor = Floor() if floor is None else floor
+        self._threads = verification_threads or os.cpu_count() or 1
+        self._limiter: anyio.CapacityLimiter | None = None
+        self._tasks: dict[str, Task] = {}
+        self._keypairs: dict[bytes, HpkeKeypair] = {}
+
+    async def task(self, task_id: TaskId) -> ServedTask:
+        """Return a task that we serve.
+
+        Raises:
+            UnrecognizedTask: There is none of that name for our role.
+            TaskRefused: It is below our floor.
+        """
+        stored = await self.database.read("task", lambda tx: get_task(tx, task_id.value))
+        if stored is None or stored.record.role != self.role.name.lower():
+            raise UnrecognizedTask("no such task here", task_id)
+        return self._served(stored)
+
+    async def tasks(self) -> list[ServedTask]:
+        """Return all tasks that we serve, oldest first, those below our floor left out."""
+        served = []
+        for stored in await self.database.read("tasks", list_tasks):
+            if stored.record.role == self.role.name.lower():
+                try:
+                    served.append(self._served(stored))
+                except TaskRefused as error:
+                    log.warning("task refused", reason=str(error))
+        return served
+
+    async def keypairs(self) -> dict[int, HpkeKeypair]:
+        """Return our HPKE key pairs by configuration id, retired ones among them."""
+        keys = await self.database.read("hpke keys", lambda tx: list_hpke_keys(tx, retired=True))
+        return {key.config_id: self._keypair(key) for key in keys}
+
+    async def configs(self) -> HpkeConfigList:
+        """Return the HPKE configurations that we advertise, newest first."""
+        keys = await self.database.read("hpke keys", lambda tx: list_hpke_keys(tx, retired=False))
+        return HpkeConfigList(tuple(decode(HpkeConfig, key.config) for key in keys))
+
+    async def ensure_keypair(self) -> None:
+        """Make this aggregator's first HPKE key pair, if it has none."""
+
+        def ensure(tx: Transaction) -> None:
+            if not list_hpke_keys(tx, retired=True):
+                keypair = generate_keypair(0, self.entropy)
+                put_hpke_key(tx, HpkeKey(0, encode(keypair.config), keypair.private_key))
+
+        await self.database.run("ensure hpke key", ensure)
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run long computations beside the event loop, as many at once as there are cores."""
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(self._threads)
+        return await to_thread.run_sync(work, limiter=self._limiter)
+
+    async def warm_up(self) -> None:
+        """Have the verification kernels of all tasks compiled before the first report comes."""
+        for served in await self.tasks():
+            log.info("compiling kernels", task=str(served.task.task_id))
+            await self.in_thread(lambda served=served: _verify_nothing(served.task, self.role))  # type: ignore[misc]  # binds the loop's value now
+            log.info("kernels ready", task=str(served.task.task_id))
+
+    def _served(self, stored: StoredTask) -> ServedTask:
+        record = stored.record
+        task = self._tasks.get(record.definition)
+        if task is None:
+            task = task_from_toml(record.definition)
+            if task.task_id.value != record.task_id:
+                raise ConfigurationError("a stored task's file is of another task")
+            self._tasks[record.definition] = task
+        try:
+            check_floor(task, self._floor.min_batch_size, self._floor.max_epsilon)
+        except ParameterError as error:
+            raise TaskRefused(str(error), task.task_id) from error
+        return ServedTask(
+            task=task,
+            verification_key=VerificationKey(record.verify_key_id, record.verify_key),
+            peer_token=record.peer_token,
+            leader_token_hash=record.leader_token_hash,
+            collector_token_hash=record.collector_token_hash,
+            is_ended=stored.ended_at is not None,
+        )
+
+    def _keypair(self, key: HpkeKey) -> HpkeKeypair:
+        keypair = self._keypairs.get(key.config)
+        if keypair is None:
+            keypair = HpkeKeypair(decode(HpkeConfig, key.config), key.private_key)
+            self._keypairs[key.config] = keypair
+        return keypair
+
+
+def _verify_nothing(task: Task, role: Role) -> None:
+    """Take a report of zeros, which no client made, through every kernel of our role."""
+    prio3 = task.prio3
+    agg_id = 0 if role is Role.LEADER else 1
+    prio3.verify_init(
+        bytes(prio3.verify_key_size),
+        task.ctx,
+        agg_id,
+        [bytes(prio3.nonce_size)],
+        [bytes(prio3.public_share_size)],
+        [bytes(prio3.input_share_size(agg_id))],
+    )
+    verifier_shares = [bytes(prio3.verifier_share_size)] * prio3.num_shares
+    prio3.verifier_shares_to_message(task.ctx, [verifier_shares])
