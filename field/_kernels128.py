@@ -6,7 +6,7 @@ masks. In `accept_residues` the positions depend on which candidates are dropped
 Elements are never in Montgomery form: 2^128 = 28 * 2^64 - 1 (mod p) makes a plain reduction as
 cheap as Montgomery's, and there is nothing to convert.
 
-`field.vector.Kernels` says what the public functions do.
+`field._kernels.Kernels` says what the public functions do.
 """
 
 import numpy as np

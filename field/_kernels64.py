@@ -3,7 +3,7 @@
 All words in and out lie in [0, p). No branch and no index depends on an element: carries become
 masks. In `accept_residues` the positions depend on which candidates are dropped, and nothing else.
 
-`field.vector.Kernels` says what the public functions do.
+`field._kernels.Kernels` says what the public functions do.
 """
 
 import numpy as np

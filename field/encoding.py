@@ -10,9 +10,10 @@ Source:
 import numpy as np
 import numpy.typing as npt
 
+from field._kernels import Mask, kernels
 from field.errors import ResidueError, ShapeError
 from field.fields import Field
-from field.vector import Mask, Vector, kernels
+from field.vector import Vector
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -8,9 +8,10 @@ import functools
 
 import numpy as np
 
+from field._kernels import Words, kernels
 from field.errors import ShapeError
 from field.fields import Field
-from field.vector import Vector, Words, concat, kernels
+from field.vector import Vector, concat
 
 
 def ntt(coefficients: Vector, size: int | None = None) -> Vector:

@@ -13,10 +13,11 @@ import math
 
 import numpy as np
 
+from field._kernels import kernels
 from field.errors import ShapeError
 from field.fields import Field
 from field.ntt import last_axis, roots, shifted_ntt, size_inverse
-from field.vector import Vector, concat, kernels, stack
+from field.vector import Vector, concat, stack
 
 
 def poly_eval(values: Vector, points: Vector) -> Vector:

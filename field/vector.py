@@ -12,61 +12,21 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import ClassVar, Protocol, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
-from field import _kernels64, _kernels128
+from field._broadcast import align
+from field._kernels import Mask, Words, kernels
 from field.errors import FieldError, ResidueError, ShapeError
 from field.fields import Field
 
-Words: TypeAlias = npt.NDArray[np.uint64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
 Nested: TypeAlias = int | Sequence["Nested"]
 Subscript: TypeAlias = (
     int | slice | EllipsisType | list[int] | npt.NDArray[np.integer] | npt.NDArray[np.bool_] | None
 )
-
-
-class Kernels(Protocol):
-    """What a field's module of compiled kernels offers, on arrays with the field's `word_shape`.
-
-    In all of them an axis of length 1 in an operand is repeated to the length in `out`.
-    """
-
-    def add(self, a: Words, b: Words, out: Words) -> None:
-        """Set `out[i, j] = a[i, j] + b[i, j]`."""
-
-    def subtract(self, a: Words, b: Words, out: Words) -> None:
-        """Set `out[i, j] = a[i, j] - b[i, j]`."""
-
-    def multiply(self, a: Words, b: Words, out: Words) -> None:
-        """Set `out[i, j] = a[i, j] * b[i, j]`."""
-
-    def dot(self, a: Words, b: Words, out: Words) -> None:
-        """Set `out[i, j]` to the sum over k of `a[i, j, k] * b[i, j, k]`."""
-
-    def sum_middle(self, a: Words, out: Words) -> None:
-        """Set `out[i, j]` to the sum over k of `a[i, k, j]`."""
-
-    def transform(self, a: Words, roots: Words, out: Words) -> None:
-        """Set `out[i]` to the transform of `a[i]`, `roots` as `field.ntt` lays them out."""
-
-    def lagrange_basis(self, points: Words, start: Words, roots: Words, out: Words) -> None:
-        """Set `out[i, k]` to the k-th Lagrange basis polynomial at `points[i]`."""
-
-    def are_residues(self, a: Words, valid: Mask) -> None:
-        """Set `valid[i]` if every element of `a[i]` is below the modulus."""
-
-    def accept_residues(self, a: Words, out: Words, complete: Mask) -> None:
-        """Fill `out[i]` with the first elements of `a[i]` below the modulus."""
-
-
-def kernels(field: Field) -> Kernels:
-    """Return the compiled kernels of a field."""
-    return _kernels64 if field.words == 1 else _kernels128
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -263,15 +223,7 @@ class Vector:
         self._check_field(other)
         if not self.ndim or not other.ndim or self.shape[-1] != other.shape[-1]:
             raise ShapeError(f"cannot take the dot product of {self.shape} and {other.shape}")
-        length = self.shape[-1]
-        shape, rows, columns, left, right = _align(self, other, self.shape[:-1], other.shape[:-1])
-        out = _empty(self.field, shape)
-        kernels(self.field).dot(
-            _with_axes(left[0], *left[1], length),
-            _with_axes(right[0], *right[1], length),
-            _with_axes(out, rows, columns),
-        )
-        return out
+        return _apply(kernels(self.field).dot, self, other, trailing=1)
 
     def __add__(self, other: "Vector | int") -> "Vector":
         return self._elementwise(kernels(self.field).add, other)
@@ -360,14 +312,7 @@ class Vector:
         elif not isinstance(other, Vector):
             return NotImplemented
         self._check_field(other)
-        shape, rows, columns, left, right = _align(self, other, self.shape, other.shape)
-        out = _empty(self.field, shape)
-        kernel(
-            _with_axes(left[0], *left[1]),
-            _with_axes(right[0], *right[1]),
-            _with_axes(out, rows, columns),
-        )
-        return out
+        return _apply(kernel, self, other, trailing=0)
 
 
 def concat(vectors: Sequence[Vector], axis: int = -1) -> Vector:
@@ -423,10 +368,6 @@ def _flatten(numbers: Nested) -> tuple[tuple[int, ...], list[int]]:
     return (len(parts), *shapes.pop()), [number for _, flat in parts for number in flat]
 
 
-def _empty(field: Field, shape: tuple[int, ...]) -> Vector:
-    return Vector(field, np.empty(shape + field.word_shape, np.uint64))
-
-
 def _with_axes(vector: Vector, *shape: int) -> Words:
     return vector.words.reshape(shape + vector.field.word_shape)
 
@@ -449,41 +390,18 @@ def _from_elements(field: Field, elements: npt.NDArray[np.generic]) -> Vector:
     return Vector(field, words.reshape(elements.shape + field.word_shape))
 
 
-_Operand: TypeAlias = tuple[Vector, tuple[int, int]]
-
-
-def _align(
-    left: Vector, right: Vector, left_shape: tuple[int, ...], right_shape: tuple[int, ...]
-) -> tuple[tuple[int, ...], int, int, _Operand, _Operand]:
-    """Bring two operands to rows and columns for a kernel.
-
-    A kernel repeats an operand with one row, one column or both. So the common shape is cut into
-    leading axes (rows) and trailing axes (columns) such that each operand has all axes of a part
-    or none; an operand for which no cut serves is repeated in memory.
-
-    Returns:
-        The common shape, its rows and columns, and both operands with their rows and columns.
-    """
-    try:
-        shape = np.broadcast_shapes(left_shape, right_shape)
-    except ValueError as error:
-        raise ShapeError(f"shapes {left_shape} and {right_shape} do not fit") from error
-    for cut in range(len(shape) + 1):
-        rows, columns = math.prod(shape[:cut]), math.prod(shape[cut:])
-        left_parts = _parts(left_shape, shape, cut)
-        right_parts = _parts(right_shape, shape, cut)
-        if left_parts and right_parts:
-            return shape, rows, columns, (left, left_parts), (right, right_parts)
-    tail_left, tail_right = left.shape[len(left_shape) :], right.shape[len(right_shape) :]
-    left = left.broadcast_to(*shape, *tail_left)
-    right = right.broadcast_to(*shape, *tail_right)
-    size = math.prod(shape)
-    return shape, 1, size, (left, (1, size)), (right, (1, size))
-
-
-def _parts(own: tuple[int, ...], shape: tuple[int, ...], cut: int) -> tuple[int, int] | None:
-    own = (1,) * (len(shape) - len(own)) + own
-    rows, columns = math.prod(own[:cut]), math.prod(own[cut:])
-    fits_rows = rows == 1 or own[:cut] == shape[:cut]
-    fits_columns = columns == 1 or own[cut:] == shape[cut:]
-    return (rows, columns) if fits_rows and fits_columns else None
+def _apply(
+    kernel: Callable[[Words, Words, Words], None], left: Vector, right: Vector, trailing: int
+) -> Vector:
+    """Return what a kernel makes of two operands, its last `trailing` axes left out."""
+    axes, tail = left.ndim - trailing, left.shape[left.ndim - trailing :]
+    aligned = align(left.shape[:axes], right.shape[: right.ndim - trailing])
+    if aligned.repeat:
+        left, right = (operand.broadcast_to(*aligned.shape, *tail) for operand in (left, right))
+    out = Vector(left.field, np.empty(aligned.shape + left.field.word_shape, np.uint64))
+    kernel(
+        _with_axes(left, *aligned.left, *tail),
+        _with_axes(right, *aligned.right, *tail),
+        _with_axes(out, *aligned.size),
+    )
+    return out
