@@ -9,7 +9,6 @@ names the key, so that a missing one is told from a tampered value.
 """
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Sequence
 
@@ -56,7 +55,7 @@ class Crypter:
         for word in text.replace(",", " ").split():
             try:
                 keys.append(base64.b64decode(word + "=" * (-len(word) % 4), b"-_", validate=True))
-            except binascii.Error:
+            except ValueError:
                 # `from None`: the cause would carry the text of a key.
                 raise ConfigurationError("a store key is not base64url") from None
         return cls(keys, entropy)

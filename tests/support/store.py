@@ -1,0 +1,132 @@
+"""A store with one task, and short ways to do to it what drivers do."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from aggregator.clock import Clock
+from aggregator.storage.aggregation_jobs import (
+    AggregationJob,
+    create_aggregation_job,
+    finish_aggregation_job,
+    lease_aggregation_jobs,
+    store_request,
+)
+from aggregator.storage.batches import accumulate, bucket_key
+from aggregator.storage.collection_jobs import (
+    CollectionJob,
+    CollectionResult,
+    create_collection_job,
+    freeze_collection_job,
+    lease_collection_jobs,
+)
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, OnTransaction, Transaction, upgrade
+from aggregator.storage.leases import Leased
+from aggregator.storage.ledger import Charge
+from aggregator.storage.reports import NewReport, put_reports, reports_of_job
+from aggregator.storage.tasks import TaskRecord, put_task
+
+TASK_ID = bytes(range(32))
+VERIFY_KEY = b"a verify key of thirty-two bytes"
+TOKEN = "the token that only the helper may see"  # noqa: S105  a test's token
+STORE_KEY = bytes(32)
+TENTH = Charge("PureDpDiscreteLaplace", epsilon="1/10", population="patients")
+RESULT = CollectionResult(3, 5, 8, b"leader's sealed share", b"helper's sealed share")
+
+
+def make_store(
+    path: Path, clock: Clock | None = None, on_transaction: OnTransaction | None = None
+) -> Database:
+    """Return the store in `path`, made with one leader's task if it is not there."""
+    url = store_url(path)
+    upgrade(url)
+    database = Database.open(url, Crypter([STORE_KEY]), clock)
+    database.run_sync("provision", lambda tx: put_task(tx, leader_task()))
+    if on_transaction is None:
+        return database
+    database.close()
+    return Database.open(url, Crypter([STORE_KEY]), clock, on_transaction)
+
+
+def store_url(path: Path) -> str:
+    return f"sqlite:///{path / 'store.sqlite'}"
+
+
+def leader_task() -> TaskRecord:
+    return TaskRecord(TASK_ID, "leader", "version = 1", VERIFY_KEY, peer_token=TOKEN)
+
+
+def report_id(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def new_reports(numbers: Iterable[int], time: int = 5) -> list[NewReport]:
+    return [NewReport(report_id(number), time, b"body %d" % number) for number in numbers]
+
+
+def checksum(report_ids: Iterable[bytes]) -> bytes:
+    digest = bytes(32)
+    for one in report_ids:
+        other = hashlib.sha256(one).digest()
+        digest = bytes(a ^ b for a, b in zip(digest, other, strict=True))
+    return digest
+
+
+def adding(number: int) -> Callable[[bytes | None], bytes]:
+    """Return a merge that adds `number` to a share that is a decimal numeral."""
+    return lambda share: str(int(share or b"0") + number).encode()
+
+
+def upload(store: Database, numbers: Iterable[int], time: int = 5) -> None:
+    store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, new_reports(numbers, time)))
+
+
+def create_job(store: Database, limit: int = 100) -> AggregationJob | None:
+    return store.run_sync("create", lambda tx: create_aggregation_job(tx, TASK_ID, limit))
+
+
+def lease_job(store: Database, seconds: int = 60) -> Leased[AggregationJob]:
+    (leased,) = store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, seconds))
+    return leased
+
+
+def finish_job(store: Database, leased: Leased[AggregationJob]) -> None:
+    """Send the job and aggregate all of its reports: a share of one each."""
+    if leased.job.request is None:
+        store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"request", {}))
+
+    def finish(tx: Transaction) -> None:
+        reports = reports_of_job(tx, leased.job.key)
+        for time in {report.time for report in reports}:
+            ids = [report.report_id for report in reports if report.time == time]
+            key = bucket_key(time)
+            accumulate(tx, TASK_ID, key, adding(len(ids)), len(ids), checksum(ids))
+        finish_aggregation_job(tx, leased.lease, [report.report_id for report in reports], {})
+
+    store.run_sync("finish", finish)
+
+
+def aggregate(store: Database, numbers: Iterable[int], time: int = 5) -> None:
+    """Upload the reports and aggregate them in one job."""
+    upload(store, numbers, time)
+    create_job(store)
+    finish_job(store, lease_job(store))
+
+
+def collect(store: Database, request: bytes = b"collect", start: int = 0, end: int = 10) -> bytes:
+    """Ask for a collection and return the job's id."""
+    return store.run_sync(
+        "collect", lambda tx: create_collection_job(tx, TASK_ID, request, start, end)
+    ).job_id
+
+
+def lease_collection(store: Database, seconds: int = 60) -> Leased[CollectionJob]:
+    (leased,) = store.run_sync("lease", lambda tx: lease_collection_jobs(tx, 1, seconds))
+    return leased
+
+
+def freeze_collection(store: Database, leased: Leased[CollectionJob]) -> None:
+    store.run_sync(
+        "freeze", lambda tx: freeze_collection_job(tx, leased.lease, b"share request", TENTH)
+    )

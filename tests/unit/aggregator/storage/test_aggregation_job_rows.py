@@ -1,0 +1,245 @@
+from collections.abc import Callable
+
+import pytest
+
+from aggregator.storage.aggregation_jobs import (
+    AggregationJob,
+    abandon_aggregation_job,
+    create_aggregation_job,
+    finish_aggregation_job,
+    lease_aggregation_jobs,
+    release_aggregation_job,
+    store_job_location,
+    store_request,
+    unfinished_aggregation_jobs,
+)
+from aggregator.storage.batches import summarize_batch
+from aggregator.storage.counters import Stage, report_counts
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.engine import Conflict
+from aggregator.storage.leases import Lease, LeaseLost
+from aggregator.storage.report_ids import record_aggregated
+from aggregator.storage.reports import reports_of_job, unclaimed_reports
+from aggregator.storage.states import AggregationJobState
+from aggregator.storage.tables import aggregation_jobs
+from aggregator.storage.tables import tasks as tasks_table
+from tests.support.clock import ManualClock
+from tests.support.store import (
+    TASK_ID,
+    checksum,
+    create_job,
+    finish_job,
+    lease_job,
+    report_id,
+    upload,
+)
+
+IDS = [report_id(number) for number in range(3)]
+
+
+@pytest.fixture(autouse=True)
+def three_reports_in_a_job(store: Database) -> None:
+    upload(store, range(3))
+    create_job(store)
+
+
+def counts(store: Database) -> dict[str, int]:
+    return store.read_sync("counts", lambda tx: report_counts(tx, TASK_ID, Stage.AGGREGATION))
+
+
+def bodies(store: Database) -> list[bytes]:
+    return [r.report_id for r in store.read_sync("read", lambda tx: reports_of_job(tx, 1))]
+
+
+def test_no_job_is_made_for_too_few_reports(store: Database) -> None:
+    upload(store, range(3, 5))
+
+    def make(minimum: int) -> AggregationJob | None:
+        return store.run_sync("create", lambda tx: create_aggregation_job(tx, TASK_ID, 10, minimum))
+
+    assert make(3) is None
+    assert store.read_sync("count", lambda tx: unclaimed_reports(tx, TASK_ID)) == 2
+    assert make(2) is not None
+
+
+def test_a_leased_job_is_leased_by_nobody_else_until_it_expires(
+    store: Database, clock: ManualClock
+) -> None:
+    first = lease_job(store, seconds=60)
+    assert (first.lease.attempts, first.lease.expires_at) == (1, clock.now() + 60)
+    clock.advance(59)
+    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
+    clock.advance(1)
+    assert lease_job(store).lease.attempts == 2
+
+
+def test_at_most_so_many_jobs_are_leased_as_asked_for(store: Database) -> None:
+    for number in range(3, 6):
+        upload(store, [number])
+        create_job(store)
+    leased = store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 3, 60))
+    assert [one.job.key for one in leased] == [1, 2, 3]
+    assert len({one.lease.token for one in leased}) == 3
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda tx, lease: store_request(tx, lease, b"other", {}),
+        lambda tx, lease: finish_aggregation_job(tx, lease, IDS, {}),
+        lambda tx, lease: abandon_aggregation_job(tx, lease, None),
+        lambda tx, lease: release_aggregation_job(tx, lease, 0),
+        lambda tx, lease: store_job_location(tx, lease, "/elsewhere"),
+    ],
+    ids=["send", "finish", "abandon", "release", "locate"],
+)
+def test_a_driver_that_slept_past_its_lease_changes_nothing(
+    store: Database, clock: ManualClock, verb: Callable[[Transaction, Lease], None]
+) -> None:
+    sleeper = lease_job(store)
+    clock.advance(60)
+    holder = lease_job(store)
+    with pytest.raises(LeaseLost):
+        store.run_sync("late", lambda tx: verb(tx, sleeper.lease))
+    assert bodies(store) == IDS
+    finish_job(store, holder)
+
+
+def test_the_request_is_stored_once_and_survives_its_driver(
+    store: Database, clock: ManualClock
+) -> None:
+    leased = lease_job(store)
+    store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"exact", {}))
+    with pytest.raises(LeaseLost):
+        store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"other", {}))
+    store.run_sync("where", lambda tx: store_job_location(tx, leased.lease, "/jobs/1"))
+    clock.advance(60)
+    job = lease_job(store).job
+    assert (job.state, job.request) == (AggregationJobState.SENT, b"exact")
+    assert job.helper_location == "/jobs/1"
+
+
+def test_what_is_rejected_before_sending_leaves_exactly_the_reports_of_the_request(
+    store: Database,
+) -> None:
+    leased = lease_job(store)
+    rejected = {IDS[1]: "hpke_decrypt_error"}
+    store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"exact", rejected))
+    assert bodies(store) == [IDS[0], IDS[2]]
+    assert counts(store) == {"hpke_decrypt_error": 1}
+
+
+def test_a_finished_job_leaves_a_bucket_counters_and_no_bodies(store: Database) -> None:
+    finish_job(store, lease_job(store))
+    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 0, 10))
+    assert (summary.report_count, summary.checksum) == (3, checksum(IDS))
+    assert bodies(store) == []
+    assert counts(store) == {"aggregated": 3}
+    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
+    assert store.read_sync("left", lambda tx: unfinished_aggregation_jobs(tx, TASK_ID)) == 0
+
+
+def test_a_job_whose_reports_were_all_rejected_ends_without_a_request(store: Database) -> None:
+    leased = lease_job(store)
+    rejected = dict.fromkeys(IDS, "invalid_message")
+    store.run_sync("end", lambda tx: finish_aggregation_job(tx, leased.lease, [], rejected))
+    assert counts(store) == {"invalid_message": 3}
+    assert bodies(store) == []
+
+
+def test_a_job_is_finished_once(store: Database) -> None:
+    leased = lease_job(store)
+    finish_job(store, leased)
+    with pytest.raises(LeaseLost):
+        store.run_sync("again", lambda tx: finish_aggregation_job(tx, leased.lease, IDS, {}))
+    with pytest.raises(LeaseLost):
+        store.run_sync("again", lambda tx: abandon_aggregation_job(tx, leased.lease, "late"))
+
+
+@pytest.mark.parametrize(
+    ("aggregated", "rejected"),
+    [
+        (IDS[:2], {}),
+        ([*IDS, report_id(9)], {}),
+        (IDS, {IDS[0]: "vdaf_verify_error"}),
+        ([*IDS, IDS[0]], {}),
+        (IDS, {report_id(9): "vdaf_verify_error"}),
+    ],
+)
+def test_a_job_that_does_not_name_each_report_once_is_not_finished(
+    store: Database, aggregated: list[bytes], rejected: dict[bytes, str]
+) -> None:
+    leased = lease_job(store)
+    with pytest.raises(Conflict):
+        store.run_sync(
+            "end", lambda tx: finish_aggregation_job(tx, leased.lease, aggregated, rejected)
+        )
+    assert bodies(store) == IDS
+
+
+def test_a_report_that_is_in_a_bucket_already_stops_its_job(store: Database) -> None:
+    store.run_sync("before", lambda tx: record_aggregated(tx, TASK_ID, IDS[:1]))
+    with pytest.raises(Conflict, match="already"):
+        finish_job(store, lease_job(store))
+    assert store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 0, 10)).report_count == 0
+
+
+def test_a_report_that_is_not_in_the_job_cannot_be_rejected_by_it(store: Database) -> None:
+    leased = lease_job(store)
+    with pytest.raises(Conflict, match="not in the aggregation job"):
+        store.run_sync(
+            "send", lambda tx: store_request(tx, leased.lease, b"x", {report_id(9): "reason"})
+        )
+    assert lease_state(store) == "created"
+
+
+def test_a_released_job_waits_and_keeps_its_attempts(store: Database, clock: ManualClock) -> None:
+    leased = lease_job(store)
+    store.run_sync("release", lambda tx: release_aggregation_job(tx, leased.lease, 30))
+    clock.advance(29)
+    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
+    clock.advance(1)
+    again = lease_job(store)
+    assert again.lease.attempts == 2
+    store.run_sync(
+        "release", lambda tx: release_aggregation_job(tx, again.lease, 0, progressed=True)
+    )
+    assert lease_job(store).lease.attempts == 1
+
+
+def test_reports_of_an_abandoned_job_are_claimable_again(store: Database) -> None:
+    leased = lease_job(store)
+    store.run_sync("abandon", lambda tx: abandon_aggregation_job(tx, leased.lease, None))
+    assert store.read_sync("count", lambda tx: unclaimed_reports(tx, TASK_ID)) == 3
+    assert create_job(store) is not None
+    finish_job(store, lease_job(store))
+    assert counts(store) == {"aggregated": 3}
+
+
+def test_reports_of_an_abandoned_job_can_be_dropped_and_are_counted(store: Database) -> None:
+    leased = lease_job(store)
+    store.run_sync("abandon", lambda tx: abandon_aggregation_job(tx, leased.lease, "dropped"))
+    assert counts(store) == {"dropped": 3}
+    assert create_job(store) is None
+
+
+def test_a_report_is_never_claimed_for_a_second_verification_key(store: Database) -> None:
+    leased = lease_job(store)
+    store.run_sync("abandon", lambda tx: abandon_aggregation_job(tx, leased.lease, None))
+    # No verb changes a task's key; a hand in the database could.
+    store.run_sync(
+        "tamper", lambda tx: tx.connection.execute(tasks_table.update().values(verify_key_id=9))
+    )
+    upload(store, [7])
+    job = create_job(store)
+    assert job is not None
+    assert job.verify_key_id == 9
+    claimed = store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
+    assert [report.report_id for report in claimed] == [report_id(7)]
+
+
+def lease_state(store: Database) -> str:
+    def work(tx: Transaction) -> str:
+        return str(tx.connection.execute(aggregation_jobs.select()).one().state)
+
+    return store.read_sync("state", work)

@@ -1,0 +1,105 @@
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from aggregator.storage.database import Database, UnknownTask
+from aggregator.storage.engine import Conflict
+from aggregator.storage.tasks import (
+    HpkeKey,
+    end_task,
+    get_task,
+    list_hpke_keys,
+    list_tasks,
+    put_hpke_key,
+    put_task,
+    retire_hpke_key,
+    verify_key_id_of,
+)
+from tests.support.clock import ManualClock
+from tests.support.store import TASK_ID, TOKEN, VERIFY_KEY, leader_task
+
+OTHER_ID = b"\xee" * 32
+OTHER = dataclasses.replace(
+    leader_task(), task_id=OTHER_ID, role="helper", peer_token=None, leader_token_hash=b"h" * 32
+)
+
+
+def key(config_id: int) -> HpkeKey:
+    return HpkeKey(config_id, b"config", b"the private key of an aggregator")
+
+
+def test_a_task_comes_back_as_it_was_stored(store: Database, clock: ManualClock) -> None:
+    store.run_sync("put", lambda tx: put_task(tx, OTHER))
+    tasks = store.read_sync("list", list_tasks)
+    assert [task.record for task in tasks] == [leader_task(), OTHER]
+    assert [(task.created_at, task.ended_at) for task in tasks] == [(clock.now(), None)] * 2
+    assert store.read_sync("get", lambda tx: get_task(tx, OTHER_ID)) == tasks[1]
+    assert store.read_sync("get", lambda tx: get_task(tx, b"?" * 32)) is None
+
+
+def test_storing_the_same_task_again_changes_nothing(store: Database, clock: ManualClock) -> None:
+    before = store.read_sync("list", list_tasks)
+    clock.advance(10)
+    store.run_sync("put", lambda tx: put_task(tx, leader_task()))
+    assert store.read_sync("list", list_tasks) == before
+
+
+@pytest.mark.parametrize(
+    "change", [{"verify_key": b"2" * 32}, {"verify_key_id": 1}, {"definition": "version = 2"}]
+)
+def test_a_task_never_gets_a_second_verification_key_or_definition(
+    store: Database, change: dict[str, bytes]
+) -> None:
+    changed = dataclasses.replace(leader_task(), **change)
+    with pytest.raises(Conflict, match="other contents"):
+        store.run_sync("put", lambda tx: put_task(tx, changed))
+
+
+def test_a_task_ends_once(store: Database, clock: ManualClock) -> None:
+    store.run_sync("end", lambda tx: end_task(tx, TASK_ID))
+    ended = clock.now()
+    clock.advance(5)
+    store.run_sync("end", lambda tx: end_task(tx, TASK_ID))
+    task = store.read_sync("get", lambda tx: get_task(tx, TASK_ID))
+    assert task is not None
+    assert task.ended_at == ended
+    with pytest.raises(UnknownTask):
+        store.run_sync("end", lambda tx: end_task(tx, OTHER_ID))
+
+
+def test_the_verification_key_has_an_id(store: Database) -> None:
+    store.run_sync("put", lambda tx: put_task(tx, dataclasses.replace(OTHER, verify_key_id=7)))
+    assert store.read_sync("id", lambda tx: verify_key_id_of(tx, OTHER_ID)) == 7
+
+
+def test_hpke_keys_are_listed_newest_first_and_retired_ones_apart(
+    store: Database, clock: ManualClock
+) -> None:
+    for config_id in (3, 200):
+        store.run_sync("put", lambda tx, i=config_id: put_hpke_key(tx, key(i)))
+        clock.advance(1)
+    store.run_sync("retire", lambda tx: retire_hpke_key(tx, 3))
+    assert store.read_sync("list", lambda tx: list_hpke_keys(tx, retired=False)) == [key(200)]
+    retired = dataclasses.replace(key(3), retired_at=clock.now())
+    assert store.read_sync("list", lambda tx: list_hpke_keys(tx, retired=True)) == [
+        key(200),
+        retired,
+    ]
+
+
+def test_a_config_id_is_never_used_twice(store: Database) -> None:
+    store.run_sync("put", lambda tx: put_hpke_key(tx, key(3)))
+    store.run_sync("retire", lambda tx: retire_hpke_key(tx, 3))
+    with pytest.raises(Conflict, match="id 3 is taken"):
+        store.run_sync("put", lambda tx: put_hpke_key(tx, key(3)))
+
+
+def test_secrets_are_neither_shown_nor_stored_in_the_clear(store: Database, tmp_path: Path) -> None:
+    store.run_sync("put", lambda tx: put_hpke_key(tx, key(3)))
+    shown = repr(store.read_sync("list", list_tasks)) + repr(key(3))
+    files = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"version = 1" in files
+    for secret in (VERIFY_KEY, TOKEN.encode(), key(3).private_key):
+        assert secret.decode() not in shown
+        assert secret not in files

@@ -1,0 +1,235 @@
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from aggregator.errors import StoreError
+from aggregator.storage import engine as engine_module
+from aggregator.storage.batches import (
+    BatchClosed,
+    accumulate,
+    bucket_key,
+    freeze,
+    mark_collected,
+)
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, Transaction, UnknownTask
+from aggregator.storage.engine import Busy
+from aggregator.storage.reports import put_reports, unclaimed_reports
+from aggregator.storage.tables import batch_buckets
+from tests.support.clock import ManualClock
+from tests.support.store import STORE_KEY, TASK_ID, make_store, new_reports, store_url, upload
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+def stored(store: Database) -> int:
+    return store.read_sync("count", lambda tx: unclaimed_reports(tx, TASK_ID))
+
+
+@pytest.mark.parametrize(
+    ("moment", "survivors"), [("begin", 0), ("before commit", 0), ("committed", 3)]
+)
+def test_a_transaction_is_there_whole_or_not_at_all(
+    tmp_path: Path, moment: str, survivors: int
+) -> None:
+    def crash(name: str, now: str) -> None:
+        if (name, now) == ("upload", moment):
+            raise Crash
+
+    dying = make_store(tmp_path, on_transaction=crash)
+    with pytest.raises(Crash):
+        upload(dying, range(3))
+    dying.close()
+    reopened = make_store(tmp_path)
+    assert stored(reopened) == survivors
+    reopened.close()
+
+
+def test_the_hook_hears_of_every_transaction_by_name(tmp_path: Path) -> None:
+    heard: list[tuple[str, str]] = []
+    store = make_store(tmp_path, on_transaction=lambda *moment: heard.append(moment))
+    upload(store, range(1))
+    store.close()
+    assert heard == [("upload", "begin"), ("upload", "before commit"), ("upload", "committed")]
+
+
+def test_a_failed_function_leaves_nothing(store: Database) -> None:
+    def work(tx: Transaction) -> None:
+        put_reports(tx, TASK_ID, new_reports(range(3)))
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        store.run_sync("upload", work)
+    assert stored(store) == 0
+
+
+def test_a_refusal_that_was_swallowed_still_leaves_nothing(store: Database) -> None:
+    def work(tx: Transaction) -> None:
+        freeze(tx, TASK_ID, 0, 10)
+        with pytest.raises(BatchClosed):
+            freeze(tx, TASK_ID, 5, 15)
+
+    with pytest.raises(BatchClosed):
+        store.run_sync("freeze", work)
+    store.run_sync("freeze", lambda tx: freeze(tx, TASK_ID, 5, 15))
+
+
+def test_a_reading_transaction_cannot_write(store: Database) -> None:
+    with pytest.raises(StoreError, match="readonly"):
+        store.read_sync("upload", lambda tx: put_reports(tx, TASK_ID, new_reports(range(1))))
+
+
+def test_a_reader_sees_one_snapshot_while_a_writer_commits(store: Database) -> None:
+    upload(store, range(2))
+
+    def work(tx: Transaction) -> tuple[int, int]:
+        before = unclaimed_reports(tx, TASK_ID)
+        writer = threading.Thread(target=upload, args=(store, range(2, 5)))
+        writer.start()
+        writer.join()
+        return before, unclaimed_reports(tx, TASK_ID)
+
+    assert store.read_sync("count", work) == (2, 2)
+    assert stored(store) == 5
+
+
+def test_an_unknown_task_is_named(store: Database) -> None:
+    with pytest.raises(UnknownTask, match="ff" * 32):
+        store.run_sync("upload", lambda tx: put_reports(tx, b"\xff" * 32, new_reports(range(1))))
+
+
+def test_the_clock_is_the_databases_unless_one_is_given(
+    tmp_path: Path, store: Database, clock: ManualClock
+) -> None:
+    assert store.read_sync("now", lambda tx: tx.now) == clock.now()
+    other = make_store(tmp_path)
+    assert abs(other.read_sync("now", lambda tx: tx.now) - time.time()) < 5
+    other.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Database]:
+    monkeypatch.setattr(engine_module, "BUSY_TIMEOUT_SECONDS", 0.05)
+    store = make_store(tmp_path)
+    yield store
+    store.close()
+
+
+def test_another_process_that_holds_the_database_too_long_is_reported(
+    impatient: Database, tmp_path: Path
+) -> None:
+    other = sqlite3.connect(store_url(tmp_path).removeprefix("sqlite:///"), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Busy, match="'upload'"):
+        upload(impatient, range(1))
+    other.execute("ROLLBACK")
+    other.close()
+    upload(impatient, range(1))
+
+
+def test_another_process_that_lets_go_is_waited_for(impatient: Database, tmp_path: Path) -> None:
+    path = store_url(tmp_path).removeprefix("sqlite:///")
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.12, lambda: other.execute("ROLLBACK"))
+    release.start()
+    upload(impatient, range(1))
+    release.join()
+    other.close()
+    assert stored(impatient) == 1
+
+
+def test_a_coroutine_runs_transactions_in_a_thread_and_one_writer_at_a_time(
+    store: Database,
+) -> None:
+    threads: set[int] = set()
+
+    async def main() -> int:
+        async with anyio.create_task_group() as group:
+            for first in range(0, 40, 10):
+                group.start_soon(write, first)
+        return await store.read("count", lambda tx: unclaimed_reports(tx, TASK_ID))
+
+    async def write(first: int) -> None:
+        def work(tx: Transaction) -> None:
+            threads.add(threading.get_ident())
+            put_reports(tx, TASK_ID, new_reports(range(first, first + 10)))
+
+        await store.run("upload", work)
+
+    assert anyio.run(main) == 40
+    assert threading.get_ident() not in threads
+    assert anyio.run(main) == 40  # a second event loop, nothing new
+
+
+def test_a_cancelled_caller_does_not_cut_a_transaction(store: Database) -> None:
+    started = threading.Event()
+
+    def work(tx: Transaction) -> None:
+        put_reports(tx, TASK_ID, new_reports(range(3)))
+        started.set()
+        time.sleep(0.05)
+        put_reports(tx, TASK_ID, new_reports(range(3, 6)))
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(store.run, "upload", work)
+            await anyio.to_thread.run_sync(started.wait)
+            group.cancel_scope.cancel()
+
+    anyio.run(main)
+    assert stored(store) == 6
+
+
+def test_errors_do_not_show_what_was_being_stored(store: Database) -> None:
+    def work(tx: Transaction) -> None:
+        tx.connection.exec_driver_sql("INSERT INTO no_such_table VALUES (?)", ("secret body",))
+
+    with pytest.raises(StoreError) as caught:
+        store.run_sync("broken", work)
+    assert "secret body" not in f"{caught.value}{caught.value.__cause__}"
+
+
+def test_a_destroyed_secret_is_in_no_file_of_the_store(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    crypted = store.run_sync("share", _put_share)
+    assert any(crypted in file.read_bytes() for file in tmp_path.iterdir())
+    store.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, 0, 10))
+    assert not any(crypted in file.read_bytes() for file in tmp_path.iterdir())
+    store.close()
+
+
+def test_a_secret_that_a_killed_process_left_in_the_log_goes_with_the_next_commit(
+    tmp_path: Path,
+) -> None:
+    def crash(name: str, moment: str) -> None:
+        if (name, moment) == ("destroy", "committed"):
+            raise Crash
+
+    store = make_store(tmp_path)
+    crypted = store.run_sync("share", _put_share)
+    dying = Database.open(store_url(tmp_path), Crypter([STORE_KEY]), on_transaction=crash)
+    with pytest.raises(Crash):
+        dying.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, 0, 10))
+    assert any(crypted in file.read_bytes() for file in tmp_path.iterdir())
+    successor = Database.open(store_url(tmp_path), Crypter([STORE_KEY]))
+    upload(successor, range(1), time=100)
+    assert not any(crypted in file.read_bytes() for file in tmp_path.iterdir())
+    for open_store in (store, dying, successor):
+        open_store.close()
+
+
+def _put_share(tx: Transaction) -> bytes:
+
+    accumulate(tx, TASK_ID, bucket_key(5), lambda _: b"un-noised share", 1, bytes(32))
+    share = tx.connection.execute(batch_buckets.select()).one().share
+    assert isinstance(share, bytes)
+    return share
