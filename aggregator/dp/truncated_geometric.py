@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from aggregator.dp import samplers
 from aggregator.dp.budget import Guarantee, format_rational, require_positive
-from aggregator.dp.certified import Interval, round_up
+from aggregator.dp.certified import round_up
 from aggregator.dp.laws import NoiseLaw, TruncatedGeometricLaw
 from aggregator.dp.mechanisms import Mechanism, nothing_to_protect, statement
 from aggregator.dp.sensitivity import NEIGHBOURS, UnsupportedCircuit
@@ -60,21 +60,19 @@ class TruncatedGeometric(Mechanism):
         shift = self.max_reports_per_person
         return least_bound(self.epsilon / _COORDINATES, self.delta / _COORDINATES, shift)
 
-    def exact_delta(self, circuit: Circuit) -> Fraction:
-        """Return the delta that k gives, 1 - (1 - edge mass)^2, rounded up; at most `delta`."""
+    def coordinate_delta(self, circuit: Circuit) -> Fraction:
+        """Return the delta of one bucket at this k, the mass at the edge, rounded up."""
         if _buckets(circuit) == 1:
             return Fraction(0)
         edge = edge_mass(
             self.epsilon / _COORDINATES, self.bound(circuit), self.max_reports_per_person
         )
-
-        def enclosure(digits: int) -> Interval:
-            kept = 1 - edge(digits)
-            return 1 - kept * kept
-
         # As many decimals as delta has zeros, and a dozen more.
-        decimals = len(str(self.delta.denominator // self.delta.numerator)) + 12
-        return round_up(enclosure, decimals)
+        return round_up(edge, len(str(self.delta.denominator // self.delta.numerator)) + 12)
+
+    def exact_delta(self, circuit: Circuit) -> Fraction:
+        """Return the delta of a release at this k: neither of two buckets may be at its edge."""
+        return 1 - (1 - self.coordinate_delta(circuit)) ** _COORDINATES
 
     @override
     def describe_scale(self, circuit: Circuit) -> str:

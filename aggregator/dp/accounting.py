@@ -1,0 +1,187 @@
+"""What several releases cost together: bounds on epsilon after n releases, for a delta of choice.
+
+`basic` holds always. `advanced` and the zCDP bounds hold for any delta chosen at any time.
+`optimal` is the exact answer for n mechanisms of which nothing is known but that each is
+epsilon-DP; it holds for a mechanism, a number of releases and a delta that were fixed beforehand.
+Every result is rounded up.
+"""
+
+import decimal
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+from aggregator.dp.budget import require_positive
+from aggregator.dp.certified import Interval, exp, ln, round_up, sqrt
+from aggregator.dp.zcdp import implied_epsilon, textbook_epsilon
+from aggregator.errors import ParameterError
+
+MAX_RELEASES = 100_000
+"""How many releases `optimal` composes: it takes a sum over as many terms."""
+
+_DECIMALS = 12
+_GUARD_DIGITS = 60
+
+
+def basic(epsilon: Fraction, releases: int) -> Fraction:
+    """Return n epsilon: the cost if nothing but the sum is known.
+
+    Source:
+        [DR14], Theorem 3.16.
+    """
+    _check(epsilon, releases)
+    return releases * epsilon
+
+
+def advanced(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
+    """Return epsilon sqrt(2 n ln(1/delta)) + n epsilon (e^epsilon - 1).
+
+    Source:
+        [DR14], Theorem 3.20.
+    """
+    _check(epsilon, releases, delta)
+    return round_up(
+        lambda digits: (
+            epsilon * sqrt(2 * releases * ln(1 / delta, digits), digits)
+            + releases * epsilon * (exp(epsilon, digits) - 1)
+        )
+    )
+
+
+def zcdp_textbook(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
+    """Return rho + 2 sqrt(rho ln(1/delta)) with rho = n epsilon^2 / 2.
+
+    Source:
+        [BS16], Propositions 1.3 and 1.4.
+    """
+    _check(epsilon, releases, delta)
+    return textbook_epsilon(releases * epsilon**2 / 2, delta)
+
+
+def zcdp(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
+    """Return the epsilon that rho-zCDP implies by the tighter conversion, rho = n epsilon^2 / 2.
+
+    Source:
+        [BS16], Proposition 1.4; [CKS20], Corollary 13.
+    """
+    _check(epsilon, releases, delta)
+    return implied_epsilon(releases * epsilon**2 / 2, delta)
+
+
+def privacy_at_risk_theorem_9(
+    epsilon: Fraction, risky_epsilon: Fraction, gamma: Fraction, releases: int, delta: Fraction
+) -> Fraction:
+    """Return the bound as it was published, to be compared with, never to be preferred.
+
+    epsilon sqrt(2 n ln(1/delta)) + n mu, with
+    mu = gamma risky_epsilon (e^risky_epsilon - 1) + (1 - gamma) epsilon (e^epsilon - 1).
+
+    Its proof does not hold. For Laplace noise the number is an upper bound all the same, and larger
+    than what `zcdp` and `optimal` give, with no risk to speak of.
+
+    Args:
+        epsilon: Of the mechanism.
+        risky_epsilon: The smaller epsilon that is claimed with the confidence gamma.
+        gamma: The claimed confidence, from 0 to 1; 0 gives `advanced`.
+        releases: n.
+        delta: Of the bound.
+
+    Source:
+        [DBB20], Theorem 9.
+    """
+    _check(epsilon, releases, delta)
+    require_positive(risky_epsilon, "risky_epsilon")
+    if not 0 <= gamma <= 1:
+        raise ParameterError(f"gamma must be from 0 to 1, not {gamma}")
+
+    def bound(digits: int) -> Interval:
+        risky = gamma * risky_epsilon * (exp(risky_epsilon, digits) - 1)
+        rest = (1 - gamma) * epsilon * (exp(epsilon, digits) - 1)
+        spread = epsilon * sqrt(2 * releases * ln(1 / delta, digits), digits)
+        return spread + releases * (risky + rest)
+
+    return round_up(bound)
+
+
+def optimal(
+    epsilon: Fraction, releases: int, delta: Fraction, release_delta: Fraction = Fraction(0)
+) -> Fraction | None:
+    """Return the least epsilon' such that any n (epsilon, release_delta)-DP mechanisms have it.
+
+    The worst n mechanisms are n randomised responses. i of them lie with probability
+    P_i = C(n, i) p^(n - i) (1 - p)^i, p = e^epsilon / (1 + e^epsilon), and the loss is then
+    (n - 2i) epsilon, so that Q_i = P_(n - i) is the probability of the same under the neighbour:
+
+        delta(epsilon') = sum of P_i - e^epsilon' Q_i over the i with (n - 2i) epsilon > epsilon'
+
+    Between two losses that is A - e^epsilon' B with constants A and B, and solved for epsilon'.
+
+    Args:
+        epsilon: Of one release.
+        releases: n, fixed beforehand, at most `MAX_RELEASES`.
+        delta: Of all releases together, fixed beforehand.
+        release_delta: Of one release. The delta of all of them is 1 - (1 - release_delta)^n (1 -
+        d),
+            with d what is left for their losses.
+
+    Returns:
+        None if the deltas of the releases leave nothing of `delta`.
+
+    Source:
+        [KOV17], Theorem 3.3.
+    """
+    _check(epsilon, releases, delta)
+    if releases > MAX_RELEASES:
+        raise ParameterError(f"releases must be at most {MAX_RELEASES}, not {releases}")
+    # 1 - (1 - release_delta)^n is at most n release_delta, and almost that.
+    spent = releases * release_delta
+    if spent >= delta:
+        return None
+    left = (delta - spent) / (1 - spent)
+    return min(releases * epsilon, _randomised_responses(epsilon, releases, left))
+
+
+def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
+    """Return the least epsilon' of n randomised responses at `delta`, rounded up.
+
+    All terms are positive and each operation is right to `_GUARD_DIGITS` digits more than 1/delta
+    has, so a few times n units of the last place bound the error, far below the final rounding.
+    """
+    small = len(str(delta.denominator)) - len(str(delta.numerator)) + 1
+    context = decimal.Context(
+        prec=_GUARD_DIGITS + max(0, small),
+        Emin=decimal.MIN_EMIN,
+        Emax=decimal.MAX_EMAX,
+        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
+    )
+    with decimal.localcontext(context):
+        step = Decimal(epsilon.numerator) / epsilon.denominator
+        target = Decimal(delta.numerator) / delta.denominator
+        odds = step.exp()
+        # P_0 = p^n and Q_0 = (1 - p)^n, then C(n, i + 1) = C(n, i) (n - i) / (i + 1).
+        truth = (odds / (1 + odds)) ** releases
+        lie = (1 / (1 + odds)) ** releases
+        total, neighbour_total = Decimal(0), Decimal(0)
+        for i in range(releases + 1):
+            loss = (releases - 2 * i) * step
+            if loss < 0 or total - loss.exp() * neighbour_total > target:
+                break
+            total += truth
+            neighbour_total += lie
+            ratio = Decimal(releases - i) / (i + 1)
+            truth = truth * ratio / odds
+            lie = lie * ratio * odds
+        if total <= target:
+            return Fraction(0)
+        root = ((total - target) / neighbour_total).ln()
+        return Fraction(max(0, math.ceil(root * 10**_DECIMALS + Decimal("1e-9"))), 10**_DECIMALS)
+
+
+def _check(epsilon: Fraction, releases: int, delta: Fraction | None = None) -> None:
+    require_positive(epsilon, "epsilon")
+    if releases < 1:
+        raise ParameterError(f"releases must be at least 1, not {releases}")
+    if delta is not None:
+        require_positive(delta, "delta")
+        if delta >= 1:
+            raise ParameterError(f"delta must be below 1, not {delta}")

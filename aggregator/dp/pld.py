@@ -1,0 +1,105 @@
+"""Composition by privacy-loss distributions, through the optional package `dp-accounting`.
+
+The package rounds every loss up to a grid, so what it returns are upper bounds. They hold for a
+mechanism, a number of releases and a delta that were fixed beforehand.
+"""
+
+import importlib
+import math
+from fractions import Fraction
+from types import ModuleType
+
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.mechanisms import Mechanism, PureDpDiscreteLaplace
+from aggregator.dp.sensitivity import max_entry
+from aggregator.errors import ConfigurationError
+from aggregator.vdaf.circuits import Circuit, Count, Histogram, MultihotCountVec, Sum, SumVec
+
+_GRID = 1e-4
+_LARGEST_SHIFT = 10_000
+_LARGEST_COMPOSITION = 10_000
+
+
+def epsilon_of_laplace(epsilon: Fraction, releases: int, delta: Fraction) -> float:
+    """Return a bound for n continuous Laplace mechanisms, each epsilon-DP, on a grid of 10^-4.
+
+    Raises:
+        ConfigurationError: `dp-accounting` is not installed.
+    """
+    library = _library()
+    single = library.from_laplace_mechanism(
+        parameter=float(1 / epsilon), value_discretization_interval=_GRID
+    )
+    return float(single.self_compose(releases).get_epsilon_for_delta(float(delta)))
+
+
+def epsilon_of_releases(
+    mechanism: Mechanism, circuit: Circuit, releases: int, delta: Fraction
+) -> float | None:
+    """Return a bound for n releases of a task; None where the worst pair of sums is not known.
+
+    Raises:
+        ConfigurationError: `dp-accounting` is not installed.
+    """
+    worst = worst_shift(circuit, mechanism.max_reports_per_person)
+    if worst is None:
+        return None
+    coordinates, shift = worst
+    if shift > _LARGEST_SHIFT or coordinates * releases > _LARGEST_COMPOSITION:
+        return None
+    match mechanism:
+        case PureDpDiscreteLaplace():
+            single = _library().from_discrete_laplace_mechanism(
+                parameter=float(1 / mechanism.scale(circuit)),
+                sensitivity=shift,
+                value_discretization_interval=_GRID,
+            )
+        case DiscreteGaussian():
+            single = _library().from_discrete_gaussian_mechanism(
+                sigma=math.sqrt(mechanism.scale(circuit)),
+                sensitivity=shift,
+                value_discretization_interval=_GRID,
+            )
+        case _:
+            return None
+    composed = single.self_compose(coordinates * releases)
+    return float(composed.get_epsilon_for_delta(float(delta)))
+
+
+def worst_shift(circuit: Circuit, max_reports_per_person: int) -> tuple[int, int] | None:
+    """Return in how many coordinates, and by how much in each, the worst neighbours differ.
+
+    Noise with a log-concave law hides a shift the less the larger it is, so where each coordinate
+    may move by its most at once, that is the worst. None where coordinates compete for a total and
+    the worst way to share it is not proved.
+    """
+    match circuit:
+        case Count() | Sum():
+            return 1, max_entry(circuit) * max_reports_per_person
+        case SumVec():
+            return circuit.length, max_entry(circuit) * max_reports_per_person
+        case Histogram() if max_reports_per_person == 1 and circuit.length > 1:
+            return 2, 1
+        case MultihotCountVec() if max_reports_per_person == 1:
+            return min(2 * circuit.max_weight, circuit.length), 1
+        case _:
+            return None
+
+
+def is_available() -> bool:
+    """Return whether `dp-accounting` is installed."""
+    try:
+        _library()
+    except ConfigurationError:
+        return False
+    return True
+
+
+def _library() -> ModuleType:
+    try:
+        return importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
+    except ImportError as error:
+        raise ConfigurationError(
+            "privacy-loss distributions need the package dp-accounting: "
+            "install prio-aggregator[accounting]"
+        ) from error
