@@ -19,6 +19,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +32,30 @@ from numba.extending import intrinsic
 
 from field._jit import LaneWidth, kernel
 
+LaneArray: TypeAlias = npt.NDArray[np.uint64]
+"""`uint64[count, lanes]`, contiguous: one row a word, one column a report."""
+
+Table: TypeAlias = npt.NDArray[np.uint64]
+"""`uint64[count]`: constants, the same for every report."""
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+"""Rows of bytes, contiguous, one a report."""
+
+CACHE_LINE_SIZE = 64
+
 _I8 = ir.IntType(8)
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 _MASK32 = 0xFFFF_FFFF
 _ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
+
+
+def new_lane_array(count: int, lanes: int) -> LaneArray:
+    """Return a lane array of zeros; a vector of eight lanes lies in one cache line."""
+    spare = CACHE_LINE_SIZE // 8
+    words = np.zeros(count * lanes + spare, np.uint64)
+    start = -(words.ctypes.data // 8) % spare
+    return words[start : start + count * lanes].reshape(count, lanes)
 
 
 class Word:
@@ -415,9 +435,9 @@ def transpose_out(code: Code, rows: Rows, stride: ir.Value, source: Place) -> No
 @kernel
 def rows_to_words(
     width: LaneWidth,
-    out: npt.NDArray[np.uint64],
+    out: LaneArray,
     out_row: int,
-    rows: npt.NDArray[np.uint8],
+    rows: Bytes,
     first_byte: int,
     stride: int,
     count: int,
@@ -433,13 +453,13 @@ def rows_to_words(
 @kernel
 def words_to_rows(
     width: LaneWidth,
-    rows: npt.NDArray[np.uint8],
+    rows: Bytes,
     first_byte: int,
     stride: int,
-    source: npt.NDArray[np.uint64],
+    source: LaneArray,
     source_row: int,
     size: int,
-    block: npt.NDArray[np.uint8],
+    block: Bytes,
 ) -> None:
     """Write `size` bytes, any number of them, of each lane's words to its row.
 

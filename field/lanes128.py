@@ -29,8 +29,9 @@ import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 
+from field._jit import LaneWidth, kernel
 from field.fields import FIELD128
-from field.lanes import Code, Place, Scalars, Word, operation
+from field.lanes import Code, LaneArray, Place, Scalars, Table, Word, operation
 
 MODULUS = FIELD128.modulus
 """p."""
@@ -51,8 +52,8 @@ A column of one product is at most five products of limbs below 2^26, so 400 of 
 400 * 5 * 2^52 < 2^62.97, and the reduction adds less than 2^45 to a column: all stay below 2^63.
 """
 
-MAX_SUMMANDS = 2**32
-"""How many residues, counted with their small weights, a sum may have before `reduce_sum`."""
+MAX_WEIGHT = 2**30
+"""How many residues, each counted with its weight, a sum may have before `reduce_sum`."""
 
 _LIMB_MASK = 2**LIMB_BITS - 1
 _TOP_BITS = 128 - LIMB_BITS * (LIMBS - 1)
@@ -154,9 +155,18 @@ def _load_split(words: Place) -> list[Word]:
     return split(words.load(0), words.load(1))
 
 
-def _accumulate(total: Place, columns: Sequence[Word]) -> None:
-    for i, column in enumerate(columns):
-        total.store(total.load(i) + column, i)
+def plus_and_minus(x: Sequence[Word], y: Sequence[Word]) -> tuple[list[Word], list[Word]]:
+    """Return limbs of x + y and of x - y, both below 3p, for x < p and y < 2p.
+
+    2p is added to the difference to keep it positive.
+    """
+    two_p = [2 * limb for limb in limbs(MODULUS)]
+    difference = [a - b + c for a, b, c in zip(x, y, two_p, strict=True)]
+    return carried(_added(x, y)), carried(difference)
+
+
+def _added(x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+    return [a + b for a, b in zip(x, y, strict=True)]
 
 
 @operation
@@ -169,6 +179,13 @@ def to_limbs(_code: Code, out: Place, words: Place) -> None:
 def to_words(_code: Code, words: Place, x: Place) -> None:
     """Set `words` to the encoding of x < 2p."""
     words.store_many(canonical_words(x.load_many(LIMBS)))
+
+
+@operation
+def add_to_words(_code: Code, words: Place, x: Place) -> None:
+    """Add x < 2p to an encoded residue."""
+    total = _added(_load_split(words), x.load_many(LIMBS))
+    words.store_many(canonical_words(folded(carried(total))))
 
 
 @operation
@@ -194,40 +211,49 @@ def multiply_constant(_code: Code, out: Place, x: Place, constant: Scalars) -> N
 @operation
 def add(_code: Code, out: Place, x: Place, y: Place) -> None:
     """Set `out` to x + y, below 2p."""
-    total = [a + b for a, b in zip(x.load_many(LIMBS), y.load_many(LIMBS), strict=True)]
-    out.store_many(folded(carried(total)))
+    out.store_many(folded(carried(_added(x.load_many(LIMBS), y.load_many(LIMBS)))))
 
 
 @operation
 def constant_plus_and_minus(_code: Code, out: Place, constant: Scalars, y: Place) -> None:
     """Set `out` to constant + y and the next residue to constant - y, both below 3p.
 
-    Given constant < p and y < 2p; 2p is added to the difference to keep it positive.
+    Given constant < p and y < 2p.
     """
-    c, subtrahend = constant.load_many(LIMBS), y.load_many(LIMBS)
-    two_p = [2 * limb for limb in limbs(MODULUS)]
-    out.store_many(
-        carried([a + b for a, b in zip(c, subtrahend, strict=True)])
-        + carried([a - b + t for a, b, t in zip(c, subtrahend, two_p, strict=True)])
-    )
+    plus, minus = plus_and_minus(constant.load_many(LIMBS), y.load_many(LIMBS))
+    out.store_many(plus + minus)
 
 
 @operation
-def add_product(_code: Code, total: Place, x: Place, words: Place) -> None:
-    """Add x times an encoded residue into a sum of products."""
-    _accumulate(total, columns_of_product(x.load_many(LIMBS), _load_split(words)))
+def add_products(
+    code: Code, total: Place, factors: Place, words: Place, step: ir.Value, count: ir.Value
+) -> None:
+    """Add `count` products into a sum: residue k of `factors` by the encoding at `words + k*step`."""
+    sums = code.variables(total.load_many(COLUMNS))
+    with code.repeat(count) as index:
+        factor = factors.advanced(code.scaled(index, LIMBS)).load_many(LIMBS)
+        share = _load_split(words.advanced(code.builder.mul(index, step)))
+        sums.store_many(_added(sums.load_many(), columns_of_product(factor, share)))
+    total.store_many(sums.load_many())
 
 
 @operation
-def add_constant_product(_code: Code, total: Place, constant: Scalars, words: Place) -> None:
-    """Add a constant times an encoded residue into a sum of products."""
-    _accumulate(total, columns_of_product(constant.load_many(LIMBS), _load_split(words)))
+def add_constant_products(
+    code: Code, total: Place, constants: Scalars, words: Place, count: ir.Value
+) -> None:
+    """Add `count` products of a constant and an encoded residue into a sum of products."""
+    sums = code.variables(total.load_many(COLUMNS))
+    with code.repeat(count) as index:
+        factor = constants.advanced(code.scaled(index, LIMBS)).load_many(LIMBS)
+        share = _load_split(words.advanced(code.scaled(index, WORDS)))
+        sums.store_many(_added(sums.load_many(), columns_of_product(factor, share)))
+    total.store_many(sums.load_many())
 
 
 @operation
-def add_scaled(_code: Code, total: Place, constant: Scalars, x: Place) -> None:
-    """Add a constant times x into a sum of products."""
-    _accumulate(total, columns_of_product(constant.load_many(LIMBS), x.load_many(LIMBS)))
+def set_product(_code: Code, total: Place, x: Place, constant: Scalars) -> None:
+    """Set a sum of products to one product, x times a constant."""
+    total.store_many(columns_of_product(x.load_many(LIMBS), constant.load_many(LIMBS)))
 
 
 @operation
@@ -240,23 +266,42 @@ def reduce_products(_code: Code, out: Place, total: Place) -> None:
 
 
 @operation
-def add_words(_code: Code, total: Place, words: Place) -> None:
-    """Add the limbs of an encoded residue into a sum of residues."""
-    _accumulate(total, _load_split(words))
+def add_encoded(code: Code, total: Place, words: Place, step: ir.Value, count: ir.Value) -> None:
+    """Add `count` encoded residues, `step` rows apart, into a sum of residues."""
+    sums = code.variables(total.load_many(LIMBS))
+    with code.repeat(count) as index:
+        residue = _load_split(words.advanced(code.builder.mul(index, step)))
+        sums.store_many(_added(sums.load_many(), residue))
+    total.store_many(sums.load_many())
 
 
 @operation
-def add_words_weighted(_code: Code, total: Place, words: Place, weight: Scalars) -> None:
-    """Add the limbs of an encoded residue, `weight` times, into a sum of residues."""
-    factor = weight.load()
-    _accumulate(total, [limb.times32(factor) for limb in _load_split(words)])
+def add_weighted(code: Code, total: Place, weights: Scalars, words: Place, count: ir.Value) -> None:
+    """Add `count` encoded residues, each as often as its weight says, into a sum of residues."""
+    sums = code.variables(total.load_many(LIMBS))
+    with code.repeat(count) as index:
+        weight = weights.advanced(index).load()
+        residue = _load_split(words.advanced(code.scaled(index, WORDS)))
+        sums.store_many(_added(sums.load_many(), [limb.times32(weight) for limb in residue]))
+    total.store_many(sums.load_many())
+
+
+@operation
+def add_residues(code: Code, total: Place, residues: Place, count: ir.Value) -> None:
+    """Add `count` residues below 4p, given as limbs, into a sum of residues."""
+    sums = code.variables(total.load_many(LIMBS))
+    with code.repeat(count) as index:
+        residue = residues.advanced(code.scaled(index, LIMBS)).load_many(LIMBS)
+        sums.store_many(_added(sums.load_many(), residue))
+    total.store_many(sums.load_many())
 
 
 @operation
 def reduce_sum(_code: Code, out: Place, total: Place) -> None:
-    """Set `out` to a sum of residues whose weights add up to at most `MAX_SUMMANDS`, below 2p.
+    """Set `out` to a sum of residues whose weights add up to at most `MAX_WEIGHT`, below 2p.
 
-    Columns are below 2^26 * 2^32 and the sum is below 2^160.
+    Limbs are below 2^26, so columns are below 2^56; residues are below 2^130 and the sum below 2^160,
+    as it must be to be folded.
     """
     out.store_many(folded(carried(total.load_many(LIMBS))))
 
@@ -284,11 +329,78 @@ def flag_equal(code: Code, flags: Place, words: Place, constant: Scalars, flag: 
     flags.store(flags.load() | (~difference.at_least(1) & code.in_every_lane(flag)))
 
 
-def constant_table(values: Iterable[int]) -> npt.NDArray[np.uint64]:
+def constant_table(values: Iterable[int]) -> Table:
     """Return integers as a table of constants, `uint64[count * 5]`; number i begins at 5*i."""
     return np.array([limb for value in values for limb in limbs(value % MODULUS)], np.uint64)
 
 
-def montgomery_table(values: Iterable[int]) -> npt.NDArray[np.uint64]:
+def montgomery_table(values: Iterable[int]) -> Table:
     """Return integers in Montgomery form as a table of constants."""
     return constant_table(value * RADIX for value in values)
+
+
+@kernel
+def sum_of_products(
+    width: LaneWidth,
+    out: LaneArray,
+    out_row: int,
+    factors: LaneArray,
+    factor_row: int,
+    words: LaneArray,
+    word_row: int,
+    step: int,
+    count: int,
+) -> None:
+    """Set `out` to the sum over k of factor k by the encoding at `word_row + k*step`, over R.
+
+    `out` has fifteen rows: the result, below 2p, and scratch. Any `count` will do: what `MAX_PRODUCTS`
+    products add up to is reduced before the next.
+    """
+    out[out_row : out_row + LIMBS] = 0
+    for start in range(0, count, MAX_PRODUCTS):
+        out[out_row + LIMBS : out_row + LIMBS + COLUMNS] = 0
+        add_products(
+            width,
+            out,
+            out_row + LIMBS,
+            factors,
+            factor_row + LIMBS * start,
+            words,
+            word_row + step * start,
+            step,
+            min(MAX_PRODUCTS, count - start),
+        )
+        reduce_products(width, out, out_row + LIMBS, out, out_row + LIMBS)
+        add(width, out, out_row, out, out_row, out, out_row + LIMBS)
+
+
+@kernel
+def sum_of_constant_products(
+    width: LaneWidth,
+    out: LaneArray,
+    out_row: int,
+    constants: Table,
+    constant: int,
+    words: LaneArray,
+    word_row: int,
+    count: int,
+) -> None:
+    """Set `out` to the sum of `count` encodings, each by a constant from the table, over R.
+
+    `out` is as for `sum_of_products`.
+    """
+    out[out_row : out_row + LIMBS] = 0
+    for start in range(0, count, MAX_PRODUCTS):
+        out[out_row + LIMBS : out_row + LIMBS + COLUMNS] = 0
+        add_constant_products(
+            width,
+            out,
+            out_row + LIMBS,
+            constants,
+            constant + LIMBS * start,
+            words,
+            word_row + WORDS * start,
+            min(MAX_PRODUCTS, count - start),
+        )
+        reduce_products(width, out, out_row + LIMBS, out, out_row + LIMBS)
+        add(width, out, out_row, out, out_row, out, out_row + LIMBS)

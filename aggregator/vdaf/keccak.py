@@ -7,14 +7,16 @@ Source: RFC 9861, "TurboSHAKE"; FIPS 202, "Keccak-p Permutations".
 """
 
 import numpy as np
-import numpy.typing as npt
 
 from field._jit import LaneWidth, kernel, lane_width
 from field.lanes import (
+    Bytes,
     Code,
+    LaneArray,
     Place,
     Word,
     copy_rows,
+    new_lane_array,
     operation,
     rows_to_words,
     words_to_rows,
@@ -27,9 +29,6 @@ RATE_SIZE = 168
 RATE_WORDS = RATE_SIZE // 8
 STATE_WORDS = 25
 ROUNDS = 12
-
-Bytes = npt.NDArray[np.uint8]
-Words = npt.NDArray[np.uint64]
 
 
 def _round_constants() -> list[int]:
@@ -121,14 +120,14 @@ def turboshake128(
     return out
 
 
-def new_state(lanes: int) -> Words:
+def new_state(lanes: int) -> LaneArray:
     """Return scratch for the kernels here: the state, and a block on its way in."""
-    return np.zeros((STATE_WORDS + RATE_WORDS, lanes), np.uint64)
+    return new_lane_array(STATE_WORDS + RATE_WORDS, lanes)
 
 
 @kernel
 def _turboshake128(
-    width: LaneWidth, messages: Bytes, domain: int, out: Bytes, state: Words, block: Bytes
+    width: LaneWidth, messages: Bytes, domain: int, out: Bytes, state: LaneArray, block: Bytes
 ) -> None:
     """Fill `out` from messages whose number is a multiple of the number of lanes."""
     num_messages, message_size = messages.shape
@@ -171,7 +170,9 @@ def pad_block(
 
 
 @kernel
-def absorb_block(width: LaneWidth, state: Words, rows: Bytes, first_byte: int, stride: int) -> None:
+def absorb_block(
+    width: LaneWidth, state: LaneArray, rows: Bytes, first_byte: int, stride: int
+) -> None:
     """Absorb 168 bytes a lane, from `first_byte + lane * stride` of `rows`, and permute."""
     rows_to_words(width, state, STATE_WORDS, rows, first_byte, stride, RATE_WORDS)
     xor_words(width, state, 0, state, STATE_WORDS, RATE_WORDS)

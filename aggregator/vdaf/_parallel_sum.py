@@ -1,0 +1,735 @@
+"""The hot path: `verify_init` of the circuits that check digits in chunks, as one kernel.
+
+Histogram, SumVec, MultihotCountVec and L1BoundSum check that each residue of a measurement is 0 or 1
+by calls of a parallel sum of multiplications, and differ in what else they check. This module takes
+one aggregator's shares of as many reports as there are lanes from bytes to verifier shares, without
+leaving the lanes. `aggregator.vdaf.verification` computes the same function for every circuit; it is
+the definition, and takes the few reports that are flagged here.
+
+Notation, for one report. There are `num_calls` calls of the gadget; call k = 1, 2, ... has the
+joint randomness r_k and the chunk m_(k,0), m_(k,1), ... of the measurement. p is the length of a
+wire polynomial, alpha the principal p-th root of unity, beta the principal 2p-th one. t is the test
+point, s the number of shares. L_k(x) is the polynomial of degree below p that is 1 at alpha^k and 0
+at alpha's other powers.
+
+Wires. Wire 2j takes r_k^(j+1) * m_(k,j) at call k, wire 2j+1 takes m_(k,j) - 1/s; at 0 both take a
+seed from the proof. So at the test point
+
+    wire_(2j)(t)   = L_0(t) * seed_(2j)   + sum over k of (L_k(t) * r_k^(j+1)) * m_(k,j)
+    wire_(2j+1)(t) = L_0(t) * seed_(2j+1) + sum over k of L_k(t) * m_(k,j) - 1/s * sum over k of L_k(t)
+
+which takes three products a digit: one to step L_k(t) * r_k^j to the next j, and one a wire. Sums
+are reduced once a wire, not once a product.
+
+Source:
+    VDAF, "Querying the Proof" and "Lagrange Basis"; the formulas are derived where they are used.
+"""
+
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from aggregator.vdaf._lane_xof import (
+    absorb_open,
+    absorb_template,
+    squeeze_words,
+)
+from field._jit import LaneWidth, kernel
+from field.lanes import (
+    Bytes,
+    Code,
+    LaneArray,
+    Place,
+    Scalars,
+    Table,
+    copy_rows,
+    copy_words,
+    operation,
+    rows_to_words,
+    words_to_rows,
+)
+from field.lanes128 import (
+    COLUMNS,
+    LIMBS,
+    WORDS,
+    add,
+    add_encoded,
+    add_residues,
+    add_to_words,
+    add_weighted,
+    columns_of_product,
+    constant_plus_and_minus,
+    flag_equal,
+    flag_not_residues,
+    montgomery_reduced,
+    multiply,
+    multiply_constant,
+    plus_and_minus,
+    reduce_products,
+    reduce_sum,
+    set_constant,
+    set_product,
+    split,
+    sum_of_constant_products,
+    sum_of_products,
+    to_limbs,
+    to_words,
+)
+
+SEED_SIZE = 32
+NONCE_SIZE = 16
+ENCODED_SIZE = 16
+
+XOF_REJECTED = 1
+"""Flag: some XOF drew a number that is no residue, so the stream is read differently."""
+
+NOT_A_RESIDUE = 2
+"""Flag: the leader's input share holds a number that is no residue."""
+
+ROOT_OF_UNITY = 4
+"""Flag: the test point is a power of alpha."""
+
+CALLS_AT_ONCE = 256
+"""Calls whose products are summed before they are reduced; with two more, below `MAX_PRODUCTS`."""
+
+PAIRS_AT_ONCE = 8
+"""Pairs of wires summed side by side, few enough for their sums to stay in the first-level cache."""
+
+PAIR_ROWS = 2 * COLUMNS
+
+# Places in the table of constants.
+TO_MONTGOMERY = 0 * LIMBS
+"""R^2: `multiply` by it brings a plain residue into Montgomery form."""
+ONE = 1 * LIMBS
+"""1 in Montgomery form."""
+HALF = 2 * LIMBS
+"""1/2 in Montgomery form."""
+INVERSE_P = 3 * LIMBS
+"""1/p in Montgomery form."""
+INVERSE_BETA = 4 * LIMBS
+"""1/beta in Montgomery form."""
+MINUS_SHARE_OF_ONE = 5 * LIMBS
+"""-1/s, plain."""
+CHECK_CONSTANT = 6 * LIMBS
+"""The constant of the circuit's linear check, an s-th of it, plain."""
+
+# Rows of the scratch space `Scratch.registers`, five a residue.
+TEST_POINT = 0 * LIMBS
+TEST_POWER = 1 * LIMBS
+A = 2 * LIMBS
+B = 3 * LIMBS
+PLUS = 4 * LIMBS
+MINUS = 5 * LIMBS
+EVEN_VALUE = 6 * LIMBS
+ODD_VALUE = 9 * LIMBS
+SUMS = 12 * LIMBS
+REGISTER_ROWS = 15 * LIMBS
+"""`EVEN_VALUE`, `ODD_VALUE` and `SUMS` have fifteen rows each, as sums of products need."""
+
+
+class Shape(NamedTuple):
+    """The numbers that fix one kernel's work; `aggregator.vdaf.fused` derives them from a Prio3.
+
+    Attributes:
+        agg_id: The aggregator; 0 is the leader.
+        meas_len: Digits of a measurement.
+        chunk_length: Digits of a call.
+        num_calls: Calls of the gadget.
+        log_p: The logarithm of p, to base two.
+        output_len: Residues of an out share.
+        digits: Digits of an output: output i is the weighted sum of digits i*digits and on.
+        has_small_weights: Whether weights add up to little enough for `add_weighted`.
+        has_check: Whether the circuit has a linear check besides the digits.
+        num_summed: The linear check adds up this many digits from the first on,
+        num_weighted: and this many from there on, by the weights in `Tables.check_weights`.
+    """
+
+    agg_id: int
+    meas_len: int
+    chunk_length: int
+    num_calls: int
+    log_p: int
+    output_len: int
+    digits: int
+    has_small_weights: bool
+    has_check: bool
+    num_summed: int
+    num_weighted: int
+
+
+class Tables(NamedTuple):
+    """Constants in limbs.
+
+    Attributes:
+        constants: The constants named above.
+        roots: Powers of 1/alpha in Montgomery form, in the order in which `lagrange_basis` needs them.
+        last_value: -beta^(i+1) in Montgomery form, for i from 0 to 2p - 2.
+        small_weights: The weights of an output's digits, one word each.
+        weights: The same in Montgomery form.
+        check_weights: Weights of the linear check, in Montgomery form.
+        one: 1 in Montgomery form, encoded.
+    """
+
+    constants: Table
+    roots: Table
+    last_value: Table
+    small_weights: Table
+    weights: Table
+    check_weights: Table
+    one: Table
+
+
+class Inputs(NamedTuple):
+    """One aggregator's shares, one row a report; a multiple of the number of lanes.
+
+    Attributes:
+        nonces: `uint8[rows, 16]`.
+        public_shares: `uint8[rows, 32 * num_shares]`.
+        input_shares: `uint8[rows, input_share_size]`.
+    """
+
+    nonces: Bytes
+    public_shares: Bytes
+    input_shares: Bytes
+
+
+class Outputs(NamedTuple):
+    """What a kernel fills in, one row a report, as bytes.
+
+    Attributes:
+        verifiers: `verifier_len` residues.
+        out_shares: `output_len` residues.
+        joint_rand_parts: 32 bytes.
+        joint_rand_seeds: 32 bytes.
+        flags: One word of flags.
+    """
+
+    verifiers: Bytes
+    out_shares: Bytes
+    joint_rand_parts: Bytes
+    joint_rand_seeds: Bytes
+    flags: Bytes
+
+
+class Messages(NamedTuple):
+    """Messages of the XOF with blanks, and where the seed begins in them.
+
+    Attributes:
+        meas_share: Blank: the seed, at `seed_start`.
+        proofs_share: Blank: the seed.
+        query_rand: Blank: the nonce, at `nonce_start`.
+        joint_rand: Blank: the seed.
+        joint_rand_seed: Blank: the parts, at `parts_start`.
+        joint_rand_part: Open; blank: the blind, at `seed_start`, and the nonce, at the end.
+        joint_rand_part_size: Its size, without the zeros that fill up a word.
+        seed_start: In all messages.
+        nonce_start: In `query_rand`.
+        parts_start: In `joint_rand_seed`.
+    """
+
+    meas_share: Bytes
+    proofs_share: Bytes
+    query_rand: Bytes
+    joint_rand: Bytes
+    joint_rand_seed: Bytes
+    joint_rand_part: Bytes
+    joint_rand_part_size: int
+    seed_start: int
+    nonce_start: int
+    parts_start: int
+
+
+class Scratch(NamedTuple):
+    """Lane arrays for one group of reports, and a block of bytes.
+
+    Attributes:
+        sponge: See `aggregator.vdaf._lane_xof`.
+        head: The head of a message.
+        share: Measurement share, proof share, and room for one more residue.
+        query_rand: Query randomness.
+        joint_rand: Joint randomness; then its limbs, in `joint_rand_limbs`.
+        joint_rand_limbs: r_k in Montgomery form.
+        powers: t^(2^i), then those of t/beta.
+        basis: L_k(t) in Montgomery form.
+        odd_basis: L_k(t/beta) in Montgomery form.
+        wire_factors: L_k(t) * r_k^j, for j advancing.
+        sums: Sums of products of `PAIRS_AT_ONCE` pairs of wires.
+        odd_start: The sum that every odd wire starts with.
+        registers: Residues named above.
+        result: The verifier share, then the out share, encoded.
+        flags: One row.
+        block: Bytes on their way to a row.
+    """
+
+    sponge: LaneArray
+    head: LaneArray
+    share: LaneArray
+    query_rand: LaneArray
+    joint_rand: LaneArray
+    joint_rand_limbs: LaneArray
+    powers: LaneArray
+    basis: LaneArray
+    odd_basis: LaneArray
+    wire_factors: LaneArray
+    sums: LaneArray
+    odd_start: LaneArray
+    registers: LaneArray
+    result: LaneArray
+    flags: LaneArray
+    block: Bytes
+
+
+@kernel
+def query_groups(
+    width: LaneWidth,
+    shape: Shape,
+    tables: Tables,
+    messages: Messages,
+    inputs: Inputs,
+    outputs: Outputs,
+    scratch: Scratch,
+) -> None:
+    """Fill in the outputs of all reports, as many at a time as there are lanes."""
+    for first in range(0, inputs.nonces.shape[0], len(width)):
+        scratch.flags[:] = 0
+        if shape.agg_id == 0:
+            _load_share(width, shape, inputs.input_shares, first, scratch)
+        else:
+            _expand_share(width, shape, messages, inputs.input_shares, first, scratch)
+        _derive_joint_rand(width, shape, messages, inputs, outputs, first, scratch)
+        _derive_query_rand(width, shape, messages, inputs.nonces, first, scratch)
+        _prepare_bases(width, shape, tables, scratch)
+        _evaluate_wires(width, shape, tables, scratch)
+        _evaluate_gadget(width, shape, tables, scratch)
+        _evaluate_circuit(width, shape, tables, scratch)
+        _store(width, outputs.verifiers, first, scratch.result, 0, scratch.block)
+        _truncate(width, shape, tables, outputs.out_shares, first, scratch)
+        _store(width, outputs.flags, first, scratch.flags, 0, scratch.block)
+
+
+@kernel
+def _store(
+    width: LaneWidth, rows: Bytes, first: int, words: LaneArray, row: int, block: Bytes
+) -> None:
+    """Write whole rows of an output."""
+    size = rows.shape[1]
+    words_to_rows(width, rows, first * size, size, words, row, size, block)
+
+
+@kernel
+def _proof_len(shape: Shape) -> int:
+    """Return the residues of a proof: a seed a wire, and the gadget polynomial's 2p - 1 values."""
+    return 2 * shape.chunk_length + (2 << shape.log_p) - 1
+
+
+@kernel
+def _load_share(
+    width: LaneWidth, shape: Shape, input_shares: Bytes, first: int, scratch: Scratch
+) -> None:
+    """Bring the leader's shares of a measurement and its proof into lanes, and check every residue."""
+    size = input_shares.shape[1]
+    length = shape.meas_len + _proof_len(shape)
+    rows_to_words(width, scratch.share, 0, input_shares, first * size, size, WORDS * length)
+    flag_not_residues(width, scratch.flags, 0, scratch.share, 0, length, NOT_A_RESIDUE)
+
+
+@kernel
+def _expand_share(
+    width: LaneWidth,
+    shape: Shape,
+    messages: Messages,
+    input_shares: Bytes,
+    first: int,
+    scratch: Scratch,
+) -> None:
+    """Expand a helper's seed into its shares of a measurement and of its proof."""
+    size = input_shares.shape[1]
+    proof = WORDS * shape.meas_len
+    for message, row, length in (
+        (messages.meas_share, 0, shape.meas_len),
+        (messages.proofs_share, proof, _proof_len(shape)),
+    ):
+        copy_rows(
+            width,
+            message,
+            messages.seed_start,
+            message.shape[1],
+            input_shares,
+            first * size,
+            size,
+            SEED_SIZE,
+        )
+        _expand(width, message, scratch.share, row, length, scratch)
+
+
+@kernel
+def _expand(
+    width: LaneWidth, message: Bytes, out: LaneArray, row: int, length: int, scratch: Scratch
+) -> None:
+    """Draw `length` residues from the stream of a message."""
+    absorb_template(width, scratch.sponge, message)
+    squeeze_words(width, scratch.sponge, out, row, WORDS * length)
+    flag_not_residues(width, scratch.flags, 0, out, row, length, XOF_REJECTED)
+
+
+@kernel
+def _derive_joint_rand(
+    width: LaneWidth,
+    shape: Shape,
+    messages: Messages,
+    inputs: Inputs,
+    outputs: Outputs,
+    first: int,
+    scratch: Scratch,
+) -> None:
+    """Derive this aggregator's part of the joint randomness, the seed, and the randomness."""
+    part, seed = messages.joint_rand_part, messages.joint_rand_seed
+    stride, part_size = inputs.input_shares.shape[1], part.shape[1]
+    blind = (first + 1) * stride - SEED_SIZE
+    copy_rows(
+        width,
+        part,
+        messages.seed_start,
+        part_size,
+        inputs.input_shares,
+        blind,
+        stride,
+        SEED_SIZE,
+    )
+    _copy_nonces(width, part, messages.joint_rand_part_size - NONCE_SIZE, inputs.nonces, first)
+    rows_to_words(width, scratch.head, 0, part, 0, part_size, part_size // 8)
+    absorb_open(
+        width,
+        scratch.sponge,
+        scratch.head,
+        messages.joint_rand_part_size,
+        scratch.share,
+        WORDS * shape.meas_len,
+    )
+    _store(width, outputs.joint_rand_parts, first, scratch.sponge, 0, scratch.block)
+
+    # The client's word is taken for the other aggregators' parts, not for this one's.
+    size, seed_size = inputs.public_shares.shape[1], seed.shape[1]
+    start = messages.parts_start
+    copy_rows(width, seed, start, seed_size, inputs.public_shares, first * size, size, size)
+    _copy_seeds(width, seed, start + SEED_SIZE * shape.agg_id, outputs.joint_rand_parts, first)
+    absorb_template(width, scratch.sponge, seed)
+    _store(width, outputs.joint_rand_seeds, first, scratch.sponge, 0, scratch.block)
+
+    rand = messages.joint_rand
+    _copy_seeds(width, rand, messages.seed_start, outputs.joint_rand_seeds, first)
+    _expand(width, rand, scratch.joint_rand, 0, shape.num_calls, scratch)
+
+
+@kernel
+def _copy_seeds(width: LaneWidth, message: Bytes, column: int, seeds: Bytes, first: int) -> None:
+    copy_rows(
+        width, message, column, message.shape[1], seeds, first * SEED_SIZE, SEED_SIZE, SEED_SIZE
+    )
+
+
+@kernel
+def _copy_nonces(width: LaneWidth, message: Bytes, column: int, nonces: Bytes, first: int) -> None:
+    copy_rows(
+        width, message, column, message.shape[1], nonces, first * NONCE_SIZE, NONCE_SIZE, NONCE_SIZE
+    )
+
+
+@kernel
+def _derive_query_rand(
+    width: LaneWidth,
+    shape: Shape,
+    messages: Messages,
+    nonces: Bytes,
+    first: int,
+    scratch: Scratch,
+) -> None:
+    """Derive the test point, and before it what reduces the circuit's two outputs if it has two."""
+    _copy_nonces(width, messages.query_rand, messages.nonce_start, nonces, first)
+    length = 3 if shape.has_check else 1
+    _expand(width, messages.query_rand, scratch.query_rand, 0, length, scratch)
+
+
+@kernel
+def _prepare_bases(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
+    """Evaluate L_k at t and at t/beta, and t^p; flag the lanes in which that is 1."""
+    registers, constants = scratch.registers, tables.constants
+    row = 2 * WORDS if shape.has_check else 0
+    to_limbs(width, registers, A, scratch.query_rand, row)
+    multiply_constant(width, registers, TEST_POINT, registers, A, constants, TO_MONTGOMERY)
+    _lagrange_basis(width, shape, tables, scratch.basis, scratch)
+    last = LIMBS * (shape.log_p - 1)
+    multiply(width, registers, TEST_POWER, scratch.powers, last, scratch.powers, last)
+    to_words(width, scratch.result, 0, registers, TEST_POWER)
+    flag_equal(width, scratch.flags, 0, scratch.result, 0, tables.one, 0, ROOT_OF_UNITY)
+    multiply_constant(width, registers, TEST_POINT, registers, TEST_POINT, constants, INVERSE_BETA)
+    _lagrange_basis(width, shape, tables, scratch.odd_basis, scratch)
+
+
+@kernel
+def _lagrange_basis(
+    width: LaneWidth, shape: Shape, tables: Tables, basis: LaneArray, scratch: Scratch
+) -> None:
+    """Evaluate L_k at the point in `TEST_POINT`, for all k from 0 to p - 1.
+
+    The sum over i of x^i is p at x = 1 and 0 at all other p-th roots of unity, so that
+
+        L_k(t) = 1/p * sum over i < p of y^i = 1/p * product over b < log p of (1 + y^(2^b)),
+
+    with y = t / alpha^k. The factor of b depends on k modulo p / 2^b only. From the last b to the
+    first, a list of products thus doubles: if `size` of them are known, the next factor has the
+    root alpha^(k * 2^b) for k < size, and its negative for k + size.
+    """
+    powers = scratch.powers
+    copy_words(width, powers, 0, scratch.registers, TEST_POINT, LIMBS)
+    for b in range(1, shape.log_p):
+        previous = LIMBS * (b - 1)
+        multiply(width, powers, LIMBS * b, powers, previous, powers, previous)
+    set_constant(width, basis, 0, tables.constants, INVERSE_P)
+    size = 1
+    for b in range(shape.log_p - 1, -1, -1):
+        double_basis(
+            width,
+            basis,
+            0,
+            basis,
+            LIMBS * size,
+            powers,
+            LIMBS * b,
+            tables.roots,
+            LIMBS * (size - 1),
+            tables.constants,
+            ONE,
+            size,
+        )
+        size *= 2
+
+
+@operation
+def double_basis(
+    code: Code,
+    low: Place,
+    high: Place,
+    power: Place,
+    roots: Scalars,
+    one: Scalars,
+    size: ir.Value,
+) -> None:
+    """Multiply `size` residues by 1 + power*root into `low` and by 1 - power*root into `high`.
+
+    Residues stay below 4p: the factors are below 3p.
+    """
+    y, unit = power.load_many(LIMBS), one.load_many(LIMBS)
+    with code.repeat(size) as index:
+        row = code.scaled(index, LIMBS)
+        root = roots.advanced(row).load_many(LIMBS)
+        plus, minus = plus_and_minus(unit, montgomery_reduced(columns_of_product(y, root)))
+        residue = low.advanced(row).load_many(LIMBS)
+        low.advanced(row).store_many(montgomery_reduced(columns_of_product(residue, plus)))
+        high.advanced(row).store_many(montgomery_reduced(columns_of_product(residue, minus)))
+
+
+@kernel
+def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
+    """Evaluate every wire polynomial at t, into residues 1 to 2 * chunk_length of the verifier.
+
+    The formulas are in the module's docstring. `wire_factors` has L_k(t) * r_k^j and is stepped from
+    one j to the next.
+    """
+    calls, chunk_length = shape.num_calls, shape.chunk_length
+    constants, registers = tables.constants, scratch.registers
+    basis, factors, sums = scratch.basis, scratch.wire_factors, scratch.sums
+    to_montgomery(
+        width, scratch.joint_rand_limbs, 0, scratch.joint_rand, 0, constants, TO_MONTGOMERY, calls
+    )
+    copy_words(width, factors, 0, basis, LIMBS, LIMBS * calls)
+    registers[SUMS : SUMS + LIMBS] = 0
+    add_residues(width, registers, SUMS, basis, LIMBS, calls)
+    reduce_sum(width, registers, A, registers, SUMS)
+    set_product(width, scratch.odd_start, 0, registers, A, constants, MINUS_SHARE_OF_ONE)
+
+    scratch.result[WORDS : WORDS + 2 * WORDS * chunk_length] = 0
+    for pair in range(0, chunk_length, PAIRS_AT_ONCE):
+        pairs = min(PAIRS_AT_ONCE, chunk_length - pair)
+        seeds = WORDS * (shape.meas_len + 2 * pair)
+        start_wires(width, sums, 0, basis, 0, scratch.odd_start, 0, scratch.share, seeds, pairs)
+        for first_call in range(0, calls, CALLS_AT_ONCE):
+            for call in range(first_call, min(calls, first_call + CALLS_AT_ONCE)):
+                digit = call * chunk_length + pair
+                add_call(
+                    width,
+                    sums,
+                    0,
+                    factors,
+                    LIMBS * call,
+                    scratch.joint_rand_limbs,
+                    LIMBS * call,
+                    basis,
+                    LIMBS * (call + 1),
+                    scratch.share,
+                    WORDS * digit,
+                    # Beyond the last digit there are zeros, which add nothing.
+                    max(0, min(pairs, shape.meas_len - digit)),
+                )
+            for wire in range(2 * pairs):
+                reduce_products(width, registers, A, sums, COLUMNS * wire)
+                row = WORDS * (1 + 2 * pair + wire)
+                add_to_words(width, scratch.result, row, registers, A)
+            sums[:] = 0
+
+
+@operation
+def to_montgomery(
+    code: Code, out: Place, words: Place, radix_squared: Scalars, count: ir.Value
+) -> None:
+    """Bring `count` encoded residues into Montgomery form, below 2p."""
+    factor = radix_squared.load_many(LIMBS)
+    with code.repeat(count) as index:
+        element = words.advanced(code.scaled(index, WORDS))
+        residue = split(element.load(0), element.load(1))
+        product = montgomery_reduced(columns_of_product(residue, factor))
+        out.advanced(code.scaled(index, LIMBS)).store_many(product)
+
+
+@operation
+def start_wires(
+    code: Code, sums: Place, seed_basis: Place, odd_start: Place, seeds: Place, pairs: ir.Value
+) -> None:
+    """Set the sums of `pairs` pairs of wires to what their seeds and constants contribute."""
+    factor = seed_basis.load_many(LIMBS)
+    with code.repeat(pairs) as index:
+        pair = seeds.advanced(code.scaled(index, 2 * WORDS))
+        total = sums.advanced(code.scaled(index, PAIR_ROWS))
+        even = columns_of_product(factor, split(pair.load(0), pair.load(1)))
+        odd = columns_of_product(factor, split(pair.load(2), pair.load(3)))
+        start = odd_start.load_many(COLUMNS)
+        total.store_many(even + [a + b for a, b in zip(odd, start, strict=True)])
+
+
+@operation
+def add_call(
+    code: Code,
+    sums: Place,
+    factor: Place,
+    joint_rand: Place,
+    basis: Place,
+    words: Place,
+    pairs: ir.Value,
+) -> None:
+    """Add one call's digits to the sums of `pairs` pairs of wires.
+
+    `factor` is L_k(t) * r_k^j for the pair before the first, below 4p, and ends as that of the last:
+    multiplying by r_k < 2p keeps it below 4p.
+    """
+    step, weight = joint_rand.load_many(LIMBS), basis.load_many(LIMBS)
+    factors = code.variables(factor.load_many(LIMBS))
+    with code.repeat(pairs) as index:
+        factors.store_many(montgomery_reduced(columns_of_product(factors.load_many(), step)))
+        element = words.advanced(code.scaled(index, WORDS))
+        digit = split(element.load(0), element.load(1))
+        total = sums.advanced(code.scaled(index, PAIR_ROWS))
+        products = columns_of_product(digit, factors.load_many())
+        products += columns_of_product(digit, weight)
+        total.store_many([a + b for a, b in zip(total.load_many(PAIR_ROWS), products, strict=True)])
+    factor.store_many(factors.load_many())
+
+
+@kernel
+def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
+    """Evaluate the gadget polynomial G at t, into the last residue of the verifier.
+
+    The proof has G's values at beta^0 to beta^(2p-2). G has a degree below 2p - 1, so that its
+    coefficient of x^(2p-1) is zero. That coefficient is 1/2p * (sum over i of G(beta^i) * beta^i),
+    for beta^(-i*(2p-1)) = beta^i; so the value that is missing is
+
+        G(beta^(2p-1)) = sum over i < 2p - 1 of G(beta^i) * -beta^(i+1).
+
+    The even powers of beta are alpha's, the odd ones beta times alpha's. Let E be the polynomial of
+    degree below p with E(alpha^k) = G(beta^(2k)), and O that with O(alpha^k) = G(beta^(2k+1)). As x^p
+    is 1 at even and -1 at odd powers of beta,
+
+        G(t) = (1 + t^p)/2 * E(t) + (1 - t^p)/2 * O(t/beta).
+    """
+    registers, constants = scratch.registers, tables.constants
+    p = 1 << shape.log_p
+    values = WORDS * (shape.meas_len + 2 * shape.chunk_length)
+    sum_of_constant_products(
+        width, registers, EVEN_VALUE, tables.last_value, 0, scratch.share, values, 2 * p - 1
+    )
+    to_words(width, scratch.share, values + WORDS * (2 * p - 1), registers, EVEN_VALUE)
+    sum_of_products(
+        width, registers, EVEN_VALUE, scratch.basis, 0, scratch.share, values, 2 * WORDS, p
+    )
+    odd_values = values + WORDS
+    sum_of_products(
+        width, registers, ODD_VALUE, scratch.odd_basis, 0, scratch.share, odd_values, 2 * WORDS, p
+    )
+    constant_plus_and_minus(width, registers, PLUS, constants, ONE, registers, TEST_POWER)
+    multiply_constant(width, registers, PLUS, registers, PLUS, constants, HALF)
+    multiply_constant(width, registers, MINUS, registers, MINUS, constants, HALF)
+    multiply(width, registers, A, registers, PLUS, registers, EVEN_VALUE)
+    multiply(width, registers, B, registers, MINUS, registers, ODD_VALUE)
+    add(width, registers, A, registers, A, registers, B)
+    to_words(width, scratch.result, WORDS * (1 + 2 * shape.chunk_length), registers, A)
+
+
+@kernel
+def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
+    """Reduce the circuit's outputs to one, residue 0 of the verifier.
+
+    The range check is the sum of G(alpha^k) over all calls k. Where the circuit has a linear check
+    too, both are combined with the query randomness.
+    """
+    registers, constants, share = scratch.registers, tables.constants, scratch.share
+    values = WORDS * (shape.meas_len + 2 * shape.chunk_length)
+    registers[SUMS : SUMS + LIMBS] = 0
+    first = values + 2 * WORDS
+    add_encoded(width, registers, SUMS, share, first, 2 * WORDS, shape.num_calls)
+    reduce_sum(width, registers, A, registers, SUMS)
+    if shape.has_check:
+        set_constant(width, registers, SUMS, constants, CHECK_CONSTANT)
+        add_encoded(width, registers, SUMS, share, 0, WORDS, shape.num_summed)
+        reduce_sum(width, registers, B, registers, SUMS)
+        if shape.num_weighted > 0:
+            sum_of_constant_products(
+                width,
+                registers,
+                EVEN_VALUE,
+                tables.check_weights,
+                0,
+                share,
+                WORDS * shape.num_summed,
+                shape.num_weighted,
+            )
+            add(width, registers, B, registers, B, registers, EVEN_VALUE)
+        to_montgomery(width, registers, PLUS, scratch.query_rand, 0, constants, TO_MONTGOMERY, 2)
+        multiply(width, registers, A, registers, A, registers, PLUS)
+        multiply(width, registers, B, registers, B, registers, MINUS)
+        add(width, registers, A, registers, A, registers, B)
+    to_words(width, scratch.result, 0, registers, A)
+
+
+@kernel
+def _truncate(
+    width: LaneWidth, shape: Shape, tables: Tables, out_shares: Bytes, first: int, scratch: Scratch
+) -> None:
+    """Write the out shares: outputs decoded from their digits, or the digits themselves."""
+    registers, digits = scratch.registers, shape.digits
+    if digits == 1:
+        _store(width, out_shares, first, scratch.share, 0, scratch.block)
+        return
+    for output in range(shape.output_len):
+        row = WORDS * digits * output
+        if shape.has_small_weights:
+            registers[SUMS : SUMS + LIMBS] = 0
+            add_weighted(
+                width, registers, SUMS, tables.small_weights, 0, scratch.share, row, digits
+            )
+            reduce_sum(width, registers, A, registers, SUMS)
+            to_words(width, scratch.result, WORDS * output, registers, A)
+        else:
+            sum_of_constant_products(
+                width, registers, SUMS, tables.weights, 0, scratch.share, row, digits
+            )
+            to_words(width, scratch.result, WORDS * output, registers, SUMS)
+    _store(width, out_shares, first, scratch.result, 0, scratch.block)
