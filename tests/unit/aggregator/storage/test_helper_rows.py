@@ -1,0 +1,175 @@
+import dataclasses
+import threading
+
+import pytest
+
+from aggregator.errors import ParameterError
+from aggregator.storage.aggregate_shares import (
+    NewAggregateShare,
+    StoredAggregateShare,
+    delete_aggregate_share,
+    find_aggregate_share,
+    get_aggregate_share,
+    put_aggregate_share,
+)
+from aggregator.storage.batches import BatchClosed, accumulate, bucket_key, read_shares
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.engine import Conflict
+from aggregator.storage.helper_requests import (
+    HelperRequest,
+    RequestKind,
+    delete_request,
+    find_request,
+    get_request,
+    put_request,
+)
+from aggregator.storage.ledger import list_ledger
+from aggregator.storage.report_ids import record_aggregated
+from aggregator.storage.states import LedgerState
+from tests.support.store import TASK_ID, TENTH, adding, checksum, report_id
+
+JOB = RequestKind.AGGREGATION_JOB
+BODY = b"d" * 32
+SHARE = NewAggregateShare(b"selector", BODY, b"sealed bytes", 0, 10, 3)
+
+
+def put(tx: Transaction, body: bytes = BODY, response: bytes = b"response") -> HelperRequest:
+    return put_request(tx, TASK_ID, JOB, body, verify_key_id=0, response=response)
+
+
+def find(store: Database, body: bytes = BODY) -> HelperRequest | None:
+    return store.read_sync("find", lambda tx: find_request(tx, TASK_ID, JOB, body))
+
+
+def answer(store: Database, numbers: list[int]) -> bytes:
+    """Do what the Helper does with a request for an aggregation job."""
+
+    def work(tx: Transaction) -> bytes:
+        known = find_request(tx, TASK_ID, JOB, BODY)
+        if known is not None and known.response is not None:
+            return known.response
+        ids = [report_id(number) for number in numbers]
+        replayed = record_aggregated(tx, TASK_ID, ids)
+        fresh = [one for one in ids if one not in replayed]
+        if fresh:
+            accumulate(tx, TASK_ID, bucket_key(5), adding(len(fresh)), len(fresh), checksum(fresh))
+        put(tx, response=b"%d counted" % len(fresh))
+        return b"%d counted" % len(fresh)
+
+    return store.run_sync("answer", work)
+
+
+def release(store: Database, share: NewAggregateShare = SHARE) -> StoredAggregateShare:
+    return store.run_sync("share", lambda tx: put_aggregate_share(tx, TASK_ID, share, TENTH))
+
+
+def shares(store: Database) -> list[bytes]:
+    return store.read_sync("shares", lambda tx: read_shares(tx, TASK_ID, 0, 10))
+
+
+def test_an_answer_is_found_by_the_digest_and_by_its_id(store: Database) -> None:
+    stored = store.run_sync("put", put)
+    assert find(store) == stored
+    assert find(store, b"e" * 32) is None
+    by_id = store.read_sync("get", lambda tx: get_request(tx, TASK_ID, JOB, stored.request_id))
+    assert by_id == stored
+    assert store.read_sync("get", lambda tx: get_request(tx, TASK_ID, JOB, b"?" * 16)) is None
+
+
+def test_a_request_is_answered_once(store: Database) -> None:
+    stored = store.run_sync("put", put)
+    with pytest.raises(Conflict, match="answered already"):
+        store.run_sync("put", lambda tx: put(tx, response=b"another"))
+    assert find(store) == stored
+
+
+def test_a_problem_is_an_answer_too(store: Database) -> None:
+    store.run_sync(
+        "put", lambda tx: put_request(tx, TASK_ID, JOB, BODY, verify_key_id=0, problem="{}")
+    )
+    found = find(store)
+    assert found is not None
+    assert (found.response, found.problem) == (None, "{}")
+
+
+@pytest.mark.parametrize("answers", [{}, {"response": b"r", "problem": "p"}], ids=["none", "both"])
+def test_an_answer_is_one_thing(store: Database, answers: dict[str, bytes]) -> None:
+    with pytest.raises(ParameterError, match="either"):
+        store.run_sync(
+            "put",
+            lambda tx: put_request(tx, TASK_ID, JOB, BODY, verify_key_id=0, **answers),
+        )
+
+
+def test_a_repeated_request_is_counted_once_and_answered_alike(store: Database) -> None:
+    assert answer(store, [1, 2, 3]) == answer(store, [1, 2, 3]) == b"3 counted"
+    assert shares(store) == [b"3"]
+
+
+def test_identical_requests_at_once_are_counted_once(store: Database) -> None:
+    answers: list[bytes] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(answer(store, [1, 2, 3]))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [b"3 counted"] * 4
+    assert shares(store) == [b"3"]
+
+
+def test_after_a_deletion_the_same_request_finds_only_replays(store: Database) -> None:
+    answer(store, [1, 2, 3])
+    first = find(store)
+    assert first is not None
+    delete = lambda tx: delete_request(tx, TASK_ID, JOB, first.request_id)  # noqa: E731  used twice
+    assert store.run_sync("delete", delete)
+    assert not store.run_sync("delete", delete)
+    assert find(store) is None
+    assert answer(store, [1, 2, 3]) == b"0 counted"
+    second = find(store)
+    assert second is not None
+    assert (second.generation, second.request_id != first.request_id) == (1, True)
+    assert shares(store) == [b"3"]
+
+
+def test_a_release_stores_charges_and_destroys_at_once(store: Database) -> None:
+    answer(store, [1, 2, 3])
+    stored = release(store)
+    found = store.read_sync("find", lambda tx: find_aggregate_share(tx, TASK_ID, b"selector"))
+    assert (
+        found == stored == StoredAggregateShare(stored.share_id, b"selector", BODY, b"sealed bytes")
+    )
+    by_id = store.read_sync("get", lambda tx: get_aggregate_share(tx, TASK_ID, stored.share_id))
+    assert by_id == stored
+    assert shares(store) == []
+    (entry,) = store.read_sync("ledger", list_ledger)
+    assert (entry.state, entry.start, entry.end) == (LedgerState.CHARGED, 0, 10)
+
+
+def test_a_batch_is_released_once(store: Database) -> None:
+    stored = release(store)
+    with pytest.raises(Conflict, match="already"):
+        release(store, dataclasses.replace(SHARE, body_sha256=b"e" * 32, response=b"more noise"))
+    with pytest.raises(BatchClosed):
+        release(store, dataclasses.replace(SHARE, selector=b"a part", start=9, end=10))
+    found = store.read_sync("find", lambda tx: find_aggregate_share(tx, TASK_ID, b"selector"))
+    assert found == stored
+    assert len(store.read_sync("ledger", list_ledger)) == 1
+
+
+def test_a_deleted_share_is_never_released_again(store: Database) -> None:
+    share_id = release(store).share_id
+    assert store.run_sync("delete", lambda tx: delete_aggregate_share(tx, TASK_ID, share_id))
+    assert not store.run_sync("delete", lambda tx: delete_aggregate_share(tx, TASK_ID, share_id))
+    found = store.read_sync("find", lambda tx: find_aggregate_share(tx, TASK_ID, b"selector"))
+    assert found is not None
+    assert found.response is None
+    with pytest.raises(Conflict):
+        release(store)
+
+
+def test_responses_are_not_shown(store: Database) -> None:
+    assert "sealed bytes" not in repr(SHARE) + repr(release(store))
+    assert "response" not in repr(store.run_sync("put", put)).replace("response=", "")
