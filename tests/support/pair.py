@@ -1,0 +1,282 @@
+"""A leader and a helper in one process: two stores, two applications, HTTP in memory between them.
+
+A service can be made to die at a moment of a transaction. Whoever was talking to it sees a broken
+connection; then it is started anew on the same file, with nothing of the old process in memory.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import httpx
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from aggregator.codec import decode, encode
+from aggregator.dap.auth import bearer_header, hash_token
+from aggregator.dap.hpke import HpkeConfigList
+from aggregator.dap.messages import (
+    CollectionJobReq,
+    CollectionJobResp,
+    Report,
+    UploadErrors,
+    UploadRequest,
+)
+from aggregator.dap.profile import Role
+from aggregator.dap.resources import media_type, path
+from aggregator.dap.times import Interval
+from aggregator.helper.routes import HelperLimits, HelperResources
+from aggregator.leader.collections import CollectionDriver
+from aggregator.leader.job_creator import JobCreator
+from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.party import Floor, Party
+from aggregator.protocol.reports import make_reports
+from aggregator.protocol.results import Result, collection_request, open_result
+from aggregator.protocol.task import Task, task_to_toml
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, upgrade
+from aggregator.storage.tasks import TaskRecord, put_task
+from aggregator.web.app import create_app
+from tests.support.clock import ManualClock
+from tests.support.entropy import SeededEntropy
+from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
+
+NOW = 1_700_000_050
+LEADER_TOKEN = "shown by the leader".replace(" ", "-")
+COLLECTOR_TOKEN = "shown by the collector".replace(" ", "-")
+VERIFY_KEY = bytes(range(100, 132))
+LEASE_SECONDS = 30
+
+
+class Died(BaseException):
+    """The process was killed here; no handler of the program may see it."""
+
+
+OnMoment = Callable[[str, str], None]
+
+
+def nothing_happens(_transaction: str, _moment: str) -> None:
+    """Leave every transaction alone."""
+
+
+class Service:
+    """One aggregator: a store that outlives its processes, and the process that runs now."""
+
+    def __init__(
+        self, role: Role, folder: Path, clock: ManualClock, *, floor: Floor, limits: object
+    ) -> None:
+        self.role = role
+        self.url = f"sqlite:///{folder / role.name.lower()}.sqlite"
+        self.clock = clock
+        self.floor = floor
+        self.limits = limits
+        self.on_moment: OnMoment = nothing_happens
+        self.entropy = SeededEntropy(role.name.encode())
+        self.starts = 0
+        upgrade(self.url)
+        self.start()
+
+    def start(self) -> None:
+        """Start a process over the store."""
+        self.starts += 1
+        self.database = Database.open(
+            self.url,
+            Crypter([bytes(32)]),
+            self.clock,
+            lambda name, moment: self.on_moment(name, moment),
+            SeededEntropy(b"store %d" % self.starts + self.role.name.encode()),
+        )
+        self.party = Party(
+            self.role,
+            self.database,
+            self.clock,
+            self.entropy,
+            floor=self.floor,
+            verification_threads=1,
+        )
+        if isinstance(self.limits, LeaderLimits):
+            router = LeaderResources(self.party, self.limits).router()
+        elif isinstance(self.limits, HelperLimits):
+            router = HelperResources(self.party, self.limits).router()
+        else:
+            raise TypeError(self.limits)
+        self.app: ASGIApp = create_app(self.role.name.lower(), [router])
+
+    def restart(self) -> None:
+        """Lose everything in memory."""
+        self.database.close()
+        self.start()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request; if the process dies of it, the caller's connection breaks."""
+        try:
+            await self.app(scope, receive, send)
+        except Died as death:
+            self.restart()
+            raise httpx.ReadError("the connection broke") from death
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request was answered with."""
+
+    status: int
+    body: bytes
+    headers: httpx.Headers
+    problem: dict[str, object]
+
+    @property
+    def problem_type(self) -> str:
+        """The last word of the problem's type."""
+        return str(self.problem.get("type", "")).rsplit(":", 1)[-1]
+
+
+class Pair:
+    """Both aggregators, and a client and a collector that speak to them."""
+
+    def __init__(
+        self,
+        folder: Path,
+        task: Task,
+        *,
+        leader_floor: Floor | None = None,
+        helper_floor: Floor | None = None,
+        leader_limits: LeaderLimits | None = None,
+        job_size: int = 100,
+    ) -> None:
+        self.task = task
+        self.clock = ManualClock(NOW)
+        self.job_size = job_size
+        self.leader = Service(
+            Role.LEADER,
+            folder,
+            self.clock,
+            floor=leader_floor or Floor(),
+            limits=leader_limits or LeaderLimits(),
+        )
+        self.helper = Service(
+            Role.HELPER, folder, self.clock, floor=helper_floor or Floor(), limits=HelperLimits()
+        )
+        self.client_entropy = SeededEntropy(b"client")
+        self.http = httpx.AsyncClient(
+            mounts={
+                LEADER_URL.rstrip("/"): httpx.ASGITransport(self.leader),
+                HELPER_URL.rstrip("/"): httpx.ASGITransport(self.helper),
+            }
+        )
+
+    async def provision(self) -> None:
+        """Give both aggregators the task, and each its first HPKE key pair."""
+        definition = task_to_toml(self.task)
+        task_id = self.task.task_id.value
+        leader = TaskRecord(
+            task_id,
+            "leader",
+            definition,
+            VERIFY_KEY,
+            peer_token=LEADER_TOKEN,
+            collector_token_hash=hash_token(COLLECTOR_TOKEN),
+        )
+        helper = TaskRecord(
+            task_id, "helper", definition, VERIFY_KEY, leader_token_hash=hash_token(LEADER_TOKEN)
+        )
+        for service, record in ((self.leader, leader), (self.helper, helper)):
+            await service.database.run("provision", lambda tx, record=record: put_task(tx, record))
+            await service.party.ensure_keypair()
+
+    async def close(self) -> None:
+        """Close what is open."""
+        await self.http.aclose()
+        self.leader.database.close()
+        self.helper.database.close()
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        message: str | None = None,
+        body: bytes = b"",
+        token: str | None = None,
+    ) -> Answer:
+        """Send a request, and read a problem document if the answer is one."""
+        headers = {} if message is None else {"content-type": media_type(message)}
+        if token is not None:
+            headers["authorization"] = bearer_header(token)
+        response = await self.http.request(method, url, content=body, headers=headers)
+        is_problem = response.headers.get("content-type") == "application/problem+json"
+        problem = response.json() if is_problem else {}
+        return Answer(response.status_code, response.content, response.headers, problem)
+
+    async def reports(
+        self, measurements: Sequence[int | list[int]], seconds: int = NOW, task: Task | None = None
+    ) -> list[Report]:
+        """Make a report of each measurement, under the aggregators' present configurations."""
+        configs = [
+            decode(HpkeConfigList, (await self.send("GET", f"{url}hpke_config")).body).preferred()
+            for url in (LEADER_URL, HELPER_URL)
+        ]
+        made_for = self.task if task is None else task
+        return make_reports(
+            made_for, *configs, measurements, made_for.time(seconds), self.client_entropy
+        )
+
+    def url_of(self, resource: str) -> str:
+        """Return the URL of a resource that the task has one of."""
+        base = HELPER_URL if resource.startswith("agg") else LEADER_URL
+        return base.rstrip("/") + path(resource, task_id=self.task.task_id)
+
+    async def upload(self, reports: Sequence[Report]) -> UploadErrors:
+        """Upload reports in one request."""
+        body = encode(UploadRequest(tuple(reports)))
+        answer = await self.send("POST", self.url_of("reports"), UploadRequest.message, body)
+        assert answer.status == 200, answer.problem
+        return decode(UploadErrors, answer.body)
+
+    def interval(self, seconds: int = NOW, units: int = 1) -> Interval:
+        """Return the interval of `units` units that begins with the unit of `seconds`."""
+        return Interval.of(self.task.time(seconds).units, units)
+
+    async def ask(self, interval: Interval | None = None) -> Answer:
+        """Ask for a collection, as the collector."""
+        request = collection_request(interval or self.interval())
+        url = self.url_of("collection_jobs")
+        message = CollectionJobReq.message
+        return await self.send("POST", url, message, encode(request), COLLECTOR_TOKEN)
+
+    async def poll(self, location: str) -> Answer:
+        """Ask how a collection stands."""
+        return await self.send("GET", LEADER_URL.rstrip("/") + location, token=COLLECTOR_TOKEN)
+
+    def open(self, body: bytes, interval: Interval | None = None) -> Result:
+        """Open a collection's result."""
+        request = collection_request(interval or self.interval())
+        return open_result(
+            self.task, collector_keypair(), request, decode(CollectionJobResp, body)
+        )
+
+    async def work(self) -> int:
+        """Let the leader's workers do one round; return how much there was to do."""
+        settings = DriverSettings(concurrency=2, lease_seconds=LEASE_SECONDS, peer_attempts=1)
+        party = self.leader.party
+        creator = JobCreator(party, job_size=self.job_size, linger_seconds=0)
+        done = await creator.run_once()
+        done += await JobDriver(party, self.http, settings).run_once()
+        return done + await CollectionDriver(party, self.http, settings).run_once()
+
+    async def work_until_idle(self, rounds: int = 20) -> None:
+        """Let the workers work, time passing between the rounds, until there is nothing to do."""
+        for _ in range(rounds):
+            if not await self.work():
+                return
+            self.clock.advance(LEASE_SECONDS + 1)
+        raise AssertionError("the workers never came to rest")
+
+    async def collect(self, interval: Interval | None = None) -> Result:
+        """Ask for a collection, work, and open its result."""
+        answer = await self.ask(interval)
+        assert answer.status == 201, answer.problem
+        await self.work_until_idle()
+        answer = await self.poll(answer.headers["location"])
+        assert answer.body, answer.status
+        assert not answer.problem, answer.problem
+        return self.open(answer.body, interval)

@@ -1,0 +1,67 @@
+"""Tasks of both mechanisms, small enough to run in a test."""
+
+from collections.abc import Mapping
+
+from aggregator.codec import encode
+from aggregator.dap.hpke import HpkeKeypair, generate_keypair
+from aggregator.dap.ids import TaskId, encode_base64url
+from aggregator.protocol.task import Task, task_from_toml
+from tests.support.entropy import SeededEntropy
+
+TASK_ID = TaskId(bytes(range(32)))
+LEADER_URL = "http://leader.example/"
+HELPER_URL = "http://helper.example/"
+TIME_PRECISION = 100
+NO_NOISE: Mapping[str, str | int] = {"mechanism": "None"}
+LAPLACE: Mapping[str, str | int] = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/2"}
+
+
+def collector_keypair() -> HpkeKeypair:
+    return generate_keypair(7, SeededEntropy(b"collector"))
+
+
+def task_text(
+    vdaf: Mapping[str, str | int] | None = None,
+    privacy: Mapping[str, str | int | bool] | None = None,
+    interval: Mapping[str, int] | None = None,
+    **settings: str | int,
+) -> str:
+    """Return a task file: a histogram of four buckets without noise, unless said otherwise."""
+    top: dict[str, str | int] = {
+        "version": 1,
+        "id": str(TASK_ID),
+        "task_info": "a task of the tests",
+        "leader": LEADER_URL,
+        "helper": HELPER_URL,
+        "time_precision": TIME_PRECISION,
+        "min_batch_size": 3,
+        "batch_mode": "time_interval",
+        "collector_hpke_config": encode_base64url(encode(collector_keypair().config)),
+        "max_reports": 1000,
+    }
+    tables: dict[str, Mapping[str, str | int | bool]] = {
+        "vdaf": vdaf or {"type": "Prio3Histogram", "length": 4, "chunk_length": 2},
+        "privacy": privacy or NO_NOISE,
+    }
+    if interval is not None:
+        tables["interval"] = interval
+    lines = _lines(top | settings)
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *_lines(table)]
+    return "\n".join(lines) + "\n"
+
+
+def make_task(
+    vdaf: Mapping[str, str | int] | None = None,
+    privacy: Mapping[str, str | int | bool] | None = None,
+    interval: Mapping[str, int] | None = None,
+    **settings: str | int,
+) -> Task:
+    return task_from_toml(task_text(vdaf, privacy, interval, **settings))
+
+
+def _lines(table: Mapping[str, str | int | bool]) -> list[str]:
+    return [
+        f"{name} = {str(value).lower() if isinstance(value, bool | int) else chr(34) + value + chr(34)}"
+        for name, value in table.items()
+    ]
