@@ -12,10 +12,10 @@ HPKE keys are in none of them: each party makes its own pair and shows nobody th
 import dataclasses
 import tomllib
 
+from aggregator.codec import DecodeError
 from aggregator.dap.auth import new_token
 from aggregator.dap.ids import decode_base64url, encode_base64url
 from aggregator.dap.profile import Role
-from aggregator.codec import DecodeError
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, task_from_toml, task_to_toml

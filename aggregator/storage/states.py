@@ -34,6 +34,14 @@ class IntervalState(StrEnum):
     COLLECTED = "collected"  # released, its un-noised shares destroyed; for ever
 
 
+class CollectionState(StrEnum):
+    """A Collector's collection."""
+
+    PENDING = "pending"  # the request is stored; the Leader may have answered with a job
+    FINISHED = "finished"  # the result is stored
+    FAILED = "failed"  # refused; the same batch may be asked for again
+
+
 class ResourceState(StrEnum):
     """A Helper's stored answer."""
 
@@ -138,4 +146,20 @@ BATCH_INTERVAL = Machine(
     ),
 )
 
-MACHINES = (AGGREGATION_JOB, COLLECTION_JOB, BATCH_INTERVAL, HELPER_REQUEST, AGGREGATE_SHARE)
+COLLECTION = Machine(
+    "collection (Collector)",
+    (
+        Transition("put_collection", (), CollectionState.PENDING),
+        Transition("finish_collection", (CollectionState.PENDING,), CollectionState.FINISHED),
+        Transition("fail_collection", (CollectionState.PENDING,), CollectionState.FAILED),
+    ),
+)
+
+MACHINES = (
+    AGGREGATION_JOB,
+    COLLECTION_JOB,
+    BATCH_INTERVAL,
+    HELPER_REQUEST,
+    AGGREGATE_SHARE,
+    COLLECTION,
+)

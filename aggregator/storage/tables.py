@@ -35,6 +35,7 @@ from aggregator.errors import ParameterError
 from aggregator.storage.states import (
     AggregationJobState,
     CollectionJobState,
+    CollectionState,
     IntervalState,
     LedgerState,
     ResourceState,
@@ -99,7 +100,7 @@ def _task(*, primary_key: bool = False) -> Column[int]:
 
 def _state(
     states: type[AggregationJobState | CollectionJobState | IntervalState]
-    | type[ResourceState | LedgerState],
+    | type[ResourceState | LedgerState | CollectionState],
 ) -> tuple[Column[str], CheckConstraint]:
     words = ", ".join(f"'{state}'" for state in states)
     column = Column("state", Text, nullable=False, comment=f"One of {words.replace(chr(39), '`')}.")
@@ -515,5 +516,65 @@ ledger = Table(
     _seconds("charged_at", "Seconds; when it was released. Null while reserved.", nullable=True),
     Index(None, "task", "start", unique=True),
     comment="Both: privacy spent, one row a release, written in the release's own transaction.",
+    sqlite_strict=True,
+)
+
+collector_tasks = Table(
+    "collector_tasks",
+    metadata,
+    Column("task_id", LargeBinary(32), primary_key=True, comment="DAP TaskID, 32 bytes."),
+    Column("definition", Text, nullable=False, comment="The public task file, as it was given."),
+    Column(
+        "token",
+        LargeBinary,
+        nullable=False,
+        comment="Ciphertext of the bearer token that we show to the Leader.",
+    ),
+    _seconds("created_at", "Seconds; when the task was stored."),
+    comment="Collector: the tasks it collects.",
+    sqlite_strict=True,
+)
+
+collections = Table(
+    "collections",
+    metadata,
+    _key(),
+    Column(
+        "collection_id",
+        LargeBinary(16),
+        nullable=False,
+        unique=True,
+        comment="Our own random name of the collection, 16 bytes.",
+    ),
+    Column(
+        "task_id",
+        LargeBinary(32),
+        ForeignKey("collector_tasks.task_id"),
+        nullable=False,
+        comment="DAP TaskID, 32 bytes.",
+    ),
+    Column("start", Uint64, nullable=False, comment="First unit of the batch."),
+    Column("end", Uint64, nullable=False, comment="The unit after its last one."),
+    Column(
+        "request",
+        LargeBinary,
+        nullable=False,
+        comment="The exact CollectionJobReq; both aggregate shares are bound to it.",
+    ),
+    Column("location", Text, comment="Where the Leader keeps the job; null until it answered."),
+    *_state(CollectionState),
+    Column("result", Text, comment="The result with its error bars and what it promises, JSON."),
+    Column("problem", Text, comment="Why it failed: a problem document, JSON."),
+    _seconds("created_at", "Seconds; when the batch was asked for."),
+    _seconds("ended_at", "Seconds; when it finished or failed.", nullable=True),
+    Index(
+        "uq_collections_live_request",
+        "task_id",
+        "request",
+        unique=True,
+        sqlite_where=text("state IN ('pending', 'finished')"),
+        postgresql_where=text("state IN ('pending', 'finished')"),
+    ),
+    comment="Collector: every collection asked for, with what came of it.",
     sqlite_strict=True,
 )

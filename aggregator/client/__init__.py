@@ -1,0 +1,13 @@
+"""The Client: measurements to reports at the leader. Holds no server and no database.
+
+An application or a notebook needs a `Task` and a `Client`:
+
+    task = task_from_toml(Path("task.toml").read_text())
+    async with httpx.AsyncClient() as http:
+        summary = await Client(task, http).upload([3, 1, 0])
+"""
+
+from aggregator.client.measurements import CellError, MeasurementReader
+from aggregator.client.upload import Client, UploadError, UploadSummary
+
+__all__ = ["CellError", "Client", "MeasurementReader", "UploadError", "UploadSummary"]

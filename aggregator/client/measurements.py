@@ -1,0 +1,123 @@
+"""Text to measurements: what a command line or a CSV file says, checked before anything is sent.
+
+A histogram's measurement is a bucket: its index, or its name where names were given. A vector's is
+one cell a coordinate. Everything else is one cell.
+"""
+
+import csv
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TextIO
+
+from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits.base import Circuit
+from aggregator.vdaf.circuits.measurements import Measurement, MeasurementError
+
+
+class CellError(ParameterError):
+    """A cell that is no measurement; the message names its row, its column and what is allowed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MeasurementReader:
+    """Reads measurements of one circuit from text.
+
+    Attributes:
+        circuit: What the measurements are for.
+        labels: Names of a histogram's buckets in the order of their indices; empty for indices.
+    """
+
+    circuit: Circuit
+    labels: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not self.labels:
+            return
+        if self.circuit.name != "Histogram":
+            raise ParameterError(f"labels: only a histogram has them, not {self.circuit.name}")
+        if len(self.labels) != self.circuit.output_len:
+            raise ParameterError(
+                f"labels: the histogram has {self.circuit.output_len} buckets, "
+                f"not {len(self.labels)}"
+            )
+        if len(set(self.labels)) != len(self.labels):
+            raise ParameterError("labels: two buckets have the same name")
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether a measurement is several integers."""
+        return not self.circuit.is_scalar and self.circuit.name != "Histogram"
+
+    def read(self, cells: Sequence[str], place: str = "measurement") -> Measurement:
+        """Return the measurement that some cells say.
+
+        Args:
+            cells: One cell; for a vector, one a coordinate.
+            place: Where the cells stand, for the message.
+
+        Raises:
+            CellError: A cell is no integer, or the measurement is not allowed.
+        """
+        expected = self.circuit.output_len if self.is_vector else 1
+        if len(cells) != expected:
+            raise CellError(f"{place}: {expected} cells make a measurement, not {len(cells)}")
+        values = [self._integer(cell.strip(), place) for cell in cells]
+        measurement: Measurement = values if self.is_vector else values[0]
+        try:
+            self.circuit.encode([measurement])
+        except MeasurementError as error:
+            raise CellError(f"{place}: {error}") from None
+        return measurement
+
+    def read_csv(self, file: TextIO, columns: Sequence[str]) -> list[Measurement]:
+        """Return a measurement for each row of a CSV file with a header line.
+
+        Args:
+            file: The file, opened as text with `newline=""`.
+            columns: The column to read; for a vector, one a coordinate, in their order.
+
+        Raises:
+            CellError: A column is missing, or a cell is no measurement: the message names the line.
+        """
+        rows = csv.DictReader(file, strict=True)
+        return list(self._read_rows(rows, columns))
+
+    def read_arguments(self, arguments: Iterable[str]) -> list[Measurement]:
+        """Return a measurement for each argument; a vector's coordinates are joined by commas."""
+        return [
+            self.read(
+                argument.split(",") if self.is_vector else [argument],
+                f"measurement {index + 1} ({argument!r})",
+            )
+            for index, argument in enumerate(arguments)
+        ]
+
+    def _read_rows(
+        self, rows: "csv.DictReader[str]", columns: Sequence[str]
+    ) -> Iterator[Measurement]:
+        try:
+            header = rows.fieldnames or ()
+            for column in columns:
+                if column not in header:
+                    raise CellError(
+                        f"column {column!r}: not in the file, which has {', '.join(header)}"
+                    )
+            for row in rows:
+                place = f"line {rows.line_num}, {', '.join(columns)}"
+                # A row with too few cells has None for the missing ones.
+                yield self.read([row[column] or "" for column in columns], place)
+        except csv.Error as error:
+            raise CellError(f"line {rows.line_num}: not CSV: {error}") from None
+
+    def _integer(self, cell: str, place: str) -> int:
+        if self.labels:
+            try:
+                return self.labels.index(cell)
+            except ValueError:
+                raise CellError(
+                    f"{place}: {cell!r} is none of the buckets {', '.join(self.labels)}"
+                ) from None
+        try:
+            return int(cell)
+        except ValueError:
+            raise CellError(f"{place}: must be an integer, not {cell!r}") from None

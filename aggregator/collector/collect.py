@@ -1,0 +1,153 @@
+"""Collects a batch: asks the leader, polls, opens both aggregate shares and adds them.
+
+A library for a notebook or another service; it holds no server and no database:
+
+    async with httpx.AsyncClient() as http:
+        collector = Collector(task, keypair, token, http)
+        result = await collector.collect(interval)
+
+Asking twice for the same batch is asking once: the leader answers with the same job. Whoever must
+not lose a result stores the `Collection` before the first poll and calls `forget` after the result
+is safe.
+
+Source: DAP, "Collecting Results".
+"""
+
+import dataclasses
+from collections.abc import Awaitable, Callable
+from fractions import Fraction
+
+import anyio
+import httpx
+from typing_extensions import override
+
+from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.hpke import HpkeKeypair
+from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
+from aggregator.dap.resources import media_type, path
+from aggregator.dap.times import Interval
+from aggregator.errors import PeerError
+from aggregator.protocol.results import (
+    DEFAULT_CONFIDENCE,
+    Result,
+    collection_request,
+    open_result,
+)
+from aggregator.protocol.task import Task
+from aggregator.transport.peer import Answer, Peer
+
+POLL_SECONDS = 2
+"""How long to wait before the next poll where the leader does not say."""
+
+
+class CollectionError(PeerError):
+    """The leader answered with something that a collector cannot use."""
+
+
+class CollectionTimeout(PeerError):
+    """The batch was not ready in time; asking again goes on with the same job."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection job at the leader.
+
+    Attributes:
+        request: The exact request; it is bound into both aggregate shares.
+        location: Where the leader keeps the job.
+    """
+
+    request: bytes
+    location: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pending:
+    """The batch is not ready; `retry_after` is in seconds."""
+
+    retry_after: int
+
+
+class Collector:
+    """Collects batches of one task.
+
+    Args:
+        task: The collector's own view of the task; aggregate shares of another do not open.
+        keypair: The key pair whose configuration the task names.
+        token: The bearer token that the leader knows us by.
+        http: Sends the requests.
+        confidence: The probability that error bars are to state.
+        sleep: Waits between polls.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        keypair: HpkeKeypair,
+        token: str,
+        http: httpx.AsyncClient,
+        *,
+        confidence: Fraction = DEFAULT_CONFIDENCE,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        self._task = task
+        self._keypair = keypair
+        self._leader = Peer(http, task.configuration.leader_aggregator_endpoint, token)
+        self._confidence = confidence
+        self._sleep = sleep
+
+    @override
+    def __repr__(self) -> str:
+        """Name the task; key and token stay out."""
+        return f"Collector({self._task.task_id})"
+
+    async def start(self, interval: Interval) -> tuple[Collection, Result | Pending]:
+        """Ask for the reports of an interval, in units of the task's time precision.
+
+        Raises:
+            PeerRefused: The leader refuses; its problem says why.
+            PeerUnreachable: There is no answer; asking again is safe.
+            UnusableResult: A share does not open under our view of the task.
+        """
+        request = encode(collection_request(interval))
+        answer = await self._leader.post(
+            path("collection_jobs", task_id=self._task.task_id),
+            media_type(CollectionJobReq.message),
+            request,
+        )
+        if answer.location is None:
+            raise CollectionError("the leader did not say where it keeps the collection job")
+        collection = Collection(request, answer.location)
+        return collection, self._read(collection, answer)
+
+    async def poll(self, collection: Collection) -> Result | Pending:
+        """Ask how a collection stands; raises as `start` does."""
+        return self._read(collection, await self._leader.get(collection.location))
+
+    async def forget(self, collection: Collection) -> None:
+        """Tell the leader that the result is safe. Its batch cannot be collected again."""
+        await self._leader.delete(collection.location)
+
+    async def collect(self, interval: Interval, timeout_seconds: float = 300) -> Result:
+        """Ask for an interval's reports and wait for the result; raises as `start` does.
+
+        Raises:
+            CollectionTimeout: The batch was not ready in `timeout_seconds`.
+        """
+        with anyio.move_on_after(timeout_seconds):
+            collection, state = await self.start(interval)
+            while isinstance(state, Pending):
+                await self._sleep(state.retry_after)
+                state = await self.poll(collection)
+            return state
+        raise CollectionTimeout(f"the batch was not ready in {timeout_seconds:g} seconds")
+
+    def _read(self, collection: Collection, answer: Answer) -> Result | Pending:
+        if not answer.body:
+            return Pending(POLL_SECONDS if answer.retry_after is None else answer.retry_after)
+        try:
+            response = decode(CollectionJobResp, answer.body)
+        except DecodeError as error:
+            raise CollectionError(f"the leader's answer: {error}") from error
+        request = decode(CollectionJobReq, collection.request)
+        return open_result(self._task, self._keypair, request, response, self._confidence)

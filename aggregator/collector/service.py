@@ -1,0 +1,176 @@
+"""The Collector service: lists tasks, starts collections and keeps every result, as JSON over HTTP.
+
+    GET  /api/tasks                          the tasks
+    GET  /api/tasks/{task_id}                one
+    GET  /api/tasks/{task_id}/collections    its collections, oldest first
+    POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch
+    GET  /api/collections/{collection_id}    a collection: pending, finished or failed
+
+It listens on the loopback interface unless it is given a token, which every request must then
+carry.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
+from pydantic import BaseModel, ConfigDict, Field
+
+from aggregator.codec import encode
+from aggregator.collector.documents import Document, collection_document, task_document
+from aggregator.collector.driver import Driver
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import BatchInvalid, UnrecognizedCollectionJob, UnrecognizedTask
+from aggregator.dap.times import Duration, Interval, Time
+from aggregator.entropy import Entropy
+from aggregator.errors import Abort
+from aggregator.protocol.results import collection_request
+from aggregator.protocol.task import Task, task_from_toml
+from aggregator.storage import collector as store
+from aggregator.storage.database import Database
+from aggregator.web.app import create_app
+from aggregator.web.auth import require_token
+
+COLLECTION_ID_SIZE = 16
+
+
+class CollectionQuery(BaseModel):
+    """Which batch to collect: the reports of an interval.
+
+    Attributes:
+        start: Seconds since the epoch; a multiple of the task's time precision.
+        end: The same; the interval ends before it.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    start: Annotated[int, Field(ge=0)]
+    end: Annotated[int, Field(ge=1)]
+
+
+class CollectorApi:
+    """The handlers of the JSON API.
+
+    Args:
+        database: The Collector's store.
+        driver: Finishes the collections; woken when one is added. The caller runs it.
+        entropy: Where collection ids come from.
+    """
+
+    def __init__(self, database: Database, driver: Driver, entropy: Entropy) -> None:
+        self._database = database
+        self._driver = driver
+        self._entropy = entropy
+
+    async def tasks(self) -> list[Document]:
+        """Return all tasks."""
+        records = await self._database.read("list tasks", store.list_collector_tasks)
+        return [task_document(task_from_toml(record.definition)) for record in records]
+
+    async def task(self, task_id: str) -> Document:
+        """Return one task."""
+        return task_document(await self._task(task_id))
+
+    async def collections(self, task_id: str) -> list[Document]:
+        """Return a task's collections, oldest first."""
+        task = await self._task(task_id)
+        stored = await self._database.read(
+            "list collections", lambda tx: store.list_collections(tx, task.task_id.value)
+        )
+        return [collection_document(task, each) for each in stored]
+
+    async def collect(self, task_id: str, query: CollectionQuery, response: Response) -> Document:
+        """Start a collection, or return the one that the same batch has already."""
+        task = await self._task(task_id)
+        new = new_collection(task, query.start, query.end, self._entropy)
+        stored = await self._database.run(
+            "put collection", lambda tx: store.put_collection(tx, new)
+        )
+        self._driver.wake()
+        response.headers["Location"] = f"/api/collections/{stored.collection_id.hex()}"
+        return collection_document(task, stored)
+
+    async def collection(self, collection_id: str) -> Document:
+        """Return one collection."""
+        try:
+            identifier = bytes.fromhex(collection_id)
+        except ValueError:
+            identifier = b""
+        stored = await self._database.read(
+            "get collection", lambda tx: store.get_collection(tx, identifier)
+        )
+        if stored is None:
+            raise UnrecognizedCollectionJob("there is no such collection")
+        return collection_document(await self._task(str(TaskId(stored.task_id))), stored)
+
+    async def _task(self, text: str) -> Task:
+        try:
+            task_id = TaskId.parse(text)
+        except Abort as error:
+            raise UnrecognizedTask("the path holds no task identifier") from error
+        record = await self._database.read(
+            "get task", lambda tx: store.get_collector_task(tx, task_id.value)
+        )
+        if record is None:
+            raise UnrecognizedTask("this collector has no such task", task_id)
+        return task_from_toml(record.definition)
+
+
+def create_collector_app(
+    database: Database, driver: Driver, entropy: Entropy, token_hash: bytes | None = None
+) -> FastAPI:
+    """Return the Collector's application.
+
+    Args:
+        database: The Collector's store.
+        driver: Finishes the collections; the caller runs it.
+        entropy: Where collection ids come from.
+        token_hash: SHA-256 of the token that every request must carry; None asks for none.
+    """
+
+    def authorize(request: Request) -> None:
+        if token_hash is not None:
+            require_token(request, token_hash)
+
+    api = CollectorApi(database, driver, entropy)
+    router = APIRouter(prefix="/api", dependencies=[Depends(authorize)])
+    router.get("/tasks")(api.tasks)
+    router.get("/tasks/{task_id}")(api.task)
+    router.get("/tasks/{task_id}/collections")(api.collections)
+    router.post("/tasks/{task_id}/collections", status_code=status.HTTP_201_CREATED)(api.collect)
+    router.get("/collections/{collection_id}")(api.collection)
+    return create_app("collector", [router])
+
+
+def new_collection(task: Task, start: int, end: int, entropy: Entropy) -> store.NewCollection:
+    """Return the collection of the reports from `start` to `end`, in seconds since the epoch.
+
+    Raises:
+        BatchInvalid: It is empty, or a bound is no multiple of the task's time precision.
+    """
+    interval = interval_of(task, start, end)
+    return store.NewCollection(
+        collection_id=entropy.bytes(COLLECTION_ID_SIZE),
+        task_id=task.task_id.value,
+        start=interval.start.units,
+        end=interval.end.units,
+        request=encode(collection_request(interval)),
+    )
+
+
+def interval_of(task: Task, start: int, end: int) -> Interval:
+    """Return an interval given in seconds in the task's units.
+
+    Raises:
+        BatchInvalid: It is empty, or a bound is no multiple of the task's time precision.
+    """
+    precision = task.time_precision
+    for name, value in (("start", start), ("end", end)):
+        if value % precision:
+            raise BatchInvalid(
+                f"{name}: must be a multiple of the time precision, {precision} seconds, "
+                f"not {value}",
+                task.task_id,
+            )
+    if end <= start:
+        raise BatchInvalid(f"end: must be after start, {start}, not {end}", task.task_id)
+    return Interval(Time(start // precision), Duration((end - start) // precision))

@@ -1,0 +1,193 @@
+"""The Collector's own store: its tasks, and every collection it asked for with what came of it."""
+
+import dataclasses
+
+from sqlalchemy import Row, insert, select, update
+
+from aggregator.storage import tables
+from aggregator.storage.database import Transaction
+from aggregator.storage.engine import Conflict
+from aggregator.storage.states import CollectionState
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CollectorTask:
+    """A task as the Collector knows it.
+
+    Attributes:
+        task_id: 32 bytes.
+        definition: The text of the public task file.
+        token: The bearer token that the Leader knows us by.
+    """
+
+    task_id: bytes
+    definition: str
+    token: str = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NewCollection:
+    """A batch to collect: the units `start` to `end`, the last one left out."""
+
+    collection_id: bytes
+    task_id: bytes
+    start: int
+    end: int
+    request: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredCollection:
+    """A collection and how it stands.
+
+    Attributes:
+        collection_id: Our own random name for it, 16 bytes.
+        task_id: 32 bytes.
+        start: First unit of the batch.
+        end: The unit after its last one.
+        request: The exact CollectionJobReq.
+        location: Where the Leader keeps the job, once it answered.
+        state: How it stands.
+        result: The result, JSON; None unless finished.
+        problem: Why it failed, JSON; None unless failed.
+        created_at: Seconds.
+        ended_at: Seconds; None while pending.
+    """
+
+    collection_id: bytes
+    task_id: bytes
+    start: int
+    end: int
+    request: bytes = dataclasses.field(repr=False)
+    location: str | None
+    state: CollectionState
+    result: str | None
+    problem: str | None
+    created_at: int
+    ended_at: int | None
+
+
+def put_collector_task(tx: Transaction, task: CollectorTask) -> None:
+    """Store a task; storing the same again changes nothing.
+
+    Raises:
+        Conflict: The id is taken by a task with another definition or token.
+    """
+    stored = get_collector_task(tx, task.task_id)
+    if stored is not None:
+        if stored != task:
+            raise Conflict(f"task {task.task_id.hex()} is stored with other contents")
+        return
+    tx.connection.execute(
+        insert(tables.collector_tasks).values(
+            task_id=task.task_id,
+            definition=task.definition,
+            token=tx.crypter.encrypt("collector_tasks", task.task_id, "token", task.token.encode()),
+            created_at=tx.now,
+        )
+    )
+
+
+def get_collector_task(tx: Transaction, task_id: bytes) -> CollectorTask | None:
+    """Return the task with this id, if there is one."""
+    columns = tables.collector_tasks.c
+    query = select(tables.collector_tasks).where(columns.task_id == task_id)
+    row = tx.connection.execute(query).one_or_none()
+    return None if row is None else _task(tx, row)
+
+
+def list_collector_tasks(tx: Transaction) -> list[CollectorTask]:
+    """Return all tasks, oldest first."""
+    query = select(tables.collector_tasks).order_by(tables.collector_tasks.c.created_at)
+    return [_task(tx, row) for row in tx.connection.execute(query)]
+
+
+def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
+    """Store a collection before the Leader is asked; the same batch again is the same collection.
+
+    A failed one is no hindrance: the batch may have been too small then.
+    """
+    columns = tables.collections.c
+    same = select(tables.collections).where(
+        columns.task_id == collection.task_id,
+        columns.request == collection.request,
+        columns.state != CollectionState.FAILED,
+    )
+    row = tx.connection.execute(same).one_or_none()
+    if row is None:
+        tx.connection.execute(
+            insert(tables.collections).values(
+                collection_id=collection.collection_id,
+                task_id=collection.task_id,
+                start=collection.start,
+                end=collection.end,
+                request=collection.request,
+                state=CollectionState.PENDING,
+                created_at=tx.now,
+            )
+        )
+        row = tx.connection.execute(same).one()
+    return _collection(row)
+
+
+def get_collection(tx: Transaction, collection_id: bytes) -> StoredCollection | None:
+    """Return the collection with this id, if there is one."""
+    query = select(tables.collections).where(tables.collections.c.collection_id == collection_id)
+    row = tx.connection.execute(query).one_or_none()
+    return None if row is None else _collection(row)
+
+
+def list_collections(
+    tx: Transaction, task_id: bytes | None = None, state: CollectionState | None = None
+) -> list[StoredCollection]:
+    """Return collections, oldest first: of one task or all, in one state or any."""
+    columns = tables.collections.c
+    query = select(tables.collections).order_by(columns.id)
+    if task_id is not None:
+        query = query.where(columns.task_id == task_id)
+    if state is not None:
+        query = query.where(columns.state == state)
+    return [_collection(row) for row in tx.connection.execute(query)]
+
+
+def set_location(tx: Transaction, collection_id: bytes, location: str) -> None:
+    """Remember where the Leader keeps the job."""
+    _update(tx, collection_id, location=location)
+
+
+def finish_collection(tx: Transaction, collection_id: bytes, result: str) -> None:
+    """Store the result of a pending collection, JSON."""
+    _update(tx, collection_id, state=CollectionState.FINISHED, result=result, ended_at=tx.now)
+
+
+def fail_collection(tx: Transaction, collection_id: bytes, problem: str) -> None:
+    """Store why a pending collection cannot be finished, JSON."""
+    _update(tx, collection_id, state=CollectionState.FAILED, problem=problem, ended_at=tx.now)
+
+
+def _update(tx: Transaction, collection_id: bytes, **values: object) -> None:
+    columns = tables.collections.c
+    tx.connection.execute(
+        update(tables.collections)
+        .where(columns.collection_id == collection_id, columns.state == CollectionState.PENDING)
+        .values(**values)
+    )
+
+
+def _task(tx: Transaction, row: Row[tuple[object, ...]]) -> CollectorTask:
+    columns = row._mapping  # noqa: SLF001  SQLAlchemy's public name, underscored against clashes
+    task_id: bytes = columns["task_id"]
+    token = tx.crypter.decrypt("collector_tasks", task_id, "token", columns["token"])
+    return CollectorTask(task_id, columns["definition"], token.decode())
+
+
+def _collection(row: Row[tuple[object, ...]]) -> StoredCollection:
+    columns = row._mapping  # noqa: SLF001  as above
+    return StoredCollection(
+        **{
+            field.name: columns[field.name]
+            for field in dataclasses.fields(StoredCollection)
+            if field.name != "state"
+        },
+        state=CollectionState(columns["state"]),
+    )
