@@ -140,7 +140,7 @@ AGGREGATE_SHARE = Machine(
 BATCH_INTERVAL = Machine(
     "batch interval (Leader; the Helper goes from open to collected at once)",
     (
-        Transition("freeze", (), IntervalState.FROZEN),
+        Transition("freeze", ("open",), IntervalState.FROZEN),
         Transition("unfreeze", (IntervalState.FROZEN,), "open"),
         Transition("mark_collected", (IntervalState.FROZEN, "open"), IntervalState.COLLECTED),
     ),

@@ -1,0 +1,90 @@
+"""Writes `docs/data-model.md` from the tables and the transitions, so that it cannot be wrong.
+
+`python -m aggregator.storage.data_model > docs/data-model.md` after a change; a test compares.
+"""
+
+import re
+import sys
+
+from sqlalchemy import Column, Table
+
+from aggregator.storage.states import MACHINES, Machine
+from aggregator.storage.tables import Uint64, metadata
+
+_INTRODUCTION = """\
+# Data model
+
+*Written by `python -m aggregator.storage.data_model`; do not edit by hand.*
+
+Each aggregator has a store of its own: one SQLite file, its schema made by the revisions in
+`aggregator/storage/migrations` (`Database.open` refuses another version and names both). Every
+verb of `aggregator/storage` works inside one transaction, and a transaction in which a verb
+refused is rolled back whole.
+
+What the order of the transactions promises, whenever a process is killed:
+
+- **A stored report is never lost.** An upload that was answered is committed. Its body stays
+  until its aggregation job ends, and it ends either in a bucket or in a counter with a reason. A
+  batch is not frozen while one of its stored reports is not aggregated, and no report is stored
+  for a batch that is frozen or collected.
+- **A report is counted once.** `report_ids` refuses a second upload, `reports.job` lets one job
+  claim it, `aggregated_reports` is written in the transaction that adds to the bucket.
+- **A retry is the same request.** The Leader stores the exact bytes before it sends them, and
+  the Helper stores its answer in the transaction that does the work.
+- **A batch has one noised share a side.** Noise is drawn inside the transaction that stores the
+  sealed share, charges the ledger, marks the batch collected and destroys the un-noised shares.
+  Before its commit nothing has left the process; after it, only these bytes do.
+- **Leases.** A driver moves a job only while the random token in the job's row is its own.
+
+Un-noised shares are encrypted under a random key of their bucket, which is stored encrypted
+under the store's key; releasing the batch deletes both, overwrites them (`secure_delete`) and
+empties the write-ahead log. Backups that were taken before keep them: keep the store's key
+elsewhere.
+"""
+
+_OVERVIEW = """\
+Times called `uint64` are eight bytes, most significant first, in units of the task's time
+precision; columns that end in `_at` are seconds since the Unix epoch by the database's clock.
+"""
+
+
+def render() -> str:
+    """Return the whole document."""
+    states = "\n".join(_diagram(machine) for machine in MACHINES)
+    listing = "\n".join(_table(table) for table in metadata.sorted_tables)
+    return f"{_INTRODUCTION}\n## States\n\n{states}\n## Tables\n\n{_OVERVIEW}\n{listing}"
+
+
+def _diagram(machine: Machine) -> str:
+    edges = [
+        f"    {source} --> {edge.target}: {edge.verb}"
+        for edge in machine.transitions
+        for source in edge.sources or ("[*]",)
+    ]
+    return "\n".join(
+        [f"### {machine.name}", "", "```mermaid", "stateDiagram-v2", *edges, "```", ""]
+    )
+
+
+def _table(table: Table) -> str:
+    about = [table.comment, ""] if table.comment else []
+    heading = ["| column | type | meaning |", "| --- | --- | --- |"]
+    rows = [_row(column) for column in table.columns]
+    return "\n".join([f"### `{table.name}`", "", *about, *heading, *rows, ""])
+
+
+def _row(column: Column[object]) -> str:
+    name = f"**`{column.name}`**" if column.primary_key else f"`{column.name}`"
+    kind = _type_name(column.type) + (" or null" if column.nullable else "")
+    return f"| {name} | {kind} | {column.comment} |"
+
+
+def _type_name(kind: object) -> str:
+    if isinstance(kind, Uint64):
+        return "uint64"
+    words = {"BLOB": "bytes", "TEXT": "text", "INTEGER": "integer", "BIGINT": "integer"}
+    return words[re.sub(r"\(.*", "", str(kind))]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

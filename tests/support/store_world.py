@@ -1,0 +1,206 @@
+"""A leader and a helper over two stores, without protocol or HTTP, to be killed at any moment.
+
+Out shares are ones, noise is a random number, sealing is the identity: what is left is the order of
+the transactions. `run` may be called again and again after crashes, like restarted services; at the
+end every report is counted once on each side, and each side has shown one noised share only.
+"""
+
+import hashlib
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from aggregator.storage.aggregate_shares import (
+    NewAggregateShare,
+    find_aggregate_share,
+    put_aggregate_share,
+)
+from aggregator.storage.aggregation_jobs import (
+    AggregationJob,
+    create_aggregation_job,
+    finish_aggregation_job,
+    lease_aggregation_jobs,
+    store_request,
+)
+from aggregator.storage.batches import accumulate, bucket_key, read_shares, summarize_batch
+from aggregator.storage.collection_jobs import (
+    CollectionJob,
+    CollectionResult,
+    create_collection_job,
+    finish_collection_job,
+    freeze_collection_job,
+    get_collection_job,
+    lease_collection_jobs,
+)
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.helper_requests import RequestKind, find_request, put_request
+from aggregator.storage.leases import Leased
+from aggregator.storage.report_ids import record_aggregated
+from aggregator.storage.reports import put_reports, reports_of_job
+from tests.support.clock import ManualClock
+from tests.support.store import (
+    STORE_KEY,
+    TASK_ID,
+    TENTH,
+    adding,
+    checksum,
+    make_store,
+    new_reports,
+    report_id,
+    store_url,
+)
+
+REPORTS = 7
+JOB_SIZE = 4
+LEASE_SECONDS = 60
+START, END = 0, 10
+IDS = [report_id(number) for number in range(REPORTS)]
+Hook = Callable[[str, str], None]
+
+
+def make_world(folder: Path) -> None:
+    """Make both stores, each with the task."""
+    for name in ("leader", "helper"):
+        make_store(folder / name).close()
+
+
+class World:
+    """Both services over the stores in `folder`; `shown` is what ever left them."""
+
+    def __init__(self, folder: Path, clock: ManualClock, hook: Hook) -> None:
+        clock.advance(LEASE_SECONDS)  # a successor waits until the leases of the dead run out
+        self.leader, self.helper = (
+            Database.open(store_url(folder / name), Crypter([STORE_KEY]), clock, hook)
+            for name in ("leader", "helper")
+        )
+        self.shown: set[bytes] = set()
+
+    def close(self) -> None:
+        self.leader.close()
+        self.helper.close()
+
+    def run(self) -> CollectionResult:
+        """Do everything that is left to do, and return what the Collector gets."""
+        reports = new_reports(range(REPORTS))
+        for half in (reports[:3], reports[3:]):  # a client that heard no answer asks again
+            self.leader.run_sync("upload", lambda tx, r=half: put_reports(tx, TASK_ID, r))
+        while self.leader.run_sync(
+            "create job", lambda tx: create_aggregation_job(tx, TASK_ID, JOB_SIZE)
+        ):
+            pass
+        for leased in self.leader.run_sync(
+            "lease jobs", lambda tx: lease_aggregation_jobs(tx, 10, LEASE_SECONDS)
+        ):
+            self._aggregate(leased)
+        job = self.leader.run_sync(
+            "create collection",
+            lambda tx: create_collection_job(tx, TASK_ID, b"collect", START, END),
+        )
+        for collection in self.leader.run_sync(
+            "lease collections", lambda tx: lease_collection_jobs(tx, 10, LEASE_SECONDS)
+        ):
+            self._collect(collection)
+        polled = self.leader.read_sync(
+            "poll", lambda tx: get_collection_job(tx, TASK_ID, job.job_id)
+        )
+        if polled is None or polled.result is None:
+            raise AssertionError("the collection is not finished")
+        self.shown.add(polled.result.leader_share)
+        return polled.result
+
+    def _aggregate(self, leased: Leased[AggregationJob]) -> None:
+        reports = self.leader.read_sync("load", lambda tx: reports_of_job(tx, leased.job.key))
+        ids = [report.report_id for report in reports]
+        request = leased.job.request
+        if request is None:
+            request = b"".join(ids)
+            self.leader.run_sync(
+                "store request", lambda tx: store_request(tx, leased.lease, request, {})
+            )
+        if request != b"".join(ids):
+            raise AssertionError("the reports are not those of the stored request")
+        response = self.helper.run_sync("answer job", lambda tx: self._answer(tx, request))
+        if response != request:
+            raise AssertionError("the helper rejected a report")
+
+        def finish(tx: Transaction) -> None:
+            accumulate(tx, TASK_ID, bucket_key(5), adding(len(ids)), len(ids), checksum(ids))
+            finish_aggregation_job(tx, leased.lease, ids, {})
+
+        self.leader.run_sync("finish job", finish)
+
+    @staticmethod
+    def _answer(tx: Transaction, request: bytes) -> bytes:
+        digest = hashlib.sha256(request).digest()
+        known = find_request(tx, TASK_ID, RequestKind.AGGREGATION_JOB, digest)
+        if known is not None and known.response is not None:
+            return known.response
+        ids = [request[i : i + 16] for i in range(0, len(request), 16)]
+        replayed = record_aggregated(tx, TASK_ID, ids)
+        fresh = [one for one in ids if one not in replayed]
+        accumulate(tx, TASK_ID, bucket_key(5), adding(len(fresh)), len(fresh), checksum(fresh))
+        response = b"".join(fresh)
+        kind = RequestKind.AGGREGATION_JOB
+        put_request(tx, TASK_ID, kind, digest, verify_key_id=0, response=response)
+        return response
+
+    def _collect(self, leased: Leased[CollectionJob]) -> None:
+        request = leased.job.aggregate_share_request
+        if request is None:
+
+            def freeze(tx: Transaction) -> bytes:
+                batch = summarize_batch(tx, TASK_ID, START, END)
+                request = b"%d:" % batch.report_count + batch.checksum
+                freeze_collection_job(tx, leased.lease, request, TENTH)
+                return request
+
+            request = self.leader.run_sync("freeze", freeze)
+        helper_share = self.helper.run_sync("release", lambda tx: self._release(tx, request))
+        self.shown.add(helper_share)
+
+        def finish(tx: Transaction) -> None:
+            share = noised(b"leader", tx)
+            result = CollectionResult(REPORTS, 5, 6, share, helper_share)
+            finish_collection_job(tx, leased.lease, result)
+
+        self.leader.run_sync("finish collection", finish)
+
+    @staticmethod
+    def _release(tx: Transaction, request: bytes) -> bytes:
+        known = find_aggregate_share(tx, TASK_ID, b"selector")
+        if known is not None and known.response is not None:
+            return known.response
+        batch = summarize_batch(tx, TASK_ID, START, END)
+        if request != b"%d:" % batch.report_count + batch.checksum:
+            raise AssertionError("the two aggregators counted different reports")
+        digest = hashlib.sha256(request).digest()
+        response = noised(b"helper", tx)
+        share = NewAggregateShare(b"selector", digest, response, START, END, batch.report_count)
+        put_aggregate_share(tx, TASK_ID, share, TENTH)
+        return response
+
+
+def noised(name: bytes, tx: Transaction) -> bytes:
+    """Return what stands for a sealed share: whose it is, the sum, and fresh noise."""
+    (share,) = read_shares(tx, TASK_ID, START, END)
+    return b" ".join((name, share, secrets.token_hex(16).encode()))
+
+
+def main() -> None:
+    """Run the world in the folder given first, and kill it at the moment whose number follows."""
+    folder, moment, now = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    moments = iter(range(moment))
+
+    def kill(_name: str, _moment: str) -> None:
+        if next(moments, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    World(folder, ManualClock(now), kill).run()
+
+
+if __name__ == "__main__":
+    main()

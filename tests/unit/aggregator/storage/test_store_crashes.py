@@ -1,0 +1,141 @@
+"""A crash between, before or in the middle of any two transactions changes nothing in the end."""
+
+import contextlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tests.support.store_world
+from aggregator.storage.batches import summarize_batch
+from aggregator.storage.counters import AGGREGATED, Stage, report_counts
+from aggregator.storage.ledger import list_ledger
+from aggregator.storage.states import LedgerState
+from tests.support.clock import ManualClock
+from tests.support.store import TASK_ID, checksum
+from tests.support.store_world import END, IDS, REPORTS, START, World, make_world
+
+ROOT = Path(tests.support.store_world.__file__).parents[2]
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("template")
+    make_world(folder)
+    return folder
+
+
+@pytest.fixture
+def fresh(template: Path, tmp_path: Path) -> Callable[[str], Path]:
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(template, tmp_path / name))
+
+    return copy
+
+
+def check(world: World) -> None:
+    """Run the world to its end, and check what must hold whatever happened before."""
+    result = world.run()
+    assert world.run() == result
+    assert len(world.shown) == 2
+    assert result.leader_share.split()[:2] == [b"leader", b"%d" % REPORTS]
+    assert result.helper_share.split()[:2] == [b"helper", b"%d" % REPORTS]
+    for store in (world.leader, world.helper):
+        batch = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, START, END))
+        assert (batch.report_count, batch.checksum) == (REPORTS, checksum(IDS))
+        (entry,) = store.read_sync("ledger", list_ledger)
+        assert entry.state is LedgerState.CHARGED
+    counts = world.leader.read_sync(
+        "counts", lambda tx: report_counts(tx, TASK_ID, Stage.AGGREGATION)
+    )
+    assert counts == {AGGREGATED: REPORTS}
+
+
+def moments_of_a_run(folder: Path) -> list[tuple[str, str]]:
+    moments: list[tuple[str, str]] = []
+    world = World(folder, ManualClock(0), lambda *moment: moments.append(moment))
+    world.run()
+    world.close()
+    return moments
+
+
+def crash_after(number: int) -> Callable[[str, str], None]:
+    """Return a hook that crashes when `number` moments have passed."""
+    left = iter(range(number))
+
+    def crash(_name: str, _moment: str) -> None:
+        if next(left, None) is None:
+            raise Crash
+
+    return crash
+
+
+@pytest.mark.slow
+def test_a_crash_at_any_moment_of_any_transaction_changes_nothing(
+    fresh: Callable[[str], Path],
+) -> None:
+    moments = moments_of_a_run(fresh("whole"))
+    assert len({name for name, _ in moments}) > 10
+    for number, moment in enumerate(moments):
+        folder, clock = fresh(f"crash {number}"), ManualClock(0)
+        dying = World(folder, clock, crash_after(number))
+        with pytest.raises(Crash):
+            dying.run()
+        dying.close()
+        successor = World(folder, clock, lambda *_: None)
+        successor.shown = dying.shown
+        try:
+            check(successor)
+        except BaseException as error:
+            error.add_note(f"after a crash at {moment}, number {number}")
+            raise
+        successor.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_crash_upon_crash_changes_nothing(fresh: Callable[[str], Path], seed: int) -> None:
+    moments = len(moments_of_a_run(fresh("whole")))
+    folder, clock, chance = fresh("crashes"), ManualClock(0), random.Random(seed)  # noqa: S311  picks moments
+    shown: set[bytes] = set()
+    for _ in range(10):
+        world = World(folder, clock, crash_after(chance.randrange(moments)))
+        world.shown = shown
+        with contextlib.suppress(Crash):
+            world.run()
+        world.close()
+    world = World(folder, clock, lambda *_: None)
+    world.shown = shown
+    check(world)
+    world.close()
+
+
+@pytest.mark.slow
+def test_a_process_killed_in_the_middle_changes_nothing(fresh: Callable[[str], Path]) -> None:
+    moments = moments_of_a_run(fresh("whole"))
+    wanted = [
+        ("finish job", "before commit"),
+        ("release", "committed"),
+        ("finish collection", "begin"),
+    ]
+    for name in wanted:
+        number = moments.index(name)
+        folder = fresh(f"killed {number}")
+        killed = subprocess.run(  # noqa: S603  our own module
+            [sys.executable, "-m", "tests.support.store_world", str(folder), str(number), "0"],
+            cwd=ROOT,
+            check=False,
+        )
+        assert killed.returncode == -signal.SIGKILL
+        successor = World(folder, ManualClock(1000), lambda *_: None)
+        check(successor)
+        successor.close()
