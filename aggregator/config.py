@@ -1,0 +1,243 @@
+"""Settings of a service: a TOML file, and the environment over it, each documented, secrets masked.
+
+Every setting can be given in the file by its name, or in the environment as `PRIO_` and its name in
+capitals, which wins. Relative paths in the file count from the file's folder.
+"""
+
+import tomllib
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+from typing_extensions import override
+
+from aggregator.dp.budget import parse_rational
+from aggregator.errors import ConfigurationError, ParameterError
+
+KIBIBYTE, MEBIBYTE = 2**10, 2**20
+
+
+def _address(value: object) -> object:
+    """Check `host:port`; an IPv6 host stands in brackets."""
+    if isinstance(value, str):
+        host, _, port = value.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65_535:  # noqa: PLR2004 - the largest port
+            raise ValueError("must be host:port, such as 127.0.0.1:8001")
+    return value
+
+
+def _rational(value: object) -> object:
+    """Read an exact rational from text; a float is refused."""
+    if value is None or isinstance(value, Fraction):
+        return value
+    try:
+        return parse_rational(value, "max_epsilon")
+    except ParameterError as error:
+        raise ValueError(str(error)) from error
+
+
+Address = Annotated[str, BeforeValidator(_address)]
+Rational = Annotated[Fraction, BeforeValidator(_rational)]
+Seconds = Annotated[int, Field(ge=0, le=86_400 * 365)]
+PositiveSeconds = Annotated[int, Field(ge=1, le=86_400)]
+
+
+class ServiceSettings(BaseSettings):
+    """What every service needs."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="PRIO_", extra="forbid", frozen=True, hide_input_in_errors=True
+    )
+
+    database: str = Field(
+        description="The SQLite file of this party's store, or its sqlite:/// URL."
+    )
+    store_key_file: Path | None = Field(
+        None,
+        description="The key that encrypts secrets in the store; the database's path and .key, "
+        "if not given. Made, readable by its owner only, with a new database and never later.",
+    )
+    store_key: SecretStr | None = Field(
+        None,
+        description="The key itself, base64url, instead of a file; several, separated by commas: "
+        "the first encrypts, all decrypt. For the environment (PRIO_STORE_KEY).",
+    )
+    listen: Address = Field("127.0.0.1:8000", description="Where the service listens, host:port.")
+    health_listen: Address | None = Field(
+        None, description="Where GET /health is answered, host:port; nowhere if not given."
+    )
+    log_format: Literal["json", "console"] = Field("console", description="How a log line looks.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least serious lines that are written."
+    )
+
+    @override
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment wins over the file, whose values come as arguments."""
+        return env_settings, init_settings
+
+    @property
+    def database_url(self) -> str:
+        """The store's URL."""
+        return self.database if "://" in self.database else f"sqlite:///{self.database}"
+
+    @property
+    def key_file(self) -> Path:
+        """Where the store's key lies, unless it is in the settings themselves."""
+        if self.store_key_file is not None:
+            return self.store_key_file
+        return Path(self.database_url.removeprefix("sqlite:///") + ".key")
+
+
+class AggregatorSettings(ServiceSettings):
+    """What the leader and the helper need alike."""
+
+    hpke_cache_seconds: Seconds = Field(
+        86_400, description="How long clients may keep our HPKE configurations."
+    )
+    clock_skew_seconds: Seconds = Field(
+        300, description="How far ahead of our clock a report's time may lie."
+    )
+    min_batch_size_floor: int = Field(
+        1, ge=1, description="Tasks with a smaller min_batch_size are refused."
+    )
+    max_epsilon: Rational | None = Field(
+        None,
+        description='Tasks with a larger epsilon a release, or none, are refused; exact: "1/2". '
+        "Any task is taken if not given.",
+    )
+    verification_threads: int | None = Field(
+        None, ge=1, description="Batches verified at once; one for each core if not given."
+    )
+
+
+class LeaderSettings(AggregatorSettings):
+    """The leader's settings."""
+
+    role: Literal["leader"] = Field("leader", description="Which party this file is for.")
+    max_body_size: int = Field(
+        64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one upload."
+    )
+    collection_poll_seconds: PositiveSeconds = Field(
+        2, description="When a collector is asked to come again (Retry-After)."
+    )
+    aggregation_job_size: int = Field(
+        512, ge=1, le=100_000, description="Reports in one aggregation job, at most."
+    )
+    linger_seconds: Seconds = Field(
+        2, description="How long reports too few for a full aggregation job wait for more."
+    )
+    work_interval_seconds: float = Field(
+        0.5, gt=0, le=3600, description="How often a worker that has nothing to do looks for work."
+    )
+    concurrency: int = Field(
+        4, ge=1, le=256, description="Jobs of each kind that one process steps at once."
+    )
+    lease_seconds: PositiveSeconds = Field(
+        30, description="How long a job is a worker's own; a killed worker's jobs wait that long."
+    )
+    max_attempts: int = Field(
+        5, ge=1, description="Refusals in a row after which an aggregation job is abandoned."
+    )
+    request_timeout_seconds: PositiveSeconds = Field(
+        120, description="How long the helper may take for one answer."
+    )
+
+
+class HelperSettings(AggregatorSettings):
+    """The helper's settings."""
+
+    role: Literal["helper"] = Field("helper", description="Which party this file is for.")
+    max_body_size: int = Field(
+        256 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one request."
+    )
+
+
+class CollectorSettings(ServiceSettings):
+    """The collector's settings."""
+
+    role: Literal["collector"] = Field("collector", description="Which party this file is for.")
+    token: SecretStr | None = Field(
+        None,
+        description="The bearer token that requests to the collector service must carry; without "
+        "one it listens on the loopback interface only.",
+    )
+
+
+AnySettings = LeaderSettings | HelperSettings | CollectorSettings
+S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
+
+_ROLES: dict[str, type[LeaderSettings] | type[HelperSettings] | type[CollectorSettings]] = {
+    "leader": LeaderSettings,
+    "helper": HelperSettings,
+    "collector": CollectorSettings,
+}
+
+
+def read_settings(path: Path) -> AnySettings:
+    """Read the service file of whichever party it is for.
+
+    Raises:
+        ConfigurationError: It cannot be read or used; every faulty setting is named.
+    """
+    values = _read_toml(path)
+    role = values.get("role")
+    if not isinstance(role, str) or role not in _ROLES:
+        raise ConfigurationError(f"{path}: role must be one of {', '.join(_ROLES)}, not {role!r}")
+    return _validated(_ROLES[role], values, path)
+
+
+def read_settings_of(kind: type[S], path: Path) -> S:
+    """Read the service file of a certain party.
+
+    Raises:
+        ConfigurationError: It cannot be read or used, or is another party's.
+    """
+    settings = read_settings(path)
+    if not isinstance(settings, kind):
+        raise ConfigurationError(f"{path}: is the {settings.role}'s service file")
+    return settings
+
+
+def _read_toml(path: Path) -> dict[str, object]:
+    try:
+        values: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        # `from None`: the cause may carry a line with a secret.
+        raise ConfigurationError(f"{path}: not TOML") from None
+    for name in ("database", "store_key_file"):
+        value = values.get(name)
+        if isinstance(value, str) and "://" not in value:
+            values[name] = str(path.parent.absolute() / value)
+    return values
+
+
+def _validated(
+    kind: type[LeaderSettings] | type[HelperSettings] | type[CollectorSettings],
+    values: dict[str, object],
+    path: Path,
+) -> AnySettings:
+    try:
+        return kind(**values)  # type: ignore[arg-type]  # values are checked by the model
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False, include_context=False)
+        )
+        raise ConfigurationError(f"{path}: {faults}") from None
