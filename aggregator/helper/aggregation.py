@@ -51,7 +51,8 @@ class AggregationJobs:
             return found
         keypairs = await self._party.keypairs()
         now = self._party.clock.now()
-        init = await self._party.in_thread(
+        init = await self._party.verify(
+            served.task,
             lambda: helper_init(
                 served.task,
                 served.verification_key,
@@ -59,7 +60,7 @@ class AggregationJobs:
                 decode(AggregationJobInitReq, body),
                 now,
                 self._party.clock_skew_seconds,
-            )
+            ),
         )
         return await self._party.database.run(
             "commit aggregation job", lambda tx: _commit(tx, served, digest, init)

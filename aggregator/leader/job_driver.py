@@ -137,7 +137,8 @@ class JobDriver:
         """Start verification and store the request; None where no report is left to ask about."""
         reports = await self._reports(leased.job)
         keypairs = await self._party.keypairs()
-        init = await self._party.in_thread(
+        init = await self._party.verify(
+            served.task,
             lambda: leader_init(
                 served.task,
                 served.verification_key,
@@ -145,7 +146,7 @@ class JobDriver:
                 [decode(Report, body) for body in reports],
                 self._party.clock.now(),
                 self._party.clock_skew_seconds,
-            )
+            ),
         )
         rejected = _reasons(init.rejected)
         if init.request is None:
@@ -191,7 +192,7 @@ class JobDriver:
             verified, rejected = leader_finish(served.task, state, response)
             return verified.bucket_shares(), rejected
 
-        return await self._party.in_thread(finish)
+        return await self._party.verify(served.task, finish)
 
     async def _commit(
         self,

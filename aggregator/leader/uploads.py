@@ -10,6 +10,7 @@ import dataclasses
 from collections import Counter
 
 import anyio
+from anyio import to_thread
 
 from aggregator.codec import decode, encode
 from aggregator.dap.ids import TaskId
@@ -69,7 +70,7 @@ class Uploads:
                 for report in decode(UploadRequest, body).reports
             ]
 
-        reports = await self._party.in_thread(checked)
+        reports = await to_thread.run_sync(checked)
         fit = [(report, encoded) for report, error, encoded in reports if error is None]
         upload = _Upload(
             served.task.task_id,

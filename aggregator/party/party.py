@@ -6,6 +6,7 @@ that several processes of one aggregator agree; only what is costly to make from
 
 import dataclasses
 import os
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeVar
@@ -114,6 +115,7 @@ class Party:
         self._floor = Floor() if floor is None else floor
         self._threads = verification_threads or os.cpu_count() or 1
         self._limiter: anyio.CapacityLimiter | None = None
+        self._warm: set[tuple[int, bytes]] = set()
         self._tasks: dict[str, Task] = {}
         self._keypairs: dict[bytes, HpkeKeypair] = {}
 
@@ -160,18 +162,29 @@ class Party:
 
         await self.database.run("ensure hpke key", ensure)
 
-    async def in_thread(self, work: Callable[[], T]) -> T:
-        """Run long computations beside the event loop, as many at once as there are cores."""
+    async def verify(self, task: Task, work: Callable[[], T]) -> T:
+        """Run a step of verification beside the event loop, as many at once as there are cores.
+
+        The first step of a kind of task may have to compile its kernels, which the log says.
+        """
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(self._threads)
+        kind = (task.configuration.vdaf_type, task.configuration.vdaf_configuration)
+        if kind not in self._warm:
+            self._warm.add(kind)
+            vdaf = f"Prio3{task.prio3.circuit.name}"
+            log.info("compiling kernels, unless they are cached", vdaf=vdaf)
+            started = time.monotonic()
+            await to_thread.run_sync(_verify_nothing, task, self.role, limiter=self._limiter)
+            seconds = round(time.monotonic() - started, 1)
+            log.info("kernels ready", vdaf=vdaf, seconds=seconds)
         return await to_thread.run_sync(work, limiter=self._limiter)
 
     async def warm_up(self) -> None:
-        """Have the verification kernels of all tasks compiled before the first report comes."""
+        """Have the kernels of all tasks compiled before the first report comes."""
         for served in await self.tasks():
-            log.info("compiling kernels", task=str(served.task.task_id))
-            await self.in_thread(lambda served=served: _verify_nothing(served.task, self.role))  # type: ignore[misc]  # binds the loop's value now
-            log.info("kernels ready", task=str(served.task.task_id))
+            log.info("task", task=str(served.task.task_id), fingerprint=served.task.fingerprint)
+            await self.verify(served.task, _nothing)
 
     def _served(self, stored: StoredTask) -> ServedTask:
         record = stored.record
@@ -200,6 +213,10 @@ class Party:
             keypair = HpkeKeypair(decode(HpkeConfig, key.config), key.private_key)
             self._keypairs[key.config] = keypair
         return keypair
+
+
+def _nothing() -> None:
+    """Do nothing: what comes before it was wanted."""
 
 
 def _verify_nothing(task: Task, role: Role) -> None:

@@ -1,0 +1,248 @@
+"""Builds an aggregator out of its parts and runs it until it is told to stop.
+
+One event loop runs the application, the health listener and, if asked to, the workers. A first
+SIGTERM or SIGINT lets requests and jobs that are under way come to their end; a second one, or too
+long a wait, drops them, which loses nothing: their leases expire and the work goes on elsewhere.
+"""
+
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+
+import anyio
+import httpx
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+from typing_extensions import override
+
+from aggregator.cli.stores import open_database
+from aggregator.clock import SystemClock
+from aggregator.config import (
+    AggregatorSettings,
+    HelperSettings,
+    LeaderSettings,
+    ServiceSettings,
+)
+from aggregator.dap.profile import Role
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ConfigurationError
+from aggregator.helper.routes import HelperLimits, HelperResources
+from aggregator.leader.collections import CollectionDriver
+from aggregator.leader.job_creator import JobCreator
+from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.party import Floor, Party
+from aggregator.storage.database import Database
+from aggregator.telemetry.logs import LogFormat, configure_logs
+from aggregator.web.app import create_app, create_health_app
+
+log = structlog.get_logger()
+
+GRACE_SECONDS = 20
+_CONNECT_SECONDS = 10
+
+Work = Callable[[anyio.Event], Coroutine[None, None, None]]
+"""Something that runs beside the servers until the event is set."""
+
+
+def serve_leader(settings: LeaderSettings, *, work: bool) -> None:
+    """Run the leader's application, and with `work` its workers in the same process."""
+    _run(settings, lambda: _leader(settings, serve=True, work=work))
+
+
+def work_leader(settings: LeaderSettings) -> None:
+    """Run the leader's workers, and the health listener if there is one."""
+    _run(settings, lambda: _leader(settings, serve=False, work=True))
+
+
+def serve_helper(settings: HelperSettings) -> None:
+    """Run the helper's application."""
+    _run(settings, lambda: _helper(settings))
+
+
+def make_party(role: Role, settings: AggregatorSettings, database: Database) -> Party:
+    """Return an aggregator over its open store, with the system's clock and randomness."""
+    return Party(
+        role,
+        database,
+        SystemClock(),
+        SystemEntropy(),
+        floor=Floor(settings.min_batch_size_floor, settings.max_epsilon),
+        clock_skew_seconds=settings.clock_skew_seconds,
+        verification_threads=settings.verification_threads,
+    )
+
+
+def leader_app(party: Party, settings: LeaderSettings) -> ASGIApp:
+    """Return the leader's application."""
+    limits = LeaderLimits(
+        max_body_size=settings.max_body_size,
+        hpke_cache_seconds=settings.hpke_cache_seconds,
+        poll_seconds=settings.collection_poll_seconds,
+    )
+    return create_app("leader", [LeaderResources(party, limits).router()])
+
+
+def helper_app(party: Party, settings: HelperSettings) -> ASGIApp:
+    """Return the helper's application."""
+    limits = HelperLimits(settings.max_body_size, settings.hpke_cache_seconds)
+    return create_app("helper", [HelperResources(party, limits).router()])
+
+
+def leader_work(party: Party, settings: LeaderSettings, http: httpx.AsyncClient) -> list[Work]:
+    """Return the leader's workers."""
+    driving = DriverSettings(
+        concurrency=settings.concurrency,
+        lease_seconds=settings.lease_seconds,
+        max_attempts=settings.max_attempts,
+    )
+    creator = JobCreator(
+        party, job_size=settings.aggregation_job_size, linger_seconds=settings.linger_seconds
+    )
+    rounds = (
+        creator.run_once,
+        JobDriver(party, http, driving).run_once,
+        CollectionDriver(party, http, driving).run_once,
+    )
+    return [_repeating(run_once, settings.work_interval_seconds) for run_once in rounds]
+
+
+async def run_services(listeners: Sequence[tuple[ASGIApp, str]], works: Sequence[Work]) -> None:
+    """Serve applications at their addresses and run works beside them, until a signal comes.
+
+    Args:
+        listeners: Applications, each with its `host:port`; port 0 takes a free one.
+        works: What else runs; each ends soon after the event it is given is set.
+
+    Raises:
+        ConfigurationError: An address cannot be listened on.
+    """
+    sockets = [_listen(address) for _, address in listeners]
+    stop = anyio.Event()
+    async with anyio.create_task_group() as signals:
+        signals.start_soon(_stop_on_signal, stop, signals.cancel_scope)
+        async with anyio.create_task_group() as group:
+            for (app, _), listening in zip(listeners, sockets, strict=True):
+                group.start_soon(_serve, app, listening, stop)
+            for work in works:
+                group.start_soon(work, stop)
+        signals.cancel_scope.cancel()
+
+
+def _run(settings: ServiceSettings, main: Callable[[], Awaitable[None]]) -> None:
+    configure_logs(LogFormat(settings.log_format), settings.log_level)
+    anyio.run(main, backend_options={"use_uvloop": True})
+
+
+async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
+    database = open_database(settings)
+    try:
+        party = make_party(Role.LEADER, settings, database)
+        await party.ensure_keypair()
+        timeout = httpx.Timeout(settings.request_timeout_seconds, connect=_CONNECT_SECONDS)
+        async with httpx.AsyncClient(timeout=timeout) as http:
+            listeners = [(leader_app(party, settings), settings.listen)] if serve else []
+            works = [_warming_up(party), *leader_work(party, settings, http)] if work else []
+            await run_services(listeners + _health(settings), works)
+    finally:
+        database.close()
+
+
+async def _helper(settings: HelperSettings) -> None:
+    database = open_database(settings)
+    try:
+        party = make_party(Role.HELPER, settings, database)
+        await party.ensure_keypair()
+        listeners = [(helper_app(party, settings), settings.listen)]
+        await run_services(listeners + _health(settings), [_warming_up(party)])
+    finally:
+        database.close()
+
+
+def _health(settings: ServiceSettings) -> list[tuple[ASGIApp, str]]:
+    address = settings.health_listen
+    return [] if address is None else [(create_health_app(), address)]
+
+
+def _warming_up(party: Party) -> Work:
+    async def warm_up(_stop: anyio.Event) -> None:
+        await party.warm_up()
+
+    return warm_up
+
+
+def _repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -> Work:
+    """Return a work that does round after round, resting where there was nothing to do."""
+
+    async def repeat(stop: anyio.Event) -> None:
+        while not stop.is_set():
+            try:
+                done = await run_once()
+            except Exception:  # the outermost edge: logged, and the next round tries again
+                log.exception("a round of work failed")
+                done = 0
+            if not done:
+                with anyio.move_on_after(interval_seconds):
+                    await stop.wait()
+
+    return repeat
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves the signals to us: several run in one process."""
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def _serve(app: ASGIApp, listening: socket.socket, stop: anyio.Event) -> None:
+    server = _Server(
+        uvicorn.Config(
+            app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS // 2,
+        )
+    )
+    host, port = listening.getsockname()[:2]
+    log.info("listening", host=host, port=port)
+
+    async def exit_when_stopped() -> None:
+        await stop.wait()
+        server.should_exit = True
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(exit_when_stopped)
+        await server.serve(sockets=[listening])
+        group.cancel_scope.cancel()
+
+
+def _listen(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, int(port)))
+    except OSError as error:
+        listening.close()
+        raise ConfigurationError(f"listen: {address}: {error.strerror}") from error
+    return listening
+
+
+async def _stop_on_signal(stop: anyio.Event, scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        async for number in received:
+            if stop.is_set():
+                break
+            log.info("stopping", signal=number.name)
+            stop.set()
+            scope.deadline = anyio.current_time() + GRACE_SECONDS
+    scope.cancel()
