@@ -101,7 +101,7 @@ class Uploads:
                     await self._party.database.run("upload", lambda tx: _put(tx, group))
                 except BaseException:
                     for member in group:
-                        member.is_lost = True
+                        member.is_lost, member.outcomes = True, None  # nothing was committed
                     raise
         if upload.outcomes is None:
             raise StoreError("the transaction that carried this upload failed")
