@@ -6,6 +6,7 @@ out of range is named on standard error and ends the command with status 2.
 
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,8 @@ import typer
 from aggregator.cli import plan_answers
 from aggregator.cli.faults import reported
 from aggregator.cli.plan_output import Value, to_json, to_text
+from aggregator.dp.advise import Question
+from aggregator.dp.advise import advise as advice_for
 from aggregator.dp.decimals import integer_in
 from aggregator.dp.loss_law import Move, worst_move
 
@@ -44,6 +47,14 @@ class RiskChoice(StrEnum):
     SUM = "sum"
     SUMVEC = "sumvec"
     MULTIHOT = "multihot"
+    LAPLACE = "laplace"
+
+
+class ComposeChoice(StrEnum):
+    """The mechanisms whose composition is known exactly."""
+
+    COUNT = "count"
+    HISTOGRAM = "histogram"
     LAPLACE = "laplace"
 
 
@@ -136,6 +147,63 @@ def budget(
     """What would be owed after a breach, in the model of Dandekar, Basu and Bressan."""
     with reported():
         _print(plan_answers.budget(people, compensation, epsilon0, error, money), json=json)
+
+
+@app.command()
+def compose(
+    epsilon0: Annotated[str, typer.Option(help="Of one release.")],
+    releases: Annotated[int, typer.Option(help="How many releases a person is in.")],
+    delta: Annotated[str, typer.Option(help="Chance at which the bounds are stated.")],
+    circuit: Annotated[
+        ComposeChoice, typer.Option(help="Decides the optimal bound and the PLD.")
+    ] = ComposeChoice.COUNT,
+    json: Json = False,
+) -> None:
+    """What several releases cost together, by every theorem at hand."""
+    with reported():
+        _print(plan_answers.compose(circuit, epsilon0, releases, delta), json=json)
+
+
+@app.command()
+def advise(
+    reports: Annotated[int, typer.Option(help="Reports in one release.")],
+    buckets: Annotated[int, typer.Option(help="Answers to choose from; 1 or 2 is a count.")],
+    error: Annotated[
+        str | None, typer.Option(help="Wanted 95 % half-width: reports, or a part such as 5%.")
+    ] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Wanted epsilon of one release.")] = None,
+    releases: Annotated[int, typer.Option(help="Releases a year.")] = 12,
+    max_reports_per_person: Annotated[int, typer.Option(help="In one release.")] = 1,
+    delta: Annotated[str, typer.Option(help="For the smaller yearly total.")] = "1e-6",
+    population: Annotated[str, typer.Option(help="Name of the people asked.")] = "",
+    with_threshold: Annotated[
+        bool, typer.Option("--with-threshold", help="Hide buckets at or below the threshold.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="File for the task's [privacy] section.")] = None,
+    json: Json = False,
+) -> None:
+    """From a question to a privacy section, with three sentences for a board."""
+    with reported():
+        question = Question.of(
+            reports,
+            buckets,
+            error=error,
+            epsilon=epsilon,
+            releases=releases,
+            max_reports_per_person=max_reports_per_person,
+            delta=delta,
+        )
+        found = advice_for(question, population, with_threshold=with_threshold)
+        section = plan_answers.privacy_section(found)
+        if out is not None:
+            out.write_text(section, encoding="utf-8")
+        answer = plan_answers.advice(found)
+        if json:
+            _print(answer, json=True)
+        else:
+            del answer["privacy"]
+            _print(answer, json=False)
+            print(f"\n{section}", end="")
 
 
 @app.command()

@@ -3,16 +3,21 @@
 The keys are the command's interface; they only ever grow.
 """
 
+import json
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
 
 from aggregator.cli.plan_output import Value
+from aggregator.dp import accounting, pld
+from aggregator.dp.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
+from aggregator.dp.advise import plain as _plain
 from aggregator.dp.certified import Real, to_float
 from aggregator.dp.cost_model import CostModel, Optimum
 from aggregator.dp.decimals import rational_in
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
+from aggregator.dp.mechanisms import PureDpDiscreteLaplace
 from aggregator.dp.partial_knowledge import (
     CAVEATS,
     Bound,
@@ -20,11 +25,13 @@ from aggregator.dp.partial_knowledge import (
     Thresholding,
     against_active_attacker,
 )
+from aggregator.dp.policy import policy_to_mapping
 from aggregator.dp.privacy_at_risk import LABEL, claimed_confidence
 from aggregator.dp.selection_plan import MIDPOINTS, SelectionPlan
 from aggregator.dp.two_draw_loss import TwoDrawLaw
 from aggregator.dp.utility import half_width_of
 from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 Answer = dict[str, Value]
 
@@ -238,6 +245,106 @@ def _optimum(optimum: Optimum, confidence: str) -> Answer:
         "budget": optimum.budget,
         "label": optimum.label,
     }
+
+
+THEOREM_9_LABEL = (
+    "theorem9: published bound; valid for Laplace noise, though its proof is not, and larger than"
+    " what zcdp and optimal give: prefer those"
+)
+FIXED_LABEL = (
+    "optimal and pld hold for a mechanism, a number of releases and a delta that were fixed before"
+    " the first release; otherwise take basic or zcdp"
+)
+
+
+def compose(circuit: str, epsilon0: str, releases: int, delta: str) -> Answer:
+    """Say what `releases` releases of one epsilon cost a person who is in all of them.
+
+    Args:
+        circuit: "count", "histogram" or "laplace", which decides the optimal bound and the PLD.
+        epsilon0: Of one release.
+        releases: How many.
+        delta: At which the bounds are stated; `basic` needs none.
+    """
+    epsilon = rational_in(epsilon0, "epsilon0", 0, 1000, open_low=True)
+    chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
+    # A histogram's release is two independent mechanisms of half the epsilon.
+    pieces = 2 if circuit == "histogram" else 1
+    published = CostModel.of(1, 1).published_optimum(epsilon)
+    bounds: dict[str, Fraction | float | None] = {
+        "basic": accounting.basic(epsilon, releases),
+        "advanced": accounting.advanced(epsilon, releases, chance),
+        "theorem9": accounting.privacy_at_risk_theorem_9(
+            epsilon,
+            _rounded(published.epsilon),
+            _rounded(published.confidence),
+            releases,
+            chance,
+        ),
+        "zcdp": accounting.zcdp_textbook(epsilon, releases, chance),
+        "optimal": accounting.optimal(epsilon / pieces, pieces * releases, chance),
+        "pld": _pld(circuit, epsilon, releases, chance),
+    }
+    known = {name: bound for name, bound in bounds.items() if bound is not None}
+    best = min(known, key=lambda name: known[name])
+    return {**bounds, "best": best, "notes": [FIXED_LABEL, THEOREM_9_LABEL]}
+
+
+def _pld(circuit: str, epsilon: Fraction, releases: int, delta: Fraction) -> float | None:
+    if not pld.is_available():
+        return None
+    if circuit == "laplace":
+        return pld.epsilon_of_laplace(epsilon, releases, delta)
+    shape: Circuit = Count() if circuit == "count" else Histogram(2, 1)
+    return pld.epsilon_of_releases(PureDpDiscreteLaplace(epsilon), shape, releases, delta)
+
+
+def _rounded(value: Decimal) -> Fraction:
+    """Return thirty digits of `value`, as a rational that is not too long to compute with."""
+    return Fraction(f"{value:.30e}")
+
+
+def advice(found: Advice) -> Answer:
+    """Lay out an advice."""
+    threshold: Answer | None = None
+    if found.threshold is not None:
+        threshold = {
+            "needed_for_privacy": False,
+            "threshold": found.threshold.threshold,
+            "chance_of_an_empty_bucket": EMPTY_BUCKET_CHANCE,
+            "truncated_geometric_threshold": found.threshold.truncated_threshold,
+            "truncated_geometric_delta": found.threshold.truncated_delta,
+        }
+    return {
+        "circuit": f"Prio3{found.circuit.name}",
+        "mechanism": found.policy.mechanism.name,
+        "epsilon": _plain(found.epsilon),
+        "error": {
+            "confidence": CONFIDENCE,
+            "half_width": found.half_width,
+            "joint_half_width": found.joint_half_width,
+        },
+        "yearly": {
+            "epsilon": _plain(found.yearly_epsilon),
+            "best": {
+                "name": found.yearly_bound.name,
+                "epsilon": found.yearly_bound.epsilon,
+                "delta": found.yearly_bound.delta,
+            },
+        },
+        "threshold": threshold,
+        "sentences": list(found.sentences),
+        "warnings": list(found.warnings),
+        "privacy": dict(policy_to_mapping(found.policy)),
+    }
+
+
+def privacy_section(found: Advice) -> str:
+    """Return the [privacy] table of a task file."""
+    lines = ["[privacy]"]
+    for name, value in policy_to_mapping(found.policy).items():
+        lines.append(f"{name} = {json.dumps(value)}")
+    return "\n".join(lines) + "\n"
 
 
 def error(move: Move, num_coordinates: int, epsilon: str, confidence: str) -> Answer:

@@ -91,7 +91,8 @@ class SelectionPlan:
     def recommended(self) -> Rule | None:
         """The rule with the smallest midpoint; None where delta is 0 and nothing may be shown."""
         midpoints = self.midpoints
-        return min(midpoints, key=lambda rule: midpoints[rule], default=None)
+        # Every count from 1 on is a bucket that exists: below 1 nothing is gained any more.
+        return min(midpoints, key=lambda rule: max(midpoints[rule], Decimal(1)), default=None)
 
     def smallest_count(self, rule: Rule, probability: Fraction) -> int | None:
         """Return the least count that `rule` shows with at least `probability`, in (0, 1)."""

@@ -1,0 +1,165 @@
+"""`prio plan figures`: the papers' figures, what was published and what is sound drawn apart.
+
+Sound curves are solid, published ones dashed; every curve of a panel has its own marker, so a print
+in black and white reads the same. matplotlib is imported only when a figure is drawn: it belongs to
+the extra `plots`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aggregator.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MARKERS = "osD^vP*X"
+_GREYS = ("#000000", "#3b5b92", "#8a4f1d", "#4d7c3a", "#7a3b7a", "#555555")
+_MARKERS_A_CURVE = 9
+_PANEL_INCHES = (5.4, 4.1)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One line of a panel.
+
+    Attributes:
+        label: For the legend.
+        x: Where it is drawn.
+        y: As many values; None leaves a gap.
+        published: Drawn dashed, as a published figure and no guarantee.
+    """
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float | None, ...]
+    published: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        label: str,
+        x: Iterable[float],
+        function: Callable[[float], float | Decimal | None],
+        *,
+        published: bool = False,
+    ) -> "Curve":
+        """Evaluate `function` at every `x`."""
+        points = tuple(x)
+        values = (function(point) for point in points)
+        return cls(label, points, tuple(None if y is None else float(y) for y in values), published)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: tuple[Curve, ...]
+    x_log: bool = False
+    y_log: bool = False
+    y_limits: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One figure: a file name, a title, panels side by side and a line below."""
+
+    name: str
+    title: str
+    panels: tuple[Panel, ...]
+    note: str = ""
+
+
+def draw_all(pictures: Mapping[str, Callable[[], Picture]], directory: Path) -> list[Path]:
+    """Draw every picture as SVG and PNG into `directory`, which is made if need be.
+
+    Raises:
+        ConfigurationError: matplotlib is not installed.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for make in pictures.values():
+        written += draw(make(), directory)
+    return written
+
+
+def draw(picture: Picture, directory: Path) -> list[Path]:
+    """Draw one picture as SVG and PNG; return the two files.
+
+    Raises:
+        ConfigurationError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to import
+        from matplotlib.figure import Figure  # noqa: PLC0415 - as above
+    except ImportError as error:
+        raise ConfigurationError(
+            "figures need matplotlib: install prio-aggregator[plots]"
+        ) from error
+    paths = []
+    with mpl.rc_context(
+        {
+            "font.size": 10,
+            "axes.grid": True,
+            "grid.color": "#dddddd",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "legend.framealpha": 0.9,
+            "legend.fontsize": 8,
+            # With a fixed salt and no date the same numbers make the same file.
+            "svg.hashsalt": "prio",
+        }
+    ):
+        width, height = _PANEL_INCHES
+        figure = Figure(figsize=(width * len(picture.panels), height), layout="constrained")
+        figure.suptitle(picture.title, fontsize=11)
+        for index, panel in enumerate(picture.panels):
+            _draw_panel(figure.add_subplot(1, len(picture.panels), index + 1), panel)
+        if picture.note:
+            _write_note(figure, picture.note)
+        for kind in ("svg", "png"):
+            path = directory / f"{picture.name}.{kind}"
+            metadata = {"Date": None} if kind == "svg" else {"Software": None}
+            figure.savefig(path, dpi=150, metadata=metadata)
+            paths.append(path)
+    return paths
+
+
+def _write_note(figure: "Figure", note: str) -> None:
+    figure.supxlabel(note, fontsize=8, color="#333333")
+
+
+def _draw_panel(axes: "Axes", panel: Panel) -> None:
+    for index, curve in enumerate(panel.curves):
+        known = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if y is not None]
+        every = max(1, len(known) // _MARKERS_A_CURVE)
+        axes.plot(
+            [x for x, _ in known],
+            [y for _, y in known],
+            label=curve.label,
+            color=_GREYS[index % len(_GREYS)],
+            linestyle=(0, (5, 2)) if curve.published else "-",
+            linewidth=1.4,
+            marker=_MARKERS[index % len(_MARKERS)],
+            # Markers of neighbouring curves start apart, so that one does not hide the other.
+            markevery=(index * every // max(1, len(panel.curves)), every),
+            markersize=5,
+            markerfacecolor="white" if curve.published else _GREYS[index % len(_GREYS)],
+        )
+    axes.set_title(panel.title, fontsize=10)
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    if panel.x_log:
+        axes.set_xscale("log")
+    if panel.y_log:
+        axes.set_yscale("log")
+    if panel.y_limits is not None:
+        axes.set_ylim(*panel.y_limits)
+    axes.legend()

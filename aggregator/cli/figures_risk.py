@@ -1,0 +1,357 @@
+"""Figures 1, 2, 4, 5, 6, 8 and 9 to 11 of [DBB19], privacy at risk, each beside what is sound.
+
+Figures 3, 7 and 12 are captions over the others; 13 and 14 rest on a census extract.
+"""
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+
+from aggregator.cli.figures import Curve, Panel, Picture
+from aggregator.dp import accounting, pld
+from aggregator.dp.cost_model import CostModel
+from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, worst_move
+from aggregator.dp.privacy_at_risk import (
+    claimed_confidence,
+    claimed_coupled_confidence,
+    samples_needed,
+    sampling_tolerance,
+)
+
+_LEVEL = "privacy level ε"
+_NOT_A_GUARANTEE = (
+    "Dashed: published figure (Dandekar et al.), not a privacy guarantee; overstates confidence."
+)
+
+
+def _levels(epsilon0: str, steps: int = 40) -> tuple[float, ...]:
+    whole = float(epsilon0)
+    return tuple(whole * i / steps for i in range(1, steps + 1))
+
+
+def _below(level: float, epsilon0: str) -> Fraction:
+    """Return `level` as a rational just within epsilon0, where float steps may end above it."""
+    return min(Fraction(level), Fraction(epsilon0))
+
+
+def _claimed(epsilon0: str, k: int = 1) -> Callable[[float], Decimal]:
+    return lambda level: claimed_confidence(_below(level, epsilon0), epsilon0, k)
+
+
+def _samples(coverage: Fraction, rho: str) -> Callable[[float], float]:
+    return lambda claim: float(samples_needed(claim, coverage, rho))
+
+
+def _tolerance(rho: str) -> Callable[[float], Decimal]:
+    return lambda samples: max(Decimal(0), sampling_tolerance(int(samples), rho))
+
+
+def _true_confidence(epsilon0: str, label: str) -> Curve:
+    law = LaplaceLaw.of(epsilon0)
+    # The law jumps to 1 at epsilon0: end just below, where the jump's height shows.
+    points = [level for level in _levels(epsilon0) if level < float(epsilon0)]
+    return Curve.of(label, points, law.probability_at_most)
+
+
+def figure_1() -> Picture:
+    """Confidence by level for several dimensions."""
+    return Picture(
+        "risk-1",
+        "Privacy at risk, figure 1: Laplace noise for ε₀ = 1",
+        (
+            Panel(
+                "published: claimed confidence γ₁",
+                _LEVEL,
+                "claimed confidence",
+                tuple(
+                    Curve.of(
+                        f"k = {k}",
+                        _levels("1"),
+                        _claimed("1", k),
+                        published=True,
+                    )
+                    for k in (1, 2, 5, 10)
+                ),
+                y_limits=(0, 1.02),
+            ),
+            Panel(
+                "sound: true P(|loss| ≤ ε), and δ(ε)",
+                _LEVEL,
+                "probability",
+                (
+                    _true_confidence("1", "P(|loss| ≤ ε), every k (1 at ε = ε₀)"),
+                    Curve.of("exact δ(ε)", _levels("1"), LaplaceLaw.of("1").delta),
+                ),
+                y_limits=(0, 1.02),
+            ),
+        ),
+        _NOT_A_GUARANTEE,
+    )
+
+
+def figure_2() -> Picture:
+    """Confidence by level for several epsilon0."""
+    choices = ("0.1", "0.5", "1")
+    return Picture(
+        "risk-2",
+        "Privacy at risk, figure 2: one coordinate, several ε₀",
+        (
+            Panel(
+                "published: claimed confidence γ₁",
+                _LEVEL,
+                "claimed confidence",
+                tuple(
+                    Curve.of(
+                        f"ε₀ = {e}",
+                        _levels(e),
+                        _claimed(e),
+                        published=True,
+                    )
+                    for e in choices
+                ),
+                y_limits=(0, 1.02),
+            ),
+            Panel(
+                "sound: true P(|loss| ≤ ε), below ε₀",
+                _LEVEL,
+                "probability",
+                tuple(_true_confidence(e, f"ε₀ = {e}") for e in choices),
+                y_limits=(0, 1.02),
+            ),
+        ),
+        _NOT_A_GUARANTEE,
+    )
+
+
+def figure_4() -> Picture:
+    """Samples by claimed confidence."""
+    coverage = Fraction(99, 100)
+    claims = tuple(i / 100 for i in range(50, 99))
+    return Picture(
+        "risk-4",
+        "Privacy at risk, figure 4: samples for an estimated sensitivity",
+        (
+            Panel(
+                "published bound γ₂(1 - 2e^(-2 rho² n)), γ₂ = 0.99",
+                "claimed confidence",
+                "samples n",
+                tuple(
+                    Curve.of(
+                        f"rho = {rho}",
+                        claims,
+                        _samples(coverage, rho),
+                        published=True,
+                    )
+                    for rho in ("0.005", "0.01", "0.05", "0.1")
+                ),
+                y_log=True,
+            ),
+            Panel(
+                "sound: confidence that γ₂ - rho of pairs are covered",
+                "samples n",
+                "1 - 2e^(-2 rho² n)",
+                tuple(
+                    Curve.of(
+                        f"rho = {rho} (covers {float(coverage - Fraction(rho)):.3g})",
+                        [10 ** (i / 10) for i in range(20, 53)],
+                        _tolerance(rho),
+                    )
+                    for rho in ("0.005", "0.01", "0.05", "0.1")
+                ),
+                x_log=True,
+                y_limits=(0, 1.02),
+            ),
+        ),
+        "About random pairs of data sets; not differential privacy in either panel.",
+    )
+
+
+def _coupled(title: str, name: str, choices: list[tuple[str, int, str]]) -> Picture:
+    coverage = Fraction(9, 10)
+
+    def curve(label: str, samples: int, rho: str) -> Curve:
+        alpha = sampling_tolerance(samples, rho)
+        return Curve.of(
+            label,
+            _levels("1"),
+            lambda level: alpha * claimed_coupled_confidence(_below(level, "1"), 1, coverage),
+            published=True,
+        )
+
+    return Picture(
+        name,
+        title,
+        (
+            Panel(
+                "published: claimed bound on γ₃, γ₂ = 0.9",
+                _LEVEL,
+                "claimed confidence",
+                tuple(curve(*choice) for choice in choices),
+                y_limits=(0, 1.02),
+            ),
+            Panel(
+                "sound: the loss with the true sensitivity",
+                _LEVEL,
+                "probability",
+                (
+                    _true_confidence("1", "P(|loss| ≤ ε) (1 at ε = ε₀)"),
+                    Curve.of("exact δ(ε)", _levels("1"), LaplaceLaw.of("1").delta),
+                ),
+                y_limits=(0, 1.02),
+            ),
+        ),
+        "Dashed: published figure (Dandekar et al.), not differential privacy; noise scaled to a"
+        " sampled sensitivity has no guarantee.",
+    )
+
+
+def figure_5() -> Picture:
+    """Claimed confidence by level, 10,000 samples."""
+    return _coupled(
+        "Privacy at risk, figure 5: ε₀ = 1, 10,000 samples",
+        "risk-5",
+        [(f"rho = {rho}", 10_000, rho) for rho in ("0.008", "0.01", "0.012", "0.02")],
+    )
+
+
+def figure_6() -> Picture:
+    """Claimed confidence by level, accuracy 0.01."""
+    return _coupled(
+        "Privacy at risk, figure 6: ε₀ = 1, rho = 0.01",
+        "risk-6",
+        [(f"n = {n:,}", n, "0.01") for n in (5_000, 10_000, 15_000, 30_000)],
+    )
+
+
+def figure_8() -> Picture:
+    """The budget by level."""
+    model = CostModel.of(100, 5500)
+    levels = _levels("0.5", 60)
+    whole = float(model.budget("0.5"))
+    true = LaplaceLaw.of("0.5")
+
+    def mixed(level: float, confidence: Decimal) -> float:
+        share = float(confidence)
+        return share * float(model.budget(_below(level, "0.5"))) + (1 - share) * whole
+
+    histogram = float(model.realised_loss_budget("0.5", worst_move("histogram")))
+    count = LatticeLaw.of("0.5", worst_move("count"))
+    return Picture(
+        "risk-8",
+        "Privacy at risk, figure 8: compensation for 100 people at $5500, ε₀ = 0.5",
+        (
+            Panel(
+                "the mechanism is the same along every curve",
+                _LEVEL,
+                "budget in dollars",
+                (
+                    Curve.of(
+                        "published: mixed by the claimed confidence",
+                        levels,
+                        lambda level: mixed(level, claimed_confidence(_below(level, "0.5"), "0.5")),
+                        published=True,
+                    ),
+                    Curve.of("sound: the guarantee ε₀", levels, lambda _: whole),
+                    Curve.of(
+                        "mixed by the true P(|loss| ≤ ε), Laplace",
+                        levels,
+                        lambda level: (
+                            mixed(level, true.probability_at_most(level))
+                            if level < float(true.epsilon0)
+                            else None
+                        ),
+                    ),
+                    Curve.of(
+                        "mixed by the true P(|loss| ≤ ε), count",
+                        levels,
+                        lambda level: (
+                            mixed(level, count.probability_at_most(_below(level, "0.5")))
+                            if level < float(count.epsilon0)
+                            else None
+                        ),
+                    ),
+                ),
+                y_limits=(0, whole * 1.15),
+            ),
+        ),
+        f"{_NOT_A_GUARANTEE} Minimum $37,805.86 at ε = 0.274 (published);"
+        f" realised loss of a histogram: ${histogram:,.2f}.",
+    )
+
+
+def _composition(name: str, number: int, epsilon0: str) -> Picture:
+    epsilon, delta = Fraction(epsilon0), Fraction(1, 10**5)
+    counts = [1, *range(10, 301, 10)]
+    optimum = CostModel.of(1, 1).published_optimum(epsilon)
+    pair = (Fraction(f"{optimum.epsilon:.20f}"), Fraction(f"{optimum.confidence:.20f}"))
+    curves = [
+        Curve.of(
+            "advanced (textbook)",
+            counts,
+            lambda n: float(accounting.advanced(epsilon, int(n), delta)),
+            published=True,
+        ),
+        Curve.of(
+            "Theorem 9 (published)",
+            counts,
+            lambda n: float(accounting.privacy_at_risk_theorem_9(epsilon, *pair, int(n), delta)),
+            published=True,
+        ),
+        Curve.of("basic", counts, lambda n: float(n * epsilon)),
+        Curve.of("zCDP", counts, lambda n: float(accounting.zcdp_textbook(epsilon, int(n), delta))),
+        Curve.of(
+            "optimal (KOV), exact for a count",
+            counts,
+            lambda n: float(accounting.optimal(epsilon, int(n), delta) or 0),
+        ),
+    ]
+    if pld.is_available():
+        curves.append(
+            Curve.of(
+                "PLD of Laplace noise",
+                [1, *range(50, 301, 50)],
+                lambda n: pld.epsilon_of_laplace(epsilon, int(n), delta),
+            )
+        )
+    return Picture(
+        name,
+        f"Privacy at risk, figure {number}: composition of ε₀ = {epsilon0}, δ = 10⁻⁵",
+        (
+            Panel(
+                f"published pair ({float(pair[0]):.2f}, {float(pair[1]):.2f})",
+                "releases",
+                "ε of all releases together",
+                tuple(curves),
+            ),
+        ),
+        "Theorem 9 holds for Laplace noise though its proof does not; zCDP, KOV and PLD beat it"
+        " everywhere.",
+    )
+
+
+def figure_9() -> Picture:
+    """Composition at epsilon0 = 0.1."""
+    return _composition("risk-9", 9, "0.1")
+
+
+def figure_10() -> Picture:
+    """Composition at epsilon0 = 0.5."""
+    return _composition("risk-10", 10, "0.5")
+
+
+def figure_11() -> Picture:
+    """Composition at epsilon0 = 1."""
+    return _composition("risk-11", 11, "1")
+
+
+PICTURES: Mapping[str, Callable[[], Picture]] = {
+    "risk-1": figure_1,
+    "risk-2": figure_2,
+    "risk-4": figure_4,
+    "risk-5": figure_5,
+    "risk-6": figure_6,
+    "risk-8": figure_8,
+    "risk-9": figure_9,
+    "risk-10": figure_10,
+    "risk-11": figure_11,
+}

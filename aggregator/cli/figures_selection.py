@@ -1,0 +1,174 @@
+"""Figures of [DVGM22], partition selection, and figure 3.4 of [Des20], thresholding."""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from aggregator.cli.figures import Curve, Panel, Picture
+from aggregator.dp.partial_knowledge import Thresholding
+from aggregator.dp.partition_selection import OptimalSelection
+from aggregator.dp.selection_plan import MIDPOINTS, SelectionPlan
+from aggregator.dp.selection_rivals import GaussianSelection, LaplaceSelection
+
+_PERSONS = "persons in the bucket"
+_KEEP = "probability that the bucket is shown"
+
+
+def _keep_curves(epsilon: str, delta: str, counts: range) -> Panel:
+    optimal, laplace = OptimalSelection.of(epsilon, delta), LaplaceSelection.of(epsilon, delta)
+    return Panel(
+        f"ε = {epsilon}, δ = {_power(delta)}",
+        _PERSONS,
+        _KEEP,
+        (
+            Curve.of("optimal", counts, lambda n: optimal.keep_probability(int(n))),
+            Curve.of("Laplace", counts, lambda n: laplace.keep_probability(int(n))),
+        ),
+    )
+
+
+def figure_1() -> Picture:
+    """Probability of showing a bucket by its size."""
+    return Picture(
+        "selection-1",
+        "Partition selection, figure 1: optimal and Laplace selection",
+        (
+            _keep_curves("1", "1e-5", range(5, 21)),
+            _keep_curves("0.1", "1e-10", range(150, 301, 3)),
+        ),
+        "Both are (ε, δ)-differentially private for adding or removing one person.",
+    )
+
+
+def _percentiles(
+    points: list[Fraction], numbers: Callable[[Fraction], tuple[Fraction, Fraction]]
+) -> tuple[Curve, ...]:
+    curves = []
+    x = tuple(float(point) for point in points)
+    for name in ("optimal", "Laplace"):
+        for probability in (MIDPOINTS[1], MIDPOINTS[0], MIDPOINTS[2]):
+            values = []
+            for point in points:
+                epsilon, delta = numbers(point)
+                if name == "Laplace":
+                    rule = LaplaceSelection.of(epsilon, delta)
+                    values.append(float(rule.count_kept_with(probability)))
+                else:
+                    found = OptimalSelection.of(epsilon, delta).smallest_count(probability)
+                    values.append(float(found or 0))
+            curves.append(Curve(f"{name}, {int(probability * 100)} %", x, tuple(values)))
+    return tuple(curves)
+
+
+def _grid(low: int, high: int, steps: int) -> list[Fraction]:
+    """Return powers of ten from 10^low to 10^high, `steps` to a decade."""
+    return [
+        Fraction(10 ** (i / steps)).limit_denominator(10**15)
+        for i in range(low * steps, high * steps + 1)
+    ]
+
+
+def figure_2() -> Picture:
+    """Percentiles of the shown size by epsilon."""
+    delta = Fraction(1, 10**5)
+
+    def panel(low: int, high: int, title: str) -> Panel:
+        curves = _percentiles(_grid(low, high, 12), lambda epsilon: (epsilon, delta))
+        return Panel(
+            title, "ε of the selection", "persons for 5 %, 50 %, 95 % chance", curves, x_log=True
+        )
+
+    return Picture(
+        "selection-2",
+        "Partition selection, figure 2: how many persons a bucket needs, δ = 10⁻⁵",
+        (panel(-2, -1, "small ε"), panel(-1, 0, "ε up to 1")),
+    )
+
+
+def figure_3() -> Picture:
+    """Percentiles of the shown size by delta."""
+
+    def panel(epsilon: str) -> Panel:
+        curves = _percentiles(_grid(-12, -3, 3), lambda delta: (Fraction(epsilon), delta))
+        return Panel(
+            f"ε = {epsilon}", "δ", "persons for 5 %, 50 %, 95 % chance", curves, x_log=True
+        )
+
+    return Picture(
+        "selection-3",
+        "Partition selection, figure 3: how many persons a bucket needs by δ",
+        (panel("0.1"), panel("1")),
+    )
+
+
+def figure_4() -> Picture:
+    """Midpoints by the number of buckets a person is in."""
+    kappas = range(1, 8)
+    plans = {kappa: SelectionPlan.of("1", "1e-5", kappa) for kappa in kappas}
+    halves = {kappa: GaussianSelection.of("1", "1e-5", kappa, "0.5") for kappa in kappas}
+    return Picture(
+        "selection-4",
+        "Partition selection, figure 4: several buckets a person, ε = 1, δ = 10⁻⁵",
+        (
+            Panel(
+                "persons for a chance of one half",
+                "buckets a person is in, κ",
+                _PERSONS,
+                (
+                    Curve.of("optimal", kappas, lambda n: plans[int(n)].midpoints["optimal"]),
+                    Curve.of("Laplace", kappas, lambda n: plans[int(n)].midpoints["laplace"]),
+                    Curve.of(
+                        "Gaussian, best split of δ",
+                        kappas,
+                        lambda n: plans[int(n)].midpoints["gaussian"],
+                    ),
+                    Curve.of(
+                        "Gaussian, half of δ each", kappas, lambda n: halves[int(n)].threshold
+                    ),
+                ),
+            ),
+        ),
+        "Crossing near κ = 2.85.",
+    )
+
+
+def _thresholding(reports: int, thresholds: range) -> Panel:
+    releases = {t: Thresholding.of(reports, "0.005", t) for t in thresholds}
+    bounds = {t: release.bound() for t, release in releases.items()}
+    return Panel(
+        f"n = {reports:,} reports",
+        "threshold T (largest hidden count)",
+        "ε or δ",
+        (
+            Curve.of("Theorem 4, ε", thresholds, lambda t: bounds[int(t)].epsilon, published=True),
+            Curve.of("Theorem 4, δ", thresholds, lambda t: bounds[int(t)].delta, published=True),
+            Curve.of("exact δ at ε = 0", thresholds, lambda t: releases[int(t)].delta()),
+        ),
+        y_log=True,
+    )
+
+
+def thesis_figure() -> Picture:
+    """Theorem 4's epsilon and delta by threshold, and the exact delta below both."""
+    spans = ((1000, range(6, 19)), (10_000, range(60, 121, 2)), (100_000, range(550, 701, 5)))
+    panels = tuple(_thresholding(reports, thresholds) for reports, thresholds in spans)
+    return Picture(
+        "thesis-3.4",
+        "Thesis, figure 3.4: thresholding without noise, every answer 'yes' with p = 0.005",
+        panels,
+        "Not differential privacy: holds only for independent answers with p_i < p, and protects"
+        " hidden counts only.",
+    )
+
+
+def _power(text: str) -> str:
+    mantissa, _, exponent = text.partition("e")
+    return f"10^{exponent}" if mantissa == "1" else text
+
+
+PICTURES: Mapping[str, Callable[[], Picture]] = {
+    "thesis-3.4": thesis_figure,
+    "selection-1": figure_1,
+    "selection-2": figure_2,
+    "selection-3": figure_3,
+    "selection-4": figure_4,
+}

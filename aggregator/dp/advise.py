@@ -1,0 +1,342 @@
+"""From a steward's question to a privacy policy: a mechanism, an epsilon, its error and cost.
+
+The advice is discrete Laplace noise: its promise is a single number, it holds for any number of
+releases by adding up, and no threshold is needed for it. The epsilon advised is the smallest of two
+digits that keeps the wanted error; a smaller error costs privacy and there is no way around that.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from aggregator.dp import accounting, composition
+from aggregator.dp.budget import format_rational
+from aggregator.dp.certified import is_positive
+from aggregator.dp.decimals import Real, integer_in, rational_in
+from aggregator.dp.laws import DiscreteLaplaceLaw
+from aggregator.dp.mechanisms import PureDpDiscreteLaplace
+from aggregator.dp.policy import PrivacyPolicy
+from aggregator.dp.sensitivity import l1_sensitivity
+from aggregator.dp.thresholds import Thresholds
+from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.dp.utility import half_width_of
+from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit, Count, Histogram
+
+CONFIDENCE = Fraction(95, 100)
+EMPTY_BUCKET_CHANCE = Fraction(1, 10**6)
+"""How likely a threshold may let any empty bucket through."""
+
+_TWO_BUCKETS = 2
+# Above these a promise is spent, or so weak that it should be said.
+_WEAK_RELEASE = 3
+_WEAK_YEAR = 12
+# The grid of epsilons: two digits, from 10^-9 up to below 100.
+_DIGITS = range(10, 100)
+_EXPONENTS = range(-10, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a steward knows and wants; construct it with `Question.of`.
+
+    Attributes:
+        reports: Reports in one release.
+        buckets: Answers to choose from; 1 or 2 is a count of "yes".
+        error: Largest half-width of the 95 % interval of one number, in reports; or None.
+        epsilon: Wanted for one release; or None. One of the two is given.
+        releases: A year.
+        max_reports_per_person: In one release.
+        delta: At which the yearly total is also stated.
+    """
+
+    reports: int
+    buckets: int
+    error: Fraction | None
+    epsilon: Fraction | None
+    releases: int
+    max_reports_per_person: int
+    delta: Fraction
+
+    @classmethod
+    def of(
+        cls,
+        reports: int,
+        buckets: int,
+        *,
+        error: str | None = None,
+        epsilon: Real | None = None,
+        releases: int = 12,
+        max_reports_per_person: int = 1,
+        delta: Real = "1e-6",
+    ) -> "Question":
+        """Check and build it.
+
+        Args:
+            reports: At least 1.
+            buckets: At least 1.
+            error: A number of reports, or a part of them such as "5%".
+            epsilon: Above 0.
+            releases: At least 1.
+            max_reports_per_person: At least 1.
+            delta: Strictly between 0 and 1.
+
+        Raises:
+            ParameterError: A value is out of range, or not just one of error and epsilon is given.
+        """
+        integer_in(reports, "reports", 1, None)
+        integer_in(buckets, "buckets", 1, 2**32 - 1)
+        integer_in(releases, "releases", 1, accounting.MAX_RELEASES)
+        integer_in(max_reports_per_person, "max_reports_per_person", 1, 2**32 - 1)
+        if (error is None) == (epsilon is None):
+            raise ParameterError("give either error or epsilon: the one follows from the other")
+        return cls(
+            reports,
+            buckets,
+            None if error is None else _error(error, reports),
+            None if epsilon is None else rational_in(epsilon, "epsilon", 0, 99, open_low=True),
+            releases,
+            max_reports_per_person,
+            rational_in(delta, "delta", 0, 1, open_low=True, open_high=True),
+        )
+
+    @property
+    def circuit(self) -> Circuit:
+        """What to measure with; two buckets are a count, at a quarter of the variance."""
+        return Count() if self.buckets <= _TWO_BUCKETS else Histogram(self.buckets, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdAdvice:
+    """What it takes never to show a bucket nobody chose, and what that costs.
+
+    Attributes:
+        threshold: Of discrete Laplace noise: all empty buckets stay hidden, up to
+            `EMPTY_BUCKET_CHANCE`, and privacy is as without.
+        truncated_threshold: Of truncated geometric noise: no empty bucket is ever shown, for a
+            delta.
+        truncated_delta: That delta.
+    """
+
+    threshold: int
+    truncated_threshold: int
+    truncated_delta: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """The answer.
+
+    Attributes:
+        circuit: What to measure with.
+        policy: For the task file.
+        half_width: Of the 95 % interval of one number, both aggregators adding noise.
+        joint_half_width: Of intervals that hold for all buckets at once.
+        yearly_epsilon: For a person in every release, by adding up.
+        yearly_bound: The smallest bound at the question's delta, for a plan fixed beforehand.
+        threshold: None for a count.
+        sentences: Three, for a board.
+        warnings: What the steward should think about before.
+    """
+
+    circuit: Circuit
+    policy: PrivacyPolicy
+    epsilon: Fraction
+    half_width: int
+    joint_half_width: int
+    yearly_epsilon: Fraction
+    yearly_bound: composition.Bound
+    threshold: ThresholdAdvice | None
+    sentences: tuple[str, str, str]
+    warnings: tuple[str, ...]
+
+
+def advise(question: Question, population: str = "", *, with_threshold: bool = False) -> Advice:
+    """Answer a steward's question.
+
+    Args:
+        question: What is known and wanted.
+        population: Name of the people asked, for the policy: costs add up over its tasks.
+        with_threshold: Whether the policy hides buckets at or below the advised threshold.
+
+    Raises:
+        ParameterError: No epsilon below 100 has so small an error.
+    """
+    circuit = question.circuit
+    epsilon = question.epsilon or _least_epsilon(question)
+    mechanism = PureDpDiscreteLaplace(
+        epsilon, max_reports_per_person=question.max_reports_per_person
+    )
+    threshold = None if isinstance(circuit, Count) else _threshold(question, mechanism)
+    yearly = question.releases * epsilon
+    bound = composition.best_bound(
+        mechanism, circuit, question.releases, question.delta, is_fixed=True
+    )
+    if bound is None:  # pragma: no cover - basic composition of pure epsilons always exists
+        raise ParameterError("delta must lie in (0, 1)")
+    policy = PrivacyPolicy(
+        mechanism,
+        max_batches_per_person=question.releases,
+        budget=yearly,
+        population=population,
+        thresholds=Thresholds(threshold.threshold) if threshold and with_threshold else None,
+    )
+    width = mechanism.half_width(circuit, CONFIDENCE)
+    joint = mechanism.joint_half_width(circuit, CONFIDENCE)
+    return Advice(
+        circuit,
+        policy,
+        epsilon,
+        width,
+        joint,
+        yearly,
+        bound,
+        threshold,
+        _sentences(question, epsilon, width, joint, bound),
+        _warnings(question, epsilon, width, threshold),
+    )
+
+
+def _error(text: str, reports: int) -> Fraction:
+    is_part = text.endswith("%")
+    number = rational_in(text.removesuffix("%").strip(), "error", 0, None)
+    return number * reports / 100 if is_part else number
+
+
+def _least_epsilon(question: Question) -> Fraction:
+    """Return the smallest epsilon of two digits whose interval is no wider than wanted."""
+    sensitivity = l1_sensitivity(question.circuit, question.max_reports_per_person)
+    wanted = question.error
+    grid = [Fraction(d) * Fraction(10) ** e for e in _EXPONENTS for d in _DIGITS]
+
+    def suffices(epsilon: Fraction) -> bool:
+        law = DiscreteLaplaceLaw(2, sensitivity / epsilon)
+        return wanted is None or half_width_of(law, CONFIDENCE) <= wanted
+
+    if not suffices(grid[-1]):
+        raise ParameterError(
+            f"error must be larger than {float(wanted or 0):g} reports: no epsilon below 100 has so"
+            " small an error at 95 %"
+        )
+    low, high = -1, len(grid) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if suffices(grid[middle]):
+            high = middle
+        else:
+            low = middle
+    return grid[high]
+
+
+def _threshold(question: Question, mechanism: PureDpDiscreteLaplace) -> ThresholdAdvice:
+    circuit = question.circuit
+    law = DiscreteLaplaceLaw(2, mechanism.scale(circuit))
+    allowed = EMPTY_BUCKET_CHANCE / question.buckets
+
+    def hides(threshold: int) -> bool:
+        tail = law.upper_tail(threshold + 1)
+        return is_positive(lambda digits: allowed - tail(digits))
+
+    low, high = -1, 1
+    while not hides(high):
+        high *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if hides(middle):
+            high = middle
+        else:
+            low = middle
+    truncated = TruncatedGeometric(
+        mechanism.epsilon,
+        question.delta,
+        max_reports_per_person=question.max_reports_per_person,
+    )
+    return ThresholdAdvice(high, 2 * truncated.bound(circuit), question.delta)
+
+
+def _sentences(
+    question: Question, epsilon: Fraction, width: int, joint: int, bound: composition.Bound
+) -> tuple[str, str, str]:
+    releases = "each release" if question.releases == 1 else f"each of {question.releases} releases"
+    factor = math.exp(epsilon) if epsilon < 700 else math.inf  # noqa: PLR2004 - a double's end
+    promise = (
+        f"As long as one of the two aggregators is honest, {releases} a year hides what any one"
+        f" person answered within epsilon = {plain(epsilon)}: whatever a reader suspects of a"
+        f" person, the odds move by a factor of at most {factor:.3g} compared with a release in"
+        " which that person had answered differently."
+    )
+    part = 100 * width / question.reports
+    everything = (
+        ""
+        if isinstance(question.circuit, Count)
+        else f" (all {question.buckets} together within {joint})"
+    )
+    accuracy = (
+        f"Each published count is within {width} of the true one 95 times in 100{everything},"
+        f" which is {part:.2g} % of {question.reports} reports, and that noise can neither be"
+        " averaged away by asking again nor be removed by us."
+    )
+    total = question.releases * epsilon
+    smaller = (
+        ""
+        if bound.epsilon >= total * Fraction(98, 100)
+        else (
+            f", or {float(bound.epsilon):.3g} but for a chance of"
+            f" {plain(bound.delta)} if the plan is fixed beforehand"
+        )
+    )
+    cost = (
+        "A person who takes part every time spends at most epsilon ="
+        f" {plain(total)} in a year{smaller}; not hidden are that they took part, the number of"
+        f" reports, and what more than {question.max_reports_per_person} report"
+        f"{'' if question.max_reports_per_person == 1 else 's'} of one person in one release"
+        " would add."
+    )
+    return promise, accuracy, cost
+
+
+def _warnings(
+    question: Question, epsilon: Fraction, width: int, threshold: ThresholdAdvice | None
+) -> tuple[str, ...]:
+    warnings = []
+    if epsilon > _WEAK_RELEASE:
+        warnings.append(
+            f"epsilon = {plain(epsilon)} for one release is a weak promise; larger batches allow"
+            " the same relative error at a smaller epsilon."
+        )
+    if question.releases * epsilon > _WEAK_YEAR:
+        warnings.append(
+            f"The yearly total of {plain(question.releases * epsilon)} is high: release less"
+            " often, or divide the people so that each is in fewer batches."
+        )
+    if width * max(1, question.buckets) > question.reports:
+        warnings.append(
+            f"The noise (within {width}) is as large as an average bucket of"
+            f" {question.reports / question.buckets:.3g} reports: collect more, or use fewer"
+            " buckets."
+        )
+    if question.buckets == _TWO_BUCKETS:
+        warnings.append(
+            "Two buckets are one count: Prio3Count needs half the scale, a quarter of the variance;"
+            " the other bucket is the number of reports less the count."
+        )
+    if threshold is not None and threshold.threshold * question.buckets > question.reports:
+        warnings.append(
+            f"A threshold of {threshold.threshold} would hide an average bucket of"
+            f" {question.reports / question.buckets:.3g} reports."
+        )
+    if threshold is not None:
+        warnings.append(
+            "Intervals hold before a threshold is applied: a bucket that is shown because its noise"
+            " was high is more often too large."
+        )
+    return tuple(warnings)
+
+
+def plain(value: Fraction) -> str:
+    """Return a decimal where it ends soon, else a fraction."""
+    number = Decimal(value.numerator) / Decimal(value.denominator)
+    if Fraction(number) == value:
+        return f"{number.normalize():f}" if number >= Decimal("1e-4") else f"{number:.3g}"
+    return format_rational(value)
