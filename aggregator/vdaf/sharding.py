@@ -83,7 +83,7 @@ def _shard_rows(
     """Return the public shares and, for each aggregator, the input shares."""
     parameters = randomness.parameters
     num_helpers = parameters.num_shares - 1
-    seeds = rands.reshape(len(rands), -1, SEED_SIZE)
+    seeds = rands.reshape(len(rands), parameters.rand_size // SEED_SIZE, SEED_SIZE)
     prove_seeds = seeds[:, -1]
     if parameters.has_joint_rand:
         # A seed and a blind for each helper, then the leader's blind and the prover's seed.

@@ -1,0 +1,127 @@
+"""Published test vectors, and a few of our own, replayed step by step.
+
+`VDAF_TEST_VECTORS` names a folder with the published ones; they are not part of this repository.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from aggregator.vdaf.check import XOF_TYPE, run_vector_file, type_name
+from aggregator.vdaf.instances import TYPES
+from tests.support.prio3_batches import oracle_of
+from tests.support.vdaf_oracle import Rejected
+from tests.support.vdaf_vectors import CASES, Case, make_vector
+
+OWN = Path(__file__).parent / "data"
+
+UNSET = (
+    "VDAF_TEST_VECTORS is not set: the published vectors are in the folder test_vec/vdaf of the "
+    "repository cfrg/draft-irtf-cfrg-vdaf"
+)
+
+
+def published() -> Path | None:
+    folder = os.environ.get("VDAF_TEST_VECTORS")
+    return Path(folder) if folder else None
+
+
+def vector_files() -> list[Path]:
+    folder = published()
+    return sorted(folder.glob("*.json")) if folder else []
+
+
+def published_files() -> list[object]:
+    """The files as test parameters; without any, one that says what is missing."""
+    files = vector_files()
+    if not files:
+        reason = UNSET if published() is None else "VDAF_TEST_VECTORS names no folder with vectors"
+        return [pytest.param(Path(), marks=pytest.mark.skip(reason=reason), id="none")]
+    return [pytest.param(file, id=file.stem) for file in files]
+
+
+def own_files() -> list[Path]:
+    return sorted(OWN.glob("Prio3*.json"))
+
+
+@pytest.fixture
+def folder() -> Path:
+    folder = published()
+    if folder is None:
+        pytest.skip(UNSET)
+    assert folder.is_dir(), f"VDAF_TEST_VECTORS names no folder: {folder}"
+    return folder
+
+
+def test_the_folder_of_published_vectors_has_some(folder: Path) -> None:
+    assert list(folder.glob("Prio3*.json"))
+
+
+@pytest.mark.parametrize("file", published_files())
+def test_a_published_vector_passes(file: Path) -> None:
+    run_vector_file(file.name, file.read_text())
+
+
+def test_every_published_file_about_prio3_has_a_type_and_every_type_a_file(folder: Path) -> None:
+    names = {type_name(file.name) for file in folder.glob("*.json")}
+    unknown = {name for name in names if name.startswith("Prio3") and name not in TYPES}
+    assert not unknown
+    # L1BoundSum's vectors are published with its own draft.
+    assert {*TYPES, XOF_TYPE} - names <= {"Prio3L1BoundSum"}
+
+
+def test_no_file_of_the_folder_is_left_unconsumed(folder: Path) -> None:
+    # Poplar1, its IDPF and the fixed-key AES XOF are other VDAFs' business.
+    other = ("Poplar1", "Idpf", "XofFixedKeyAes128")
+    left = [
+        file.name
+        for file in sorted(folder.glob("*.json"))
+        if type_name(file.name) not in {*TYPES, XOF_TYPE} and not file.name.startswith(other)
+    ]
+    assert not left, f"no type consumes {left}"
+
+
+@pytest.mark.parametrize("file", own_files(), ids=lambda file: file.stem)
+def test_a_vector_of_our_own_passes(file: Path) -> None:
+    run_vector_file(file.name, file.read_text())
+
+
+@pytest.mark.parametrize(
+    "file",
+    [file for file in vector_files() + own_files() if type_name(file.name) in TYPES],
+    ids=lambda file: file.stem,
+)
+def test_the_oracle_agrees_with_a_vector(file: Path) -> None:
+    name = type_name(file.name)
+    vector = json.loads(file.read_text())
+    parameters = {parameter: vector[parameter] for parameter, _ in TYPES[name].layout}
+    oracle = oracle_of(TYPES[name].prio3(parameters, vector["shares"]))
+    ctx, verify_key = bytes.fromhex(vector["ctx"]), bytes.fromhex(vector["verify_key"])
+    for report in vector["reports"]:
+        nonce, public_share = (bytes.fromhex(report[key]) for key in ("nonce", "public_share"))
+        input_shares = [bytes.fromhex(share) for share in report["input_shares"]]
+        if report["measurement"] is not None:
+            sharded = oracle.shard(ctx, report["measurement"], nonce, bytes.fromhex(report["rand"]))
+            assert sharded == (public_share, input_shares)
+        verifier_shares = [bytes.fromhex(share) for share in report["verifier_shares"][0]]
+        for agg_id, published_share in enumerate(verifier_shares):
+            _, _, verifier_share = oracle.verify_init(
+                verify_key, ctx, agg_id, nonce, public_share, input_shares[agg_id]
+            )
+            assert verifier_share == published_share
+        if len(verifier_shares) < len(input_shares):
+            continue
+        if report["verifier_messages"]:
+            message = oracle.verifier_shares_to_message(ctx, verifier_shares)
+            assert message.hex() == report["verifier_messages"][0]
+        else:
+            with pytest.raises(Rejected):
+                oracle.verifier_shares_to_message(ctx, verifier_shares)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.file)
+def test_our_own_vectors_are_what_the_generator_makes(case: Case) -> None:
+    committed = json.loads((OWN / f"{case.file}.json").read_text())
+    assert json.loads(json.dumps(make_vector(case))) == committed

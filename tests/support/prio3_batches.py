@@ -1,0 +1,135 @@
+"""Batches of reports for Prio3's tests: sharded, verified by all aggregators, and compared."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aggregator.errors import ReportRejected
+from aggregator.vdaf.circuits import (
+    Circuit,
+    Count,
+    HigherDegree,
+    Histogram,
+    L1BoundSum,
+    Measurement,
+    MultihotCountVec,
+    Sum,
+    SumVec,
+)
+from aggregator.vdaf.prio3 import OutShares, Prio3, VerifyInit
+from tests.support import vdaf_oracle
+from tests.support.vdaf_oracle import OracleCircuit, OraclePrio3
+
+CTX = b"some application"
+VERIFY_KEY = bytes(range(32))
+
+
+@dataclass
+class Batch:
+    """Reports as the aggregators get them; lists, so that a test can spoil them."""
+
+    nonces: list[bytes]
+    public_shares: list[bytes]
+    input_shares: list[list[bytes]]
+
+    def only(self, index: int) -> "Batch":
+        return Batch(
+            [self.nonces[index]],
+            [self.public_shares[index]],
+            [[shares[index]] for shares in self.input_shares],
+        )
+
+
+@dataclass
+class Outcome:
+    inits: list[VerifyInit]
+    messages: list[bytes | ReportRejected]
+    out_shares: list[OutShares]
+
+    @property
+    def rejected(self) -> list[int]:
+        """The reports that some aggregator rejects."""
+        return sorted(
+            {
+                index
+                for out_shares in self.out_shares
+                for index, error in enumerate(out_shares.errors)
+                if error is not None
+            }
+        )
+
+    def values(self, index: int) -> list[object]:
+        """Everything that the aggregators compute about one report, to compare bit for bit."""
+        return [
+            [init.verifier_shares[index] for init in self.inits],
+            [init.state.joint_rand_seeds[index].tobytes() for init in self.inits],
+            self.messages[index],
+            [out_shares.shares[index].to_ints() for out_shares in self.out_shares],
+            [out_shares.errors[index] for out_shares in self.out_shares],
+        ]
+
+
+def seeded(seed: int | str) -> random.Random:
+    """The same choices each time."""
+    return random.Random(seed)  # noqa: S311  tests are to be repeatable
+
+
+def random_bytes(source: random.Random, size: int, count: int) -> list[bytes]:
+    return [source.randbytes(size) for _ in range(count)]
+
+
+def make_batch(prio3: Prio3, measurements: Sequence[Measurement], seed: int = 1) -> Batch:
+    source = seeded(seed)
+    nonces = random_bytes(source, prio3.nonce_size, len(measurements))
+    rands = random_bytes(source, prio3.rand_size, len(measurements))
+    shards = prio3.shard(CTX, measurements, nonces, rands)
+    return Batch(nonces, shards.public_shares, shards.input_shares)
+
+
+def verify(prio3: Prio3, batch: Batch) -> Outcome:
+    """Let every aggregator verify a batch."""
+    inits = [
+        prio3.verify_init(
+            VERIFY_KEY, CTX, agg_id, batch.nonces, batch.public_shares, batch.input_shares[agg_id]
+        )
+        for agg_id in range(prio3.num_shares)
+    ]
+    verifier_shares = list(zip(*(init.verifier_shares for init in inits), strict=True))
+    messages = prio3.verifier_shares_to_message(CTX, verifier_shares)
+    return Outcome(inits, messages, [prio3.verify_next(init.state, messages) for init in inits])
+
+
+def result(prio3: Prio3, outcome: Outcome, num_measurements: int) -> int | list[int]:
+    """Sum and unshard."""
+    agg_shares = [
+        prio3.agg_update(prio3.agg_init(), out_shares.shares) for out_shares in outcome.out_shares
+    ]
+    return prio3.unshard(agg_shares, num_measurements)
+
+
+def oracle_of(prio3: Prio3) -> OraclePrio3:
+    """Return the slow implementation of the same VDAF."""
+    return OraclePrio3(
+        prio3.algorithm_id, _oracle_circuit(prio3.circuit), prio3.num_shares, prio3.num_proofs
+    )
+
+
+def _oracle_circuit(circuit: Circuit) -> OracleCircuit:
+    match circuit:
+        case Count():
+            made = vdaf_oracle.count()
+        case HigherDegree():
+            made = vdaf_oracle.higher_degree()
+        case Sum():
+            made = vdaf_oracle.sum_(**circuit.parameters)
+        case SumVec():
+            made = vdaf_oracle.sum_vec(**circuit.parameters, p=circuit.field.modulus)
+        case Histogram():
+            made = vdaf_oracle.histogram(**circuit.parameters)
+        case MultihotCountVec():
+            made = vdaf_oracle.multihot_count_vec(**circuit.parameters)
+        case L1BoundSum():
+            made = vdaf_oracle.l1_bound_sum(**circuit.parameters)
+        case _:
+            raise NotImplementedError(circuit.name)
+    return made
