@@ -60,8 +60,10 @@ def create_aggregation_job(
     task = tx.task_key(task_id)
     verify_key_id = verify_key_id_of(tx, task_id)
     job_id = tx.entropy.bytes(_ID_SIZE)
-    inserted = tx.connection.execute(
-        insert(tables.aggregation_jobs).values(
+    table = tables.aggregation_jobs
+    key: int = tx.connection.execute(
+        insert(table)
+        .values(
             task=task,
             job_id=job_id,
             state=AggregationJobState.CREATED,
@@ -70,11 +72,10 @@ def create_aggregation_job(
             lease_attempts=0,
             created_at=tx.now,
         )
-    )
-    key = int(inserted.lastrowid)
+        .returning(table.c.id)
+    ).scalar_one()
     if claim_reports(tx, task_id, key, verify_key_id, limit) < minimum:
         release_reports(tx, key)
-        table = tables.aggregation_jobs
         tx.connection.execute(table.delete().where(table.c.id == key))
         return None
     return AggregationJob(
