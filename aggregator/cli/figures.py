@@ -5,6 +5,7 @@ in black and white reads the same. matplotlib is imported only when a figure is 
 the extra `plots`.
 """
 
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,12 +16,13 @@ from aggregator.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _MARKERS = "osD^vP*X"
-_GREYS = ("#000000", "#3b5b92", "#8a4f1d", "#4d7c3a", "#7a3b7a", "#555555")
+_COLOURS = ("#000000", "#3b5b92", "#8a4f1d", "#4d7c3a", "#7a3b7a", "#555555")
 _MARKERS_A_CURVE = 9
 _PANEL_INCHES = (5.4, 4.1)
+_LONE_PANEL_INCHES = (7.4, 4.8)
+_NOTE_CHARACTERS_AN_INCH = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,16 @@ class Curve:
         x: Where it is drawn.
         y: As many values; None leaves a gap.
         published: Drawn dashed, as a published figure and no guarantee.
+        look: Colour and marker; the curve's place in its panel unless given.
+        is_side: Drawn dotted, as a companion of the solid curve of the same look.
     """
 
     label: str
     x: tuple[float, ...]
     y: tuple[float | None, ...]
     published: bool = False
+    look: int | None = None
+    is_side: bool = False
 
     @classmethod
     def of(
@@ -117,13 +123,15 @@ def draw(picture: Picture, directory: Path) -> list[Path]:
             "svg.hashsalt": "prio",
         }
     ):
-        width, height = _PANEL_INCHES
-        figure = Figure(figsize=(width * len(picture.panels), height), layout="constrained")
+        count = len(picture.panels)
+        width, height = _LONE_PANEL_INCHES if count == 1 else _PANEL_INCHES
+        figure = Figure(figsize=(width * count, height), layout="constrained")
         figure.suptitle(picture.title, fontsize=11)
         for index, panel in enumerate(picture.panels):
-            _draw_panel(figure.add_subplot(1, len(picture.panels), index + 1), panel)
+            _draw_panel(figure.add_subplot(1, count, index + 1), panel)
         if picture.note:
-            _write_note(figure, picture.note)
+            lines = textwrap.wrap(picture.note, int(width * count * _NOTE_CHARACTERS_AN_INCH))
+            figure.supxlabel("\n".join(lines), fontsize=8, color="#333333")
         for kind in ("svg", "png"):
             path = directory / f"{picture.name}.{kind}"
             metadata = {"Date": None} if kind == "svg" else {"Software": None}
@@ -132,26 +140,24 @@ def draw(picture: Picture, directory: Path) -> list[Path]:
     return paths
 
 
-def _write_note(figure: "Figure", note: str) -> None:
-    figure.supxlabel(note, fontsize=8, color="#333333")
-
-
 def _draw_panel(axes: "Axes", panel: Panel) -> None:
     for index, curve in enumerate(panel.curves):
         known = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if y is not None]
         every = max(1, len(known) // _MARKERS_A_CURVE)
+        look = index if curve.look is None else curve.look
+        solid = ":" if curve.is_side else "-"
         axes.plot(
             [x for x, _ in known],
             [y for _, y in known],
             label=curve.label,
-            color=_GREYS[index % len(_GREYS)],
-            linestyle=(0, (5, 2)) if curve.published else "-",
+            color=_COLOURS[look % len(_COLOURS)],
+            linestyle=(0, (5, 2)) if curve.published else solid,
             linewidth=1.4,
-            marker=_MARKERS[index % len(_MARKERS)],
+            marker=_MARKERS[look % len(_MARKERS)],
             # Markers of neighbouring curves start apart, so that one does not hide the other.
             markevery=(index * every // max(1, len(panel.curves)), every),
             markersize=5,
-            markerfacecolor="white" if curve.published else _GREYS[index % len(_GREYS)],
+            markerfacecolor="white" if curve.published else _COLOURS[look % len(_COLOURS)],
         )
     axes.set_title(panel.title, fontsize=10)
     axes.set_xlabel(panel.x_label)

@@ -7,7 +7,7 @@ from aggregator.cli.figures import Curve, Panel, Picture
 from aggregator.dp.partial_knowledge import Thresholding
 from aggregator.dp.partition_selection import OptimalSelection
 from aggregator.dp.selection_plan import MIDPOINTS, SelectionPlan
-from aggregator.dp.selection_rivals import GaussianSelection, LaplaceSelection
+from aggregator.dp.selection_rivals import LaplaceSelection
 
 _PERSONS = "persons in the bucket"
 _KEEP = "probability that the bucket is shown"
@@ -44,7 +44,7 @@ def _percentiles(
 ) -> tuple[Curve, ...]:
     curves = []
     x = tuple(float(point) for point in points)
-    for name in ("optimal", "Laplace"):
+    for look, name in enumerate(("optimal", "Laplace")):
         for probability in (MIDPOINTS[1], MIDPOINTS[0], MIDPOINTS[2]):
             values = []
             for point in points:
@@ -55,7 +55,9 @@ def _percentiles(
                 else:
                     found = OptimalSelection.of(epsilon, delta).smallest_count(probability)
                     values.append(float(found or 0))
-            curves.append(Curve(f"{name}, {int(probability * 100)} %", x, tuple(values)))
+            label = f"{name}, {int(probability * 100)} %"
+            is_side = probability != MIDPOINTS[1]
+            curves.append(Curve(label, x, tuple(values), look=look, is_side=is_side))
     return tuple(curves)
 
 
@@ -104,7 +106,6 @@ def figure_4() -> Picture:
     """Midpoints by the number of buckets a person is in."""
     kappas = range(1, 8)
     plans = {kappa: SelectionPlan.of("1", "1e-5", kappa) for kappa in kappas}
-    halves = {kappa: GaussianSelection.of("1", "1e-5", kappa, "0.5") for kappa in kappas}
     return Picture(
         "selection-4",
         "Partition selection, figure 4: several buckets a person, ε = 1, δ = 10⁻⁵",
@@ -121,13 +122,11 @@ def figure_4() -> Picture:
                         kappas,
                         lambda n: plans[int(n)].midpoints["gaussian"],
                     ),
-                    Curve.of(
-                        "Gaussian, half of δ each", kappas, lambda n: halves[int(n)].threshold
-                    ),
                 ),
             ),
         ),
-        "Crossing near κ = 2.85.",
+        "Optimal and Laplace selection divide ε and δ by κ; the Gaussian rule's noise grows with √κ,"
+        " and δ is split for the smallest threshold. They cross near κ = 2.85.",
     )
 
 
@@ -162,7 +161,8 @@ def thesis_figure() -> Picture:
 
 def _power(text: str) -> str:
     mantissa, _, exponent = text.partition("e")
-    return f"10^{exponent}" if mantissa == "1" else text
+    raised = exponent.translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised}" if mantissa == "1" else text
 
 
 PICTURES: Mapping[str, Callable[[], Picture]] = {

@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli import plan_answers
+from aggregator.cli import figures_risk, figures_selection, plan_answers
 from aggregator.cli.faults import reported
+from aggregator.cli.figures import draw_all
 from aggregator.cli.plan_output import Value, to_json, to_text
 from aggregator.dp.advise import Question
 from aggregator.dp.advise import advise as advice_for
@@ -221,6 +222,18 @@ def error(
         move = _move(circuit, length, max_measurement, max_weight)
         vector = circuit not in (CircuitChoice.COUNT, CircuitChoice.SUM)
         _print(plan_answers.error(move, length if vector else 1, epsilon, confidence), json=json)
+
+
+@app.command()
+def figures(
+    out: Annotated[Path, typer.Option(help="Directory to write SVG and PNG files to.")],
+    json: Json = False,
+) -> None:
+    """Draw the papers' figures, what was published and what is sound apart."""
+    with reported():
+        pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}
+        written: list[Value] = [str(path) for path in draw_all(pictures, out)]
+        _print({"files": written}, json=json)
 
 
 def _move(circuit: StrEnum, length: int, max_measurement: int, max_weight: int) -> Move:
