@@ -145,7 +145,7 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
         async with httpx.AsyncClient(timeout=timeout) as http:
             listeners = [(leader_app(party, settings), settings.listen)] if serve else []
             works = [_warming_up(party), *leader_work(party, settings, http)] if work else []
-            await run_services(listeners + _health(settings), works)
+            await run_services(listeners + health_listeners(settings), works)
     finally:
         database.close()
 
@@ -156,12 +156,13 @@ async def _helper(settings: HelperSettings) -> None:
         party = make_party(Role.HELPER, settings, database)
         await party.ensure_keypair()
         listeners = [(helper_app(party, settings), settings.listen)]
-        await run_services(listeners + _health(settings), [_warming_up(party)])
+        await run_services(listeners + health_listeners(settings), [_warming_up(party)])
     finally:
         database.close()
 
 
-def _health(settings: ServiceSettings) -> list[tuple[ASGIApp, str]]:
+def health_listeners(settings: ServiceSettings) -> list[tuple[ASGIApp, str]]:
+    """Return the health application with its address, if the settings name one."""
     address = settings.health_listen
     return [] if address is None else [(create_health_app(), address)]
 

@@ -60,8 +60,14 @@ class Driver:
         """Look at the pending collections now: there is a new one."""
         self._wake.set()
 
-    async def run(self) -> None:
-        """Finish what is pending, for ever."""
+    async def run(self, stop: anyio.Event) -> None:
+        """Finish what is pending until `stop` is set; what is under way then goes on next time."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._drive)
+            await stop.wait()
+            group.cancel_scope.cancel()
+
+    async def _drive(self) -> None:
         while True:
             # Made before the look, so that what is added during the look is seen by the next one.
             self._wake = anyio.Event()

@@ -1,0 +1,47 @@
+"""What the shell says when a command fails: one line that names the fault, and an exit status.
+
+0   done
+1   done in part: some reports were refused, some files failed; or our own fault
+2   bad input: an argument, a file, a setting
+3   another party could not be reached or refused
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aggregator.errors import Abort, AggregatorError, ConfigurationError, ParameterError, PeerError
+
+PARTLY = 1
+BAD_INPUT = 2
+PEER = 3
+
+
+def status_of(error: BaseException) -> int:
+    """Return the exit status for a fault."""
+    match error:
+        case ParameterError() | ConfigurationError() | Abort() | OSError():
+            return BAD_INPUT
+        case PeerError():
+            return PEER
+        case _:
+            return PARTLY
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Turn a fault into a line on standard error and an exit status."""
+    try:
+        yield
+    except* (AggregatorError, OSError) as group:
+        fault = _first(group)
+        print(f"prio: {fault}", file=sys.stderr)
+        raise SystemExit(status_of(fault)) from None
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first fault of a group of groups: task groups wrap what fails inside them."""
+    fault: BaseException = group
+    while isinstance(fault, BaseExceptionGroup):
+        fault = fault.exceptions[0]
+    return fault

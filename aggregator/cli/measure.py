@@ -1,0 +1,203 @@
+"""`prio upload` and `prio collect`: measurements in, results out, from a shell."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import httpx
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from aggregator.cli import faults
+from aggregator.cli.parties import open_collector
+from aggregator.cli.tables import print_result
+from aggregator.cli.tasks import task_id_of
+from aggregator.client import Client, MeasurementReader, UploadSummary
+from aggregator.collector.documents import Document, collection_document
+from aggregator.collector.driver import Driver
+from aggregator.collector.service import new_collection
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task, task_from_toml
+from aggregator.storage import collector as store
+from aggregator.storage.states import CollectionState
+from aggregator.vdaf.circuits.measurements import Measurement
+
+TIMEOUT_SECONDS = 60.0
+
+
+def upload(
+    task_file: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The public task file.")],
+    measurements: Annotated[
+        list[str] | None,
+        typer.Argument(help="Measurements; a vector's coordinates are joined by commas."),
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Read a measurement from each row of this CSV file.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(help="The CSV column; for a vector, once for each coordinate."),
+    ] = None,
+    buckets: Annotated[
+        str, typer.Option(help="Names of a histogram's buckets, joined by commas.")
+    ] = "",
+    time: Annotated[
+        str | None,
+        typer.Option(
+            help="When the reports are of: ISO 8601 or seconds since 1970; now if not given."
+        ),
+    ] = None,
+    per_request: Annotated[int, typer.Option(min=1, help="Reports in one request.")] = 200,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Shard, seal and upload measurements, one report each.
+
+    Everything is read and checked before the first report is sent. Exit status 1 says that some
+    reports were refused, 2 that the input is bad and nothing was sent, 3 that an aggregator could
+    not be reached.
+    """
+    task = read_task(task_file)
+    reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())
+    values = _measurements(reader, measurements or [], csv, column or [])
+    summary = anyio.run(_upload, task, values, parse_time(time, "time"), per_request)
+    if as_json:
+        refused = {error.draft_name: count for error, count in summary.refused.items()}
+        print(json.dumps({"version": 1, "accepted": summary.accepted, "refused": refused}))
+    else:
+        print(f"{summary.accepted} of {summary.total} reports accepted")
+        for error, count in summary.refused.items():
+            print(f"{count} refused: {error.draft_name}")
+    if summary.refused:
+        raise SystemExit(faults.PARTLY)
+
+
+def collect(
+    config: Annotated[Path, typer.Option(help="The collector's service file.")],
+    task_id: Annotated[str, typer.Argument(help="The task's id, as in its file.")],
+    start: Annotated[str, typer.Option(help="ISO 8601 or seconds since 1970.")],
+    end: Annotated[str, typer.Option(help="The same; the batch ends before it.")],
+    buckets: Annotated[
+        str, typer.Option(help="Names of the coordinates, joined by commas, for the table.")
+    ] = "",
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 300,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Collect the reports of an interval and print the result with its error bars.
+
+    The request and the result are kept in the collector's store: a command that was interrupted can
+    be repeated and goes on with the same collection. Exit status 3 says that the leader refused or
+    that the batch was not ready in time.
+    """
+    document = anyio.run(
+        _collect,
+        config,
+        task_id,
+        _required_time(start, "start"),
+        _required_time(end, "end"),
+        timeout,
+    )
+    if as_json:
+        print(json.dumps(document))
+    elif document["state"] == CollectionState.FINISHED:
+        print_result(document, buckets.split(",") if buckets else ())
+    if document["state"] == CollectionState.FAILED:
+        if not as_json:
+            print(f"prio: {problem_text(document['problem'])}", file=sys.stderr)
+        raise SystemExit(faults.PEER)
+    if document["state"] == CollectionState.PENDING:
+        if not as_json:
+            print(f"prio: the batch was not ready in {timeout:g} seconds", file=sys.stderr)
+        raise SystemExit(faults.PEER)
+
+
+def read_task(path: Path) -> Task:
+    """Read a task file.
+
+    Raises:
+        ParameterError: It is no task file; the message names the setting.
+    """
+    return task_from_toml(path.read_text(encoding="utf-8"))
+
+
+def parse_time(text: str | None, name: str) -> int | None:
+    """Return a time in seconds since the epoch: ISO 8601 (UTC if no zone is given) or seconds."""
+    if text is None:
+        return None
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ParameterError(
+            f"{name}: must be ISO 8601 or seconds since 1970, not {text!r}"
+        ) from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def problem_text(problem: object) -> str:
+    """Return a problem document as one line."""
+    if not isinstance(problem, dict):
+        return "the collection failed"
+    return ": ".join(str(problem[key]) for key in ("title", "detail") if problem.get(key))
+
+
+def _required_time(text: str, name: str) -> int:
+    seconds = parse_time(text, name)
+    if seconds is None:
+        raise ParameterError(f"{name}: missing")
+    return seconds
+
+
+def _measurements(
+    reader: MeasurementReader, arguments: list[str], csv: Path | None, columns: list[str]
+) -> list[Measurement]:
+    if (csv is None) == (not arguments):
+        raise ParameterError("measurements: give them as arguments or with --csv, not both")
+    if csv is None:
+        return reader.read_arguments(arguments)
+    if not columns:
+        raise ParameterError("column: --csv needs --column")
+    with csv.open(encoding="utf-8", newline="") as file:
+        return reader.read_csv(file, columns)
+
+
+async def _upload(
+    task: Task, measurements: list[Measurement], time: int | None, per_request: int
+) -> UploadSummary:
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("uploading", total=len(measurements))
+        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
+            return await Client(task, http).upload(
+                measurements,
+                time=time,
+                reports_per_request=per_request,
+                progress=lambda count: progress.advance(bar, count),
+            )
+
+
+async def _collect(config: Path, task_id: str, start: int, end: int, seconds: float) -> Document:
+    with open_collector(config) as desk:
+        known = task_id_of(task_id)
+        record = desk.database.read_sync(
+            "get task", lambda tx: store.get_collector_task(tx, known.value)
+        )
+        if record is None:
+            raise ParameterError(f"task: this collector has no task {known}")
+        task = task_from_toml(record.definition)
+        new = new_collection(task, start, end, SystemEntropy())
+        stored = desk.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
+        identifier = stored.collection_id
+        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
+            driver = Driver(desk.database, desk.keypair(), http)
+            with anyio.move_on_after(seconds):
+                await driver.finish(identifier)
+        ended = desk.database.read_sync(
+            "get collection", lambda tx: store.get_collection(tx, identifier)
+        )
+        return collection_document(task, stored if ended is None else ended)

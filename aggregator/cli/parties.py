@@ -1,0 +1,217 @@
+"""A party's store on its operator's desk: its tasks, what became of reports, what was spent.
+
+Works beside a running service of the same party, on the same store.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from aggregator.cli.stores import open_database
+from aggregator.codec import decode, encode
+from aggregator.collector.documents import Document, task_document
+from aggregator.config import (
+    AggregatorSettings,
+    CollectorSettings,
+    read_settings,
+    read_settings_of,
+)
+from aggregator.dap.auth import hash_token
+from aggregator.dap.hpke import HpkeConfig, HpkeKeypair, generate_keypair
+from aggregator.dap.ids import TaskId
+from aggregator.dap.profile import Role
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.protocol.provisioning import Provision, read_provision
+from aggregator.protocol.task import Task, check_floor, task_from_toml
+from aggregator.storage import collector as collector_store
+from aggregator.storage import tasks as task_store
+from aggregator.storage.counters import AGGREGATED, Stage, report_counts
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.ledger import LedgerEntry, list_ledger
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatorDesk:
+    """The leader's or the helper's store."""
+
+    role: Role
+    settings: AggregatorSettings
+    database: Database
+
+    def add_task(self, text: str) -> Task:
+        """Take part in the task of this party's file.
+
+        Raises:
+            ParameterError: The file is not ours, or the task protects people less than we require.
+            Conflict: We take part in it already, with other contents.
+        """
+        given = read_provision(text, self.role)
+        check_floor(given.task, self.settings.min_batch_size_floor, self.settings.max_epsilon)
+        record = _task_record(given, self.role)
+        self.database.run_sync("put task", lambda tx: task_store.put_task(tx, record))
+        return given.task
+
+    def tasks(self) -> list[Task]:
+        """Return the tasks that we take part in, oldest first."""
+        stored = self.database.read_sync("list tasks", task_store.list_tasks)
+        return [task_from_toml(each.record.definition) for each in stored]
+
+    def end_task(self, task_id: TaskId) -> None:
+        """Take no more uploads for a task."""
+        self.database.run_sync("end task", lambda tx: task_store.end_task(tx, task_id.value))
+
+    def document(self, task_id: TaskId) -> Document:
+        """Return a task and what became of its reports, by stage and reason."""
+
+        def read(tx: Transaction) -> Document:
+            stored = task_store.get_task(tx, task_id.value)
+            if stored is None:
+                raise _no_task(task_id)
+            counts = {str(stage): report_counts(tx, task_id.value, stage) for stage in Stage}
+            return {
+                **task_document(task_from_toml(stored.record.definition)),
+                "role": self.role.name.lower(),
+                "created_at": stored.created_at,
+                "ended_at": stored.ended_at,
+                "reports": counts,
+            }
+
+        return self.database.read_sync("show task", read)
+
+    def aggregated(self, task_id: TaskId) -> int:
+        """Return how many reports of a task we verified and added up."""
+        counts = self.database.read_sync(
+            "count reports", lambda tx: report_counts(tx, task_id.value, Stage.AGGREGATION)
+        )
+        return counts.get(AGGREGATED, 0)
+
+    def ledger(self, task_id: TaskId | None) -> list[LedgerEntry]:
+        """Return the releases of one task or of all, oldest first."""
+        key = None if task_id is None else task_id.value
+        return self.database.read_sync("list ledger", lambda tx: list_ledger(tx, key))
+
+
+@dataclass(frozen=True, slots=True)
+class CollectorDesk:
+    """The collector's store."""
+
+    settings: CollectorSettings
+    database: Database
+
+    def add_task(self, text: str) -> Task:
+        """Take part in the task of the collector's file.
+
+        Raises:
+            ParameterError: The file is not the collector's, or the task's results are sealed to
+                another key than ours.
+            Conflict: We take part in it already, with other contents.
+        """
+        given = read_provision(text, Role.COLLECTOR)
+        if given.task.collector_hpke_config != self.keypair().config:
+            raise ParameterError(
+                "collector_hpke_config: the task's results are sealed to another key than this "
+                "collector's; `prio collector config` prints ours"
+            )
+        if given.secrets.collector_token is None:
+            raise ParameterError("secrets.collector_token: missing")
+        record = collector_store.CollectorTask(
+            given.task.task_id.value, given.definition, given.secrets.collector_token
+        )
+        self.database.run_sync(
+            "put task", lambda tx: collector_store.put_collector_task(tx, record)
+        )
+        return given.task
+
+    def tasks(self) -> list[Task]:
+        """Return the tasks that we collect, oldest first."""
+        records = self.database.read_sync("list tasks", collector_store.list_collector_tasks)
+        return [task_from_toml(record.definition) for record in records]
+
+    def end_task(self, task_id: TaskId) -> None:
+        """Refuse: uploads are the leader's."""
+        raise ParameterError(f"task {task_id}: the leader ends it, not the collector")
+
+    def document(self, task_id: TaskId) -> Document:
+        """Return a task."""
+        for task in self.tasks():
+            if task.task_id == task_id:
+                return {**task_document(task), "role": "collector"}
+        raise _no_task(task_id)
+
+    def keypair(self) -> HpkeKeypair:
+        """Return the key pair that results are sealed to, made on first use."""
+
+        def ensure(tx: Transaction) -> HpkeKeypair:
+            for key in task_store.list_hpke_keys(tx, retired=False):
+                return HpkeKeypair(decode(HpkeConfig, key.config), key.private_key)
+            made = generate_keypair(0, SystemEntropy())
+            task_store.put_hpke_key(
+                tx, task_store.HpkeKey(0, encode(made.config), made.private_key)
+            )
+            return made
+
+        return self.database.run_sync("ensure hpke key", ensure)
+
+
+Desk = AggregatorDesk | CollectorDesk
+
+
+@contextmanager
+def open_desk(config: Path) -> Iterator[Desk]:
+    """Open the store of whichever party the service file is for.
+
+    Raises:
+        ConfigurationError: The file or the store cannot be used.
+    """
+    settings = read_settings(config)
+    database = open_database(settings)
+    try:
+        if isinstance(settings, CollectorSettings):
+            yield CollectorDesk(settings, database)
+        else:
+            yield AggregatorDesk(Role[settings.role.upper()], settings, database)
+    finally:
+        database.close()
+
+
+@contextmanager
+def open_aggregator(config: Path) -> Iterator[AggregatorDesk]:
+    """Open an aggregator's store; raises as `open_desk`, or if the file is the collector's."""
+    with open_desk(config) as desk:
+        if not isinstance(desk, AggregatorDesk):
+            raise ConfigurationError(f"{config}: is the collector's service file")
+        yield desk
+
+
+@contextmanager
+def open_collector(config: Path) -> Iterator[CollectorDesk]:
+    """Open the collector's store; raises as `open_desk`, or if the file is an aggregator's."""
+    settings = read_settings_of(CollectorSettings, config)
+    database = open_database(settings)
+    try:
+        yield CollectorDesk(settings, database)
+    finally:
+        database.close()
+
+
+def _task_record(given: Provision, role: Role) -> task_store.TaskRecord:
+    secrets = given.secrets
+    if secrets.verify_key is None or secrets.leader_token is None:
+        raise ParameterError("[secrets]: an aggregator needs verify_key and leader_token")
+    is_leader = role is Role.LEADER
+    token = secrets.collector_token
+    return task_store.TaskRecord(
+        task_id=given.task.task_id.value,
+        role=role.name.lower(),
+        definition=given.definition,
+        verify_key=secrets.verify_key,
+        peer_token=secrets.leader_token if is_leader else None,
+        leader_token_hash=None if is_leader else hash_token(secrets.leader_token),
+        collector_token_hash=None if token is None else hash_token(token),
+    )
+
+
+def _no_task(task_id: TaskId) -> ParameterError:
+    return ParameterError(f"task: this party has no task {task_id}")

@@ -1,0 +1,215 @@
+"""`prio task`: make, add, list, show and end tasks."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.parties import open_desk
+from aggregator.codec import DecodeError, decode, encode
+from aggregator.dap.hpke import HpkeConfig
+from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
+from aggregator.protocol.provisioning import PARTIES, provision
+from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
+
+app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
+
+Config = Annotated[Path, typer.Option(help="The party's service file.")]
+Setting = str | int
+SECRET_MODE = 0o600
+
+
+@app.command()
+def new(
+    out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
+    vdaf: Annotated[str, typer.Option(help="Prio3Histogram, Prio3SumVec and so on.")],
+    leader: Annotated[str, typer.Option(help="The leader's URL.")],
+    helper: Annotated[str, typer.Option(help="The helper's URL.")],
+    collector_config: Annotated[
+        str, typer.Option(help="What `prio collector config` prints at the collector's.")
+    ],
+    min_batch_size: Annotated[int, typer.Option(help="Fewest reports released together.")],
+    max_reports: Annotated[int, typer.Option(help="Most reports that one batch may hold.")],
+    epsilon: Annotated[
+        str | None, typer.Option(help='Of one release, exact: "1/2" or "0.5".')
+    ] = None,
+    mechanism: Annotated[
+        str, typer.Option(help='What both aggregators add; "None" adds nothing.')
+    ] = "PureDpDiscreteLaplace",
+    privacy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Further settings of the [privacy] table."),
+    ] = None,
+    length: Annotated[int | None, typer.Option(help="Buckets or coordinates.")] = None,
+    max_measurement: Annotated[int | None, typer.Option(help="Largest value.")] = None,
+    max_weight: Annotated[int | None, typer.Option(help="Most ones in a vector.")] = None,
+    chunk_length: Annotated[
+        int | None, typer.Option(help="The proof's; the best one if not given.")
+    ] = None,
+    time_precision: Annotated[int, typer.Option(help="Seconds in a unit of time.")] = 3600,
+    info: Annotated[str, typer.Option(help="What the task is for, for its readers.")] = "task",
+) -> None:
+    """Make a task: the public task.toml and one file with secrets for each party.
+
+    Hand leader.toml, helper.toml and collector.toml to whom they are named after, and to nobody
+    else; clients need task.toml only.
+    """
+    given = {
+        "length": length,
+        "max_measurement": max_measurement,
+        "max_weight": max_weight,
+        "chunk_length": chunk_length,
+    }
+    settings = dict(_assignment(text) for text in privacy or [])
+    if epsilon is not None:
+        settings["epsilon"] = epsilon
+    task = make_task(
+        _collector_config(collector_config),
+        {"type": vdaf} | {name: value for name, value in given.items() if value is not None},
+        {"mechanism": mechanism} | settings,
+        leader=leader,
+        helper=helper,
+        time_precision=time_precision,
+        min_batch_size=min_batch_size,
+        max_reports=max_reports,
+        task_info=info,
+    )
+    out.mkdir(parents=True)
+    (out / "task.toml").write_text(task_to_toml(task), encoding="utf-8")
+    for role, text in provision(task, SystemEntropy()).items():
+        _write_secret(out / f"{role.name.lower()}.toml", text)
+    names = ", ".join(f"{role.name.lower()}.toml" for role in PARTIES)
+    print(f"{task.task_id}")
+    print(f"wrote task.toml (public) and {names} (secret) to {out}", file=sys.stderr)
+    print(describe_privacy(task), file=sys.stderr)
+
+
+@app.command()
+def add(
+    config: Config,
+    file: Annotated[
+        Path, typer.Argument(help="This party's file of the task; - for standard input.")
+    ],
+) -> None:
+    """Take part in a task. Adding the same file again changes nothing."""
+    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    with open_desk(config) as desk:
+        task = desk.add_task(text)
+    print(task.task_id)
+
+
+@app.command("list")
+def list_(config: Config) -> None:
+    """Print the tasks that this party takes part in, a line each."""
+    with open_desk(config) as desk:
+        for task in desk.tasks():
+            print(
+                f"{task.task_id}  Prio3{task.prio3.circuit.name}  "
+                f"{task.configuration.task_info.decode()}"
+            )
+
+
+@app.command()
+def show(config: Config, task_id: str) -> None:
+    """Print a task with its privacy and what became of its reports, as JSON."""
+    with open_desk(config) as desk:
+        print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
+
+
+@app.command()
+def end(config: Config, task_id: str) -> None:
+    """Take no more uploads for a task; what was uploaded can still be collected."""
+    with open_desk(config) as desk:
+        desk.end_task(task_id_of(task_id))
+
+
+@app.command()
+def check(file: Annotated[Path, typer.Argument(help="A task file.")]) -> None:
+    """Check a task file and print its fingerprint, which all parties must agree on."""
+    task = task_from_toml(file.read_text(encoding="utf-8"))
+    print(f"fingerprint {task.fingerprint}")
+    print(describe_privacy(task))
+
+
+def make_task(
+    collector_config: HpkeConfig,
+    vdaf: Mapping[str, Setting],
+    privacy: Mapping[str, Setting],
+    **settings: Setting,
+) -> Task:
+    """Return a new time-interval task under a fresh id.
+
+    Args:
+        collector_config: Whom results are sealed to.
+        vdaf: The `[vdaf]` table of the task file.
+        privacy: Its `[privacy]` table.
+        settings: What else stands in the file: `leader`, `helper`, `time_precision`,
+            `min_batch_size`, `max_reports`, `task_info`.
+
+    Raises:
+        ParameterError: A setting is missing or out of range; the message names it.
+    """
+    top: dict[str, Setting] = {
+        "version": TASK_FILE_VERSION,
+        "id": str(TaskId.random(SystemEntropy())),
+        "batch_mode": "time_interval",
+        "collector_hpke_config": encode_base64url(encode(collector_config)),
+        **settings,
+    }
+    return task_from_toml(_toml(top, vdaf=vdaf, privacy=privacy))
+
+
+def task_id_of(text: str) -> TaskId:
+    """Return the task id that an argument says.
+
+    Raises:
+        ParameterError: It is none.
+    """
+    try:
+        return TaskId.parse(text)
+    except DecodeError as error:
+        raise ParameterError(f"task id: {error}") from None
+
+
+def describe_privacy(task: Task) -> str:
+    """Return what a task promises and what it costs in accuracy, for a reader."""
+    mechanism, circuit = task.policy.mechanism, task.prio3.circuit
+    return (
+        f"{mechanism.name}: {mechanism.guarantee(circuit).statement}\n"
+        f"noise of each aggregator: {mechanism.describe_scale(circuit)}"
+    )
+
+
+def _collector_config(text: str) -> HpkeConfig:
+    try:
+        return decode(HpkeConfig, decode_base64url(text))
+    except DecodeError as error:
+        raise ParameterError(f"collector_config: {error}") from None
+
+
+def _assignment(text: str) -> tuple[str, Setting]:
+    """Return the name and the value of NAME=VALUE; whole numbers as such."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ParameterError(f"privacy: must be NAME=VALUE, not {text!r}")
+    return name, int(value) if value.isdecimal() else value
+
+
+def _toml(top: Mapping[str, Setting], **tables: Mapping[str, Setting]) -> str:
+    """Return a TOML file; a JSON string is a TOML string."""
+    lines = [f"{name} = {json.dumps(value)}" for name, value in top.items()]
+    for table, values in tables.items():
+        lines += ["", f"[{table}]", *(f"{name} = {json.dumps(v)}" for name, v in values.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _write_secret(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, from the start."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SECRET_MODE), "w") as file:
+        file.write(text)
