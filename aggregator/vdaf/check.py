@@ -48,16 +48,16 @@ def run_vector_file(file_name: str, text: str) -> None:
             file says.
     """
     name = type_name(file_name)
+    if name != XOF_TYPE and name not in TYPES:
+        raise VectorFailure(f"unknown type {name!r}")
     try:
         vector = JsonObject(json.loads(text), "the file")
     except ValueError as error:
         raise VectorFailure(f"not JSON: {error}") from error
     if name == XOF_TYPE:
         _check_xof(vector)
-    elif name in TYPES:
-        _replay(_prio3(TYPES[name], vector), vector)
     else:
-        raise VectorFailure(f"unknown type {name!r}")
+        _replay(_prio3(TYPES[name], vector), vector)
 
 
 def _check_xof(vector: JsonObject) -> None:
@@ -145,7 +145,8 @@ class _Replay:
             _same("public_share", shards.public_shares[0], report.byte_string("public_share"))
             published = report.byte_strings("input_shares")
             if len(published) != self.prio3.num_shares:
-                raise VectorFailure(f"{len(published)} input_shares")
+                num_shares = self.prio3.num_shares
+                raise VectorFailure(f"{len(published)} input_shares, not {num_shares}")
             for agg_id, share in enumerate(published):
                 _same(f"input_shares[{agg_id}]", shards.input_shares[agg_id][0], share)
 

@@ -83,7 +83,7 @@ def agree_on_verification(prio3: Prio3, batch: Batch) -> list[bool]:
 
 
 VECTOR_SIZES = ((1, 1), (1, 6), (2, 5), (3, 4))
-"""Lengths and largest entries for which every chunk length is tried, longer ones than needed too."""
+"""Lengths and largest entries for which every chunk length is tried, too long ones also."""
 
 SMALL_CIRCUITS: dict[str, list[Prio3]] = {
     "histogram": [
