@@ -20,6 +20,8 @@ _SECRET_NAME = re.compile(
     r"(^|_)(token|key|keys|secret|seed|rand|share|shares|measurement|password|authorization)($|_)"
 )
 _PUBLIC_NAMES = frozenset({"verification_key_id"})
+_CHATTY = ("httpx", "uvicorn", "alembic")
+"""Libraries that say at level `info` what our own events say better."""
 _BEARER = re.compile(r"(?i)\bbearer\s+\S+")
 
 
@@ -65,8 +67,8 @@ def configure_logs(log_format: LogFormat, level: str) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    # httpx tells every URL at this level, which our own events do better.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def name_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -11,10 +11,12 @@ Source: DAP, "HTTP Usage" and "Asynchronous Request Handling"; RFC 9457.
 import dataclasses
 import email.utils
 import json
+import uuid
 from collections.abc import Awaitable, Callable
 
 import anyio
 import httpx
+import structlog
 from typing_extensions import override
 
 from aggregator.dap.auth import bearer_header
@@ -119,7 +121,9 @@ class Peer:
         self, method: str, target: str, media_type: str | None, body: bytes | None
     ) -> Answer:
         url = self._url(target)
-        headers = {} if media_type is None else {"content-type": media_type}
+        headers = {"traceparent": _traceparent()}
+        if media_type is not None:
+            headers["content-type"] = media_type
         if self._token is not None:
             headers["authorization"] = bearer_header(self._token)
         for attempt in range(1, self._attempts + 1):
@@ -180,6 +184,12 @@ class Peer:
         ):
             raise PeerRefused(Problem(detail="the peer named a resource of another origin"), 502)
         return url
+
+
+def _traceparent() -> str:
+    """Return the header that ties the peer's log lines to ours (W3C Trace Context)."""
+    trace_id = structlog.contextvars.get_contextvars().get("trace_id", uuid.uuid4().hex)
+    return f"00-{trace_id}-{uuid.uuid4().hex[:16]}-01"
 
 
 async def _read(response: httpx.Response) -> bytes:

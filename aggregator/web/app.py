@@ -23,6 +23,7 @@ from aggregator.web.problems import (
 
 log = structlog.get_logger()
 
+HEALTH_PATH = "/health"
 _TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
@@ -48,7 +49,7 @@ def create_health_app() -> FastAPI:
     """Return the application of the health listener: `GET /health`."""
     router = APIRouter()
 
-    @router.get("/health")
+    @router.get(HEALTH_PATH)
     async def health() -> dict[str, str]:
         return {"status": "ok", "version": aggregator.__version__}
 
@@ -89,7 +90,8 @@ class Edge:
                 log.exception("request failed", exc_info=error, path=scope["path"])
                 if not status:
                     await internal_error_response()(scope, receive, send_and_note)
-            log.info(
+            report = log.debug if scope["path"] == HEALTH_PATH else log.info
+            report(
                 "request",
                 method=scope["method"],
                 path=scope["path"],

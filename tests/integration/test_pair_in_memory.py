@@ -1,27 +1,324 @@
 """A leader and a helper in one process: what goes in comes out, once."""
 
-from collections.abc import AsyncIterator
+import dataclasses
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.support.pair import Pair
-from tests.support.tasks import make_task
+from aggregator.codec import encode
+from aggregator.dap.messages import AggregationJobInitReq, Report
+from aggregator.dap.report_errors import ReportError
+from aggregator.leader.job_creator import JobCreator
+from aggregator.protocol.aggregation import VerificationKey, leader_init
+from aggregator.protocol.reports import prepare_reports, seal_report
+from aggregator.protocol.task import Task
+from aggregator.storage.aggregation_jobs import lease_aggregation_jobs
+from aggregator.storage.batches import read_shares
+from aggregator.storage.counters import Stage, report_counts
+from aggregator.storage.ledger import list_ledger
+from tests.support.entropy import SeededEntropy
+from tests.support.pair import (
+    COLLECTOR_TOKEN,
+    LEADER_TOKEN,
+    LEASE_SECONDS,
+    NOW,
+    VERIFY_KEY,
+    Pair,
+    Service,
+)
+from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio
 
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, make_task())
-    await made.provision()
-    yield made
-    await made.close()
+HISTOGRAM = {"type": "Prio3Histogram", "length": 4, "chunk_length": 2}
+SUM_VEC = {"type": "Prio3SumVec", "length": 3, "max_measurement": 100, "chunk_length": 4}
 
 
-async def test_a_histogram_without_noise_is_the_true_counts(pair: Pair) -> None:
-    errors = await pair.upload(await pair.reports([0, 1, 1, 3, 3, 3]))
-    assert errors.status == ()
-    result = await pair.collect()
-    assert result.values == (1, 2, 0, 3)
-    assert result.report_count == 6
+@asynccontextmanager
+async def running(folder: Path, task: Task, job_size: int = 100) -> AsyncIterator[Pair]:
+    pair = Pair(folder, task, job_size=job_size)
+    await pair.provision()
+    try:
+        yield pair
+    finally:
+        await pair.close()
+
+
+async def counts(service: Service, task: Task, stage: Stage) -> dict[str, int]:
+    return await service.database.read(
+        "counts", lambda tx: report_counts(tx, task.task_id.value, stage)
+    )
+
+
+def own_draws(service: Service, task: Task) -> list[int]:
+    """Return the noise that a service drew for its first release."""
+    entropy = SeededEntropy(service.role.name.encode())
+    entropy.bytes(32)  # its HPKE key pair came first
+    return task.policy.mechanism.noise(task.prio3.circuit, entropy)
+
+
+@pytest.mark.parametrize(
+    ("vdaf", "measurements", "expected"),
+    [
+        (HISTOGRAM, [0, 1, 1, 3, 3, 3], (1, 2, 0, 3)),
+        (SUM_VEC, [[1, 2, 3], [100, 0, 50], [7, 7, 7]], (108, 9, 60)),
+        ({"type": "Prio3Count"}, [1, 0, 1, 1], (3,)),
+        ({"type": "Prio3Sum", "max_measurement": 1000}, [1000, 1, 20], (1021,)),
+    ],
+    ids=["histogram", "sum_vec", "count", "sum"],
+)
+async def test_without_noise_the_result_is_the_true_sums(
+    tmp_path: Path,
+    vdaf: Mapping[str, str | int],
+    measurements: Sequence[int | list[int]],
+    expected: tuple[int, ...],
+) -> None:
+    async with running(tmp_path, make_task(vdaf)) as pair:
+        errors = await pair.upload(await pair.reports(measurements))
+        assert errors.status == ()
+        result = await pair.collect()
+        assert result.values == expected
+        assert result.report_count == len(measurements)
+        assert result.interval == pair.interval()
+        assert result.half_width == 0
+
+
+@pytest.mark.parametrize(
+    ("vdaf", "measurements", "sums"),
+    [
+        (HISTOGRAM, [0, 1, 1, 3, 3, 3], (1, 2, 0, 3)),
+        (SUM_VEC, [[1, 2, 3], [100, 0, 50], [7, 7, 7]], (108, 9, 60)),
+    ],
+    ids=["histogram", "sum_vec"],
+)
+async def test_with_noise_the_result_is_the_sums_and_each_aggregators_one_draw(
+    tmp_path: Path,
+    vdaf: Mapping[str, str | int],
+    measurements: Sequence[int | list[int]],
+    sums: tuple[int, ...],
+) -> None:
+    task = make_task(vdaf, LAPLACE)
+    async with running(tmp_path, task) as pair:
+        await pair.upload(await pair.reports(measurements))
+        result = await pair.collect()
+        draws = [own_draws(service, task) for service in (pair.leader, pair.helper)]
+        assert draws[0] != draws[1]
+        assert any(draws[0])
+        assert result.values == tuple(map(sum, zip(sums, *draws, strict=True)))
+        assert result.half_width > 0
+
+
+async def test_the_reports_of_several_jobs_and_units_of_time_add_up(tmp_path: Path) -> None:
+    async with running(tmp_path, make_task(), job_size=4) as pair:
+        for units in range(3):
+            seconds = NOW - units * TIME_PRECISION
+            await pair.upload(await pair.reports([units] * 5, seconds))
+        result = await pair.collect(pair.interval(NOW - 2 * TIME_PRECISION, 3))
+        assert result.values == (5, 5, 5, 0)
+        assert result.interval == pair.interval(NOW - 2 * TIME_PRECISION, 3)
+
+
+async def test_the_results_interval_is_the_smallest_that_holds_all_reports(tmp_path: Path) -> None:
+    async with running(tmp_path, make_task()) as pair:
+        await pair.upload(await pair.reports([0, 1, 2]))
+        result = await pair.collect(pair.interval(NOW - 50 * TIME_PRECISION, 2**40))
+        assert result.interval == pair.interval()
+
+
+async def test_a_replayed_report_is_counted_once_whether_alone_or_in_one_request(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, make_task()) as pair:
+        reports = await pair.reports([0, 1, 2])
+        await pair.upload([*reports, reports[0]])
+        assert (await pair.upload(reports[1:])).status == ()
+        await pair.work_until_idle()
+        await pair.upload(reports)
+        assert (await pair.collect()).values == (1, 1, 1, 0)
+        assert await counts(pair.leader, pair.task, Stage.AGGREGATION) == {"aggregated": 3}
+
+
+async def test_what_a_forgetful_leader_replays_is_rejected_alone_and_its_batch_not_released(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "new").mkdir()
+    async with running(tmp_path, make_task(privacy=LAPLACE)) as pair:
+        reports = await pair.reports([0, 1, 2, 3])
+        await pair.upload(reports[:1])
+        await pair.work_until_idle()
+    (tmp_path / "helper.sqlite").rename(tmp_path / "new" / "helper.sqlite")
+    async with running(tmp_path / "new", make_task(privacy=LAPLACE)) as pair:
+        pair.client_entropy = SeededEntropy(b"another client")
+        await pair.upload(reports)  # the new leader's seeded HPKE key pair is the old one's
+        await pair.work_until_idle()
+        assert await counts(pair.leader, pair.task, Stage.AGGREGATION) == {
+            "aggregated": 3,
+            "report_replayed": 1,
+        }
+        asked = await pair.ask()
+        await pair.work_until_idle()
+        refused = await pair.poll(asked.headers["location"])
+        assert refused.problem_type == "batchMismatch"
+        for service in (pair.leader, pair.helper):
+            assert await service.database.read("ledger", list_ledger) == []
+        # The batch is open again: later reports still count.
+        await pair.upload(await pair.reports([1]))
+        await pair.work_until_idle()
+        assert (await counts(pair.leader, pair.task, Stage.AGGREGATION))["aggregated"] == 4
+
+
+async def test_reports_that_do_not_open_or_verify_are_rejected_alone(tmp_path: Path) -> None:
+    async with running(tmp_path, make_task()) as pair:
+        good = await pair.reports([0, 1, 2])
+        other_task = make_task(task_info="another")
+        (undecryptable,) = await pair.reports([3], task=other_task)
+        forged = await _forged_report(pair)
+        await pair.upload([good[0], undecryptable, good[1], forged, good[2]])
+        assert (await pair.collect()).values == (1, 1, 1, 0)
+        leader = await counts(pair.leader, pair.task, Stage.AGGREGATION)
+        assert leader == {"aggregated": 3, "hpke_decrypt_error": 1, "vdaf_verify_error": 1}
+        helper = await counts(pair.helper, pair.task, Stage.AGGREGATION)
+        assert helper == {"aggregated": 3, "vdaf_verify_error": 1}
+
+
+async def _forged_report(pair: Pair) -> Report:
+    """Return a report whose leader's share was altered before it was sealed: its proof fails."""
+    (prepared,) = prepare_reports(pair.task, [3], pair.task.time(NOW), pair.client_entropy)
+    share = bytearray(prepared.leader_input_share)
+    share[0] ^= 1
+    forged = dataclasses.replace(prepared, leader_input_share=bytes(share))
+    return seal_report(pair.task, forged, *await pair.configs(), pair.client_entropy)
+
+
+async def test_the_same_request_gets_the_same_job_and_the_same_sealed_bytes(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, make_task(privacy=LAPLACE)) as pair:
+        await pair.upload(await pair.reports([0, 1, 2]))
+        first = await pair.ask()
+        again = await pair.ask()
+        assert first.headers["location"] == again.headers["location"]
+        assert "retry-after" in first.headers
+        assert first.body == b""
+        await pair.work_until_idle()
+        finished = await pair.poll(first.headers["location"])
+        assert finished.body
+        assert (await pair.poll(first.headers["location"])).body == finished.body
+        assert (await pair.ask()).body == finished.body
+        pair.leader.restart()
+        pair.helper.restart()
+        assert (await pair.ask()).body == finished.body
+
+
+async def test_a_release_is_charged_once_and_its_unnoised_shares_are_gone(tmp_path: Path) -> None:
+    task = make_task(privacy=LAPLACE)
+    async with running(tmp_path, task) as pair:
+        await pair.upload(await pair.reports([0, 1, 2]))
+        await pair.collect()
+        for service in (pair.leader, pair.helper):
+            (entry,) = await service.database.read("ledger", list_ledger)
+            assert (entry.charge.mechanism, entry.charge.epsilon) == (
+                "PureDpDiscreteLaplace",
+                "1/2",
+            )
+            assert entry.charged_at is not None
+            shares = await service.database.read(
+                "shares", lambda tx: read_shares(tx, task.task_id.value, 0, 2**63)
+            )
+            assert shares == []
+
+
+async def test_reports_for_a_collected_batch_are_refused_by_name(tmp_path: Path) -> None:
+    async with running(tmp_path, make_task()) as pair:
+        await pair.upload(await pair.reports([0, 1, 2]))
+        await pair.collect()
+        late = await pair.reports([3])
+        (status,) = (await pair.upload(late)).status
+        assert status.error is ReportError.BATCH_COLLECTED
+        assert status.id == late[0].report_metadata.report_id
+
+
+async def test_a_second_batch_of_the_task_is_collected_by_itself(tmp_path: Path) -> None:
+    async with running(tmp_path, make_task()) as pair:
+        await pair.upload(await pair.reports([0, 1, 2]))
+        earlier = NOW - TIME_PRECISION
+        await pair.upload(await pair.reports([3, 3, 3, 3], earlier))
+        assert (await pair.collect()).values == (1, 1, 1, 0)
+        assert (await pair.collect(pair.interval(earlier))).values == (0, 0, 0, 4)
+
+
+async def test_a_deleted_collection_job_is_forgotten_and_its_batch_never_collected_again(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, make_task()) as pair:
+        await pair.upload(await pair.reports([0, 1, 2]))
+        await pair.collect()
+        location = (await pair.ask()).headers["location"]
+        url = f"http://leader.example{location}"
+        assert (await pair.send("DELETE", url, token=COLLECTOR_TOKEN)).status == 200
+        gone = await pair.poll(location)
+        assert (gone.status, gone.problem_type) == (404, "unrecognized-collection-job")
+        again = await pair.ask()
+        assert again.problem_type == "batchOverlap"
+
+
+async def test_too_small_a_batch_fails_and_can_be_asked_for_again_when_it_has_grown(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, make_task(privacy=LAPLACE)) as pair:
+        await pair.upload(await pair.reports([0, 1]))
+        asked = await pair.ask()
+        await pair.work_until_idle()
+        failed = await pair.poll(asked.headers["location"])
+        assert (failed.status, failed.problem_type) == (400, "invalidBatchSize")
+        assert await pair.leader.database.read("ledger", list_ledger) == []
+        await pair.upload(await pair.reports([2]))
+        assert (await pair.collect()).report_count == 3
+
+
+async def test_the_helper_answers_the_same_aggregation_request_with_the_same_bytes(
+    tmp_path: Path,
+) -> None:
+
+    async with running(tmp_path, make_task()) as pair:
+        init = leader_init(
+            pair.task,
+            VerificationKey(0, VERIFY_KEY),
+            await pair.leader.party.keypairs(),
+            await pair.reports([0, 1, 2]),
+            NOW,
+        )
+        assert init.request is not None
+        body = encode(init.request)
+
+        async def ask() -> tuple[int, bytes, str]:
+            url = pair.url_of("aggregation_jobs")
+            answer = await pair.send("POST", url, AggregationJobInitReq.message, body, LEADER_TOKEN)
+            return answer.status, answer.body, answer.headers["location"]
+
+        first = await ask()
+        pair.helper.restart()
+        assert await ask() == first
+        again = await pair.send(
+            "GET", f"http://helper.example{first[2]}?step=0", token=LEADER_TOKEN
+        )
+        assert again.body == first[1]
+        helper = await counts(pair.helper, pair.task, Stage.AGGREGATION)
+        assert helper == {"aggregated": 3}
+
+
+async def test_an_abandoned_lease_is_taken_up_when_it_expires(tmp_path: Path) -> None:
+
+    async with running(tmp_path, make_task()) as pair:
+        await pair.upload(await pair.reports([0, 1, 2]))
+
+        await JobCreator(pair.leader.party, job_size=100, linger_seconds=0).run_once()
+        await pair.leader.database.run(
+            "lease and die", lambda tx: lease_aggregation_jobs(tx, 10, LEASE_SECONDS)
+        )
+        assert await pair.work() == 0
+        pair.clock.advance(LEASE_SECONDS)
+        assert await pair.work() == 1
+        assert (await pair.collect()).report_count == 3

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aggregator.codec import decode, encode
 from aggregator.dap.auth import bearer_header, hash_token
-from aggregator.dap.hpke import HpkeConfigList
+from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.messages import (
     CollectionJobReq,
     CollectionJobResp,
@@ -83,7 +83,7 @@ class Service:
             self.url,
             Crypter([bytes(32)]),
             self.clock,
-            lambda name, moment: self.on_moment(name, moment),
+            self._report_moment,
             SeededEntropy(b"store %d" % self.starts + self.role.name.encode()),
         )
         self.party = Party(
@@ -101,6 +101,9 @@ class Service:
         else:
             raise TypeError(self.limits)
         self.app: ASGIApp = create_app(self.role.name.lower(), [router])
+
+    def _report_moment(self, transaction: str, moment: str) -> None:
+        self.on_moment(transaction, moment)
 
     def restart(self) -> None:
         """Lose everything in memory."""
@@ -207,14 +210,19 @@ class Pair:
         problem = response.json() if is_problem else {}
         return Answer(response.status_code, response.content, response.headers, problem)
 
+    async def configs(self) -> tuple[HpkeConfig, HpkeConfig]:
+        """Return the leader's and the helper's present HPKE configurations."""
+        leader, helper = [
+            decode(HpkeConfigList, (await self.send("GET", f"{url}hpke_config")).body).preferred()
+            for url in (LEADER_URL, HELPER_URL)
+        ]
+        return leader, helper
+
     async def reports(
         self, measurements: Sequence[int | list[int]], seconds: int = NOW, task: Task | None = None
     ) -> list[Report]:
         """Make a report of each measurement, under the aggregators' present configurations."""
-        configs = [
-            decode(HpkeConfigList, (await self.send("GET", f"{url}hpke_config")).body).preferred()
-            for url in (LEADER_URL, HELPER_URL)
-        ]
+        configs = await self.configs()
         made_for = self.task if task is None else task
         return make_reports(
             made_for, *configs, measurements, made_for.time(seconds), self.client_entropy
@@ -250,9 +258,7 @@ class Pair:
     def open(self, body: bytes, interval: Interval | None = None) -> Result:
         """Open a collection's result."""
         request = collection_request(interval or self.interval())
-        return open_result(
-            self.task, collector_keypair(), request, decode(CollectionJobResp, body)
-        )
+        return open_result(self.task, collector_keypair(), request, decode(CollectionJobResp, body))
 
     async def work(self) -> int:
         """Let the leader's workers do one round; return how much there was to do."""

@@ -1,5 +1,6 @@
 """Tasks of both mechanisms, small enough to run in a test."""
 
+import json
 from collections.abc import Mapping
 
 from aggregator.codec import encode
@@ -61,7 +62,5 @@ def make_task(
 
 
 def _lines(table: Mapping[str, str | int | bool]) -> list[str]:
-    return [
-        f"{name} = {str(value).lower() if isinstance(value, bool | int) else chr(34) + value + chr(34)}"
-        for name, value in table.items()
-    ]
+    # JSON writes text, whole numbers and truth values as TOML does.
+    return [f"{name} = {json.dumps(value)}" for name, value in table.items()]
