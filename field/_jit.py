@@ -1,5 +1,6 @@
 """Compiled kernels with their types kept. Only this module and the two lane modules name numba."""
 
+import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeAlias, TypeVar, cast
 
@@ -27,13 +28,26 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 def lanes() -> int:
     """Return how many reports this processor takes side by side: 8, 4 or 1."""
+    features = _processor_features()
+    if {"+avx512f", "+avx512dq"} <= features:
+        return 8
+    return 4 if "+avx2" in features else 1
+
+
+def has_multiply_add(lanes: int) -> bool:
+    """Return whether one instruction adds the low 52 bits of a product in each of so many lanes."""
+    features = _processor_features()
+    needed = {8: {"+avx512ifma"}, 4: {"+avx512ifma", "+avx512vl"}}
+    return lanes in needed and needed[lanes] <= features
+
+
+@functools.cache
+def _processor_features() -> frozenset[str]:
+    """Return what numba compiles for, "+" before what the processor has."""
     features = numba.config.CPU_FEATURES
     if features is None:
         features = llvmlite.binding.get_host_cpu_features().flatten()
-    enabled = set(features.split(","))
-    if "+avx512f" in enabled and "+avx512dq" in enabled:
-        return 8
-    return 4 if "+avx2" in enabled else 1
+    return frozenset(features.split(","))
 
 
 def lane_width(count: int | None = None) -> LaneWidth:

@@ -23,6 +23,7 @@ and 3p, or 4p and 2p, stay below 4p.
 Source: Montgomery, "Modular Multiplication Without Trial Division".
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -78,10 +79,18 @@ def split(low: Word, high: Word) -> list[Word]:
 
 def columns_of_product(x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
     """Return the nine columns of x*y: column k is the sum of all x_i * y_(k-i)."""
-    return [
-        _sum([x[i].times32(y[k - i]) for i in range(LIMBS) if 0 <= k - i < LIMBS])
-        for k in range(COLUMNS)
-    ]
+    return added_product([None] * COLUMNS, x, y)
+
+
+def added_product(
+    columns: Sequence[Word | None], x: Sequence[Word], y: Sequence[Word]
+) -> list[Word]:
+    """Return the columns of a sum with x*y added; None stands for nothing yet."""
+    total = list(columns)
+    for i, j in itertools.product(range(LIMBS), repeat=2):
+        so_far = total[i + j]
+        total[i + j] = x[i].times32(y[j]) if so_far is None else so_far.plus_product(x[i], y[j])
+    return [column for column in total if column is not None]
 
 
 def montgomery_reduced(columns: Sequence[Word]) -> list[Word]:
@@ -142,13 +151,6 @@ def canonical_words(x: Sequence[Word]) -> tuple[Word, Word]:
     low = z[0] | (z[1] << 26) | (z[2] << 52)
     high = z[2].logical_right(12) | (z[3] << 14) | (z[4] << 40)
     return low, high
-
-
-def _sum(words: Sequence[Word]) -> Word:
-    total = words[0]
-    for word in words[1:]:
-        total = total + word
-    return total
 
 
 def _load_split(words: Place) -> list[Word]:
@@ -233,7 +235,7 @@ def add_products(
     with code.repeat(count) as index:
         factor = factors.advanced(code.scaled(index, LIMBS)).load_many(LIMBS)
         share = _load_split(words.advanced(code.builder.mul(index, step)))
-        sums.store_many(_added(sums.load_many(), columns_of_product(factor, share)))
+        sums.store_many(added_product(sums.load_many(), factor, share))
     total.store_many(sums.load_many())
 
 
@@ -246,7 +248,7 @@ def add_constant_products(
     with code.repeat(count) as index:
         factor = constants.advanced(code.scaled(index, LIMBS)).load_many(LIMBS)
         share = _load_split(words.advanced(code.scaled(index, WORDS)))
-        sums.store_many(_added(sums.load_many(), columns_of_product(factor, share)))
+        sums.store_many(added_product(sums.load_many(), factor, share))
     total.store_many(sums.load_many())
 
 

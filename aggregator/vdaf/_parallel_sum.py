@@ -42,6 +42,7 @@ from field.lanes import (
     Place,
     Scalars,
     Table,
+    Word,
     copy_rows,
     copy_words,
     operation,
@@ -57,6 +58,7 @@ from field.lanes128 import (
     add_residues,
     add_to_words,
     add_weighted,
+    added_product,
     columns_of_product,
     constant_plus_and_minus,
     flag_equal,
@@ -519,8 +521,8 @@ def double_basis(
 
     Residues stay below 4p: the factors are below 3p.
     """
-    y, unit = power.load_many(LIMBS), one.load_many(LIMBS)
     with code.repeat(size) as index:
+        y, unit = power.load_many(LIMBS), one.load_many(LIMBS)
         row = code.scaled(index, LIMBS)
         root = roots.advanced(row).load_many(LIMBS)
         plus, minus = plus_and_minus(unit, montgomery_reduced(columns_of_product(y, root)))
@@ -553,24 +555,8 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
         pairs = min(PAIRS_AT_ONCE, chunk_length - pair)
         seeds = WORDS * (shape.meas_len + 2 * pair)
         start_wires(width, sums, 0, basis, 0, scratch.odd_start, 0, scratch.share, seeds, pairs)
-        for first_call in range(0, calls, CALLS_AT_ONCE):
-            for call in range(first_call, min(calls, first_call + CALLS_AT_ONCE)):
-                digit = call * chunk_length + pair
-                add_call(
-                    width,
-                    sums,
-                    0,
-                    factors,
-                    LIMBS * call,
-                    scratch.joint_rand_limbs,
-                    LIMBS * call,
-                    basis,
-                    LIMBS * (call + 1),
-                    scratch.share,
-                    WORDS * digit,
-                    # Beyond the last digit there are zeros, which add nothing.
-                    max(0, min(pairs, shape.meas_len - digit)),
-                )
+        for first in range(0, calls, CALLS_AT_ONCE):
+            _add_calls(width, shape, scratch, first, min(calls, first + CALLS_AT_ONCE), pair)
             for wire in range(2 * pairs):
                 reduce_products(width, registers, A, sums, COLUMNS * wire)
                 row = WORDS * (1 + 2 * pair + wire)
@@ -578,13 +564,50 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
             sums[:] = 0
 
 
+@kernel
+def _add_calls(
+    width: LaneWidth, shape: Shape, scratch: Scratch, first: int, end: int, pair: int
+) -> None:
+    """Add the digits of some calls to the sums of `PAIRS_AT_ONCE` pairs of wires from `pair` on."""
+    pairs = min(PAIRS_AT_ONCE, shape.chunk_length - pair)
+    sums, factors, basis, share = scratch.sums, scratch.wire_factors, scratch.basis, scratch.share
+    joint_rand, distance = scratch.joint_rand_limbs, WORDS * shape.chunk_length
+    call = first
+    # The last call of all may have fewer digits: beyond them there are zeros, which add nothing.
+    while call + 1 < end and call + 2 < shape.num_calls:
+        row, word = LIMBS * call, distance * call + WORDS * pair
+        add_two_calls(
+            width,
+            sums,
+            0,
+            factors,
+            row,
+            joint_rand,
+            row,
+            basis,
+            row + LIMBS,
+            share,
+            word,
+            distance,
+            pairs,
+        )
+        call += 2
+    while call < end:
+        row, word = LIMBS * call, distance * call + WORDS * pair
+        digits = max(0, min(pairs, shape.meas_len - call * shape.chunk_length - pair))
+        add_call(
+            width, sums, 0, factors, row, joint_rand, row, basis, row + LIMBS, share, word, digits
+        )
+        call += 1
+
+
 @operation
 def to_montgomery(
     code: Code, out: Place, words: Place, radix_squared: Scalars, count: ir.Value
 ) -> None:
     """Bring `count` encoded residues into Montgomery form, below 2p."""
-    factor = radix_squared.load_many(LIMBS)
     with code.repeat(count) as index:
+        factor = radix_squared.load_many(LIMBS)
         element = words.advanced(code.scaled(index, WORDS))
         residue = split(element.load(0), element.load(1))
         product = montgomery_reduced(columns_of_product(residue, factor))
@@ -596,14 +619,16 @@ def start_wires(
     code: Code, sums: Place, seed_basis: Place, odd_start: Place, seeds: Place, pairs: ir.Value
 ) -> None:
     """Set the sums of `pairs` pairs of wires to what their seeds and constants contribute."""
-    factor = seed_basis.load_many(LIMBS)
     with code.repeat(pairs) as index:
+        factor = seed_basis.load_many(LIMBS)
         pair = seeds.advanced(code.scaled(index, 2 * WORDS))
         total = sums.advanced(code.scaled(index, PAIR_ROWS))
-        even = columns_of_product(factor, split(pair.load(0), pair.load(1)))
-        odd = columns_of_product(factor, split(pair.load(2), pair.load(3)))
-        start = odd_start.load_many(COLUMNS)
-        total.store_many(even + [a + b for a, b in zip(odd, start, strict=True)])
+        even_seed = split(pair.load(0), pair.load(1))
+        odd_seed = split(pair.load(2), pair.load(3))
+        total.store_many(
+            columns_of_product(factor, even_seed)
+            + added_product(odd_start.load_many(COLUMNS), factor, odd_seed)
+        )
 
 
 @operation
@@ -621,17 +646,50 @@ def add_call(
     `factor` is L_k(t) * r_k^j for the pair before the first, below 4p, and ends as that of the last:
     multiplying by r_k < 2p keeps it below 4p.
     """
-    step, weight = joint_rand.load_many(LIMBS), basis.load_many(LIMBS)
-    factors = code.variables(factor.load_many(LIMBS))
     with code.repeat(pairs) as index:
-        factors.store_many(montgomery_reduced(columns_of_product(factors.load_many(), step)))
-        element = words.advanced(code.scaled(index, WORDS))
-        digit = split(element.load(0), element.load(1))
         total = sums.advanced(code.scaled(index, PAIR_ROWS))
-        products = columns_of_product(digit, factors.load_many())
-        products += columns_of_product(digit, weight)
-        total.store_many([a + b for a, b in zip(total.load_many(PAIR_ROWS), products, strict=True)])
-    factor.store_many(factors.load_many())
+        digit = words.advanced(code.scaled(index, WORDS))
+        added = _with_digit(total.load_many(PAIR_ROWS), factor, joint_rand, basis, digit)
+        total.store_many(added)
+
+
+@operation
+def add_two_calls(
+    code: Code,
+    sums: Place,
+    factors: Place,
+    joint_rands: Place,
+    bases: Place,
+    words: Place,
+    distance: ir.Value,
+    pairs: ir.Value,
+) -> None:
+    """Add the digits of two consecutive calls, `distance` rows apart, as `add_call` does.
+
+    A factor has to wait for the one before it; with two calls at a time there is work to do
+    meanwhile.
+    """
+    with code.repeat(pairs) as index:
+        total = sums.advanced(code.scaled(index, PAIR_ROWS))
+        digit = words.advanced(code.scaled(index, WORDS))
+        added = _with_digit(total.load_many(PAIR_ROWS), factors, joint_rands, bases, digit)
+        factor, joint_rand, basis = (place.moved(LIMBS) for place in (factors, joint_rands, bases))
+        added = _with_digit(added, factor, joint_rand, basis, digit.advanced(distance))
+        total.store_many(added)
+
+
+def _with_digit(
+    sums: list[Word], factor: Place, joint_rand: Place, basis: Place, digit: Place
+) -> list[Word]:
+    """Return the sums of a pair of wires with one digit added, and step the call's factor."""
+    # What stays the same is loaded for every digit: a load is free beside the products, and LLVM,
+    # which looks at one turn of the loop at a time, sees that limbs have at most 32 bits.
+    step, weight = joint_rand.load_many(LIMBS), basis.load_many(LIMBS)
+    stepped = montgomery_reduced(columns_of_product(factor.load_many(LIMBS), step))
+    factor.store_many(stepped)
+    share = split(digit.load(0), digit.load(1))
+    even = added_product(sums[:COLUMNS], share, stepped)
+    return even + added_product(sums[COLUMNS:], share, weight)
 
 
 @kernel
