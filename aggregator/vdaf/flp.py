@@ -18,13 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from aggregator.vdaf.circuits.base import Circuit, next_power_of_two
+from aggregator.vdaf.circuits.base import Circuit
 from field import (
     Vector,
     concat,
+    double_evaluations,
     extend_values_to_power_of_2,
-    inverse_ntt,
-    ntt,
     poly_eval,
 )
 
@@ -65,10 +64,9 @@ def prove(circuit: Circuit, meas: Vector, prove_rands: Vector, joint_rands: Vect
     inputs = circuit.gadget_inputs(meas, joint_rands, num_shares=1)
     wires = _wire_polys(circuit, prove_rands, inputs)
     # The gadget polynomial is the gadget of the wires, point by point, at enough points to fix it.
-    num_points = next_power_of_two(circuit.gadget_poly_len)
-    padding = (*wires.shape[:-1], num_points - circuit.wire_poly_len)
-    at_points = ntt(concat([inverse_ntt(wires), Vector.zeros(circuit.field, padding)]))
-    gadget_poly = circuit.gadget.evaluate(at_points.swapaxes(1, 2))
+    while wires.shape[-1] < circuit.gadget_poly_len:
+        wires = double_evaluations(wires)
+    gadget_poly = circuit.gadget.evaluate(wires.swapaxes(1, 2))
     return concat([prove_rands, gadget_poly[:, : circuit.gadget_poly_len]])
 
 

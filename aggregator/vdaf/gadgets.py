@@ -47,6 +47,18 @@ class Gadget(ABC):
         """
 
 
+    def evaluate_sum(self, inputs: Vector) -> Vector:
+        """Return the sum of the gadget's values over the groups along the last axis but one.
+
+        Args:
+            inputs: Shape `(..., count, arity)`.
+
+        Returns:
+            Shape `(...)`.
+        """
+        return self.evaluate(inputs).sum(axis=-1)
+
+
 @dataclass(frozen=True, slots=True)
 class Mul(Gadget):
     """The product of two wires."""
@@ -64,6 +76,10 @@ class Mul(Gadget):
     @override
     def evaluate(self, inputs: Vector) -> Vector:
         return inputs[..., 0] * inputs[..., 1]
+
+    @override
+    def evaluate_sum(self, inputs: Vector) -> Vector:
+        return inputs[..., 0].dot(inputs[..., 1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +137,4 @@ class ParallelSum(Gadget):
     @override
     def evaluate(self, inputs: Vector) -> Vector:
         grouped = inputs.reshape(*inputs.shape[:-1], self.count, self.subcircuit.arity)
-        return self.subcircuit.evaluate(grouped).sum(axis=-1)
+        return self.subcircuit.evaluate_sum(grouped)
