@@ -1,0 +1,183 @@
+"""Either aggregator dies at every moment of every write transaction; nothing is lost or doubled."""
+
+import dataclasses
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aggregator.dap.messages import Report, UploadErrors
+from aggregator.protocol.task import Task
+from aggregator.storage.batches import read_shares
+from aggregator.storage.counters import Stage, report_counts
+from aggregator.storage.ledger import LedgerEntry, list_ledger
+from aggregator.storage.states import LedgerState
+from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, Service
+from tests.support.tasks import LAPLACE, NO_NOISE, make_task
+
+pytestmark = pytest.mark.anyio
+
+LEADER_WRITES = (
+    "upload",
+    "create aggregation job",
+    "lease aggregation jobs",
+    "store aggregation request",
+    "finish aggregation job",
+    "create collection job",
+    "lease collection jobs",
+    "freeze batch",
+    "release batch",
+)
+HELPER_WRITES = ("commit aggregation job", "release batch")
+MOMENTS = ("begin", "before commit", "committed")
+CRASHES = [
+    pytest.param(service, name, moment, privacy, id=f"{service}, {name}, {moment}, {label}")
+    for service, names in (("leader", LEADER_WRITES), ("helper", HELPER_WRITES))
+    for name in names
+    for moment in MOMENTS
+    for label, privacy in (("None", NO_NOISE), ("Laplace", LAPLACE))
+    if privacy is NO_NOISE or name in ("freeze batch", "release batch")
+]
+MEASUREMENTS = [0, 1, 1, 3, 3, 3]
+TRUE_COUNTS = (1, 2, 0, 3)
+
+
+@dataclasses.dataclass
+class Killer:
+    """Kills a service the first time that it comes to a moment, and counts how often it came."""
+
+    transaction: str
+    moment: str
+    is_spent: bool = False
+
+    def __call__(self, transaction: str, moment: str) -> None:
+        if not self.is_spent and (transaction, moment) == (self.transaction, self.moment):
+            self.is_spent = True
+            raise Died
+
+
+async def persistent_upload(pair: Pair, reports: list[Report]) -> UploadErrors:
+    """Upload as a client does that sends the same reports again when the answer is lost."""
+    for _ in range(3):
+        try:
+            return await pair.upload(reports)
+        except httpx.TransportError:
+            continue
+    raise AssertionError("the leader never answered")
+
+
+async def persistent_ask(pair: Pair) -> Answer:
+    for _ in range(3):
+        try:
+            return await pair.ask()
+        except httpx.TransportError:
+            continue
+    raise AssertionError("the leader never answered")
+
+
+async def persistent_work(pair: Pair) -> None:
+    """Drive the jobs; whoever dies is started again, and leases expire as time goes by."""
+    idle = 0
+    for _ in range(30):
+        try:
+            idle = 0 if await pair.work() else idle + 1
+        except* Died:
+            pair.leader.restart()
+            idle = 0
+        if idle > 1:
+            return
+        pair.clock.advance(LEASE_SECONDS + 1)
+    raise AssertionError("the workers never came to rest")
+
+
+async def ledger_of(service: Service) -> list[LedgerEntry]:
+    return await service.database.read("ledger", list_ledger)
+
+
+async def aggregated(service: Service, task: Task) -> int:
+    counts = await service.database.read(
+        "counts", lambda tx: report_counts(tx, task.task_id.value, Stage.AGGREGATION)
+    )
+    assert set(counts) == {"aggregated"}
+    return counts["aggregated"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("service", "transaction", "moment", "privacy"), CRASHES)
+async def test_a_crash_changes_nothing_that_anybody_sees(
+    tmp_path: Path, service: str, transaction: str, moment: str, privacy: dict[str, str]
+) -> None:
+    task = make_task(privacy=privacy)
+    pair = Pair(tmp_path, task, job_size=3)
+    await pair.provision()
+    victim = pair.leader if service == "leader" else pair.helper
+    killer = Killer(transaction, moment)
+    victim.on_moment = killer
+
+    assert (await persistent_upload(pair, await pair.reports(MEASUREMENTS))).status == ()
+    await persistent_work(pair)
+    location = (await persistent_ask(pair)).headers["location"]
+    await persistent_work(pair)
+    finished = await pair.poll(location)
+
+    assert killer.is_spent
+    result = pair.open(finished.body)
+    assert result.report_count == len(MEASUREMENTS)
+    for value, true_count in zip(result.values, TRUE_COUNTS, strict=True):
+        bound = task.policy.mechanism.tail_bound(task.prio3.circuit, aggregators=2)
+        assert abs(value - true_count) <= bound
+    for party in (pair.leader, pair.helper):
+        assert await aggregated(party, task) == len(MEASUREMENTS)
+        (entry,) = await ledger_of(party)
+        assert entry.state is LedgerState.CHARGED
+        shares = await party.database.read(
+            "shares", lambda tx: read_shares(tx, task.task_id.value, 0, 2**63)
+        )
+        assert shares == []
+
+    pair.leader.restart()
+    pair.helper.restart()
+    assert (await pair.ask()).body == finished.body
+    await persistent_work(pair)
+    assert (await pair.poll(location)).body == finished.body
+    await pair.close()
+
+
+async def test_a_helper_that_released_and_died_gives_the_same_sealed_share_again(
+    tmp_path: Path,
+) -> None:
+    """The leader never heard the answer; asking again must not cost a second draw."""
+    task = make_task(privacy=LAPLACE)
+    pair = Pair(tmp_path, task)
+    await pair.provision()
+    await pair.upload(await pair.reports(MEASUREMENTS))
+    await pair.work_until_idle()
+    pair.helper.on_moment = Killer("release batch", "committed")
+    asked = await pair.ask()
+    await pair.work()  # freezes, asks, and hears nothing
+    (entry,) = await ledger_of(pair.helper)
+    draws_before = pair.helper.entropy.calls
+    await persistent_work(pair)
+    assert pair.helper.entropy.calls == draws_before
+    assert await ledger_of(pair.helper) == [entry]
+    assert pair.open((await pair.poll(asked.headers["location"])).body).report_count == 6
+    await pair.close()
+
+
+async def test_a_leader_that_died_between_its_two_transactions_has_drawn_nothing(
+    tmp_path: Path,
+) -> None:
+    task = make_task(privacy=LAPLACE)
+    pair = Pair(tmp_path, task)
+    await pair.provision()
+    await pair.upload(await pair.reports(MEASUREMENTS))
+    await pair.work_until_idle()
+    calls = pair.leader.entropy.calls
+    pair.leader.on_moment = Killer("release batch", "begin")
+    await pair.ask()
+    with pytest.raises(BaseExceptionGroup):
+        await pair.work()
+    assert pair.leader.entropy.calls == calls
+    (entry,) = await ledger_of(pair.leader)
+    assert entry.state is LedgerState.RESERVED
+    await pair.close()
