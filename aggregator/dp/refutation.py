@@ -1,0 +1,210 @@
+"""Tries to refute a claimed epsilon by counting outcomes; it can never prove one.
+
+A mechanism with (epsilon, delta) says of every event E and every pair of neighbours D and D' that
+P(E | D) <= e^epsilon P(E | D') + delta. How often E happened in n runs with D and in m runs with D'
+bounds both probabilities, at a stated confidence, whatever the mechanism does; so
+
+    epsilon >= ln((lower bound of P(E | D) - delta) / upper bound of P(E | D'))
+
+The events are fixed before anything is drawn, and the chance of a false alarm is divided among all
+of them: nobody chooses afterwards which one to look at. Nothing here knows how noise is drawn.
+
+Source:
+    [CP34] for the two bounds; [DWWZK18] for the idea of counting events.
+"""
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from aggregator.errors import ParameterError
+
+_THRESHOLDS = 4
+_BISECTIONS = 60
+_SLACK = 1 - 1e-6
+"""Error probabilities are made this much smaller, for what floating point may lose."""
+
+Leans: TypeAlias = tuple[Counter[int], Counter[int]]
+"""How often each lean was seen in runs with the first data set, and in runs with the second."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The true sums of two neighbouring data sets, one integer a coordinate."""
+
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+    @property
+    def distance(self) -> int:
+        """The sum of absolute differences."""
+        return sum(abs(a - b) for a, b in zip(self.first, self.second, strict=True))
+
+    def lean(self, outcome: Sequence[int]) -> int:
+        """Return how much nearer the outcome is to the first sums than to the second.
+
+        With discrete Laplace noise of scale t, the privacy loss of the outcome is exactly this
+        divided by t, from -distance to distance: no event separates the two data sets better than
+        a threshold on it.
+        """
+        return sum(
+            abs(value - b) - abs(value - a)
+            for value, a, b in zip(outcome, self.first, self.second, strict=True)
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """The event that bounds epsilon from below best.
+
+    Attributes:
+        vantage: From where the outcomes were seen.
+        event: The event in words.
+        epsilon: The lower bound; minus infinity if the counts say nothing.
+        hits: How often the event happened in the runs with the data set that it is typical of, and
+            in the runs with the other one.
+        runs: How many runs those were.
+    """
+
+    vantage: str
+    event: str
+    epsilon: float
+    hits: tuple[int, int]
+    runs: tuple[int, int]
+
+
+def best_finding(
+    observations: Mapping[str, Leans], distance: int, false_alarm: float, delta: float = 0.0
+) -> Finding:
+    """Return the largest lower bound of epsilon over all vantages and events.
+
+    Args:
+        observations: What was seen, by vantage. Runs of one data set seen from one vantage must be
+            independent of each other; vantages may depend on each other in any way.
+        distance: Of the neighbours, at least 1.
+        false_alarm: The probability that the bound is above the true epsilon, at most.
+        delta: The claimed delta.
+
+    Raises:
+        ParameterError: There is nothing to look at, or the probability is not between 0 and 1.
+    """
+    if distance < 1:
+        raise ParameterError("the neighbours have equal sums: there is nothing to refute")
+    if not 0 < false_alarm < 1:
+        raise ParameterError(f"false_alarm must be between 0 and 1, not {false_alarm}")
+    if not observations:
+        raise ParameterError("there are no observations")
+    thresholds = sorted({-(-distance * i // _THRESHOLDS) for i in range(1, _THRESHOLDS + 1)})
+    share = false_alarm / (2 * len(thresholds) * len(observations))
+    findings = []
+    for vantage, (first, second) in observations.items():
+        runs = first.total(), second.total()
+        for threshold in thresholds:
+            above = _at_least(first, threshold), _at_least(second, threshold)
+            findings.append(
+                Finding(
+                    vantage,
+                    f"at least {threshold} nearer to the first data set",
+                    epsilon_bound(above, runs, share, delta),
+                    above,
+                    runs,
+                )
+            )
+            below = _at_most(second, -threshold), _at_most(first, -threshold)
+            findings.append(
+                Finding(
+                    vantage,
+                    f"at least {threshold} nearer to the second data set",
+                    epsilon_bound(below, runs[::-1], share, delta),
+                    below,
+                    runs[::-1],
+                )
+            )
+    return max(findings, key=lambda finding: finding.epsilon)
+
+
+def epsilon_bound(
+    hits: tuple[int, int], runs: tuple[int, int], error: float, delta: float = 0.0
+) -> float:
+    """Return a lower bound of epsilon from one event.
+
+    Args:
+        hits: How often the event happened in the runs of each of the two data sets.
+        runs: How many runs those were.
+        error: The probability that the bound is too large, at most.
+        delta: The claimed delta.
+
+    Returns:
+        Minus infinity if the counts say nothing.
+    """
+    low = lower_bound(hits[0], runs[0], error / 2) - delta
+    high = upper_bound(hits[1], runs[1], error / 2)
+    return math.log(low / high) if low > 0 else -math.inf
+
+
+def largest_bound(runs: tuple[int, int], error: float) -> float:
+    """Return the bound from an event that always happened with one data set, never with the other.
+
+    No larger epsilon can be refuted with so many runs.
+    """
+    return epsilon_bound((runs[0], 0), runs, error)
+
+
+def lower_bound(hits: int, runs: int, error: float) -> float:
+    """Return a probability that is above the true one with probability `error` at most.
+
+    It is the p at which `hits` or more of `runs` have the probability `error`: Clopper and
+    Pearson's, which holds for every p and every number of runs.
+    """
+    if not 0 <= hits <= runs:
+        raise ParameterError(f"hits must be from 0 to {runs}, not {hits}")
+    error *= _SLACK
+    if hits == 0:
+        return 0.0
+    if hits == runs:
+        return math.exp(math.log(error) / runs)
+    low, high = 0.0, hits / runs
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if _upper_tail(hits, runs, middle) < error:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def upper_bound(hits: int, runs: int, error: float) -> float:
+    """Return a probability that is below the true one with probability `error` at most."""
+    return 1 - lower_bound(runs - hits, runs, error)
+
+
+def _upper_tail(hits: int, runs: int, p: float) -> float:
+    """Return P(X >= hits) for X binomial and p below hits / runs."""
+    if p == 0:
+        return 0.0
+    log_mass = (
+        math.lgamma(runs + 1)
+        - math.lgamma(hits + 1)
+        - math.lgamma(runs - hits + 1)
+        + hits * math.log(p)
+        + (runs - hits) * math.log1p(-p)
+    )
+    odds = p / (1 - p)
+    term = total = 1.0
+    for successes in range(hits, runs):
+        # The ratio of two masses falls, and is below 1 from the mean on.
+        term *= odds * (runs - successes) / (successes + 1)
+        total += term
+        if term < total * 1e-17:
+            break
+    return math.exp(log_mass) * total
+
+
+def _at_least(leans: Counter[int], threshold: int) -> int:
+    return sum(count for lean, count in leans.items() if lean >= threshold)
+
+
+def _at_most(leans: Counter[int], threshold: int) -> int:
+    return sum(count for lean, count in leans.items() if lean <= threshold)
