@@ -125,7 +125,7 @@ def figure_4() -> Picture:
                 ),
             ),
         ),
-        "Optimal and Laplace selection divide ε and δ by κ; the Gaussian rule's noise grows with √κ,"
+        "Optimal and Laplace selection divide ε and δ by κ; the Gaussian rule's noise grows as √κ,"
         " and δ is split for the smallest threshold. They cross near κ = 2.85.",
     )
 

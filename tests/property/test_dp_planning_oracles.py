@@ -1,0 +1,365 @@
+"""Planning against slow, obvious oracles in 120-digit floating point, out to extreme parameters."""
+
+import itertools
+from decimal import Decimal
+from fractions import Fraction
+
+import mpmath
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.dp.binomial import Binomial
+from aggregator.dp.cost_model import CostModel
+from aggregator.dp.decimals import working
+from aggregator.dp.loss_law import LatticeLaw, worst_move
+from aggregator.dp.normal import gaussian_mu, upper_quantile
+from aggregator.dp.partial_knowledge import PassiveAttacker, Thresholding
+from aggregator.dp.partition_selection import OptimalSelection
+from aggregator.dp.privacy_at_risk import gap_probability
+from aggregator.dp.selection_rivals import (
+    GaussianSelection,
+    LaplaceSelection,
+    TruncatedGeometricRelease,
+)
+from aggregator.dp.two_draw_loss import TwoDrawLaw
+from tests.support.numbers import relative_error
+
+EXTREMES = [
+    ("1e-9", "1e-300"), ("1e-9", "1e-9"), ("1e-9", "0.999999999"), ("1e-9", "0.3"),
+    ("700", "1e-300"), ("700", "1e-9"), ("700", "0.999999999"), ("700", "0.3"),
+    ("30", "1e-300"), ("0.001", "1e-100"), ("5", "0.999"), ("1e-5", "1e-5"),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _digits() -> object:
+    with mpmath.workdps(400):
+        yield
+
+
+def real(value: object) -> mpmath.mpf:
+    if isinstance(value, Fraction):
+        return mpmath.mpf(value.numerator) / value.denominator
+    return mpmath.mpf(str(value))
+
+
+def pi_opt(n: int, epsilon: Fraction | str, delta: Fraction | str) -> mpmath.mpf:
+    """The closed form as it is printed, with digits enough to survive it."""
+    e, d = real(epsilon), real(delta)
+    x = mpmath.exp(e)
+    n1 = 1 + int(mpmath.floor(mpmath.log((x + 2 * d - 1) / ((x + 1) * d)) / e))
+    if n <= n1:
+        return (mpmath.exp(n * e) - 1) / (x - 1) * d
+    at_n1 = (mpmath.exp(n1 * e) - 1) / (x - 1) * d
+    m = n - n1
+    value = (1 - mpmath.exp(-m * e)) * (1 + d / (x - 1)) + mpmath.exp(-m * e) * at_n1
+    return min(value, mpmath.mpf(1))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), EXTREMES)
+def test_the_optimal_probability_at_extreme_parameters(epsilon: str, delta: str) -> None:
+    selection = OptimalSelection.of(epsilon, delta)
+    n1, n2 = selection.n1, selection.n2
+    assert n1 is not None
+    assert n2 is not None
+    for count in {1, 2, n1 // 2 + 1, n1, n1 + 1, (n1 + n2) // 2, n2, n2 + 1}:
+        expected = pi_opt(count, epsilon, delta)
+        assert relative_error(selection.keep_probability(count), expected) < 1e-45
+        if expected < 1:
+            assert relative_error(selection.drop_probability(count), 1 - expected) < 1e-40
+
+
+@given(
+    st.fractions("1e-6", 50, max_denominator=10**6),
+    st.fractions("1e-12", "0.999", max_denominator=10**12),
+    st.integers(0, 10**6),
+)
+def test_the_optimal_probability_anywhere(epsilon: Fraction, delta: Fraction, count: int) -> None:
+    with mpmath.workdps(120):
+        found = OptimalSelection.of(epsilon, delta).keep_probability(count)
+        expected = pi_opt(count, epsilon, delta)
+        assert abs(real(found) - expected) < mpmath.mpf(10) ** -50
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), EXTREMES)
+def test_the_cut_off_is_the_least_whose_edge_is_covered(epsilon: str, delta: str) -> None:
+    release = TruncatedGeometricRelease.of(epsilon, delta)
+    e, d = real(epsilon), real(delta)
+
+    def edge(k: int) -> mpmath.mpf:
+        return (
+            (1 - mpmath.exp(-e))
+            * mpmath.exp(-k * e)
+            / (1 + mpmath.exp(-e) - 2 * mpmath.exp(-(k + 1) * e))
+        )
+
+    assert edge(release.k) <= d
+    assert release.k == 0 or edge(release.k - 1) > d
+    assert relative_error(release.edge_mass, edge(release.k)) < 1e-45
+
+
+@pytest.mark.parametrize("epsilon", ["0.05", "1/3", "1", "2"])
+@pytest.mark.parametrize("k", [3, 17, 88])
+@pytest.mark.parametrize("hair", ["1e-30", "-1e-30"])
+def test_a_delta_next_to_a_whole_cut_off_falls_on_its_side(epsilon: str, k: int, hair: str) -> None:
+    e = real(Fraction(epsilon))
+    edge = (
+        (1 - mpmath.exp(-e))
+        * mpmath.exp(-k * e)
+        / (1 + mpmath.exp(-e) - 2 * mpmath.exp(-(k + 1) * e))
+    )
+    delta = mpmath.nstr(edge * (1 + mpmath.mpf(hair)), 60)
+    expected = k if Decimal(hair) > 0 else k + 1
+    assert TruncatedGeometricRelease.of(epsilon, delta).k == expected
+
+
+@pytest.mark.parametrize("shift", [1, 2, 5])
+@pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.01"), ("0.3", "1e-5")])
+def test_the_truncated_release_is_private_by_adding_up_its_law(
+    shift: int, epsilon: str, delta: str
+) -> None:
+    release = TruncatedGeometricRelease.of(epsilon, delta, shift)
+    y = mpmath.exp(-real(epsilon) / shift)
+    weights = {x: y ** abs(x) for x in range(-release.k, release.k + 1)}
+    total = sum(weights.values())
+    growth = mpmath.exp(real(epsilon))
+    exact = sum(
+        max(mpmath.mpf(0), w - growth * weights.get(x - shift, 0)) for x, w in weights.items()
+    )
+    assert exact / total <= real(delta) * (1 + mpmath.mpf(10) ** -50)
+    for m in range(-release.k - 1, release.k + 3, 3):
+        expected = sum(w for x, w in weights.items() if x >= m) / total
+        assert abs(real(release.tail(m)) - expected) < mpmath.mpf(10) ** -50
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), EXTREMES)
+def test_laplace_selection_at_extreme_parameters(epsilon: str, delta: str) -> None:
+    rule = LaplaceSelection.of(epsilon, delta)
+    e, d = real(epsilon), real(delta)
+    threshold = 1 - mpmath.log(2 * d) / e if d <= 0.5 else 1 + mpmath.log(2 * (1 - d)) / e
+    assert relative_error(rule.threshold, threshold) < 1e-45
+    assert relative_error(rule.keep_probability(1), d) < 1e-45
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [*EXTREMES, ("0", "0.1"), ("0", "1e-20")])
+def test_the_gaussian_sigma_solves_its_equation(epsilon: str, delta: str) -> None:
+    with working():
+        mu = real(gaussian_mu(Decimal(epsilon), Decimal(delta)))
+    e = real(epsilon)
+    found = mpmath.ncdf(mu / 2 - e / mu) - mpmath.exp(e) * mpmath.ncdf(-mu / 2 - e / mu)
+    assert relative_error(Decimal(delta), found) < 1e-40
+
+
+@pytest.mark.parametrize("kappa", [1, 2, 7])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [("1", "1e-5"), ("1e-9", "1e-300"), ("700", "1e-9"), ("0", "0.1")]
+)
+def test_no_other_split_lowers_the_gaussian_threshold(kappa: int, epsilon: str, delta: str) -> None:
+    best = GaussianSelection.of(epsilon, delta, kappa)
+    share = best.noise_share
+    for other in (share / 2, share * Decimal("0.999"), share * Decimal("1.001"), (1 + share) / 2):
+        assert GaussianSelection.of(epsilon, delta, kappa, other).threshold > best.threshold
+    # The person alone in kappa buckets is shown with the rest of delta.
+    rest = real(delta) * (1 - real(share))
+    none_shown = (1 - real(best.keep_probability(1))) ** kappa
+    assert relative_error(Decimal(str(mpmath.nstr(1 - none_shown, 60))), rest) < 1e-40
+
+
+@pytest.mark.parametrize("probability", ["0.5", "0.3", "0.999", "1e-5", "1e-300", "1e-700"])
+def test_the_normal_quantile_at_extreme_tails(probability: str) -> None:
+    with working():
+        z = real(upper_quantile(Decimal(probability)))
+    assert relative_error(Decimal(probability), mpmath.erfc(z / mpmath.sqrt(2)) / 2) < 1e-45
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "s"),
+    [
+        (1000, "0.005", 20), (1000, "1e-7", 100), (50, "0.9", 3), (10, "0.5", 10),
+        (10**7, "0.001", 10_600), (10**7, "0.3", 3_010_000), (10**7, "1e-9", 60),
+        (10**9, "1e-300", 2),
+    ],
+)  # fmt: skip
+def test_the_binomial_law_far_from_a_double(n: int, p: str, s: int) -> None:
+    law = Binomial(n, Fraction(p))
+    q = real(p)
+    mass = mpmath.exp(
+        mpmath.loggamma(n + 1) - mpmath.loggamma(s + 1) - mpmath.loggamma(n - s + 1)
+        + s * mpmath.log(q) + (n - s) * mpmath.log1p(-q)
+    )  # fmt: skip
+    assert relative_error(law.mass(s), mass) < 1e-55
+    # The tail by its continued fraction, which shares nothing with the sum.
+    with mpmath.workdps(80):
+        tail = mpmath.betainc(s, n - s + 1, 0, q, regularized=True) if n <= 1000 else None
+    if tail is not None:
+        assert relative_error(law.at_least(s), tail) < 1e-40
+    assert abs(law.at_least(s) + law.at_most(s - 1) - 1) < Decimal("1e-55")
+
+
+@given(
+    st.integers(2, 40),
+    st.integers(1, 99),
+    st.integers(0, 39),
+    st.fractions(0, 4, max_denominator=9),
+)
+def test_the_exact_curve_is_the_sum_over_all_outcomes(
+    n: int, percent: int, threshold: int, epsilon: Fraction
+) -> None:
+    threshold = min(threshold, n - 1)
+    release = Thresholding.of(n, Fraction(percent, 100), threshold)
+    with mpmath.workdps(60):
+        assert abs(real(release.delta(epsilon)) - curve(release, epsilon)) < mpmath.mpf(10) ** -45
+
+
+def curve(release: Thresholding, epsilon: Fraction) -> mpmath.mpf:
+    n, t, p = release.reports, release.threshold, real(release.probability)
+
+    def f(s: int) -> mpmath.mpf:
+        return mpmath.binomial(n - 1, s) * p**s * (1 - p) ** (n - 1 - s) if 0 <= s < n else 0
+
+    no = [sum(f(s) for s in range(t + 1)), *(f(k) for k in range(t + 1, n + 1))]
+    yes = [sum(f(s) for s in range(t)), *(f(k - 1) for k in range(t + 1, n + 1))]
+    growth = mpmath.exp(real(epsilon))
+    return max(
+        sum(max(mpmath.mpf(0), a - growth * b) for a, b in zip(no, yes, strict=True)),
+        sum(max(mpmath.mpf(0), b - growth * a) for a, b in zip(no, yes, strict=True)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "t", "known"), [(30, "0.1", 8, 9), (25, "0.3", 12, 20), (40, "0.02", 3, 15)]
+)
+@pytest.mark.parametrize("epsilon", ["0", "0.2", "1"])
+def test_a_passive_attackers_curve_is_the_average_over_what_is_known(
+    n: int, p: str, t: int, known: int, epsilon: str
+) -> None:
+    release = Thresholding.of(n, p, t)
+    q, level = real(p), Fraction(epsilon)
+    expected = mpmath.mpf(0)
+    for b in range(known + 1):
+        weight = mpmath.binomial(known, b) * q**b * (1 - q) ** (known - b)
+        expected += weight * curve(
+            Thresholding(n - known, release.probability, max(t - b, -1)), level
+        )
+    found = PassiveAttacker.of(release, known).delta(level)
+    assert relative_error(found, expected) < 1e-25
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "t", "known"), [(1000, "0.005", 20, 100), (400, "0.02", 40, 90)]
+)
+def test_the_best_b_max_is_the_best_of_all(n: int, p: str, t: int, known: int) -> None:
+    attacker = PassiveAttacker.of(Thresholding.of(n, p, t), known)
+    best = attacker.bound()
+    q = real(p)
+    odds = q / (1 - q)
+
+    def f(s: int, count: int) -> mpmath.mpf:
+        return mpmath.binomial(count, s) * q**s * (1 - q) ** (count - s)
+
+    deltas = {}
+    for b in range(1, t):
+        r_b, r = odds * known / b, odds * (n - known - 1) / (t - b)
+        if r_b < 1 and r < 1:
+            deltas[b] = f(b, known) / (1 - r_b) + f(t - b, n - known - 1) / (1 - r)
+    least = min(deltas, key=lambda b: deltas[b])
+    assert best.b_max == least
+    assert relative_error(best.delta, deltas[least]) < 1e-40
+
+
+def single_move(step: int, q: mpmath.mpf) -> list[mpmath.mpf]:
+    edge = 1 / (1 + q)
+    return [edge, *((1 - q) * q**z / (1 + q) for z in range(1, step)), q**step / (1 + q)]
+
+
+@pytest.mark.parametrize(
+    ("circuit", "length", "most", "weight"),
+    [
+        ("count", 1, 1, 1), ("histogram", 5, 1, 1), ("sum", 1, 7, 1), ("sumvec", 3, 4, 1),
+        ("sumvec", 4, 1, 1), ("multihot", 5, 1, 2), ("multihot", 3, 1, 2),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("epsilon0", ["0.1", "1", "20"])
+def test_the_loss_law_is_the_product_over_coordinates(
+    circuit: str, length: int, most: int, weight: int, epsilon0: str
+) -> None:
+    move = worst_move(circuit, length=length, max_measurement=most, max_weight=weight)
+    law = LatticeLaw.of(epsilon0, move)
+    e0 = real(epsilon0)
+    single = single_move(move.step, mpmath.exp(-e0 / move.length))
+    for level in (Fraction(0), Fraction(epsilon0) / 2, Fraction(epsilon0) / 3):
+        within = above = delta = mean = mpmath.mpf(0)
+        for indices in itertools.product(range(move.step + 1), repeat=move.coordinates):
+            p = mpmath.fprod(single[i] for i in indices)
+            loss = Fraction(epsilon0) * (1 - Fraction(2 * sum(indices), move.length))
+            within += p if abs(loss) <= level else 0
+            above += p if loss > level else 0
+            delta += p * max(0, 1 - mpmath.exp(real(level - loss)))
+            mean += p * real(loss)
+        assert abs(real(law.probability_at_most(level)) - within) < mpmath.mpf(10) ** -40
+        assert relative_error(law.probability_above(level), above) < 1e-40
+        assert relative_error(law.delta(level), delta) < 1e-40
+        assert relative_error(law.expected(), mean) < 1e-35
+
+
+@pytest.mark.parametrize(
+    ("circuit", "most", "epsilon0"), [("count", 1, "1"), ("histogram", 1, "2"), ("sum", 3, "1.5")]
+)
+def test_the_loss_law_of_two_draws_is_the_convolution(
+    circuit: str, most: int, epsilon0: str
+) -> None:
+    move = worst_move(circuit, max_measurement=most)
+    law = TwoDrawLaw.of(epsilon0, move)
+    with mpmath.workdps(30):
+        q = mpmath.exp(-real(epsilon0) / move.length)
+        single = {z: (1 - q) / (1 + q) * q ** abs(z) for z in range(-160, 161)}
+        both = {s: sum(single[z] * single.get(s - z, 0) for z in single) for s in range(-90, 91)}
+        losses = [
+            (both[s], mpmath.log(both[s] / both[s - move.step]))
+            for s in range(-80, 81)
+            if s - move.step in both
+        ]
+        pairs = losses
+        if move.coordinates == 2:
+            pairs = [(p * r, a + b) for p, a in losses for r, b in losses]
+        level = real(epsilon0) / 3
+        within = sum(p for p, a in pairs if abs(a) <= level)
+        above = sum(p for p, a in pairs if a > level)
+        delta = sum(p * (1 - mpmath.exp(level - a)) for p, a in pairs if a > level)
+        third = Fraction(epsilon0) / 3
+        assert relative_error(law.probability_at_most(third), within) < 1e-12
+        assert relative_error(law.probability_above(third), above) < 1e-12
+        assert relative_error(law.delta(third), delta) < 1e-12
+        mean = sum(p * a for p, a in losses) * move.coordinates
+        assert relative_error(law.expected(), mean) < 1e-12
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 6, 11])
+@pytest.mark.parametrize("x", ["1e-6", "0.3", "1", "9", "60"])
+def test_the_gap_law_is_the_integral_of_its_density(k: int, x: str) -> None:
+    with mpmath.workdps(40):
+        nu = k - mpmath.mpf(1) / 2
+
+        def density(t: mpmath.mpf) -> mpmath.mpf:
+            scale = mpmath.sqrt(2 * mpmath.pi) * mpmath.gamma(k)
+            return mpmath.mpf(2) ** (2 - k) * t**nu * mpmath.besselk(nu, t) / scale
+
+        points = [0, *(p for p in (0.01, 0.1, 1, 5, 20) if p < float(x)), real(x)]
+        expected = mpmath.quad(density, points)
+        assert relative_error(gap_probability(x, k), expected) < 1e-15
+
+
+@pytest.mark.parametrize("epsilon0", ["0.1", "0.5", "2", "8", "100"])
+def test_the_realised_budget_is_the_integral_of_the_law(epsilon0: str) -> None:
+    with mpmath.workdps(30):
+        e0 = real(epsilon0)
+
+        def owed(loss: mpmath.mpf) -> mpmath.mpf:
+            return mpmath.exp(-1 / abs(loss)) if loss else mpmath.mpf(0)
+
+        edges = (1 + mpmath.exp(-e0)) / 2 * owed(e0)
+        points = [0, e0 / 8, e0 / 4, e0 / 2, e0]
+        middle = mpmath.quad(lambda u: mpmath.exp(-u) / 2 * owed(e0 - 2 * u), points)
+        found = CostModel.of(1, 1).realised_loss_budget(epsilon0)
+        assert relative_error(found, edges + middle) < 1e-13
