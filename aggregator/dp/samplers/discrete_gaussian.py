@@ -1,14 +1,14 @@
 """Exact discrete Gaussian noise for every rational variance parameter.
 
-A discrete Laplace draw y of scale t = sigma^2 / s, for any positive integer s, is kept with
-probability e^(-(|y| - s)^2 / (2 sigma^2)); what is kept is discrete Gaussian, since
+A discrete Laplace draw y of scale t = sigma^2 / s, for any s > 0, is kept with probability
+e^(-(|y| - s)^2 / (2 sigma^2)); what is kept is discrete Gaussian, since
 
     |y| s / sigma^2 + (|y| - s)^2 / (2 sigma^2) = y^2 / (2 sigma^2) + s^2 / (2 sigma^2).
 
-With s the integer nearest to sigma, about three draws of four are kept. The exponent is N / D for
-integers N = (|y| - s)^2 and, sigma^2 = a/b, the rational D = 2a/b. e^(-N/D) is the product of
-e^(-2^i/D) over the binary digits i of N, so a draw is kept if an independent Bernoulli(e^(-2^i/D))
-succeeds for every digit that is set.
+With s the integer next to sigma about three draws of four are kept; below sigma = 1, s = sigma^2
+keeps the zeros. For s = n/d the exponent is N / D with the integer N = (|y| d - n)^2 and
+D = 2 sigma^2 d^2. e^(-N/D) is the product of e^(-2^i/D) over the binary digits i of N, so a draw is
+kept if an independent Bernoulli(e^(-2^i/D)) succeeds for every digit that is set.
 
 Source:
     [CKS20], Algorithm 3, with s in place of sigma^2 / (floor(sigma) + 1).
@@ -37,8 +37,7 @@ class DiscreteGaussian:
 
     Args:
         sigma_squared: An exact rational; 0 is the constant 0. The variance is at most this, and
-        equal to
-            it but for a tiny amount once it is above 1.
+            equal to it but for a tiny amount once it is above 1.
 
     Raises:
         ParameterError: It is negative or no `Fraction`.
@@ -78,13 +77,14 @@ class DiscreteGaussian:
 class _Proposal:
     """Discrete Laplace draws, each kept with the probability that makes it Gaussian."""
 
-    __slots__ = ("_decay", "_laplace", "_num_digits", "_peak", "_rows")
+    __slots__ = ("_decay", "_laplace", "_num_digits", "_peak", "_rows", "_unit")
 
     def __init__(self, sigma_squared: Fraction) -> None:
-        # Any positive integer is right; the one nearest to sigma rejects least.
-        self._peak = max(1, math.isqrt(round(sigma_squared)))
-        self._laplace = laplace_digits(sigma_squared / self._peak)
-        divisor = 2 * sigma_squared
+        # Any positive s is right; these reject least.
+        s = Fraction(math.isqrt(int(sigma_squared))) if sigma_squared >= 1 else sigma_squared
+        self._peak, self._unit = s.numerator, s.denominator
+        self._laplace = laplace_digits(sigma_squared / s)
+        divisor = 2 * sigma_squared * self._unit**2
         self._num_digits = 0
         # 45 > 64 ln 2, so the overflow row succeeds with a probability below 2^-64.
         while 2**self._num_digits < 45 * divisor:
@@ -99,7 +99,8 @@ class _Proposal:
         outcomes = self._rows.draw(count, stream)
         if values.dtype == np.int64 and self._num_digits <= _MOST_DIGITS_IN_A_WORD:
             words = values.astype(np.int64, copy=False)
-            if max(self._peak, int(np.abs(words).max())) < _LARGEST_SQUARED_IN_A_WORD:
+            farthest = int(np.abs(words).max(initial=0)) * self._unit + self._peak
+            if farthest < _LARGEST_SQUARED_IN_A_WORD:
                 return words[self._are_kept(words, outcomes, stream)]
         kept = [
             value
@@ -112,7 +113,7 @@ class _Proposal:
         self, values: NDArray[np.int64], outcomes: NDArray[np.uint32], stream: Keystream
     ) -> NDArray[np.bool_]:
         """Return which values are kept, where all numbers fit in 64 bits."""
-        exponents = (np.abs(values) - self._peak) ** 2
+        exponents = (np.abs(values) * self._unit - self._peak) ** 2
         packed = outcomes[0].astype(np.int64)
         if len(outcomes) > 1:
             packed |= outcomes[1].astype(np.int64) << LIMB_BITS
@@ -125,7 +126,7 @@ class _Proposal:
 
     def _is_kept(self, value: int, outcomes: NDArray[np.uint32], stream: Keystream) -> bool:
         """Return whether one value is kept, whatever its size."""
-        exponent = (abs(value) - self._peak) ** 2
+        exponent = (abs(value) * self._unit - self._peak) ** 2
         packed = sum(int(limb) << index * LIMB_BITS for index, limb in enumerate(outcomes))
         above, digits = divmod(exponent, 2**self._num_digits)
         if digits & ~packed:
