@@ -11,9 +11,9 @@ import pytest
 
 from aggregator.vdaf.check import XOF_TYPE, run_vector_file, type_name
 from aggregator.vdaf.instances import TYPES
-from tests.support.prio3_batches import oracle_of
+from tests.support.prio3_batches import CTX, PATHS, oracle_of, take_path
 from tests.support.vdaf_oracle import Rejected
-from tests.support.vdaf_vectors import CASES, Case, make_vector
+from tests.support.vdaf_vectors import CASES, SKIPPING_SEEDS, Case, make_vector
 
 OWN = Path(__file__).parent / "data"
 
@@ -59,8 +59,10 @@ def test_the_folder_of_published_vectors_has_some(folder: Path) -> None:
     assert list(folder.glob("Prio3*.json"))
 
 
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("file", published_files())
-def test_a_published_vector_passes(file: Path) -> None:
+def test_a_published_vector_passes(file: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_path(path, monkeypatch)
     run_vector_file(file.name, file.read_text())
 
 
@@ -83,8 +85,10 @@ def test_no_file_of_the_folder_is_left_unconsumed(folder: Path) -> None:
     assert not left, f"no type consumes {left}"
 
 
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("file", own_files(), ids=lambda file: file.stem)
-def test_a_vector_of_our_own_passes(file: Path) -> None:
+def test_a_vector_of_our_own_passes(file: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    take_path(path, monkeypatch)
     run_vector_file(file.name, file.read_text())
 
 
@@ -125,3 +129,13 @@ def test_the_oracle_agrees_with_a_vector(file: Path) -> None:
 def test_our_own_vectors_are_what_the_generator_makes(case: Case) -> None:
     committed = json.loads((OWN / f"{case.file}.json").read_text())
     assert json.loads(json.dumps(make_vector(case))) == committed
+
+
+def test_the_chosen_seeds_do_make_streams_with_a_word_that_is_no_residue() -> None:
+    prio3 = TYPES["Prio3Sum"].prio3({"max_measurement": 2**63 - 1})
+    oracle = oracle_of(prio3)
+    for seed, usage, binder, place in zip(
+        SKIPPING_SEEDS, (1, 2), (b"\x01", b"\x01\x01"), (29, 109), strict=True
+    ):
+        stream = oracle.stream(seed, usage, CTX, binder).read(8 * (place + 1))
+        assert int.from_bytes(stream[-8:], "little") >= prio3.field.modulus

@@ -21,11 +21,13 @@ from aggregator.vdaf.prio3 import Prio3, VerifyError
 from field import FIELD64, FIELD128, encode
 from tests.support.prio3_batches import (
     CTX,
+    PATHS,
     VERIFY_KEY,
     Batch,
     oracle_of,
     random_bytes,
     seeded,
+    take_path,
     verify,
 )
 from tests.support.vdaf_oracle import Ints, Rejected
@@ -141,8 +143,12 @@ def some_measurements(prio3: Prio3, source: random.Random, count: int) -> list[M
     return [list(vector) for vector in vectors]
 
 
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("kind", SMALL_CIRCUITS)
-def test_every_small_circuit_agrees_with_the_oracle(kind: str) -> None:
+def test_every_small_circuit_agrees_with_the_oracle(
+    kind: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_path(path, monkeypatch)
     source = seeded(kind)
     for prio3 in SMALL_CIRCUITS[kind]:
         agree(prio3, some_measurements(prio3, source, 3), source.randrange(2**32))
@@ -211,11 +217,15 @@ FALSE_STATEMENTS: list[tuple[Prio3, Ints]] = [
 ]
 
 
+@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(
     ("prio3", "meas"),
     [pytest.param(p, m, id=f"{p.circuit.name} {m}") for p, m in FALSE_STATEMENTS],
 )
-def test_a_false_statement_is_rejected_by_both(prio3: Prio3, meas: Ints) -> None:
+def test_a_false_statement_is_rejected_by_both(
+    prio3: Prio3, meas: Ints, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_path(path, monkeypatch)
     source = seeded(3)
     oracle = oracle_of(prio3)
     nonces, rands = random_bytes(source, 16, 2), random_bytes(source, prio3.rand_size, 2)

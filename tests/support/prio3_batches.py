@@ -4,7 +4,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pytest
+
 from aggregator.errors import ReportRejected
+from aggregator.vdaf import fused
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
@@ -67,6 +70,16 @@ class Outcome:
             [out_shares.shares[index].to_ints() for out_shares in self.out_shares],
             [out_shares.errors[index] for out_shares in self.out_shares],
         ]
+
+
+PATHS = ("fused", "general")
+"""The ways to query reports: kernels where there are some, or vectors for every circuit."""
+
+
+def take_path(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test verify by one of `PATHS`."""
+    if path == "general":
+        monkeypatch.setattr(fused, "is_fused", lambda _parameters: False)
 
 
 def seeded(seed: int | str) -> random.Random:

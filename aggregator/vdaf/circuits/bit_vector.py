@@ -4,7 +4,6 @@ A type says how it encodes and what it checks besides the digits; this class che
 """
 
 import dataclasses
-from abc import abstractmethod
 from typing import Self
 
 from typing_extensions import override
@@ -14,7 +13,6 @@ from aggregator.vdaf.gadgets import Gadget, Mul, ParallelSum
 from field import Vector, concat, powers, stack
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class BitVectorCircuit(Circuit):
     """A circuit whose residues must all be 0 or 1, checked in chunks.
 
@@ -30,10 +28,10 @@ class BitVectorCircuit(Circuit):
         VDAF, "Prio3SumVec"; [BBCGGI19], Section 4.4.
     """
 
-    @property
-    @abstractmethod
-    def chunk_length(self) -> int:
-        """How many residues one call checks."""
+    __slots__ = ()
+
+    chunk_length: int
+    """How many residues one call checks: a parameter of every such type."""
 
     def with_chunk_length(self, chunk_length: int) -> Self:
         """Return the same circuit, checked in other chunks."""
