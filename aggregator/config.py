@@ -1,9 +1,11 @@
 """Settings of a service: a TOML file, and the environment over it, each documented, secrets masked.
 
 Every setting can be given in the file by its name, or in the environment as `PRIO_` and its name in
-capitals, which wins. Relative paths in the file count from the file's folder.
+capitals, which wins; without a file the environment says everything. Relative paths in the file
+count from the file's folder.
 """
 
+import os
 import tomllib
 from fractions import Fraction
 from pathlib import Path
@@ -176,6 +178,11 @@ class CollectorSettings(ServiceSettings):
         description="The bearer token that requests to the collector service must carry; without "
         "one it listens on the loopback interface only.",
     )
+    token_file: Path | None = Field(
+        None,
+        description="The token, in a file instead; made, readable by its owner only, if there is "
+        "none.",
+    )
 
 
 AnySettings = LeaderSettings | HelperSettings | CollectorSettings
@@ -188,28 +195,32 @@ _ROLES: dict[str, type[LeaderSettings] | type[HelperSettings] | type[CollectorSe
 }
 
 
-def read_settings(path: Path) -> AnySettings:
-    """Read the service file of whichever party it is for.
+def read_settings(path: Path | None) -> AnySettings:
+    """Read the settings of whichever party they are for.
+
+    Args:
+        path: The service file; None where the environment says everything.
 
     Raises:
-        ConfigurationError: It cannot be read or used; every faulty setting is named.
+        ConfigurationError: They cannot be read or used; every faulty setting is named.
     """
-    values = _read_toml(path)
-    role = values.get("role")
+    values = {} if path is None else _read_toml(path)
+    place = "the environment" if path is None else str(path)
+    role = os.environ.get("PRIO_ROLE", values.get("role"))
     if not isinstance(role, str) or role not in _ROLES:
-        raise ConfigurationError(f"{path}: role must be one of {', '.join(_ROLES)}, not {role!r}")
-    return _validated(_ROLES[role], values, path)
+        hint = " (PRIO_ROLE; or give a file with --config)" if path is None else ""
+        raise ConfigurationError(
+            f"{place}: role must be one of {', '.join(_ROLES)}, not {role!r}{hint}"
+        )
+    return _validated(_ROLES[role], values, place)
 
 
-def read_settings_of(kind: type[S], path: Path) -> S:
-    """Read the service file of a certain party.
-
-    Raises:
-        ConfigurationError: It cannot be read or used, or is another party's.
-    """
+def read_settings_of(kind: type[S], path: Path | None) -> S:
+    """Read the settings of a certain party; raises as `read_settings`, or if they are another's."""
     settings = read_settings(path)
     if not isinstance(settings, kind):
-        raise ConfigurationError(f"{path}: is the {settings.role}'s service file")
+        place = "the environment" if path is None else path
+        raise ConfigurationError(f"{place}: has the {settings.role}'s settings")
     return settings
 
 
@@ -221,7 +232,7 @@ def _read_toml(path: Path) -> dict[str, object]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         # `from None`: the cause may carry a line with a secret.
         raise ConfigurationError(f"{path}: not TOML") from None
-    for name in ("database", "store_key_file"):
+    for name in ("database", "store_key_file", "token_file"):
         value = values.get(name)
         if isinstance(value, str) and "://" not in value:
             values[name] = str(path.parent.absolute() / value)
@@ -231,7 +242,7 @@ def _read_toml(path: Path) -> dict[str, object]:
 def _validated(
     kind: type[LeaderSettings] | type[HelperSettings] | type[CollectorSettings],
     values: dict[str, object],
-    path: Path,
+    place: str,
 ) -> AnySettings:
     try:
         return kind(**values)  # type: ignore[arg-type]  # values are checked by the model
@@ -240,4 +251,4 @@ def _validated(
             f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
             for fault in error.errors(include_input=False, include_url=False, include_context=False)
         )
-        raise ConfigurationError(f"{path}: {faults}") from None
+        raise ConfigurationError(f"{place}: {faults}") from None

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from aggregator.cli.options import Config
 from aggregator.cli.parties import open_aggregator
 from aggregator.cli.tasks import task_id_of
 from aggregator.collector.documents import Document
@@ -21,7 +21,7 @@ from aggregator.storage.states import LedgerState
 
 
 def ledger(
-    config: Annotated[Path, typer.Option(help="The leader's or the helper's service file.")],
+    config: Config = None,
     task: Annotated[str | None, typer.Option(help="Only this task, by its id.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:

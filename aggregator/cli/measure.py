@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
+from aggregator.cli.options import Config
 from aggregator.cli.parties import open_collector
 from aggregator.cli.tables import print_result
 from aggregator.cli.tasks import task_id_of
@@ -77,10 +78,10 @@ def upload(
 
 
 def collect(
-    config: Annotated[Path, typer.Option(help="The collector's service file.")],
     task_id: Annotated[str, typer.Argument(help="The task's id, as in its file.")],
     start: Annotated[str, typer.Option(help="ISO 8601 or seconds since 1970.")],
     end: Annotated[str, typer.Option(help="The same; the batch ends before it.")],
+    config: Config = None,
     buckets: Annotated[
         str, typer.Option(help="Names of the coordinates, joined by commas, for the table.")
     ] = "",
@@ -181,7 +182,9 @@ async def _upload(
             )
 
 
-async def _collect(config: Path, task_id: str, start: int, end: int, seconds: float) -> Document:
+async def _collect(
+    config: Path | None, task_id: str, start: int, end: int, seconds: float
+) -> Document:
     with open_collector(config) as desk:
         known = task_id_of(task_id)
         record = desk.database.read_sync(

@@ -159,11 +159,14 @@ Desk = AggregatorDesk | CollectorDesk
 
 
 @contextmanager
-def open_desk(config: Path) -> Iterator[Desk]:
-    """Open the store of whichever party the service file is for.
+def open_desk(config: Path | None) -> Iterator[Desk]:
+    """Open the store of whichever party the settings are for.
+
+    Args:
+        config: The service file; None where the environment says everything.
 
     Raises:
-        ConfigurationError: The file or the store cannot be used.
+        ConfigurationError: The settings or the store cannot be used.
     """
     settings = read_settings(config)
     database = open_database(settings)
@@ -177,17 +180,17 @@ def open_desk(config: Path) -> Iterator[Desk]:
 
 
 @contextmanager
-def open_aggregator(config: Path) -> Iterator[AggregatorDesk]:
-    """Open an aggregator's store; raises as `open_desk`, or if the file is the collector's."""
+def open_aggregator(config: Path | None) -> Iterator[AggregatorDesk]:
+    """Open an aggregator's store; raises as `open_desk`, or if the settings are the collector's."""
     with open_desk(config) as desk:
         if not isinstance(desk, AggregatorDesk):
-            raise ConfigurationError(f"{config}: is the collector's service file")
+            raise ConfigurationError(f"{config or 'the environment'}: has the collector's settings")
         yield desk
 
 
 @contextmanager
-def open_collector(config: Path) -> Iterator[CollectorDesk]:
-    """Open the collector's store; raises as `open_desk`, or if the file is an aggregator's."""
+def open_collector(config: Path | None) -> Iterator[CollectorDesk]:
+    """Open the collector's store; raises as `open_desk`, or if the settings are an aggregator's."""
     settings = read_settings_of(CollectorSettings, config)
     database = open_database(settings)
     try:

@@ -5,17 +5,15 @@ together with a new database. A database whose key is missing is never given ano
 holds could not be read, and what would be written could not be told apart.
 """
 
-import os
 from pathlib import Path
 
+from aggregator.cli.secret_files import create_secret, read_secret
 from aggregator.clock import Clock
 from aggregator.config import ServiceSettings
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ConfigurationError
 from aggregator.storage.crypter import Crypter, new_store_key
 from aggregator.storage.database import Database, OnTransaction, upgrade
-
-_SECRET_MODE = 0o600
 
 
 def open_database(
@@ -39,46 +37,16 @@ def _store_key(settings: ServiceSettings, entropy: Entropy) -> str:
     if settings.store_key is not None:
         return settings.store_key.get_secret_value()
     key_file = settings.key_file
-    key = _read(key_file)
+    key = read_secret(key_file)
     if key is not None:
         return key
     if Path(settings.database_url.removeprefix("sqlite:///")).exists():
         # Another process of this party may have made both since we looked.
-        key = _read(key_file)
+        key = read_secret(key_file)
         if key is None:
             raise ConfigurationError(
                 f"the store {settings.database} exists and its key {key_file} does not: "
                 "restore the key, or give it as PRIO_STORE_KEY"
             )
         return key
-    return _create(key_file, new_store_key(entropy))
-
-
-def _create(key_file: Path, key: str) -> str:
-    """Write a new key, whole or not at all; another process's key wins over ours."""
-    draft = key_file.with_name(f"{key_file.name}.{os.getpid()}")
-    try:
-        key_file.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(
-            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET_MODE), "w"
-        ) as file:
-            file.write(key + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(draft, key_file)
-        except FileExistsError:
-            key = _read(key_file) or key
-        draft.unlink()
-    except OSError as error:
-        raise ConfigurationError(f"the store key {key_file}: {error.strerror}") from error
-    return key
-
-
-def _read(key_file: Path) -> str | None:
-    try:
-        return key_file.read_text(encoding="ascii").strip()
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the store key {key_file} cannot be read") from error
+    return create_secret(key_file, new_store_key(entropy))

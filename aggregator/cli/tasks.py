@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli.options import Config
 from aggregator.cli.parties import open_desk
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig
@@ -20,7 +21,6 @@ from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, ta
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
 
-Config = Annotated[Path, typer.Option(help="The party's service file.")]
 Setting = str | int
 SECRET_MODE = 0o600
 
@@ -92,10 +92,10 @@ def new(
 
 @app.command()
 def add(
-    config: Config,
     file: Annotated[
         Path, typer.Argument(help="This party's file of the task; - for standard input.")
     ],
+    config: Config = None,
 ) -> None:
     """Take part in a task. Adding the same file again changes nothing."""
     text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
@@ -105,7 +105,7 @@ def add(
 
 
 @app.command("list")
-def list_(config: Config) -> None:
+def list_(config: Config = None) -> None:
     """Print the tasks that this party takes part in, a line each."""
     with open_desk(config) as desk:
         for task in desk.tasks():
@@ -116,14 +116,14 @@ def list_(config: Config) -> None:
 
 
 @app.command()
-def show(config: Config, task_id: str) -> None:
+def show(task_id: str, config: Config = None) -> None:
     """Print a task with its privacy and what became of its reports, as JSON."""
     with open_desk(config) as desk:
         print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
 
 
 @app.command()
-def end(config: Config, task_id: str) -> None:
+def end(task_id: str, config: Config = None) -> None:
     """Take no more uploads for a task; what was uploaded can still be collected."""
     with open_desk(config) as desk:
         desk.end_task(task_id_of(task_id))

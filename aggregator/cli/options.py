@@ -1,0 +1,15 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="The party's service file; without it the environment (PRIO_…) says everything.",
+    ),
+]
