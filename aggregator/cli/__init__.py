@@ -3,7 +3,7 @@
 import typer
 
 import aggregator
-from aggregator.cli import collector, demo, faults, ledger, measure, plan, serve, tasks, vdaf
+from aggregator.cli import audit, collector, demo, faults, ledger, measure, plan, serve, tasks, vdaf, warm
 from aggregator.cli.decode import decode_file
 
 app = typer.Typer(
@@ -20,9 +20,11 @@ app.command("upload")(measure.upload)
 app.command("collect")(measure.collect)
 app.command("ledger")(ledger.ledger)
 app.add_typer(plan.app, name="plan")
+app.command("audit")(audit.audit)
 app.add_typer(vdaf.app, name="vdaf")
 app.command("decode")(decode_file)
 app.command("demo")(demo.demo)
+app.command("warm")(warm.warm)
 
 
 @app.command()
