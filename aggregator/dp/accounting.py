@@ -120,9 +120,8 @@ def optimal(
         epsilon: Of one release.
         releases: n, fixed beforehand, at most `MAX_RELEASES`.
         delta: Of all releases together, fixed beforehand.
-        release_delta: Of one release. The delta of all of them is 1 - (1 - release_delta)^n (1 -
-        d),
-            with d what is left for their losses.
+        release_delta: Of one release. The delta of all of them is
+            1 - (1 - release_delta)^n (1 - d), with d what is left for their losses.
 
     Returns:
         None if the deltas of the releases leave nothing of `delta`.

@@ -33,8 +33,9 @@ class TwoSidedGeometric:
 
     Args:
         scale: t, positive.
-        num_digits: I. The overflow row is left out, and G reduced modulo 2^I, if `has_tail` is
-        false. has_tail: Whether G is unbounded; then e^(-2^I/t) must be below 2^-64.
+        num_digits: I.
+        has_tail: Whether G is unbounded; then e^(-2^I/t) must be below 2^-64. If not, the overflow
+            row is left out and G is reduced modulo 2^I.
     """
 
     __slots__ = ("_has_tail", "_num_digits", "_overflow", "_rows")

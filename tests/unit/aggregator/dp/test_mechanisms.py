@@ -1,0 +1,143 @@
+from fractions import Fraction
+
+import pytest
+
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.mechanisms import Mechanism, NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.sensitivity import UnsupportedCircuit
+from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit, Count, Histogram, MultihotCountVec, Sum, SumVec
+from tests.support.entropy import NoEntropy, SeededEntropy
+
+HISTOGRAM = Histogram(8, 3)
+HALF = Fraction(1, 2)
+NOISY = [
+    PureDpDiscreteLaplace(HALF),
+    TruncatedGeometric(Fraction(1), Fraction(1, 10**5)),
+    DiscreteGaussian(HALF),
+]
+
+
+@pytest.mark.parametrize(
+    ("circuit", "scale"),
+    [
+        (Count(), Fraction(2)),
+        (Sum(7), Fraction(14)),
+        (SumVec(3, 255, 9), Fraction(2 * 3 * 255)),
+        (HISTOGRAM, Fraction(4)),
+        (MultihotCountVec(10, 3, 4), Fraction(12)),
+        (Histogram(1, 1), Fraction(0)),
+    ],
+    ids=repr,
+)
+def test_the_scale_of_discrete_laplace_is_the_sensitivity_over_epsilon(
+    circuit: Circuit, scale: Fraction
+) -> None:
+    assert PureDpDiscreteLaplace(HALF).scale(circuit) == scale
+    assert PureDpDiscreteLaplace(HALF, max_reports_per_person=3).scale(circuit) == 3 * scale
+
+
+def test_the_variance_of_the_gaussian_grows_with_the_square_of_a_persons_reports() -> None:
+    assert DiscreteGaussian(HALF).scale(HISTOGRAM) == 2
+    assert DiscreteGaussian(HALF, max_reports_per_person=3).scale(HISTOGRAM) == 18
+    assert DiscreteGaussian(Fraction(1, 8)).scale(SumVec(2, 3, 1)) == 4 * 2 * 9
+
+
+def test_truncated_noise_for_several_reports_a_person_is_recomputed_and_not_stretched() -> None:
+    delta = Fraction(1, 10**5)
+    assert TruncatedGeometric(Fraction(1), delta).bound(HISTOGRAM) == 22
+    assert TruncatedGeometric(Fraction(1), delta, max_reports_per_person=10).bound(HISTOGRAM) == 222
+
+
+@pytest.mark.parametrize("circuit", [Count(), Sum(3), MultihotCountVec(4, 2, 2)], ids=repr)
+def test_truncated_noise_is_for_histograms(circuit: Circuit) -> None:
+    mechanism = TruncatedGeometric(Fraction(1), Fraction(1, 10))
+    for ask in (mechanism.scale, mechanism.guarantee, mechanism.bound):
+        with pytest.raises(UnsupportedCircuit, match="is for Prio3Histogram, not Prio3"):
+            ask(circuit)
+
+
+@pytest.mark.parametrize("mechanism", NOISY, ids=lambda m: m.name)
+def test_each_coordinate_gets_a_draw_of_its_own(mechanism: Mechanism) -> None:
+    noise = mechanism.noise(HISTOGRAM, SeededEntropy(1))
+    assert len(noise) == 8
+    assert all(type(draw) is int for draw in noise)
+    assert len(set(noise)) > 1
+
+
+@pytest.mark.parametrize("mechanism", NOISY, ids=lambda m: m.name)
+def test_where_there_is_nothing_to_protect_nothing_is_drawn(mechanism: Mechanism) -> None:
+    one_bucket = Histogram(1, 1)
+    assert mechanism.noise(one_bucket, NoEntropy()) == [0]
+    assert mechanism.guarantee(one_bucket).epsilon == 0
+    assert mechanism.half_width(one_bucket, Fraction(95, 100)) == 0
+    assert mechanism.tail_bound(one_bucket) == 0
+    assert mechanism.variance(one_bucket) == 0
+
+
+@pytest.mark.parametrize("mechanism", NOISY, ids=lambda m: m.name)
+def test_a_guarantee_says_who_must_be_honest_and_between_which_neighbours(
+    mechanism: Mechanism,
+) -> None:
+    guarantee = mechanism.guarantee(HISTOGRAM)
+    assert guarantee.neighbours == "replacement"
+    assert "at least one of the two aggregators is honest" in guarantee.statement
+    assert "one report in the batch" in guarantee.statement
+
+
+def test_guarantees_carry_their_exact_parameters() -> None:
+    laplace, truncated, gaussian = (mechanism.guarantee(HISTOGRAM) for mechanism in NOISY)
+    assert (laplace.epsilon, laplace.delta, laplace.rho) == (HALF, 0, None)
+    assert (truncated.epsilon, truncated.delta) == (1, Fraction(1, 10**5))
+    assert (gaussian.rho, gaussian.delta) == (HALF, Fraction(1, 10**9))
+    assert gaussian.epsilon is not None
+    assert 6 < gaussian.epsilon < HALF + 2 * (HALF * 21) ** Fraction(1, 2)
+
+
+def test_no_privacy_has_no_noise_no_interval_and_no_guarantee() -> None:
+    mechanism = NoPrivacy()
+    assert mechanism.name == "None"
+    assert not mechanism.is_noisy
+    assert mechanism.noise(HISTOGRAM, NoEntropy()) == [0] * 8
+    assert mechanism.guarantee(HISTOGRAM).epsilon is None
+    assert "no differential privacy" in mechanism.guarantee(HISTOGRAM).statement
+    assert mechanism.joint_half_width(HISTOGRAM, Fraction(95, 100)) == 0
+
+
+def test_the_joint_interval_is_wider_and_that_of_one_aggregator_narrower() -> None:
+    for mechanism in NOISY:
+        confidence = Fraction(95, 100)
+        single = mechanism.half_width(HISTOGRAM, confidence)
+        assert mechanism.joint_half_width(HISTOGRAM, confidence) > single
+        assert mechanism.half_width(HISTOGRAM, confidence, aggregators=1) < single
+        assert mechanism.tail_bound(HISTOGRAM, 2) > mechanism.joint_half_width(
+            HISTOGRAM, confidence
+        )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PureDpDiscreteLaplace(Fraction(0)),
+        lambda: PureDpDiscreteLaplace(0.5),
+        lambda: TruncatedGeometric(Fraction(1), Fraction(1)),
+        lambda: TruncatedGeometric(Fraction(1), Fraction(0)),
+        lambda: DiscreteGaussian(Fraction(-1)),
+        lambda: NoPrivacy(max_reports_per_person=0),
+    ],
+    ids=["epsilon 0", "epsilon a float", "delta 1", "delta 0", "rho negative", "no reports"],
+)
+def test_parameters_out_of_range_are_refused(make: object) -> None:
+    with pytest.raises(ParameterError, match="must be"):
+        make()
+
+
+def test_scales_are_described_exactly() -> None:
+    described = [mechanism.describe_scale(HISTOGRAM) for mechanism in [*NOISY, NoPrivacy()]]
+    assert described == [
+        "discrete Laplace, t = 4",
+        "truncated symmetric geometric, t = 2, k = 22",
+        "discrete Gaussian, sigma^2 = 2",
+        "no noise",
+    ]

@@ -1,0 +1,166 @@
+from collections.abc import Mapping
+from fractions import Fraction
+
+import pytest
+
+from aggregator.codec import DecodeError
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.mechanisms import NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.policy import (
+    PrivacyPolicy,
+    decode_policy,
+    encode_policy,
+    policy_from_mapping,
+    policy_to_mapping,
+)
+from aggregator.dp.thresholds import Thresholds
+from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.errors import ParameterError
+
+FULL = PrivacyPolicy(
+    mechanism=TruncatedGeometric(Fraction(1), Fraction(1, 100), max_reports_per_person=2),
+    max_batches_per_person=3,
+    budget=Fraction(5, 2),
+    population="müsli",
+    thresholds=Thresholds("2k", public=5, public_buckets=(0, 3)),
+)
+
+
+def test_every_field_of_the_encoding_has_its_place() -> None:
+    expected = (
+        "01"  # version
+        "02"  # mechanism: TruncatedGeometric
+        "01"  # neighbours: replacement
+        "01"
+        "31"  # epsilon: length, "1"
+        "05"
+        "312f313030"  # delta: length, "1/100"
+        "00"  # rho: none
+        "00000002"  # max_reports_per_person
+        "00000003"  # max_batches_per_person
+        "03"
+        "352f32"  # budget: length, "5/2"
+        "06"
+        "6dc3bc736c69"  # population: length, UTF-8
+        "01"  # thresholds are given
+        "02"
+        "326b"  # private threshold: length, "2k"
+        "0000000000000005"  # public threshold
+        "0008"
+        "00000000"
+        "00000003"  # public buckets: length in bytes, bucket numbers
+    )
+    assert encode_policy(FULL).hex() == expected
+    assert decode_policy(bytes.fromhex(expected)) == FULL
+
+
+def test_what_is_left_out_is_empty_or_zero() -> None:
+    plain = PrivacyPolicy(NoPrivacy())
+    assert encode_policy(plain).hex() == "0100010000000000000100000000000000"
+    assert decode_policy(encode_policy(plain)) == plain
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        FULL,
+        PrivacyPolicy(NoPrivacy()),
+        PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1, 10)), budget=Fraction(3)),
+        PrivacyPolicy(DiscreteGaussian(Fraction(1, 2), Fraction(1, 10**6))),
+        PrivacyPolicy(TruncatedGeometric(Fraction(1), Fraction(1, 10))),
+        PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1)), thresholds=Thresholds(23)),
+    ],
+    ids=["full", "none", "laplace", "gaussian", "geometric", "laplace with a threshold"],
+)
+def test_a_policy_survives_its_file_and_its_encoding(policy: PrivacyPolicy) -> None:
+    assert decode_policy(encode_policy(policy)) == policy
+    assert policy_from_mapping(policy_to_mapping(policy)) == policy
+
+
+def test_truncated_noise_has_the_safe_threshold_unless_it_is_told_otherwise() -> None:
+    table: dict[str, object] = {"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1e-5"}
+    assert policy_from_mapping(table).thresholds == Thresholds("2k")
+    assert policy_from_mapping({**table, "private_threshold": "none"}).thresholds is None
+
+
+def test_defaults_are_one_report_any_number_of_batches_and_no_limit() -> None:
+    policy = policy_from_mapping({"mechanism": "PureDpDiscreteLaplace", "epsilon": "0.5"})
+    assert policy == PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1, 2)))
+    assert policy.max_reports_per_person == 1
+    assert policy.neighbours == "replacement"
+
+
+LAPLACE: dict[str, object] = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/2"}
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ({}, "mechanism must be one of None, PureDpDiscreteLaplace"),
+        ({"mechanism": "none"}, "not 'none'"),
+        ({"mechanism": "PureDpDiscreteLaplace"}, "epsilon: the mechanism .* needs it"),
+        ({**LAPLACE, "epsilon": 0.5}, "epsilon .* is a float"),
+        ({**LAPLACE, "epsilon": "0"}, "epsilon must be positive"),
+        ({**LAPLACE, "epsilon": "-1"}, "epsilon must be a positive rational"),
+        ({**LAPLACE, "epsilon": "1/0"}, "epsilon must have a denominator"),
+        ({**LAPLACE, "delta": "1e-6"}, "delta: the mechanism .* has no such parameter"),
+        ({"mechanism": "None", "epsilon": "1"}, "epsilon: the mechanism None has no"),
+        ({"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1"}, "delta must be below"),
+        ({"mechanism": "DiscreteGaussian", "epsilon": "1"}, "rho: the mechanism"),
+        ({**LAPLACE, "max_reports_per_person": 0}, "max_reports_per_person must be"),
+        ({**LAPLACE, "max_reports_per_person": "1"}, "max_reports_per_person must be"),
+        ({**LAPLACE, "max_batches_per_person": 2**32}, "max_batches_per_person must be"),
+        ({**LAPLACE, "budget": 1.5}, "budget .* is a float"),
+        ({**LAPLACE, "population": 3}, "population must be text"),
+        ({**LAPLACE, "population": "x" * 256}, "population must be at most 255 bytes"),
+        ({**LAPLACE, "private_threshold": "4k"}, "private_threshold must be"),
+        ({**LAPLACE, "private_threshold": 1.5}, "private_threshold must be"),
+        ({**LAPLACE, "public_threshold": 3}, "public buckets need one"),
+        ({**LAPLACE, "private_threshold": 3, "public_buckets": "a"}, "public_buckets must be"),
+        ({**LAPLACE, "private_threshold": 3, "public_threshold": "x"}, "public_threshold must be"),
+        ({**LAPLACE, "epsilon_per_day": "1"}, "epsilon_per_day: no such setting"),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else value,
+)
+def test_a_wrong_table_is_refused_with_the_setting_that_is_wrong(
+    table: Mapping[str, object], reason: str
+) -> None:
+    with pytest.raises(ParameterError, match=reason):
+        policy_from_mapping(table)
+
+
+def with_text(epsilon: str, mechanism: int = 1, neighbours: int = 1, version: int = 1) -> bytes:
+    text = epsilon.encode()
+    head = bytes([version, mechanism, neighbours, len(text)]) + text
+    return head + bytes.fromhex("00000000000100000000000000")
+
+
+def test_the_helper_of_these_tests_encodes_a_right_policy_right() -> None:
+    assert decode_policy(with_text("1/2")) == PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (with_text("2/4"), "not the canonical encoding"),
+        (with_text("0.5"), "not the canonical encoding"),
+        (with_text("01"), "not the canonical encoding"),
+        (with_text("1/2") + b"\0", "left over"),
+        (with_text("1/2")[:-1], "expected"),
+        (with_text("0"), "epsilon must be positive"),
+        (with_text(""), "epsilon: the mechanism PureDpDiscreteLaplace needs it"),
+        (with_text("1", mechanism=0), "epsilon: the mechanism None has no such parameter"),
+        (with_text("1", mechanism=9), "mechanism 9 is not known"),
+        (with_text("1", neighbours=2), "neighbour relation 2 is not known"),
+        (with_text("1", version=2), "version 2 is not known"),
+        (with_text("1/2")[:-1] + b"\2" + bytes.fromhex("0133" + "00" * 8 + "0000"), "canonical"),
+        (with_text("1/2")[:-2] + b"\1\xff\0", "not UTF-8"),
+        (b"", "expected"),
+    ],
+    ids=lambda value: value.hex() or "empty" if isinstance(value, bytes) else value,
+)
+def test_bytes_that_are_not_the_one_encoding_of_a_policy_are_refused(
+    data: bytes, reason: str
+) -> None:
+    with pytest.raises(DecodeError, match=reason):
+        decode_policy(data)
