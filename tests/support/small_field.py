@@ -1,0 +1,115 @@
+"""The exact law of a release in a field small enough to enumerate, wrap-around included."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+
+import mpmath
+
+from aggregator.dp.laws import NoiseLaw
+from aggregator.vdaf.circuits import (
+    Circuit,
+    Count,
+    Histogram,
+    L1BoundSum,
+    MultihotCountVec,
+    Sum,
+    SumVec,
+)
+from field import Field, project
+
+DIGITS = 60
+NEGLIGIBLE = mpmath.mpf(10) ** -55
+
+Law = dict[tuple[int, ...], mpmath.mpf]
+"""The probability of each outcome."""
+
+
+def small_field(modulus: int) -> Field:
+    """A prime field for `project` and `lift` alone: it has no transform and no encoding."""
+    return Field(f"F{modulus}", modulus, generator=1, two_adicity=0, encoded_size=8, words=1)
+
+
+def number(fraction: Fraction) -> mpmath.mpf:
+    return mpmath.mpf(fraction.numerator) / fraction.denominator
+
+
+@cache
+def wrapped(law: NoiseLaw, modulus: int) -> tuple[mpmath.mpf, ...]:
+    """The law of one coordinate's noise after `project`: a probability for each residue."""
+    with mpmath.workdps(DIGITS):
+        masses = [mpmath.mpf(0)] * modulus
+        reach, mass = 0, mpmath.mpf(1)
+        # At least a whole turn, then until what is left cannot matter; the laws are unimodal.
+        while reach <= 2 * modulus or mass > NEGLIGIBLE:
+            enclosure = law.probability(reach)(DIGITS)
+            mass = number((enclosure.low + enclosure.high) / 2)
+            ends = {reach, -reach}
+            residues = project(small_field(modulus), ends).to_ints()
+            for residue in residues:
+                masses[residue] += mass
+            reach += 1
+        return tuple(masses)
+
+
+def release_law(noise: Sequence[mpmath.mpf], sums: Sequence[int]) -> Law:
+    """The law of the sums of a batch with independent noise on each, all in the field."""
+    modulus = len(noise)
+    law = {}
+    for outcome in itertools.product(range(modulus), repeat=len(sums)):
+        probability = mpmath.mpf(1)
+        for value, true in zip(outcome, sums, strict=True):
+            probability *= noise[(value - true) % modulus]
+        law[outcome] = probability
+    return law
+
+
+def worst_loss(first: Law, second: Law) -> mpmath.mpf:
+    """The largest privacy loss of any outcome."""
+    return max(mpmath.log(first[y] / second[y]) for y in first)
+
+
+def hockey_stick(first: Law, second: Law, epsilon: mpmath.mpf) -> mpmath.mpf:
+    """The least delta at this epsilon, in this direction."""
+    factor = mpmath.exp(epsilon)
+    return mpmath.fsum(max(mpmath.mpf(0), p - factor * second[y]) for y, p in first.items())
+
+
+def contributions(circuit: Circuit) -> Iterator[tuple[int, ...]]:
+    """Everything that one valid report can add to the sums."""
+    match circuit:
+        case Count():
+            yield from ((0,), (1,))
+        case Sum():
+            yield from ((value,) for value in range(circuit.max_measurement + 1))
+        case SumVec():
+            most = circuit.max_measurement
+            yield from _bounded(circuit.length, most, total=circuit.length * most)
+        case Histogram():
+            yield from (vector for vector in _bounded(circuit.length, 1, 1) if sum(vector) == 1)
+        case MultihotCountVec():
+            yield from _bounded(circuit.length, 1, circuit.max_weight)
+        case L1BoundSum():
+            yield from _bounded(circuit.length, circuit.max_value, circuit.max_value)
+        case _:
+            raise AssertionError(circuit)
+
+
+def moves(circuit: Circuit, reports: int = 1) -> set[tuple[int, ...]]:
+    """Every difference that replacing so many reports can make."""
+    single = list(contributions(circuit))
+    sums = {
+        tuple(map(sum, zip(*chosen, strict=True)))
+        for chosen in itertools.combinations_with_replacement(single, reports)
+    }
+    return {
+        tuple(b - a for a, b in zip(left, right, strict=True)) for left in sums for right in sums
+    }
+
+
+def _bounded(length: int, most: int, total: int) -> Iterator[tuple[int, ...]]:
+    """All vectors of entries up to `most` that add up to `total` at most."""
+    for vector in itertools.product(range(most + 1), repeat=length):
+        if sum(vector) <= total:
+            yield vector
