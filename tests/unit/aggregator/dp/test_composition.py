@@ -147,3 +147,11 @@ def test_parameters_out_of_range_are_refused(
 
 def test_optimal_composition_at_a_large_delta_is_free() -> None:
     assert accounting.optimal(Fraction(1, 10), 1, Fraction(1, 10)) == 0
+
+
+def test_theorem_9_at_no_confidence_is_the_advanced_bound() -> None:
+    epsilon, gamma = Fraction(1, 2), Fraction(0)
+    bound = accounting.privacy_at_risk_theorem_9(epsilon, epsilon / 2, gamma, 50, DELTA)
+    assert bound == accounting.advanced(epsilon, 50, DELTA)
+    with pytest.raises(ParameterError, match="gamma must be from 0 to 1"):
+        accounting.privacy_at_risk_theorem_9(epsilon, epsilon, Fraction(2), 50, DELTA)
