@@ -6,8 +6,8 @@ the machine does to the times, every order of the magnitudes is equally likely i
 Spearman's coefficient times the root of the number of blocks is a standard normal variable.
 
 Size: the limit of six standard deviations is passed by chance once in 5 * 10^8.
-Power: the same harness must find a sampler that takes 20 ns longer for each unit of magnitude, about
-what one more trial in a loop takes; on a quiet machine it finds 5 ns at eighteen deviations.
+Power: the same harness must find a sampler that takes 20 ns longer for each unit of magnitude, as
+one more trial in a loop would; on a quiet machine it finds 5 ns at eighteen deviations.
 """
 
 import math
