@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import ParamSpec, TypeAlias, TypeVar, cast
 
 import llvmlite.binding
@@ -13,6 +14,8 @@ from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import intrinsic, overload
 
+from field._cache import kernel_cache
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -22,8 +25,7 @@ LaneWidth: TypeAlias = tuple[int, ...]
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` in nopython mode, cached on disk, and keep its type."""
-    compiled = numba.njit(cache=True, nogil=True)(function)
-    return cast("Callable[P, R]", compiled)
+    return _compiled(function)
 
 
 def lanes() -> int:
@@ -57,8 +59,20 @@ def lane_width(count: int | None = None) -> LaneWidth:
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a step of a kernel: as `kernel`, and always made part of its caller."""
-    compiled = numba.njit(cache=True, nogil=True, forceinline=True)(function)
-    return cast("Callable[P, R]", compiled)
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: Callable[P, R], *, forceinline: bool = False) -> Callable[P, R]:
+    cache = kernel_cache(Path(function.__code__.co_filename).parent)
+    configured = numba.config.CACHE_DIR
+    if cache is not None:
+        # numba asks for the directory when the function is decorated.
+        numba.config.CACHE_DIR = str(cache.directory)
+    try:
+        decorate = numba.njit(cache=cache is not None, nogil=True, forceinline=forceinline)
+        return cast("Callable[P, R]", decorate(function))
+    finally:
+        numba.config.CACHE_DIR = configured
 
 
 def multiply_wide(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:

@@ -19,7 +19,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -179,7 +179,7 @@ class Place:
 
 
 class Scalars:
-    """Operand of an operation: consecutive 64-bit words of a plain array, the same for all lanes."""
+    """Operand of an operation: consecutive 64-bit words of a plain array, for all lanes."""
 
     __slots__ = ("code", "pointer")
 
@@ -335,22 +335,21 @@ def operation(body: Callable[..., None]) -> Callable[..., None]:
     def typing(_context: object, width: types.UniTuple, *arguments: types.Type) -> object:
         signature = types.void(width, *(_expected(argument) for argument in arguments))
 
-        def generate(context: object, builder: ir.IRBuilder, sig: object, values: object) -> object:
+        def generate(
+            context: BaseContext, builder: ir.IRBuilder, sig: Signature, values: list[ir.Value]
+        ) -> ir.Value:
             _emit_call(body, kinds, width.count, _Call(context, builder, sig, values))
             return context.get_dummy_value()
 
         return signature, generate
 
-    # numba asks the signature how many arguments there are.
-    typing.__signature__ = inspect.Signature(
-        [
-            inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY)
-            for name in ("_context", *names)
-        ]
+    positional = inspect.Parameter.POSITIONAL_ONLY
+    typing.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # numba reads it
+        [inspect.Parameter(name, positional) for name in ("_context", *names)]
     )
     typing.__name__ = body.__name__
     typing.__doc__ = body.__doc__
-    return intrinsic(typing)
+    return cast("Callable[..., None]", intrinsic(typing))
 
 
 def _expected(argument: types.Type) -> types.Type:
@@ -384,7 +383,7 @@ class _Call:
 
 
 def _pointer(kind: type, lanes: int) -> ir.PointerType:
-    pointees = {Place: ir.VectorType(_I64, lanes), Scalars: _I64, Rows: _I8}
+    pointees: dict[type, ir.Type] = {Place: ir.VectorType(_I64, lanes), Scalars: _I64, Rows: _I8}
     return pointees[kind].as_pointer()
 
 

@@ -27,7 +27,6 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 
 from field._jit import LaneWidth, kernel
@@ -230,7 +229,7 @@ def constant_plus_and_minus(_code: Code, out: Place, constant: Scalars, y: Place
 def add_products(
     code: Code, total: Place, factors: Place, words: Place, step: ir.Value, count: ir.Value
 ) -> None:
-    """Add `count` products into a sum: residue k of `factors` by the encoding at `words + k*step`."""
+    """Add `count` products to a sum: residue k of `factors` by the encoding at `words + k*step`."""
     sums = code.variables(total.load_many(COLUMNS))
     with code.repeat(count) as index:
         factor = factors.advanced(code.scaled(index, LIMBS)).load_many(LIMBS)
@@ -302,8 +301,8 @@ def add_residues(code: Code, total: Place, residues: Place, count: ir.Value) -> 
 def reduce_sum(_code: Code, out: Place, total: Place) -> None:
     """Set `out` to a sum of residues whose weights add up to at most `MAX_WEIGHT`, below 2p.
 
-    Limbs are below 2^26, so columns are below 2^56; residues are below 2^130 and the sum below 2^160,
-    as it must be to be folded.
+    Limbs are below 2^26, so columns are below 2^56; residues are below 2^130 and the sum below
+    2^160, as it must be to be folded.
     """
     out.store_many(folded(carried(total.load_many(LIMBS))))
 
@@ -355,8 +354,8 @@ def sum_of_products(
 ) -> None:
     """Set `out` to the sum over k of factor k by the encoding at `word_row + k*step`, over R.
 
-    `out` has fifteen rows: the result, below 2p, and scratch. Any `count` will do: what `MAX_PRODUCTS`
-    products add up to is reduced before the next.
+    `out` has fifteen rows: the result, below 2p, and scratch. Any `count` will do: what
+    `MAX_PRODUCTS` products add up to is reduced before the next.
     """
     out[out_row : out_row + LIMBS] = 0
     for start in range(0, count, MAX_PRODUCTS):

@@ -52,7 +52,7 @@ class Template(NamedTuple):
 
 
 def template(lanes: int, dst: bytes, binder: bytes) -> Template:
-    """Return a message whose seed is blank, and of whose binder all that is zero may be written."""
+    """Return a message whose seed is blank, and whose binder may be blank in part."""
     head = len(dst).to_bytes(2, "little") + dst + bytes([SEED_SIZE])
     message = head + bytes(SEED_SIZE) + binder
     size = (len(message) // RATE_SIZE + 1) * RATE_SIZE
@@ -64,7 +64,7 @@ def template(lanes: int, dst: bytes, binder: bytes) -> Template:
 
 
 def open_template(lanes: int, dst: bytes, binder: bytes) -> Template:
-    """Return the head of a message that goes on with words in lanes: no padding, zeros to a word."""
+    """Return the head of a message that goes on with words in lanes: no padding."""
     whole = template(lanes, dst, binder)
     size = whole.binder + len(binder)
     rows = np.zeros((lanes, -(-size // 8) * 8), np.uint8)
@@ -104,11 +104,12 @@ def absorb_open(
     head_size: int,
     words: LaneArray,
     count: int,
+    domain: int,
 ) -> None:
     """Absorb `head_size` bytes a lane from `head`, then `count` words, and the padding.
 
-    Where the head is no whole number of words, the words are shifted: the bytes that fill no word yet
-    are carried into the next.
+    Where the head is no whole number of words, the words are shifted: the bytes that fill no word
+    yet are carried into the next.
     """
     whole, rest = head_size // 8, 8 * (head_size % 8)
     sponge[:] = 0
@@ -116,7 +117,7 @@ def absorb_open(
     if rest:
         copy_words(width, sponge, CARRY, head, whole, 1)
     position = absorb_words(width, sponge, position, words, count, rest)
-    add_constant(width, sponge, CARRY, TURBOSHAKE_DOMAIN << rest)
+    add_constant(width, sponge, CARRY, domain << rest)
     xor_words(width, sponge, position, sponge, CARRY, 1)
     add_constant(width, sponge, RATE_WORDS - 1, LAST_PADDING)
     permute(width, sponge, 0)

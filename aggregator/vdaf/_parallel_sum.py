@@ -1,10 +1,10 @@
 """The hot path: `verify_init` of the circuits that check digits in chunks, as one kernel.
 
-Histogram, SumVec, MultihotCountVec and L1BoundSum check that each residue of a measurement is 0 or 1
-by calls of a parallel sum of multiplications, and differ in what else they check. This module takes
-one aggregator's shares of as many reports as there are lanes from bytes to verifier shares, without
-leaving the lanes. `aggregator.vdaf.verification` computes the same function for every circuit; it is
-the definition, and takes the few reports that are flagged here.
+Histogram, SumVec, MultihotCountVec and L1BoundSum check that each residue of a measurement is 0 or
+1 by calls of a parallel sum of multiplications, and differ in what else they check. This module
+takes one aggregator's shares of as many reports as there are lanes from bytes to verifier shares,
+without leaving the lanes. `aggregator.vdaf.verification` computes the same function for every
+circuit; it is the definition, and takes the few reports that are flagged here.
 
 Notation, for one report. There are `num_calls` calls of the gadget; call k = 1, 2, ... has the
 joint randomness r_k and the chunk m_(k,0), m_(k,1), ... of the measurement. p is the length of a
@@ -16,7 +16,8 @@ Wires. Wire 2j takes r_k^(j+1) * m_(k,j) at call k, wire 2j+1 takes m_(k,j) - 1/
 seed from the proof. So at the test point
 
     wire_(2j)(t)   = L_0(t) * seed_(2j)   + sum over k of (L_k(t) * r_k^(j+1)) * m_(k,j)
-    wire_(2j+1)(t) = L_0(t) * seed_(2j+1) + sum over k of L_k(t) * m_(k,j) - 1/s * sum over k of L_k(t)
+    wire_(2j+1)(t) = L_0(t) * seed_(2j+1) + sum over k of L_k(t) * m_(k,j)
+                     - 1/s * (sum over k of L_k(t))
 
 which takes three products a digit: one to step L_k(t) * r_k^j to the next j, and one a wire. Sums
 are reduced once a wire, not once a product.
@@ -95,7 +96,7 @@ CALLS_AT_ONCE = 256
 """Calls whose products are summed before they are reduced; with two more, below `MAX_PRODUCTS`."""
 
 PAIRS_AT_ONCE = 8
-"""Pairs of wires summed side by side, few enough for their sums to stay in the first-level cache."""
+"""Pairs of wires summed side by side, few enough for their sums to stay in the fastest cache."""
 
 PAIR_ROWS = 2 * COLUMNS
 
@@ -164,7 +165,7 @@ class Tables(NamedTuple):
 
     Attributes:
         constants: The constants named above.
-        roots: Powers of 1/alpha in Montgomery form, in the order in which `lagrange_basis` needs them.
+        roots: Powers of 1/alpha in Montgomery form, in the order of `_lagrange_basis`.
         last_value: -beta^(i+1) in Montgomery form, for i from 0 to 2p - 2.
         small_weights: The weights of an output's digits, one word each.
         weights: The same in Montgomery form.
@@ -227,6 +228,7 @@ class Messages(NamedTuple):
         seed_start: In all messages.
         nonce_start: In `query_rand`.
         parts_start: In `joint_rand_seed`.
+        domain: The byte with which the padding begins.
     """
 
     meas_share: Bytes
@@ -239,6 +241,7 @@ class Messages(NamedTuple):
     seed_start: int
     nonce_start: int
     parts_start: int
+    domain: int
 
 
 class Scratch(NamedTuple):
@@ -328,7 +331,7 @@ def _proof_len(shape: Shape) -> int:
 def _load_share(
     width: LaneWidth, shape: Shape, input_shares: Bytes, first: int, scratch: Scratch
 ) -> None:
-    """Bring the leader's shares of a measurement and its proof into lanes, and check every residue."""
+    """Bring the leader's shares of a measurement and its proof into lanes; check every residue."""
     size = input_shares.shape[1]
     length = shape.meas_len + _proof_len(shape)
     rows_to_words(width, scratch.share, 0, input_shares, first * size, size, WORDS * length)
@@ -407,6 +410,7 @@ def _derive_joint_rand(
         messages.joint_rand_part_size,
         scratch.share,
         WORDS * shape.meas_len,
+        messages.domain,
     )
     _store(width, outputs.joint_rand_parts, first, scratch.sponge, 0, scratch.block)
 
@@ -535,8 +539,8 @@ def double_basis(
 def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Evaluate every wire polynomial at t, into residues 1 to 2 * chunk_length of the verifier.
 
-    The formulas are in the module's docstring. `wire_factors` has L_k(t) * r_k^j and is stepped from
-    one j to the next.
+    The formulas are in the module's docstring. `wire_factors` has L_k(t) * r_k^j and is stepped
+    from one j to the next.
     """
     calls, chunk_length = shape.num_calls, shape.chunk_length
     constants, registers = tables.constants, scratch.registers
@@ -643,8 +647,8 @@ def add_call(
 ) -> None:
     """Add one call's digits to the sums of `pairs` pairs of wires.
 
-    `factor` is L_k(t) * r_k^j for the pair before the first, below 4p, and ends as that of the last:
-    multiplying by r_k < 2p keeps it below 4p.
+    `factor` is L_k(t) * r_k^j for the pair before the first, below 4p, and ends as that of the
+    last: multiplying by r_k < 2p keeps it below 4p.
     """
     with code.repeat(pairs) as index:
         total = sums.advanced(code.scaled(index, PAIR_ROWS))
@@ -703,8 +707,8 @@ def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Sc
         G(beta^(2p-1)) = sum over i < 2p - 1 of G(beta^i) * -beta^(i+1).
 
     The even powers of beta are alpha's, the odd ones beta times alpha's. Let E be the polynomial of
-    degree below p with E(alpha^k) = G(beta^(2k)), and O that with O(alpha^k) = G(beta^(2k+1)). As x^p
-    is 1 at even and -1 at odd powers of beta,
+    degree below p with E(alpha^k) = G(beta^(2k)), and O that with O(alpha^k) = G(beta^(2k+1)). As
+    x^p is 1 at even and -1 at odd powers of beta,
 
         G(t) = (1 + t^p)/2 * E(t) + (1 - t^p)/2 * O(t/beta).
     """

@@ -1,17 +1,20 @@
-"""`query_shares` for the circuits that have a fused kernel, and the general one for all others.
+"""`query`: a fused kernel for circuits that have one, the general function for all others.
 
-A fused kernel takes reports from bytes to verifier shares side by side, as many as the processor has
-lanes. It decides nothing that is rare: it flags a report whose XOF stream held a number that is no
+A fused kernel takes reports from bytes to verifier shares side by side, as many as the processor
+has lanes. It decides nothing that is rare: it flags a report whose XOF stream held a number that is no
 residue, or whose test point is a root of unity, and such a report is computed again by
 `aggregator.vdaf.verification.query_shares`, the definition of both.
 """
 
 import functools
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from aggregator.vdaf import _parallel_sum as kernels
+from aggregator.vdaf import flp
 from aggregator.vdaf._lane_xof import Template, new_sponge, open_template, template
 from aggregator.vdaf.circuits import (
     BitVectorCircuit,
@@ -26,6 +29,7 @@ from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.verification import QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import (
     SEED_SIZE,
+    TURBOSHAKE_DOMAIN,
     USAGE_JOINT_RAND_PART,
     USAGE_JOINT_RAND_SEED,
     USAGE_JOINT_RANDOMNESS,
@@ -48,6 +52,10 @@ from field.lanes128 import (
     montgomery_table,
 )
 
+Words: TypeAlias = npt.NDArray[np.uint64]
+
+ENCODED_SIZE = FIELD128.encoded_size
+
 MAX_SCRATCH = 48 * 2**20
 """Bytes of scratch above which fewer lanes are used: a long report fills the memory by itself."""
 
@@ -61,31 +69,48 @@ def is_fused(parameters: Parameters) -> bool:
     )
 
 
-def query_shares_fused(
-    parameters: Parameters, shares: ReportShares, *, width: LaneWidth | None = None
-) -> QueriedShares:
-    """Return what `aggregator.vdaf.verification.query_shares` returns, by a fused kernel.
+def working_size(parameters: Parameters, agg_id: int) -> int:
+    """Return about how many bytes one report needs besides its out share."""
+    shares = parameters.input_share_size(agg_id) + parameters.public_share_size
+    if is_fused(parameters):
+        return shares + 2 * parameters.verifier_share_size
+    return shares + flp.working_size(parameters.circuit)
 
-    The kernel holds no Python lock while it runs. Memory above the shares and the result is bounded,
-    whatever the number of reports.
+
+def query(
+    parameters: Parameters,
+    shares: ReportShares,
+    out_shares: Words,
+    *,
+    width: LaneWidth | None = None,
+) -> QueriedShares:
+    """Return what `verification.query_shares` returns, by a fused kernel if there is one.
+
+    A kernel holds no Python lock while it runs, and its memory does not grow with the batch.
 
     Args:
-        parameters: A Prio3 that `is_fused`.
+        parameters: The Prio3.
         shares: Any number of reports.
+        out_shares: Where the words of the out shares go, shape `(rows, output_len)` and the words
+            of an element: the result's `out_shares` is this array.
         width: How many lanes; by default as many as the processor has and memory allows.
     """
+    if not is_fused(parameters):
+        queried = query_shares(parameters, shares)
+        out_shares[...] = queried.out_shares.words
+        return queried
     plan = _plan(parameters, shares.agg_id)
     width = plan.width if width is None else width
     lanes, rows = len(width), len(shares)
     messages = _messages(parameters, shares, lanes)
     scratch = _scratch(plan.shape, lanes, messages.joint_rand_part.shape[1])
-    outputs = _outputs(parameters, rows)
+    outputs = _outputs(parameters, rows, out_shares)
     whole = rows - rows % lanes
     _run(width, plan, messages, shares.rows(slice(0, whole)), _first(outputs, whole), scratch)
     if whole < rows:
         # The lanes that are left over at the end repeat the last report.
         chosen = np.minimum(np.arange(whole, whole + lanes), rows - 1)
-        found = _outputs(parameters, lanes)
+        found = _outputs(parameters, lanes, np.empty((lanes, *out_shares.shape[1:]), np.uint64))
         _run(width, plan, messages, shares.rows(chosen), found, scratch)
         for array, part in zip(outputs, found, strict=True):
             array[whole:] = part[: rows - whole]
@@ -111,10 +136,10 @@ class _Linear(NamedTuple):
         constant: and a constant.
     """
 
-    weights: list[int]
+    weights: Sequence[int]
     has_check: bool
     num_summed: int = 0
-    check_weights: tuple[int, ...] = ()
+    check_weights: Sequence[int] = ()
     constant: int = 0
 
 
@@ -123,15 +148,16 @@ def _linear(circuit: Circuit) -> _Linear:
         case Histogram():
             return _Linear([1], has_check=True, num_summed=circuit.length, constant=-1)
         case MultihotCountVec():
-            claimed = tuple(-weight for weight in _weights(circuit.max_weight))
-            return _Linear([1], True, circuit.length, claimed)
+            claimed = [-weight for weight in _weights(circuit.max_weight)]
+            return _Linear([1], has_check=True, num_summed=circuit.length, check_weights=claimed)
         case SumVec():
             return _Linear(_weights(circuit.max_measurement), has_check=False)
         case L1BoundSum():
             weights = _weights(circuit.max_value)
-            claimed = [-weight for weight in weights]
-            return _Linear(weights, True, 0, tuple(weights * circuit.length + claimed))
-    raise TypeError(f"{circuit.name} has no fused kernel")
+            check_weights = weights * circuit.length + [-weight for weight in weights]
+            return _Linear(weights, has_check=True, check_weights=check_weights)
+        case _:
+            raise TypeError(f"{circuit.name} has no fused kernel")
 
 
 def _weights(largest: int) -> list[int]:
@@ -156,7 +182,7 @@ def _plan(parameters: Parameters, agg_id: int) -> _Plan:
             constant_table([-share_of_one, linear.constant * share_of_one]),
         ]
     )
-    # Factor b of the Lagrange basis needs 1/alpha^(k * 2^b) for k < p / 2^(b + 1); the last b first.
+    # Factor b of the Lagrange basis needs 1/alpha^(k * 2^b) for k < p / 2^(b + 1); last b first.
     roots, root_steps = (
         [],
         [pow(alpha, -(1 << b), field.modulus) for b in range(p.bit_length() - 1)],
@@ -250,18 +276,18 @@ def _messages(parameters: Parameters, shares: ReportShares, lanes: int) -> kerne
         seed_start=meas_share.seed,
         nonce_start=query_rand.binder + len(proofs),
         parts_start=joint_rand_seed.binder,
+        domain=TURBOSHAKE_DOMAIN,
     )
 
 
-def _outputs(parameters: Parameters, rows: int) -> kernels.Outputs:
-    sizes = (
-        parameters.verifiers_share_size,
-        parameters.output_len * parameters.field.encoded_size,
-        SEED_SIZE,
-        SEED_SIZE,
-        8,
+def _outputs(parameters: Parameters, rows: int, out_shares: Words) -> kernels.Outputs:
+    return kernels.Outputs(
+        verifiers=np.empty((rows, parameters.verifiers_share_size), np.uint8),
+        out_shares=out_shares.view(np.uint8).reshape(rows, parameters.output_len * ENCODED_SIZE),
+        joint_rand_parts=np.empty((rows, SEED_SIZE), np.uint8),
+        joint_rand_seeds=np.empty((rows, SEED_SIZE), np.uint8),
+        flags=np.empty((rows, 8), np.uint8),
     )
-    return kernels.Outputs(*(np.empty((rows, size), np.uint8) for size in sizes))
 
 
 def _first(outputs: kernels.Outputs, rows: int) -> kernels.Outputs:
@@ -331,4 +357,5 @@ def _decided(
 
 def _vector(rows: ByteRows) -> Vector:
     """Return encoded residues below p as a vector; the processor's byte order is the encoding's."""
-    return Vector(FIELD128, rows.view(np.uint64).reshape(len(rows), -1, WORDS))
+    shape = (len(rows), rows.shape[1] // ENCODED_SIZE, WORDS)
+    return Vector(FIELD128, rows.view(np.uint64).reshape(shape))

@@ -5,24 +5,25 @@ Each report of a batch has its own outcome: what is wrong with one is a value in
 others are bit for bit what they would be alone. Randomness is an argument.
 
 Source:
-    VDAF, "The Prio3 VDAF".
+    VDAF, "Prio3".
 """
 
 import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from aggregator.errors import ParameterError, ReportRejected
-from aggregator.vdaf import flp, sharding
+from aggregator.vdaf import flp, fused, sharding
 from aggregator.vdaf.circuits import AggResult, Measurement
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.randomness import Randomness
 from aggregator.vdaf.sharding import WORKING_MEMORY, Shards, checked_rows
 from aggregator.vdaf.shares import BoolRows, equal_rows, nth, slices, to_rows, to_strings
-from aggregator.vdaf.verification import QueriedShares, ReportShares, query_shares
+from aggregator.vdaf.verification import QueriedShares, ReportShares
 from aggregator.vdaf.xof import ByteRows
-from field import FieldError, Vector, centre, concat, decode, decode_rows, encode, encode_rows
+from field import FieldError, Vector, centre, decode, decode_rows, encode, encode_rows
 
 
 class VerifyError(ReportRejected):
@@ -140,15 +141,21 @@ class Prio3(Parameters):
                 raise ParameterError(
                     f"there must be one {name} a report, {rows}, not {len(shares)}"
                 )
-        memory = flp.working_size(self.circuit) + self.input_share_size(agg_id)
+        out_shares = np.empty((rows, self.output_len, *self.field.word_shape), dtype=np.uint64)
         parts = [
             self._verify_init_slice(
-                verify_key, ctx, agg_id, nonces[part], public_shares[part], input_shares[part]
+                verify_key,
+                ctx,
+                agg_id,
+                nonces[part],
+                public_shares[part],
+                input_shares[part],
+                out_shares[part],
             )
-            for part in slices(rows, memory, WORKING_MEMORY)
+            for part in slices(rows, fused.working_size(self, agg_id), WORKING_MEMORY)
         ]
         state = VerifyState(
-            out_shares=concat([part.state.out_shares for part in parts], axis=0),
+            out_shares=Vector(self.field, out_shares),
             joint_rand_seeds=np.concatenate([part.state.joint_rand_seeds for part in parts]),
             errors=[error for part in parts for error in part.state.errors],
         )
@@ -213,7 +220,10 @@ class Prio3(Parameters):
                 state.errors, verifier_messages, is_agreed, strict=True
             )
         ]
-        return OutShares(state.out_shares.where(_is_good(errors)), errors)
+        shares = (
+            state.out_shares if errors == state.errors else state.out_shares.where(_is_good(errors))
+        )
+        return OutShares(shares, errors)
 
     def agg_init(self) -> Vector:
         """Return the aggregate share of no report."""
@@ -293,20 +303,20 @@ class Prio3(Parameters):
         nonces: Sequence[bytes],
         public_shares: Sequence[bytes],
         input_shares: Sequence[bytes],
+        out_shares: npt.NDArray[np.uint64],
     ) -> VerifyInit:
-        """Begin to verify as many reports as fit in the working memory."""
+        """Begin to verify as many reports as fit the working memory; fill in their out shares."""
         public_rows, is_public = to_rows(public_shares, self.public_share_size)
         input_rows, is_input = to_rows(input_shares, self.input_share_size(agg_id))
         nonce_rows, _ = to_rows(nonces, self.nonce_size)
         shares = ReportShares(verify_key, ctx, agg_id, nonce_rows, public_rows, input_rows)
-        queried = query_shares(self, shares)
+        queried = fused.query(self, shares, out_shares)
         errors = _init_errors(is_public, is_input, queried)
+        out_shares[~_is_good(errors)] = 0
         encoded = [encode_rows(queried.verifiers_shares), queried.joint_rand_parts]
         strings = to_strings(np.concatenate(encoded, axis=1))
         return VerifyInit(
-            VerifyState(
-                queried.out_shares.where(_is_good(errors)), queried.joint_rand_seeds, errors
-            ),
+            VerifyState(Vector(self.field, out_shares), queried.joint_rand_seeds, errors),
             [b"" if error else string for string, error in zip(strings, errors, strict=True)],
         )
 

@@ -1,0 +1,254 @@
+"""The fused kernels against the general `query_shares`, which defines what they compute."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from aggregator.vdaf import _parallel_sum, fused
+from aggregator.vdaf.circuits import (
+    Circuit,
+    Histogram,
+    L1BoundSum,
+    Measurement,
+    MultihotCountVec,
+    SumVec,
+)
+from aggregator.vdaf.prio3 import Prio3
+from aggregator.vdaf.randomness import Randomness
+from aggregator.vdaf.verification import QueriedShares, ReportShares, query_shares
+from aggregator.vdaf.xof import ByteRows
+from field import FIELD64, FIELD128
+from field._jit import LaneWidth, lane_width
+from field.lanes128 import RADIX
+
+VERIFY_KEY = bytes(range(32))
+CTX = b"a context"
+
+
+@pytest.fixture(params=[1, 4, 8], ids=lambda count: f"{count} lanes")
+def width(request: pytest.FixtureRequest) -> LaneWidth:
+    return lane_width(request.param)
+
+
+def rows(strings: list[bytes]) -> ByteRows:
+    return np.frombuffer(b"".join(strings), np.uint8).reshape(len(strings), -1)
+
+
+def shares_of(
+    prio3: Prio3, measurements: list[Measurement], agg_id: int, ctx: bytes = CTX
+) -> ReportShares:
+    rng = np.random.default_rng(len(measurements) + agg_id)
+    nonces = [rng.bytes(prio3.nonce_size) for _ in measurements]
+    rands = [rng.bytes(prio3.rand_size) for _ in measurements]
+    shards = prio3.shard(ctx, measurements, nonces, rands)
+    return ReportShares(
+        VERIFY_KEY,
+        ctx,
+        agg_id,
+        rows(nonces),
+        rows(shards.public_shares),
+        rows(shards.input_shares[agg_id]),
+    )
+
+
+def by_kernel(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None) -> QueriedShares:
+    assert fused.is_fused(prio3)
+    out_shares = np.full((len(shares), prio3.output_len, 2), 0xAA, np.uint64)
+    queried = fused.query(prio3, shares, out_shares, width=width)
+    assert queried.out_shares.words.base is not None
+    assert (queried.out_shares.words == out_shares).all()
+    return queried
+
+
+def values(queried: QueriedShares, report: int) -> tuple[object, ...]:
+    return (
+        queried.out_shares[report].to_ints(),
+        queried.verifiers_shares[report].to_ints(),
+        queried.joint_rand_parts[report].tobytes(),
+        queried.joint_rand_seeds[report].tobytes(),
+        bool(queried.is_undecodable[report]),
+        bool(queried.is_rejected[report]),
+    )
+
+
+def all_values(queried: QueriedShares) -> list[tuple[object, ...]]:
+    return [values(queried, report) for report in range(len(queried.is_rejected))]
+
+
+def agree(
+    prio3: Prio3, measurements: list[Measurement], width: LaneWidth, ctx: bytes = CTX
+) -> bool:
+    for agg_id in range(prio3.num_shares):
+        shares = shares_of(prio3, measurements, agg_id, ctx)
+        if all_values(by_kernel(prio3, shares, width)) != all_values(query_shares(prio3, shares)):
+            return False
+    return True
+
+
+def ones(length: int, count: int) -> list[int]:
+    return [1] * count + [0] * (length - count)
+
+
+CIRCUITS: list[tuple[Circuit, Measurement]] = [
+    (Histogram(1, 1), 0),
+    (Histogram(2, 9), 1),
+    (Histogram(7, 3), 6),
+    (Histogram(8, 4), 0),
+    (Histogram(100, 10), 99),
+    (Histogram(63, 1), 62),
+    (Histogram(64, 1), 62),
+    (SumVec(1, 1, 1), [1]),
+    (SumVec(5, 1, 2), ones(5, 3)),
+    (SumVec(3, 255, 7), [255, 0, 128]),
+    (SumVec(4, 10, 3), [10, 9, 0, 8]),
+    (SumVec(2, 2**30, 9), [2**30, 1]),
+    (SumVec(2, 2**30 + 1, 9), [2**30 + 1, 2**29]),
+    (SumVec(2, 2**64 - 1, 11), [2**64 - 1, 2**63]),
+    (MultihotCountVec(7, 3, 4), ones(7, 3)),
+    (MultihotCountVec(10, 10, 4), ones(10, 10)),
+    (MultihotCountVec(9, 1, 20), ones(9, 0)),
+    (L1BoundSum(5, 12, 4), [1, 0, 11, 0, 0]),
+    (L1BoundSum(150, 7, 30), ones(150, 7)),
+]
+
+
+@pytest.mark.parametrize(("circuit", "measurement"), CIRCUITS, ids=str)
+def test_a_kernel_computes_what_the_definition_says_for_both_roles(
+    circuit: Circuit, measurement: Measurement, width: LaneWidth
+) -> None:
+    assert agree(Prio3(4, circuit), [measurement] * 3, width)
+
+
+@pytest.mark.parametrize("num_reports", [1, 3, 4, 5, 8, 9, 17])
+def test_any_number_of_reports_is_taken(num_reports: int, width: LaneWidth) -> None:
+    measurements: list[Measurement] = [index % 7 for index in range(num_reports)]
+    assert agree(Prio3(4, Histogram(7, 3)), measurements, width)
+
+
+@pytest.mark.parametrize("num_shares", [3, 4, 7, 255])
+def test_any_number_of_aggregators_share_a_measurement(num_shares: int) -> None:
+    prio3 = Prio3(4, MultihotCountVec(5, 2, 3), num_shares)
+    for agg_id in (0, 1, num_shares - 1):
+        shares = shares_of(prio3, [ones(5, 2)] * 2, agg_id)
+        assert all_values(by_kernel(prio3, shares)) == all_values(query_shares(prio3, shares))
+
+
+@pytest.mark.parametrize("ctx_size", [0, 1, 2, 3, 4, 5, 6, 7, 8, 120, 168, 1000])
+def test_a_context_of_any_size_shifts_the_words_that_are_absorbed(ctx_size: int) -> None:
+    assert agree(Prio3(4, Histogram(30, 6)), [3, 29], lane_width(), bytes(ctx_size))
+
+
+@pytest.mark.parametrize("length", [300, 500])
+def test_more_calls_than_are_summed_at_once_are_summed_in_parts(length: int) -> None:
+    assert length > _parallel_sum.CALLS_AT_ONCE
+    assert agree(Prio3(4, Histogram(length, 1)), [3], lane_width())
+
+
+def test_an_empty_batch_is_an_empty_result() -> None:
+    prio3 = Prio3(4, Histogram(7, 3))
+    shares = shares_of(prio3, [1], 1).rows(slice(0, 0))
+    assert all_values(by_kernel(prio3, shares)) == []
+
+
+def test_a_leader_share_with_a_non_residue_is_undecodable_and_the_others_are_as_they_were(
+    width: LaneWidth,
+) -> None:
+    prio3 = Prio3(4, Histogram(7, 3))
+    shares = shares_of(prio3, [0, 1, 2, 3, 4], 0)
+    good = by_kernel(prio3, shares, width)
+    modulus = np.frombuffer(FIELD128.modulus.to_bytes(16, "little"), np.uint8)
+    num_residues = prio3.circuit.meas_len + prio3.circuit.proof_len
+    for report, residue in ((0, 0), (2, 5), (4, num_residues - 1)):
+        input_shares = shares.input_shares.copy()
+        input_shares[report, 16 * residue : 16 * residue + 16] = modulus
+        bad = ReportShares(VERIFY_KEY, CTX, 0, shares.nonces, shares.public_shares, input_shares)
+        found = by_kernel(prio3, bad, width)
+        assert np.flatnonzero(found.is_undecodable).tolist() == [report]
+        for other in set(range(5)) - {report}:
+            assert values(found, other) == values(good, other)
+
+
+def test_the_largest_residue_in_a_leader_share_is_a_residue() -> None:
+    prio3 = Prio3(4, Histogram(7, 3))
+    shares = shares_of(prio3, [0, 1], 0)
+    input_shares = shares.input_shares.copy()
+    # p - 1 has the same high word as p.
+    input_shares[:, :-32] = np.frombuffer(
+        (FIELD128.modulus - 1).to_bytes(16, "little") * 29, np.uint8
+    )[: input_shares.shape[1] - 32]
+    edge = ReportShares(VERIFY_KEY, CTX, 0, shares.nonces, shares.public_shares, input_shares)
+    found = by_kernel(prio3, edge)
+    assert not found.is_undecodable.any()
+    assert all_values(found) == all_values(query_shares(prio3, edge))
+
+
+def test_a_flagged_report_is_computed_again_and_the_others_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prio3 = Prio3(4, Histogram(7, 3))
+    kernel = _parallel_sum.query_groups
+    taken: list[int] = []
+
+    def flagging(*arguments: object) -> None:
+        kernel(*arguments)  # type: ignore[arg-type]  # the arguments of the kernel itself
+        outputs = arguments[5]
+        assert isinstance(outputs, _parallel_sum.Outputs)
+        if len(outputs.flags) > 2:
+            for array in outputs:
+                array[2] = 0xEE
+            outputs.flags[2] = [_parallel_sum.XOF_REJECTED, 0, 0, 0, 0, 0, 0, 0]
+
+    def counting(parameters: Prio3, shares: ReportShares) -> QueriedShares:
+        taken.append(len(shares))
+        return query_shares(parameters, shares)
+
+    shares = shares_of(prio3, [0, 1, 2, 3, 4, 5, 6, 0], 1)
+    good = all_values(query_shares(prio3, shares))
+    monkeypatch.setattr(_parallel_sum, "query_groups", flagging)
+    monkeypatch.setattr(fused, "query_shares", counting)
+    assert all_values(by_kernel(prio3, shares)) == good
+    assert taken == [1]
+
+
+def test_a_test_point_that_is_a_root_of_unity_is_flagged(
+    monkeypatch: pytest.MonkeyPatch, width: LaneWidth
+) -> None:
+    # No key is known for which t^p = 1. So the kernel is made to look for another power: t^p of
+    # one report, which it must then flag, and only it.
+    prio3 = Prio3(4, Histogram(7, 3))
+    shares = shares_of(prio3, [0, 1, 2, 3, 4, 5, 6, 0], 1)
+    randomness = Randomness(prio3, CTX)
+    test_points = randomness.query_rands(VERIFY_KEY, shares.nonces)[:, -1].to_ints()
+    power = pow(test_points[3], prio3.circuit.wire_poly_len, FIELD128.modulus)
+    encoded = power * RADIX % FIELD128.modulus
+    plan = fused._plan(prio3, 1)
+    words = np.array([encoded % 2**64, encoded >> 64], np.uint64)
+    other = plan._replace(tables=plan.tables._replace(one=words))
+    monkeypatch.setattr(fused, "_plan", lambda *_arguments: other)
+    taken: list[bytes] = []
+
+    def watching(parameters: Prio3, irregular: ReportShares) -> QueriedShares:
+        taken.extend(nonce.tobytes() for nonce in irregular.nonces)
+        return query_shares(parameters, irregular)
+
+    monkeypatch.setattr(fused, "query_shares", watching)
+    by_kernel(prio3, shares, width)
+    assert taken == [shares.nonces[3].tobytes()]
+
+
+def test_circuits_without_a_kernel_go_the_general_way() -> None:
+    prio3 = Prio3(4, SumVec(3, 3, 2, FIELD64), num_proofs=3)
+    assert not fused.is_fused(prio3)
+    shares = shares_of(prio3, [[1, 2, 3]], 1)
+    out_shares = np.zeros((1, 3), np.uint64)
+    queried = fused.query(prio3, shares, out_shares)
+    assert all_values(queried) == all_values(query_shares(prio3, shares))
+    assert (out_shares == queried.out_shares.words).all()
+
+
+def test_long_reports_use_fewer_lanes_so_that_scratch_space_stays_bounded() -> None:
+    for length, chunk_length in itertools.product((10, 10**5), (10, 300)):
+        plan = fused._plan(Prio3(4, Histogram(length, chunk_length)), 1)
+        size = fused._scratch_size(plan.shape) * len(plan.width)
+        assert size <= fused.MAX_SCRATCH or len(plan.width) == 1
