@@ -30,6 +30,9 @@ Step: TypeAlias = Callable[[JsonObject], Comparison]
 
 XOF_TYPE: Final = "XofTurboShake128"
 
+MAX_XOF_LENGTH: Final = 2**20
+"""Residues that a file may ask of the XOF, so that a wrong number does not fill the memory."""
+
 
 def type_name(file_name: str) -> str:
     """Return the type that a file is about: its name up to the first underscore."""
@@ -68,6 +71,8 @@ def _check_xof(vector: JsonObject) -> None:
     derived = xof.derive_seeds(1, seed, dst, binder).tobytes()
     _same("derived_seed", derived, vector.byte_string("derived_seed"))
     length = vector.integer("length")
+    if not 0 <= length <= MAX_XOF_LENGTH:
+        raise VectorFailure(f"length must be from 0 to {MAX_XOF_LENGTH}, not {length}")
     expanded = xof.expand_into_vectors(FIELD128, length, 1, seed, dst, binder)
     _same("expanded_vec_field128", encode(expanded[0]), vector.byte_string("expanded_vec_field128"))
 

@@ -10,7 +10,7 @@ All functions work on one proof a report, `rows` reports at a time; they know no
 or encodings.
 
 Source:
-    VDAF, "The FLP System"; [BBCGGI19], Theorem 4.3.
+    VDAF, "FLP Specification"; [BBCGGI19], Theorem 4.3.
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def prove(circuit: Circuit, meas: Vector, prove_rands: Vector, joint_rands: Vect
         powers of a root of unity.
 
     Source:
-        VDAF, "Proof Generation".
+        VDAF, "Generating the Proof".
     """
     inputs = circuit.gadget_inputs(meas, joint_rands, num_shares=1)
     wires = _wire_polys(circuit, prove_rands, inputs)
@@ -89,7 +89,7 @@ def query(
         num_shares: How many aggregators share the measurement, 2 to 255.
 
     Source:
-        VDAF, "Proof Querying"; [BBCGGI19], Theorem 4.3.
+        VDAF, "Querying the Proof"; [BBCGGI19], Theorem 4.3.
     """
     arity, num_calls = circuit.gadget.arity, circuit.num_calls
     wire_seeds, test_points = proof_shares[:, :arity], query_rands[:, -1]
@@ -122,7 +122,7 @@ def decide(circuit: Circuit, verifiers: Vector) -> BoolRows:
         verifiers: Shape `(rows, verifier_len)`, the sums of all aggregators' shares.
 
     Source:
-        VDAF, "Proof Decision".
+        VDAF, "Deciding Validity".
     """
     reduced, wire_checks, gadget_checks = verifiers[:, 0], verifiers[:, 1:-1], verifiers[:, -1]
     return reduced.equals(0) & circuit.gadget.evaluate(wire_checks).equals(gadget_checks)

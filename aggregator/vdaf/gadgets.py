@@ -8,7 +8,7 @@ A gadget here works on any number of inputs at once: the last axis holds the wir
 axes before it are reports, calls, or points of a polynomial.
 
 Source:
-    VDAF, "Gadgets"; [BBCGGI19], Section 4.4 for the parallel sum.
+    VDAF, "FLP Gadgets"; [BBCGGI19], Section 4.4 for the parallel sum.
 """
 
 from abc import ABC, abstractmethod
@@ -45,7 +45,6 @@ class Gadget(ABC):
         Returns:
             Shape `(...)`.
         """
-
 
     def evaluate_sum(self, inputs: Vector) -> Vector:
         """Return the sum of the gadget's values over the groups along the last axis but one.

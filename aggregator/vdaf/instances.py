@@ -3,7 +3,7 @@
 `TYPES` has one row a type: a new type of measurement is a circuit and a row.
 
 Source:
-    VDAF, "Prio3 Variants"; DAP, "VDAF Configuration Encodings"; draft-ietf-ppm-l1-bound-sum, "DAP
+    VDAF, "Variants"; DAP, "VDAF Configuration Encodings"; draft-ietf-ppm-l1-bound-sum, "DAP
     Integration".
 """
 

@@ -1,7 +1,7 @@
 """What fixes one Prio3: its algorithm id, circuit, number of shares and of proofs; and all sizes.
 
 Source:
-    VDAF, "The Prio3 VDAF".
+    VDAF, "Prio3".
 """
 
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ Prio3 has one round, so each party speaks once:
 The messages of the reports are separate byte strings; how they travel is not for this module.
 
 Source:
-    VDAF, "The Ping-Pong Topology".
+    VDAF, "The Ping-Pong Topology (Only Two Aggregators)".
 """
 
 import dataclasses

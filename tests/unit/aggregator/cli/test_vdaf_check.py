@@ -200,3 +200,6 @@ def test_a_xof_vector_is_checked() -> None:
             run_vector_file("XofTurboShake128.json", json.dumps({**vector, name: "00" * 32}))
     with pytest.raises(VectorFailure, match="seed must have 32 bytes, not 1"):
         run_vector_file("XofTurboShake128.json", json.dumps({**vector, "seed": "00"}))
+    for length in (-1, 2**40):
+        with pytest.raises(VectorFailure, match=f"length must be from 0 to 1048576, not {length}"):
+            run_vector_file("XofTurboShake128.json", json.dumps({**vector, "length": length}))
