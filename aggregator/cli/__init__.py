@@ -3,7 +3,20 @@
 import typer
 
 import aggregator
-from aggregator.cli import audit, collector, demo, faults, ledger, measure, plan, serve, tasks, vdaf, warm
+from aggregator.cli import (
+    audit,
+    collector,
+    demo,
+    faults,
+    ledger,
+    measure,
+    noise,
+    plan,
+    serve,
+    tasks,
+    vdaf,
+    warm,
+)
 from aggregator.cli.decode import decode_file
 
 app = typer.Typer(
@@ -24,6 +37,7 @@ app.command("audit")(audit.audit)
 app.add_typer(vdaf.app, name="vdaf")
 app.command("decode")(decode_file)
 app.command("demo")(demo.demo)
+app.command("noise")(noise.noise)
 app.command("warm")(warm.warm)
 
 
