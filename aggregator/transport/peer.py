@@ -120,7 +120,7 @@ class Peer:
     async def _send(
         self, method: str, target: str, media_type: str | None, body: bytes | None
     ) -> Answer:
-        url = self._url(target)
+        url = self._resource(target)
         headers = {"traceparent": _traceparent()}
         if media_type is not None:
             headers["content-type"] = media_type
@@ -145,7 +145,7 @@ class Peer:
                 content = await _read(response)
             finally:
                 await response.aclose()
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise PeerUnreachable(f"{method} {url.host}: {type(error).__name__}") from error
         retry_after = _retry_after(response.headers)
         if response.status_code in _TRANSIENT_STATUSES:
@@ -157,32 +157,33 @@ class Peer:
         location = response.headers.get("location")
         return Answer(
             body=content,
-            location=None if location is None else str(self._url(location, url)),
+            location=None if location is None else str(self._located(location, url)),
             retry_after=retry_after,
             headers={name.lower(): value for name, value in response.headers.items()},
         )
 
-    def _url(self, target: str, requested: httpx.URL | None = None) -> httpx.URL:
-        """Return the absolute URL of a path or a `Location`, refusing every other origin.
+    def _resource(self, target: str) -> httpx.URL:
+        """Return the URL of a resource: a path below the endpoint, or a URL we were told before."""
+        return self._own(self._base.join(target.removeprefix("/")))
 
-        A `Location` that is an absolute path may leave out the endpoint's path prefix, as the
-        draft's own examples do.
+    def _located(self, location: str, requested: httpx.URL) -> httpx.URL:
+        """Return the URL that a `Location` names.
+
+        An absolute path may leave out the endpoint's path prefix, as the draft's own examples do.
         """
-        base_path = self._base.path
-        if requested is not None and target.startswith("/") and not target.startswith("//"):
-            url = self._base.join(
-                target if target.startswith(base_path) else base_path + target.removeprefix("/")
-            )
-        else:
-            url = (requested or self._base).join(
-                target.removeprefix("/") if requested is None else target
-            )
-        if (url.scheme, url.host, url.port) != (
-            self._base.scheme,
-            self._base.host,
-            self._base.port,
-        ):
-            raise PeerRefused(Problem(detail="the peer named a resource of another origin"), 502)
+        is_absolute_path = location.startswith("/") and not location.startswith("//")
+        if is_absolute_path and not location.startswith(self._base.path):
+            return self._resource(location)
+        try:
+            return self._own(requested.join(location))
+        except httpx.InvalidURL as error:
+            raise PeerRefused(Problem("the peer named a resource by no URL"), 502) from error
+
+    def _own(self, url: httpx.URL) -> httpx.URL:
+        """Return `url` if it is of the endpoint's origin: the token goes nowhere else."""
+        base = self._base
+        if (url.scheme, url.host, url.port) != (base.scheme, base.host, base.port):
+            raise PeerRefused(Problem("the peer named a resource of another origin"), 502)
         return url
 
 

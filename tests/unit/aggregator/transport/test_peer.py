@@ -1,0 +1,165 @@
+"""What a peer is sent, where its token goes, and what is made of its answers."""
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from aggregator.dap.problems import BatchMismatch, BatchOverlap
+from aggregator.transport.peer import Peer, PeerRefused, PeerUnreachable
+
+pytestmark = pytest.mark.anyio
+
+BASE = "https://helper.example/dap/"
+TOKEN = "a-token-of-the-tests"  # noqa: S105 - a test's token
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Waits:
+    """Sleeps in no time, and remembers how long it should have."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+def peer_of(handler: Handler, attempts: int = 1, waits: Waits | None = None) -> Peer:
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handler))
+    return Peer(http, BASE, TOKEN, attempts=attempts, sleep=waits or Waits())
+
+
+def answering(status: int, body: bytes = b"", **headers: str) -> Handler:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda _request: httpx.Response(status, content=body, headers=names)
+
+
+async def test_a_message_is_sent_below_the_endpoint_with_token_type_and_trace() -> None:
+    seen: list[httpx.Request] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200, content=b"answer")
+
+    answer = await peer_of(handler).post("/tasks/x/reports", "application/thing", b"body")
+    (request,) = seen
+    assert str(request.url) == "https://helper.example/dap/tasks/x/reports"
+    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+    assert request.headers["content-type"] == "application/thing"
+    assert request.headers["traceparent"].startswith("00-")
+    assert (request.content, answer.body) == (b"body", b"answer")
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "https://helper.example/dap/tasks/x/jobs/1",
+        "/dap/tasks/x/jobs/1",
+        "/tasks/x/jobs/1",
+        "jobs/1",
+        "https://HELPER.example:443/dap/tasks/x/jobs/1",
+    ],
+)
+async def test_every_form_of_location_within_the_origin_is_understood(location: str) -> None:
+    answer = await peer_of(answering(201, location=location)).post("/tasks/x/jobs", "a/b", b"")
+    assert answer.location == "https://helper.example/dap/tasks/x/jobs/1"
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "https://elsewhere.example/dap/tasks/x/jobs/1",
+        "http://helper.example/dap/tasks/x/jobs/1",
+        "https://helper.example:8443/dap/tasks/x/jobs/1",
+        "//elsewhere.example/jobs/1",
+        "https://[broken/",
+    ],
+)
+async def test_a_location_of_another_origin_is_refused(location: str) -> None:
+    with pytest.raises(PeerRefused):
+        await peer_of(answering(201, location=location)).post("/tasks/x/jobs", "a/b", b"")
+
+
+async def test_a_redirect_is_not_followed_so_the_token_stays_within_the_origin() -> None:
+    seen: list[str] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request.url.host)
+        return httpx.Response(307, headers={"location": "https://elsewhere.example/"})
+
+    with pytest.raises(PeerRefused):
+        await peer_of(handler).get("/hpke_config")
+    assert seen == ["helper.example"]
+
+
+async def test_a_problem_document_comes_back_as_the_problem_it_names() -> None:
+    body = f'{{"type": "{BatchMismatch.type_uri}", "detail": "3 and 4"}}'.encode()
+    handler = answering(400, body, content_type="application/problem+json; charset=utf-8")
+    with pytest.raises(PeerRefused) as refused:
+        await peer_of(handler).get("/x")
+    assert isinstance(refused.value.problem, BatchMismatch)
+    assert refused.value.problem.detail == "3 and 4"
+    assert refused.value.status == 400
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff"])
+async def test_an_error_without_a_usable_document_is_a_bare_refusal(body: bytes) -> None:
+    with pytest.raises(PeerRefused) as refused:
+        await peer_of(answering(403, body, content_type="application/problem+json")).get("/x")
+    assert not isinstance(refused.value.problem, BatchOverlap)
+    assert "403" in str(refused.value)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+async def test_a_transient_status_is_tried_again_as_late_as_the_peer_asks(status: int) -> None:
+    waits = Waits()
+    with pytest.raises(PeerUnreachable) as unreachable:
+        await peer_of(answering(status, retry_after="4"), 3, waits).get("/x")
+    assert waits.seconds == [4.0, 4.0]
+    assert unreachable.value.retry_after == 4
+
+
+async def test_a_broken_connection_is_tried_again_and_may_then_succeed() -> None:
+    failures = [httpx.ConnectError("refused"), httpx.ReadTimeout("slow")]
+
+    def handler(_request: httpx.Request) -> httpx.Response:
+        if failures:
+            raise failures.pop()
+        return httpx.Response(200, content=b"at last")
+
+    waits = Waits()
+    assert (await peer_of(handler, 3, waits).get("/x")).body == b"at last"
+    assert waits.seconds == [0.25, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry_after": "7"}, 7),
+        ({"retry_after": "99999999"}, 3600),
+        ({"retry_after": "soon"}, None),
+        (
+            {
+                "retry_after": "Wed, 21 Oct 2026 07:28:30 GMT",
+                "date": "Wed, 21 Oct 2026 07:28:00 GMT",
+            },
+            30,
+        ),
+        ({"retry_after": "Wed, 21 Oct 2026 07:28:30 GMT"}, None),
+    ],
+)
+async def test_retry_after_is_read_as_seconds_or_as_a_date(
+    headers: dict[str, str], seconds: int | None
+) -> None:
+    assert (await peer_of(answering(202, **headers)).get("/x")).retry_after == seconds
+
+
+def test_a_peer_shows_its_endpoint_and_not_its_token() -> None:
+    assert TOKEN not in repr(peer_of(answering(200)))
