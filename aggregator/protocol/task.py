@@ -84,7 +84,7 @@ class Task:
         _check_numbers(configuration, max_reports)
         _check_extensions(configuration)
         privacy = configuration.privacy
-        bound_policy = None if privacy is None else decode_policy(privacy)
+        bound_policy = None if privacy is None else _policy(privacy)
         if bound_policy is not None and unbound_policy is not None:
             raise ParameterError("privacy: the task's configuration already carries a policy")
         policy = bound_policy if bound_policy is not None else unbound_policy
@@ -171,7 +171,7 @@ def task_from_toml(text: str) -> Task:
         extensions=_extensions(reader.optional_table("interval"), policy if is_bound else None),
     )
     task = Task.create(
-        task_id=TaskId.parse(reader.text("id")),
+        task_id=_task_id(reader.text("id")),
         configuration=configuration,
         collector_hpke_config=_collector_config(reader.text("collector_hpke_config")),
         max_reports=reader.integer("max_reports"),
@@ -333,6 +333,20 @@ def _batch_mode(name: str) -> BatchMode:
     if name != "time_interval":
         raise ParameterError(f"batch_mode: only 'time_interval' is served, not {name!r}")
     return BatchMode.TIME_INTERVAL
+
+
+def _policy(data: bytes) -> PrivacyPolicy:
+    try:
+        return decode_policy(data)
+    except DecodeError as error:
+        raise ParameterError(f"extensions: {error}") from error
+
+
+def _task_id(text: str) -> TaskId:
+    try:
+        return TaskId.parse(text)
+    except DecodeError as error:
+        raise ParameterError(f"id: {error}") from error
 
 
 def _collector_config(text: str) -> HpkeConfig:

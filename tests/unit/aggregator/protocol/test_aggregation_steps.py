@@ -1,0 +1,316 @@
+"""One aggregation job between two parties, in memory, with every way a report can fail."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+
+from aggregator.codec import decode, encode
+from aggregator.dap.extensions import Extension
+from aggregator.dap.hpke import HpkeKeypair, generate_keypair, input_share_info, seal
+from aggregator.dap.messages import (
+    AggregationJobInitReq,
+    AggregationJobResp,
+    PlaintextInputShare,
+    Report,
+    VerifyRespContinue,
+    VerifyRespFinish,
+    VerifyRespReject,
+    input_share_aad,
+)
+from aggregator.dap.profile import Role
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import Time
+from aggregator.errors import LocalError
+from aggregator.protocol.aggregation import (
+    HelperInit,
+    IncompatibleResponse,
+    LeaderInit,
+    VerificationKey,
+    helper_init,
+    leader_finish,
+    leader_init,
+    leader_resume,
+)
+from aggregator.protocol.batches import checksum
+from aggregator.protocol.reports import PreparedReport, Rejected, prepare_reports, seal_report
+from aggregator.protocol.task import Task
+from tests.support.entropy import SeededEntropy
+from tests.support.tasks import TIME_PRECISION, make_task
+
+NOW = 1_700_000_050
+UNITS = NOW // TIME_PRECISION
+KEY = VerificationKey(0, bytes(range(32)))
+LEADER = generate_keypair(1, SeededEntropy(b"leader"))
+HELPER = generate_keypair(2, SeededEntropy(b"helper"))
+LEADER_KEYS = {1: LEADER}
+HELPER_KEYS = {2: HELPER}
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return make_task(interval={"start": UNITS - 5, "duration": 10})
+
+
+def prepared(task: Task, measurements: Sequence[int], units: int = UNITS) -> list[PreparedReport]:
+    entropy = SeededEntropy(b"client %d" % units)
+    return prepare_reports(task, measurements, Time(units), entropy)
+
+
+def sealed(
+    task: Task,
+    report: PreparedReport,
+    leader: HpkeKeypair = LEADER,
+    helper: HpkeKeypair = HELPER,
+) -> Report:
+    return seal_report(task, report, leader.config, helper.config, SeededEntropy(b"seal"))
+
+
+def reports_of(task: Task, measurements: Sequence[int], units: int = UNITS) -> list[Report]:
+    return [sealed(task, report) for report in prepared(task, measurements, units)]
+
+
+def ids_of(reports: Sequence[Report]) -> list[object]:
+    return [report.report_metadata.report_id for report in reports]
+
+
+def lead(task: Task, reports: Sequence[Report], now: int = NOW) -> LeaderInit:
+    return leader_init(task, KEY, LEADER_KEYS, reports, now)
+
+
+def request_of(task: Task, reports: Sequence[Report]) -> AggregationJobInitReq:
+    request = lead(task, reports).request
+    assert request is not None
+    return request
+
+
+def help_(task: Task, request: AggregationJobInitReq, now: int = NOW) -> HelperInit:
+    return helper_init(task, KEY, HELPER_KEYS, request, now)
+
+
+def sums(task: Task, leader: object, helper: object) -> list[int]:
+    merged = task.prio3.merge([leader, helper])  # type: ignore[list-item]  # two vectors
+    return [int(value) for value in merged.to_ints()]
+
+
+def test_both_parties_end_with_shares_of_the_same_sums_in_the_same_buckets(task: Task) -> None:
+    reports = reports_of(task, [0, 1, 1]) + reports_of(task, [3, 3], UNITS - 1)
+    init = lead(task, reports)
+    assert init.request is not None
+    assert init.state is not None
+    helper = help_(task, init.request)
+    verified, rejected = leader_finish(task, init.state, helper.response({}))
+    assert (init.rejected, rejected) == ([], [])
+    for mine, theirs, expected, count in zip(
+        verified.bucket_shares(),
+        helper.verified.bucket_shares(),
+        ([0, 0, 0, 2], [1, 2, 0, 0]),
+        (2, 3),
+        strict=True,
+    ):
+        assert mine.bucket == theirs.bucket
+        assert sums(task, mine.agg_share, theirs.agg_share) == expected
+        assert mine.report_count == theirs.report_count == count
+        assert mine.checksum == theirs.checksum == checksum(mine.report_ids)
+
+
+def test_the_request_and_the_response_survive_the_wire(task: Task) -> None:
+    request = request_of(task, reports_of(task, [0, 1]))
+    assert decode(AggregationJobInitReq, encode(request)) == request
+    response = help_(task, request).response({})
+    assert decode(AggregationJobResp, encode(response)) == response
+
+
+def test_a_resumed_leader_finishes_as_if_it_had_never_died(task: Task) -> None:
+    reports = reports_of(task, [0, 1, 2])
+    bad = dataclasses.replace(reports[1], public_share=b"")
+    init = lead(task, [reports[0], bad, reports[2]])
+    assert init.request is not None
+    assert init.state is not None
+    response = help_(task, init.request).response({})
+    before, _ = leader_finish(task, init.state, response)
+    resumed = leader_resume(task, KEY, LEADER_KEYS, init.request, reports)
+    after, _ = leader_finish(task, resumed, response)
+    assert after.bucket_shares() == before.bucket_shares()
+
+
+def test_a_resumed_leader_whose_report_or_key_is_gone_says_so(task: Task) -> None:
+    reports = reports_of(task, [0, 1, 2])
+    request = request_of(task, reports)
+    with pytest.raises(LocalError, match="gone"):
+        leader_resume(task, KEY, LEADER_KEYS, request, reports[1:])
+    with pytest.raises(LocalError, match="no longer opens"):
+        leader_resume(task, KEY, {}, request, reports)
+
+
+def test_the_leader_rejects_what_it_cannot_open_and_sends_the_rest(task: Task) -> None:
+    reports = reports_of(task, [0, 1, 2, 3])
+    foreign = generate_keypair(1, SeededEntropy(b"another leader"))
+    unknown = generate_keypair(77, SeededEntropy(b"an unknown key"))
+    bad = prepared(task, [0, 1, 2, 3])
+    reports[0] = sealed(task, bad[0], leader=foreign)
+    reports[2] = sealed(task, bad[2], leader=unknown)
+    init = lead(task, reports)
+    assert init.rejected == [
+        Rejected(reports[0].report_metadata.report_id, ReportError.HPKE_DECRYPT_ERROR),
+        Rejected(reports[2].report_metadata.report_id, ReportError.HPKE_DECRYPT_ERROR),
+    ]
+    assert init.request is not None
+    sent = [v.report_share.report_metadata.report_id for v in init.request.verify_inits]
+    assert sent == [ids_of(reports)[1], ids_of(reports)[3]]
+
+
+@pytest.mark.parametrize(
+    ("units", "now", "error"),
+    [
+        (UNITS - 6, NOW, ReportError.TASK_NOT_STARTED),
+        (UNITS + 5, NOW, ReportError.TASK_EXPIRED),
+        (UNITS + 4, NOW, ReportError.REPORT_TOO_EARLY),
+    ],
+)
+def test_both_parties_reject_an_untimely_report(
+    task: Task, units: int, now: int, error: ReportError
+) -> None:
+    (report,) = reports_of(task, [0], units)
+    init = lead(task, [report], now)
+    assert init.request is None
+    assert [failed.error for failed in init.rejected] == [error]
+    request = AggregationJobInitReq(
+        0, b"", (), request_of(task, reports_of(task, [0])).verify_inits
+    )
+    share = dataclasses.replace(
+        request.verify_inits[0].report_share, report_metadata=report.report_metadata
+    )
+    late = dataclasses.replace(request.verify_inits[0], report_share=share)
+    helper = help_(task, dataclasses.replace(request, verify_inits=(late,)), now)
+    assert helper.outcomes == {report.report_metadata.report_id: error}
+
+
+def test_a_report_may_be_ahead_of_the_clock_by_the_skew_and_no_more(task: Task) -> None:
+    (report,) = reports_of(task, [0], UNITS + 1)
+    first_second = (UNITS + 1) * TIME_PRECISION
+    assert leader_init(task, KEY, LEADER_KEYS, [report], first_second - 60, 60).request
+    assert not leader_init(task, KEY, LEADER_KEYS, [report], first_second - 61, 60).request
+
+
+@pytest.mark.parametrize("where", ["public", "private", "both"])
+def test_a_report_with_an_unknown_extension_is_an_invalid_message(task: Task, where: str) -> None:
+    extensions = (Extension(0x4242, b""),)
+    (report,) = prepared(task, [0])
+    metadata = dataclasses.replace(
+        report.metadata, public_extensions=() if where == "private" else extensions
+    )
+    plaintext = PlaintextInputShare(
+        () if where == "public" else extensions, report.leader_input_share
+    )
+    aad = input_share_aad(task.input_share_aad_prefix, metadata, report.public_share)
+    share = seal(
+        LEADER.config,
+        input_share_info(Role.LEADER),
+        aad,
+        encode(plaintext),
+        SeededEntropy(b"seal"),
+    )
+    init = lead(task, [Report(metadata, report.public_share, share, share)])
+    assert [failed.error for failed in init.rejected] == [ReportError.INVALID_MESSAGE]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda share: share[:-1],
+        lambda share: share + b"\0",
+        lambda share: b"\xff" * 16 + share[16:],  # a residue that is not below p
+        lambda share: share[:1],
+    ],
+    ids=["too short", "too long", "no residue", "one byte"],
+)
+def test_an_input_share_that_is_no_encoding_is_an_invalid_message(
+    task: Task, spoil: object
+) -> None:
+    report, good = prepared(task, [0, 1])
+    bad = dataclasses.replace(report, leader_input_share=spoil(report.leader_input_share))  # type: ignore[operator]  # a function
+    init = lead(task, [sealed(task, bad), sealed(task, good)])
+    assert [failed.error for failed in init.rejected] == [ReportError.INVALID_MESSAGE]
+    assert init.request is not None
+    assert len(init.request.verify_inits) == 1
+
+
+def test_the_helper_rejects_a_false_proof_and_the_leader_follows(task: Task) -> None:
+    liar, honest = prepared(task, [0, 1])
+    share = bytearray(liar.leader_input_share)
+    share[0] ^= 1
+    bad = sealed(task, dataclasses.replace(liar, leader_input_share=bytes(share)))
+    init = lead(task, [bad, sealed(task, honest)])
+    assert init.request is not None
+    assert init.state is not None
+    helper = help_(task, init.request)
+    verified, rejected = leader_finish(task, init.state, helper.response({}))
+    assert rejected == [Rejected(liar.metadata.report_id, ReportError.VDAF_VERIFY_ERROR)]
+    assert [m.report_id for m in verified.accepted] == [honest.metadata.report_id]
+    assert [m.report_id for m in helper.verified.accepted] == [honest.metadata.report_id]
+
+
+def test_a_helper_that_can_open_nothing_answers_for_every_report(task: Task) -> None:
+    request = request_of(task, reports_of(task, [0, 1]))
+    helper = helper_init(task, KEY, {}, request, NOW)
+    response = helper.response({})
+    assert [resp.report_id for resp in response.verify_resps] == list(helper.order)
+    assert all(
+        resp == VerifyRespReject(resp.report_id, ReportError.HPKE_DECRYPT_ERROR)
+        for resp in response.verify_resps
+    )
+    assert helper.verified.bucket_shares() == []
+
+
+def test_what_the_store_refuses_is_in_the_answer_and_not_in_the_buckets(task: Task) -> None:
+    reports = reports_of(task, [0, 1, 2])
+    init = lead(task, reports)
+    assert init.request is not None
+    assert init.state is not None
+    helper = help_(task, init.request)
+    replayed = reports[1].report_metadata.report_id
+    refused = {replayed: ReportError.REPORT_REPLAYED}
+    response = helper.response(refused)
+    assert response.verify_resps[1] == VerifyRespReject(replayed, ReportError.REPORT_REPLAYED)
+    verified, rejected = leader_finish(task, init.state, response)
+    assert rejected == [Rejected(replayed, ReportError.REPORT_REPLAYED)]
+    (mine,), (theirs,) = verified.bucket_shares(), helper.verified.bucket_shares(refused)
+    assert sums(task, mine.agg_share, theirs.agg_share) == [1, 0, 1, 0]
+
+
+def test_an_answer_about_other_reports_or_in_another_order_is_incompatible(task: Task) -> None:
+    init = lead(task, reports_of(task, [0, 1]))
+    assert init.request is not None
+    assert init.state is not None
+    first, second = help_(task, init.request).response({}).verify_resps
+    for resps in (
+        (second, first),
+        (first,),
+        (first, second, second),
+        (),
+        (first, VerifyRespFinish(second.report_id)),
+    ):
+        with pytest.raises(IncompatibleResponse):
+            leader_finish(task, init.state, AggregationJobResp(resps))
+
+
+def test_a_helpers_wrong_verifier_message_rejects_the_report_alone(task: Task) -> None:
+    init = lead(task, reports_of(task, [0, 1]))
+    assert init.request is not None
+    assert init.state is not None
+    first, second = help_(task, init.request).response({}).verify_resps
+    assert isinstance(first, VerifyRespContinue)
+    wrong = VerifyRespContinue(first.report_id, first.payload[:-1] + b"?")
+    verified, rejected = leader_finish(task, init.state, AggregationJobResp((wrong, second)))
+    assert rejected == [Rejected(first.report_id, ReportError.VDAF_VERIFY_ERROR)]
+    assert [m.report_id for m in verified.accepted] == [second.report_id]
+
+
+def test_nothing_secret_is_shown(task: Task) -> None:
+    (report,) = prepared(task, [0])
+    init = lead(task, [sealed(task, report)])
+    shown = repr((report, init.state, KEY))
+    for secret in (report.leader_input_share, report.helper_input_share, KEY.key):
+        assert repr(secret)[2:-1] not in shown
+        assert secret.hex() not in shown
