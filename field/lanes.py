@@ -51,9 +51,9 @@ _ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def new_lane_array(count: int, lanes: int) -> LaneArray:
-    """Return a lane array of zeros; a vector of eight lanes lies in one cache line."""
+    """Return a lane array of anything; a vector of eight lanes lies in one cache line."""
     spare = CACHE_LINE_SIZE // 8
-    words = np.zeros(count * lanes + spare, np.uint64)
+    words = np.empty(count * lanes + spare, np.uint64)
     start = -(words.ctypes.data // 8) % spare
     return words[start : start + count * lanes].reshape(count, lanes)
 

@@ -1,8 +1,8 @@
 """`query`: a fused kernel for circuits that have one, the general function for all others.
 
 A fused kernel takes reports from bytes to verifier shares side by side, as many as the processor
-has lanes. It decides nothing that is rare: it flags a report whose XOF stream held a number that is no
-residue, or whose test point is a root of unity, and such a report is computed again by
+has lanes. It decides nothing that is rare: it flags a report whose XOF stream held a number that is
+no residue, or whose test point is a root of unity, and such a report is computed again by
 `aggregator.vdaf.verification.query_shares`, the definition of both.
 """
 

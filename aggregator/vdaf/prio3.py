@@ -9,6 +9,7 @@ Source:
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -157,9 +158,10 @@ class Prio3(Parameters):
         state = VerifyState(
             out_shares=Vector(self.field, out_shares),
             joint_rand_seeds=np.concatenate([part.state.joint_rand_seeds for part in parts]),
-            errors=[error for part in parts for error in part.state.errors],
+            errors=list(itertools.chain.from_iterable(part.state.errors for part in parts)),
         )
-        return VerifyInit(state, [share for part in parts for share in part.verifier_shares])
+        shares_of_parts = (part.verifier_shares for part in parts)
+        return VerifyInit(state, list(itertools.chain.from_iterable(shares_of_parts)))
 
     def verifier_shares_to_message(
         self, ctx: bytes, verifier_shares: Sequence[Sequence[bytes]]
@@ -312,12 +314,14 @@ class Prio3(Parameters):
         shares = ReportShares(verify_key, ctx, agg_id, nonce_rows, public_rows, input_rows)
         queried = fused.query(self, shares, out_shares)
         errors = _init_errors(is_public, is_input, queried)
-        out_shares[~_is_good(errors)] = 0
         encoded = [encode_rows(queried.verifiers_shares), queried.joint_rand_parts]
         strings = to_strings(np.concatenate(encoded, axis=1))
+        is_good = is_public & is_input & ~queried.is_undecodable & ~queried.is_rejected
+        for index in np.flatnonzero(~is_good):
+            out_shares[index] = 0
+            strings[index] = b""
         return VerifyInit(
-            VerifyState(Vector(self.field, out_shares), queried.joint_rand_seeds, errors),
-            [b"" if error else string for string, error in zip(strings, errors, strict=True)],
+            VerifyState(Vector(self.field, out_shares), queried.joint_rand_seeds, errors), strings
         )
 
     def _verifier_shares_to_message_slice(

@@ -5,7 +5,8 @@ import pytest
 from llvmlite import ir
 
 from field import lanes
-from field._jit import LaneWidth, kernel, lane_width, lanes as processor_lanes
+from field._jit import LaneWidth, kernel, lane_width
+from field._jit import lanes as processor_lanes
 from field.lanes import (
     Bytes,
     Code,
@@ -169,6 +170,7 @@ def _copy_and_xor(width: LaneWidth, out: LaneArray, source: LaneArray, count: in
 
 def test_many_words_are_copied_and_added_bit_by_bit(width: LaneWidth) -> None:
     source, out = edge_words(width, 6, 3), new_lane_array(6, len(width))
+    out[:] = 0
     _copy_and_xor(width, out, source, 3)
     assert (out[1:4] == source[2:5] ^ source[:3]).all()
     assert not out[[0, 4, 5]].any()

@@ -279,6 +279,7 @@ def test_lanes_with_one_encoding_are_flagged(width: LaneWidth) -> None:
     for other in (7, 9 << 64, 7 + (9 << 64), 8 + (9 << 64)):
         shares = [[7 + (9 << 64), *[other] * (len(width) - 1)]]
         flags = new_lane_array(1, len(width))
+        flags[:] = 0
         _flags(width, flags, encoded(width, shares), constant, 1)
         assert flags[0].tolist() == [4 if share == shares[0][0] else 0 for share in shares[0]]
 
@@ -302,7 +303,7 @@ class Range:
         return Range(self.low - other.high, self.high - other.low)
 
     def __and__(self, mask: int) -> "Range":
-        return self if 0 <= self.low and self.high <= mask else Range(0, mask)
+        return self if self.low >= 0 and self.high <= mask else Range(0, mask)
 
     def __rshift__(self, bits: int) -> "Range":
         return Range(self.low >> bits, self.high >> bits)
@@ -356,4 +357,4 @@ def test_no_limb_overflows_while_the_heaviest_sum_is_reduced() -> None:
 def test_limbs_of_the_difference_of_residues_do_not_overflow() -> None:
     plus_and_minus = cast("Callable[..., Sequence[Sequence[Range]]]", lanes128.plus_and_minus)
     for limbs in plus_and_minus(ANY_LIMBS, ANY_LIMBS):
-        assert all(0 <= limb.low and limb.high < LIMB for limb in limbs[:-1])
+        assert all(limb.low >= 0 and limb.high < LIMB for limb in limbs[:-1])
