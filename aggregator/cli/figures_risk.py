@@ -1,4 +1,4 @@
-"""Figures 1, 2, 4, 5, 6, 8 and 9 to 11 of [DBB19], privacy at risk, each beside what is sound.
+"""Figures 1, 2, 4, 5, 6, 8 and 9 to 11 of [DBB20], privacy at risk, each beside what is sound.
 
 Figures 3, 7 and 12 are captions over the others; 13 and 14 rest on a census extract.
 """

@@ -1,6 +1,6 @@
 """What a breach may cost: the compensation budget as a function of epsilon.
 
-The model of [DBB19]: each of N people is owed E e^(-1/epsilon), E being what each would be owed
+The model of [DBB20]: each of N people is owed E e^(-1/epsilon), E being what each would be owed
 without any protection. It is a way to put money on a scale, not a law of nature: what it takes from
 the privacy side is a single epsilon, and that must be a guarantee.
 
@@ -90,7 +90,7 @@ class CostModel:
             ParameterError: `epsilon` is negative.
 
         Source:
-            [DBB19], equation (8) with c = 1 and no fixed part.
+            [DBB20], equation (8) with c = 1 and no fixed part.
         """
         level = rational_in(epsilon, "epsilon", 0, None)
         with working():
@@ -103,7 +103,7 @@ class CostModel:
             ParameterError: `epsilon0` is not above 0.
 
         Source:
-            [DBB19], equations (9) and (10).
+            [DBB20], equations (9) and (10).
         """
         noise = rational_in(epsilon0, "epsilon0", 0, None, open_low=True)
         with working():
@@ -166,7 +166,7 @@ class CostModel:
             ParameterError: A number is not above 0.
 
         Source:
-            [DBB19], equation (11), corrected: the error bounds epsilon0, which sets the noise, and
+            [DBB20], equation (11), corrected: the error bounds epsilon0, which sets the noise, and
             not the claimed epsilon.
         """
         low = high = None

@@ -1,6 +1,6 @@
 """The figures published as "privacy at risk", each with the label it needs.
 
-[DBB19] claims that Laplace noise calibrated to epsilon0 also gives a smaller epsilon with a
+[DBB20] claims that Laplace noise calibrated to epsilon0 also gives a smaller epsilon with a
 confidence gamma. The proof treats two noises as independent that differ by a constant, and the
 claim is false: for every number of coordinates the loss is exactly epsilon0 at least half of the
 time. The sound replacement is `loss_law`. These functions reproduce the published numbers, so that
@@ -59,7 +59,7 @@ def claimed_confidence(epsilon: Real, epsilon0: Real, k: int = 1) -> Decimal:
     """Return gamma1, the confidence the paper claims for `epsilon` under noise for `epsilon0`.
 
     Source:
-        [DBB19], equation (3). Show it only with `LABEL`.
+        [DBB20], equation (3). Show it only with `LABEL`.
 
     Raises:
         ParameterError: `epsilon` is not from 0 to `epsilon0`, or another number out of its range.
@@ -78,7 +78,7 @@ def claimed_epsilon(confidence: Real, epsilon0: Real, k: int = 1) -> Decimal:
     """Return the epsilon the paper claims with `confidence` under noise for `epsilon0`.
 
     Source:
-        [DBB19], equation (4) for k = 1, the inverse of equation (3) otherwise. Show it only with
+        [DBB20], equation (4) for k = 1, the inverse of equation (3) otherwise. Show it only with
         `LABEL`.
 
     Raises:
@@ -99,7 +99,7 @@ def claimed_noise(epsilon: Real, confidence: Real, k: int = 1) -> Decimal:
     """Return the epsilon0 whose noise the paper claims to give `epsilon` with `confidence`.
 
     Source:
-        [DBB19], section "Result Analysis". Show it only with `LABEL`.
+        [DBB20], section "Result Analysis". Show it only with `LABEL`.
 
     Raises:
         ParameterError: A number is outside its range, or no noise gives it: P(T <= epsilon) is
@@ -143,7 +143,7 @@ def claimed_sampled_confidence(coverage: Real, samples: int, accuracy: Real) -> 
     It improves as rho grows, which is a slip: the corrected claim is `sampled_coverage`.
 
     Source:
-        [DBB19], Theorem 13. Show it only with `NOT_DP`.
+        [DBB20], Theorem 13. Show it only with `NOT_DP`.
 
     Raises:
         ParameterError: A number is outside its range.
@@ -210,7 +210,7 @@ def claimed_coupled_confidence(
         k: Number of coordinates.
 
     Source:
-        [DBB19], equation (7). Show it only with `NOT_DP`.
+        [DBB20], equation (7). Show it only with `NOT_DP`.
 
     Raises:
         ParameterError: A number is outside its range.

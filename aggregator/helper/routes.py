@@ -1,6 +1,7 @@
 """The helper's resources: HPKE configurations, aggregation jobs and aggregate shares.
 
-Source: DAP, "HPKE Configuration Request", "Aggregation Job" and "Obtaining Aggregate Shares".
+Source: DAP, "HPKE Configuration Request", "Verifying and Aggregating Reports" and "Obtaining
+Aggregate Shares".
 """
 
 import dataclasses

@@ -4,7 +4,7 @@ The exact request is stored before it is sent. Whoever leases the job after a cr
 bytes again, gets the same answer, recomputes its own half and commits: out shares, report ids and
 the job's end in one transaction.
 
-Source: DAP, "Aggregation Job" and "Batch Buckets".
+Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 """
 
 import dataclasses

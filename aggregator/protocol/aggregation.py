@@ -4,7 +4,8 @@ Prio3 takes one round: the leader sends its verifier shares, the helper answers 
 messages and is done, and the leader is done when it has read them. Both then add the out shares of
 the accepted reports to the buckets they fall in (`Verified.bucket_shares`), in one transaction.
 
-Source: DAP, "Aggregate Initialization" and "Batch Buckets"; VDAF, "Ping-Pong Topology".
+Source: DAP, "Aggregate Initialization" and "Batch Buckets"; VDAF, "The Ping-Pong Topology
+(Only Two Aggregators)".
 """
 
 import dataclasses

@@ -2,7 +2,7 @@
 
 In the time-interval batch mode a bucket is one unit of the task's time; its name is that unit.
 
-Source: DAP, "Batch Modes", "Batch Buckets" and "Time Interval Batch Mode".
+Source: DAP, "Batch Modes", "Batch Buckets" and "Time Interval".
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Reference values of privacy at risk: [DBB19], as published, corrected, and what is true."""
+"""Reference values of privacy at risk: [DBB20], as published, corrected, and what is true."""
 
 from fractions import Fraction
 
