@@ -1,0 +1,89 @@
+"""No secret reaches a log line, whatever it is called and wherever it hides."""
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from aggregator.telemetry.logs import REFUSED, LogFormat, configure_logs
+
+SECRET = "do-not-show-this"  # noqa: S105 - a test's secret
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    configure_logs(LogFormat.JSON, "info")
+    yield stream
+    root.handlers, root.level = handlers, level
+    structlog.reset_defaults()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"token": SECRET},
+        {"verify_key": SECRET},
+        {"peer_token": SECRET},
+        {"seed": SECRET},
+        {"input_share": SECRET},
+        {"measurement": SECRET},
+        {"value": SECRET.encode()},
+        {"header": f"Bearer {SECRET}"},
+        {"reason": f"sent authorization: bearer {SECRET} to it"},
+        {"nested": {"store_key": SECRET}},
+        {"several": [SECRET.encode(), (SECRET.encode(),)]},
+        {"settings": type("Settings", (), {"__repr__": lambda _: SECRET})()},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_a_field_that_is_or_may_hold_a_secret_is_refused(
+    lines: io.StringIO, fields: dict[str, object]
+) -> None:
+    structlog.get_logger().warning("event", **fields)
+    written = lines.getvalue()
+    assert SECRET not in written
+    assert REFUSED in written
+
+
+def test_what_is_meant_for_a_reader_is_written(lines: io.StringIO) -> None:
+    structlog.get_logger().info("event", task="abc", reports=3, ok=True, none=None, late=[1, "x"])
+    line = json.loads(lines.getvalue())
+    assert (line["event"], line["level"]) == ("event", "info")
+    assert (line["task"], line["reports"], line["ok"], line["late"]) == ("abc", 3, True, [1, "x"])
+
+
+def test_an_exception_is_named_and_placed_and_its_message_left_out(lines: io.StringIO) -> None:
+    def fail() -> None:
+        raise ValueError(SECRET)
+
+    try:
+        fail()
+    except ValueError:
+        structlog.get_logger().exception("it failed")
+    written = lines.getvalue()
+    assert SECRET not in written
+    line = json.loads(written)
+    assert line["exception"] == "ValueError"
+    assert "test_logs.py" in line["raised_at"][-1]
+
+
+def test_libraries_lines_go_through_the_same_filter(lines: io.StringIO) -> None:
+    try:
+        int(SECRET)
+    except ValueError:
+        logging.getLogger("some.library").exception("failed with bearer %s", SECRET)
+    assert SECRET not in lines.getvalue()
+    assert "ValueError" in lines.getvalue()
+
+
+def test_less_serious_lines_are_left_out(lines: io.StringIO) -> None:
+    structlog.get_logger().debug("event")
+    assert lines.getvalue() == ""
