@@ -1,0 +1,115 @@
+"""Wrong parameters are refused with the parameter, its range and what was given."""
+
+from collections.abc import Callable
+from decimal import Decimal
+
+import pytest
+
+from aggregator.dp.advise import Question, advise
+from aggregator.dp.cost_model import CostModel
+from aggregator.dp.decimals import exact, find_root, working
+from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
+from aggregator.dp.partial_knowledge import (
+    PassiveAttacker,
+    Thresholding,
+    against_active_attacker,
+)
+from aggregator.dp.partition_selection import OptimalSelection
+from aggregator.dp.privacy_at_risk import (
+    claimed_confidence,
+    claimed_noise,
+    gap_probability,
+    samples_needed,
+    sampling_tolerance,
+)
+from aggregator.dp.selection_plan import SelectionPlan
+from aggregator.dp.selection_rivals import (
+    GaussianSelection,
+    LaplaceSelection,
+    TruncatedGeometricRelease,
+)
+from aggregator.dp.two_draw_loss import TwoDrawLaw
+from aggregator.errors import ParameterError
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: OptimalSelection.of(-1, "1e-5"), r"epsilon must lie in \[0, infinity\), not -1"),
+    (lambda: OptimalSelection.of(1, "1.5"), r"delta must lie in \[0, 1\], not 1.5"),
+    (lambda: OptimalSelection.of("nan", "1e-5"), r"epsilon must be a finite number.*\[0, inf"),
+    (lambda: OptimalSelection.of(float("nan"), "1e-5"), "epsilon must be a finite number"),
+    (lambda: OptimalSelection.of(float("inf"), "1e-5"), "epsilon must be a finite number"),
+    (lambda: OptimalSelection.of("1/0", "1e-5"), "epsilon must be a finite number"),
+    (lambda: OptimalSelection.of("1e-99999999", "1e-5"), "epsilon must be a finite number"),
+    (lambda: OptimalSelection.of("one", "1e-5"), "epsilon must be a finite number"),
+    (lambda: OptimalSelection.of(1, "1e-5").keep_probability(-1), "count must be .*, not -1"),
+    (lambda: OptimalSelection.of(1, "1e-5").smallest_count(0), "probability must lie in"),
+    (lambda: SelectionPlan.of(1, "1e-5", 0), "kappa must be an integer from 1 .*, not 0"),
+    (lambda: SelectionPlan.of(1, "1e-5", neighbours="both"), "neighbours must be .*'both'"),
+    (lambda: TruncatedGeometricRelease.of(1, 0), r"delta must lie in \(0, 1\], not 0"),
+    (lambda: TruncatedGeometricRelease.of(1, "1e-5", 0), "shift must be an integer at least 1"),
+    (lambda: LaplaceSelection.of(0, "1e-5"), r"epsilon must lie in \(0, infinity\), not 0"),
+    (lambda: GaussianSelection.of(1, 1), r"delta must lie in \(0, 1\), not 1"),
+    (lambda: GaussianSelection.of(1, "1/2"), "delta must not equal 1 - 2"),
+    (lambda: Thresholding.of(1000, 0, 10), r"probability must lie in \(0, 1\), not 0"),
+    (lambda: Thresholding.of(1000, 1, 10), r"probability must lie in \(0, 1\), not 1"),
+    (lambda: Thresholding.of(1000, "0.1", 1000), "threshold must be .* 0 to 999, not 1000"),
+    (lambda: Thresholding.of(10**11, "0.1", 5), "reports must be an integer from 1 to 10000000000"),
+    (lambda: Thresholding.of(1000, "0.005", 5).bound(), r"r = .* \[0, 1\), not 1.00402"),
+    (lambda: Thresholding.of(1000, "0.005", 0).bound(), r"r = .* \[0, 1\), but T is 0"),
+    (lambda: Thresholding.of(20, "0.4", 13).delta(-1), r"epsilon must lie in \[0, infinity\)"),
+    (lambda: Thresholding.of(40, "0.24", 13).bound(), r"f\(T, n-1, p\)/\(1-r\) must lie in"),
+    (lambda: PassiveAttacker.of(Thresholding.of(9, "0.1", 2), 9), "known must be .* 0 to 8, not 9"),
+    (lambda: PassiveAttacker.of(Thresholding.of(99, "0.2", 20), 50).bound(), "no b_max in 1 to"),
+    (
+        lambda: against_active_attacker(Thresholding.of(1000, "1e-7", 100), 101),
+        "known must be at most the threshold 100 .*, not 101",
+    ),
+    (lambda: LatticeLaw.of(0, Move(1, 1)), r"epsilon0 must lie in \(0, 1000\], not 0"),
+    (lambda: LatticeLaw.of(1, Move(1000, 1000)), "length.* must be at most 5,000,000"),
+    (lambda: LatticeLaw.of(1, Move(1, 1)).delta(-1), r"epsilon must lie in \[0, infinity\)"),
+    (lambda: LaplaceLaw.of("-0.5"), r"epsilon0 must lie in \(0, 1000\], not -0.5"),
+    (lambda: TwoDrawLaw.of(1, Move(4, 1)), "coordinates moved must be 1 or 2 .*, not 4"),
+    (lambda: TwoDrawLaw.of("1e-7", Move(1, 1)).delta(0), "epsilon0 is so small"),
+    (lambda: worst_move("average"), "circuit must be one of count, .*, not 'average'"),
+    (lambda: worst_move("sum", max_measurement=0), "max_measurement must be an integer at least 1"),
+    (lambda: gap_probability(1, 0), "k must be an integer from 1 to 200, not 0"),
+    (lambda: claimed_confidence("0.6", "0.5"), r"epsilon must lie in \[0, epsilon0 = 0.5\]"),
+    (lambda: claimed_noise(5, "0.1"), r"confidence must be above P\(T <= epsilon\)"),
+    (lambda: sampling_tolerance(100, 0), r"accuracy must lie in \(0, 1\], not 0"),
+    (lambda: samples_needed("0.9", "0.9", "0.01"), r"claimed must lie in \[0, coverage = 0.9\)"),
+    (lambda: CostModel.of(0, 5500), "people must be an integer at least 1, not 0"),
+    (lambda: CostModel.of(10, 0), r"compensation must lie in \(0, infinity\), not 0"),
+    (lambda: Question.of(100, 4), "give either error or epsilon"),
+    (lambda: Question.of(100, 4, error="5", epsilon=1), "give either error or epsilon"),
+    (lambda: Question.of(100, 4, error="five"), "error must be a finite number"),
+    (lambda: Question.of(100, 4, epsilon=0), r"epsilon must lie in \(0, 99\], not 0"),
+    (lambda: Question.of(0, 4, epsilon=1), "reports must be an integer at least 1"),
+    (
+        lambda: advise(Question.of(100, 4, error="0", max_reports_per_person=99)),
+        "error must be larger than 0 reports",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "message"), REFUSED, ids=[f"{i}-{message}" for i, (_, message) in enumerate(REFUSED)]
+)
+def test_a_parameter_out_of_range_is_named_with_its_range(
+    call: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("value", [2.5, "3", None])
+def test_a_count_that_is_no_integer_is_refused(value: object) -> None:
+    with pytest.raises(ParameterError, match="count must be an integer"):
+        OptimalSelection.of(1, "0.1").keep_probability(value)  # type: ignore[arg-type] # on purpose
+
+
+def test_a_float_counts_as_the_binary_number_it_holds() -> None:
+    assert exact(0.1, "x").denominator == 2**55
+
+
+def test_a_root_needs_a_change_of_sign() -> None:
+    with working(), pytest.raises(ParameterError, match="no change of sign between 1 and 2"):
+        find_root(lambda x: x, Decimal(1), Decimal(2))
