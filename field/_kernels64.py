@@ -9,7 +9,7 @@ masks. In `accept_residues` the positions depend on which candidates are dropped
 import numpy as np
 import numpy.typing as npt
 
-from field._jit import inlined, kernel, multiply_wide, opaque
+from field._jit import add_carry, inlined, kernel, multiply_wide, opaque
 
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
@@ -19,6 +19,7 @@ _P = np.uint64(2**64 - 2**32 + 1)
 # 2^64 - p: adding it to a word that wrapped, or is p or more, takes p away.
 _FOLD = np.uint64(2**32 - 1)
 _HALF_WORD = np.uint64(32)
+_COLUMNS_AT_ONCE = 512
 
 
 @inlined
@@ -44,6 +45,12 @@ def _difference(a: np.uint64, b: np.uint64) -> np.uint64:
 @inlined
 def _product(a: np.uint64, b: np.uint64) -> np.uint64:
     low, high = multiply_wide(a, b)
+    return _reduced(low, high)
+
+
+@inlined
+def _reduced(low: np.uint64, high: np.uint64) -> np.uint64:
+    """Return high * 2^64 + low modulo p."""
     # 2^64 = 2^32 - 1 and 2^96 = -1 (mod p), so
     # high * 2^64 + low = low - high_high + high_low * (2^32 - 1).
     top, bottom = high >> _HALF_WORD, high & _FOLD
@@ -104,13 +111,25 @@ def dot(a: Words, b: Words, out: Words) -> None:
 
 @kernel
 def sum_middle(a: Words, out: Words) -> None:
-    """Set `out[i, j]` to the sum over k of `a[i, k, j]`."""
+    """Set `out[i, j]` to the sum over k of `a[i, k, j]`.
+
+    The halves of all words are summed by themselves, which takes 2^32 of them to overflow and which
+    vector units do many at a time; each sum is reduced once. Some columns at a time, so that their
+    sums stay in the fastest cache.
+    """
+    low = np.empty(_COLUMNS_AT_ONCE, np.uint64)
+    high = np.empty(_COLUMNS_AT_ONCE, np.uint64)
     for i in range(a.shape[0]):
-        for j in range(a.shape[2]):
-            out[i, j] = _ZERO
-        for k in range(a.shape[1]):
-            for j in range(a.shape[2]):
-                out[i, j] = _sum(out[i, j], a[i, k, j])
+        for start in range(0, a.shape[2], _COLUMNS_AT_ONCE):
+            count = min(_COLUMNS_AT_ONCE, a.shape[2] - start)
+            low[:], high[:] = _ZERO, _ZERO
+            for k in range(a.shape[1]):
+                for j in range(count):
+                    low[j] += a[i, k, start + j] & _FOLD
+                    high[j] += a[i, k, start + j] >> _HALF_WORD
+            for j in range(count):
+                word, carry = add_carry(low[j], high[j] << _HALF_WORD, _ZERO)
+                out[i, start + j] = _reduced(word, (high[j] >> _HALF_WORD) + carry)
 
 
 @kernel
