@@ -1,0 +1,227 @@
+"""Many at once: the same request twice, two drivers, uploads in a group, a helper that is away."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from aggregator.codec import encode
+from aggregator.dap.messages import AggregationJobInitReq
+from aggregator.leader.job_creator import JobCreator
+from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.protocol.aggregation import VerificationKey, leader_init
+from aggregator.storage.counters import Stage, report_counts
+from aggregator.storage.ledger import list_ledger
+from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
+from tests.support.tasks import LAPLACE, make_task
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    made = Pair(tmp_path, make_task(privacy=LAPLACE), job_size=2)
+    await made.provision()
+    yield made
+    await made.close()
+
+
+async def aggregated_by_helper(pair: Pair) -> dict[str, int]:
+    return await pair.helper.database.read(
+        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
+    )
+
+
+async def test_the_same_aggregation_request_many_times_at_once_is_one_job(pair: Pair) -> None:
+    init = leader_init(
+        pair.task,
+        VerificationKey(0, VERIFY_KEY),
+        await pair.leader.party.keypairs(),
+        await pair.reports([0, 1, 2]),
+        NOW,
+    )
+    assert init.request is not None
+    body = encode(init.request)
+    answers: list[Answer] = []
+
+    async def ask() -> None:
+        url, message = pair.url_of("aggregation_jobs"), AggregationJobInitReq.message
+        answers.append(await pair.send("POST", url, message, body, LEADER_TOKEN))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(8):
+            group.start_soon(ask)
+    assert (
+        len({(answer.status, answer.body, answer.headers["location"]) for answer in answers}) == 1
+    )
+    assert await aggregated_by_helper(pair) == {"aggregated": 3}
+
+
+async def test_the_same_collection_request_many_times_at_once_is_one_release(pair: Pair) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    locations: set[str] = set()
+
+    async def ask() -> None:
+        locations.add((await pair.ask()).headers["location"])
+
+    async with anyio.create_task_group() as group:
+        for _ in range(8):
+            group.start_soon(ask)
+    assert len(locations) == 1
+    await pair.work_until_idle()
+    for service in (pair.leader, pair.helper):
+        assert len(await service.database.read("ledger", list_ledger)) == 1
+
+
+async def test_two_drivers_share_the_jobs_and_count_every_report_once(pair: Pair) -> None:
+    await pair.upload(await pair.reports([0, 1, 2, 3] * 5))
+    await JobCreator(pair.leader.party, job_size=2, linger_seconds=0).run_once()
+    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+
+    async def drive() -> None:
+        driver = JobDriver(pair.leader.party, pair.http, settings)
+        while await driver.run_once():
+            pass
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(drive)
+        group.start_soon(drive)
+    assert await aggregated_by_helper(pair) == {"aggregated": 20}
+
+
+async def test_uploads_that_arrive_together_are_written_together(pair: Pair) -> None:
+    written: list[str] = []
+    batches = [await pair.reports([n % 4]) for n in range(30)]
+
+    def note(transaction: str, moment: str) -> None:
+        if (transaction, moment) == ("upload", "committed"):
+            written.append(transaction)
+
+    pair.leader.on_moment = note
+    async with anyio.create_task_group() as group:
+        for reports in batches:
+            group.start_soon(pair.upload, reports)
+    assert len(written) < len(batches)
+    assert (await pair.collect()).report_count == 30
+
+
+async def test_when_the_transaction_of_a_group_fails_no_client_of_it_is_told_of_success(
+    pair: Pair,
+) -> None:
+    def die(transaction: str, moment: str) -> None:
+        if (transaction, moment) == ("upload", "before commit"):
+            raise Died
+
+    batches = [await pair.reports([n % 4]) for n in range(5)]
+    pair.leader.on_moment = die
+    outcomes: list[str] = []
+
+    async def upload(index: int) -> None:
+        try:
+            await pair.upload(batches[index])
+        except (httpx.TransportError, AssertionError):
+            outcomes.append("failed")
+        else:
+            outcomes.append("stored")
+
+    async with anyio.create_task_group() as group:
+        for index in range(5):
+            group.start_soon(upload, index)
+    assert outcomes == ["failed"] * 5
+
+
+async def test_a_report_that_is_uploaded_many_times_at_once_is_counted_once(pair: Pair) -> None:
+    reports = await pair.reports([0, 1, 2])
+    async with anyio.create_task_group() as group:
+        for _ in range(6):
+            group.start_soon(pair.upload, reports)
+    assert (await pair.collect()).report_count == 3
+
+
+async def test_a_few_reports_wait_for_company_and_then_go_alone(pair: Pair) -> None:
+    creator = JobCreator(pair.leader.party, job_size=10, linger_seconds=5)
+    await pair.upload(await pair.reports([0, 1, 2]))
+    assert await creator.run_once() == 0
+    pair.clock.advance(4)
+    assert await creator.run_once() == 0
+    pair.clock.advance(1)
+    assert await creator.run_once() == 1
+
+
+async def test_full_jobs_are_made_at_once_and_the_rest_waits(pair: Pair) -> None:
+    creator = JobCreator(pair.leader.party, job_size=10, linger_seconds=5)
+    await pair.upload(await pair.reports([0] * 23))
+    assert await creator.run_once() == 2
+    pair.clock.advance(1)
+    assert await creator.run_once() == 0
+
+
+async def test_a_helper_that_is_away_costs_nothing_but_time(pair: Pair) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    away = httpx.AsyncClient(transport=httpx.MockTransport(_no_answer))
+    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
+    for _ in range(8):
+        await JobDriver(pair.leader.party, away, settings).run_once()
+        pair.clock.advance(61)
+    assert (await pair.collect()).report_count == 3
+    await away.aclose()
+
+
+async def test_a_job_that_the_helper_refuses_for_good_is_given_up_and_counted(pair: Pair) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    problem = {"type": "urn:ietf:params:ppm:dap:error:invalidMessage"}
+    refusing = httpx.AsyncClient(
+        transport=httpx.MockTransport(
+            lambda _: httpx.Response(
+                400, json=problem, headers={"content-type": "application/problem+json"}
+            )
+        )
+    )
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=3, peer_attempts=1)
+    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
+    for _ in range(4):
+        await JobDriver(pair.leader.party, refusing, settings).run_once()
+        pair.clock.advance(61)
+    counts = await pair.leader.database.read(
+        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
+    )
+    assert counts == {"refused_by_helper": 3}
+    await refusing.aclose()
+
+
+async def test_a_deferred_answer_is_polled_where_the_helper_put_it(pair: Pair) -> None:
+    """The helper takes the request, answers with nothing, and has the answer later."""
+    await pair.upload(await pair.reports([0, 1, 2]))
+    held: list[httpx.Response] = []
+    polled: list[str] = []
+
+    async def deferring(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            held.append(
+                await pair.http.request(
+                    "POST", request.url, content=request.content, headers=request.headers
+                )
+            )
+            location = held[0].headers["location"] + "?step=0"
+            headers = {"location": location, "retry-after": "3"}
+            return httpx.Response(202, headers=headers)
+        polled.append(str(request.url))
+        return httpx.Response(200, content=held[0].content, headers=held[0].headers)
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(deferring))
+    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
+    assert await JobDriver(pair.leader.party, http, settings).run_once() == 1
+    assert await JobDriver(pair.leader.party, http, settings).run_once() == 0
+    pair.clock.advance(3)
+    assert await JobDriver(pair.leader.party, http, settings).run_once() == 1
+    assert polled == [f"http://helper.example{held[0].headers['location']}?step=0"]
+    assert (await pair.collect()).report_count == 3
+    await http.aclose()
+
+
+def _no_answer(_request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("nobody there")

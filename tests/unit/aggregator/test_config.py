@@ -1,0 +1,117 @@
+"""Settings from a file and the environment; every fault is named, no secret is shown."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from aggregator.config import (
+    HelperSettings,
+    LeaderSettings,
+    ServiceSettings,
+    read_settings,
+    read_settings_of,
+)
+from aggregator.errors import ConfigurationError
+
+SECRET = "c2VjcmV0LXN0b3JlLWtleQ"  # noqa: S105 - a test's secret
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "service.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_needs_only_role_and_database(tmp_path: Path) -> None:
+    settings = read_settings(write(tmp_path, 'role = "leader"\ndatabase = "leader.sqlite"'))
+    assert isinstance(settings, LeaderSettings)
+    assert settings.database_url == f"sqlite:///{tmp_path / 'leader.sqlite'}"
+    assert settings.key_file == tmp_path / "leader.sqlite.key"
+    assert settings.listen == "127.0.0.1:8000"
+    assert settings.health_listen is None
+    assert settings.max_epsilon is None
+
+
+def test_an_absolute_path_and_a_url_are_taken_as_they_are(tmp_path: Path) -> None:
+    for database in ("/srv/x.sqlite", "sqlite:////srv/x.sqlite"):
+        settings = read_settings(write(tmp_path, f'role = "helper"\ndatabase = "{database}"'))
+        assert settings.database_url == "sqlite:////srv/x.sqlite"
+        assert settings.key_file == Path("/srv/x.sqlite.key")
+
+
+def test_the_environment_wins_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, 'role = "leader"\ndatabase = "a.sqlite"\nlease_seconds = 10')
+    monkeypatch.setenv("PRIO_LEASE_SECONDS", "7")
+    monkeypatch.setenv("PRIO_MAX_EPSILON", "1/3")
+    monkeypatch.setenv("PRIO_STORE_KEY", SECRET)
+    settings = read_settings_of(LeaderSettings, path)
+    assert settings.lease_seconds == 7
+    assert settings.max_epsilon == Fraction(1, 3)
+    assert settings.store_key is not None
+    assert settings.store_key.get_secret_value() == SECRET
+    assert SECRET not in repr(settings)
+    assert SECRET not in str(settings)
+
+
+def test_the_environment_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PRIO_ROLE", "helper")
+    monkeypatch.setenv("PRIO_DATABASE", "/data/helper.sqlite")
+    assert read_settings_of(HelperSettings, None).database == "/data/helper.sqlite"
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("lease_seconds = 0", "lease_seconds"),
+        ("concurrency = 1000", "concurrency"),
+        ('listen = "8001"', "listen"),
+        ('listen = "127.0.0.1:port"', "listen"),
+        ('listen = "127.0.0.1:70000"', "listen"),
+        ("max_epsilon = 0.1", "max_epsilon"),
+        ('max_epsilon = "0"', "max_epsilon"),
+        ('log_format = "xml"', "log_format"),
+        ("leese_seconds = 3", "leese_seconds"),
+        ("min_batch_size_floor = 0", "min_batch_size_floor"),
+        ("=", "not TOML"),
+    ],
+)
+def test_a_faulty_setting_is_named(tmp_path: Path, line: str, named: str) -> None:
+    path = write(tmp_path, f'role = "leader"\ndatabase = "a.sqlite"\n{line}')
+    with pytest.raises(ConfigurationError, match=named):
+        read_settings(path)
+
+
+def test_all_faults_are_named_at_once_and_no_value_is_shown(tmp_path: Path) -> None:
+    text = f'role = "leader"\nstore_key = ["{SECRET}"]\nlease_seconds = "x"'
+    with pytest.raises(ConfigurationError) as refused:
+        read_settings(write(tmp_path, text))
+    message = str(refused.value)
+    for name in ("database", "store_key", "lease_seconds"):
+        assert name in message
+    assert SECRET not in message
+
+
+@pytest.mark.parametrize("text", ["", 'role = "boss"\ndatabase = "x"', "role = 3"])
+def test_a_file_for_no_party_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigurationError, match="role must be one of leader, helper, collector"):
+        read_settings(write(tmp_path, text))
+
+
+def test_another_partys_file_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, 'role = "helper"\ndatabase = "a.sqlite"')
+    with pytest.raises(ConfigurationError, match="helper's settings"):
+        read_settings_of(LeaderSettings, path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nothing.toml: No such file"):
+        read_settings(tmp_path / "nothing.toml")
+
+
+def test_every_setting_is_described() -> None:
+    for kind in (ServiceSettings, LeaderSettings, HelperSettings):
+        for name, field in kind.model_fields.items():
+            assert field.description, name
