@@ -1,9 +1,10 @@
 """The exact law of a release in a field small enough to enumerate, wrap-around included."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
+from typing import TypeVar
 
 import mpmath
 
@@ -22,6 +23,7 @@ from field import Field, project
 DIGITS = 60
 NEGLIGIBLE = mpmath.mpf(10) ** -55
 
+Outcome = TypeVar("Outcome")
 Law = dict[tuple[int, ...], mpmath.mpf]
 """The probability of each outcome."""
 
@@ -70,7 +72,9 @@ def worst_loss(first: Law, second: Law) -> mpmath.mpf:
     return max(mpmath.log(first[y] / second[y]) for y in first)
 
 
-def hockey_stick(first: Law, second: Law, epsilon: mpmath.mpf) -> mpmath.mpf:
+def hockey_stick(
+    first: Mapping[Outcome, mpmath.mpf], second: Mapping[Outcome, mpmath.mpf], epsilon: mpmath.mpf
+) -> mpmath.mpf:
     """The least delta at this epsilon, in this direction."""
     factor = mpmath.exp(epsilon)
     return mpmath.fsum(max(mpmath.mpf(0), p - factor * second[y]) for y, p in first.items())
