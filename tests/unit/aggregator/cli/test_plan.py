@@ -1,0 +1,274 @@
+"""`prio plan`: its keys, its exit statuses, and that each figure is the library's."""
+
+import json
+import math
+import tomllib
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from aggregator.cli.plan import app
+from aggregator.cli.plan_output import to_json, to_text
+from aggregator.dp.policy import policy_from_mapping
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def answer(*arguments: str) -> dict[str, object]:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert isinstance(found, dict)
+    assert found.pop("version") == 1
+    return found
+
+
+def test_selection_has_the_promised_keys_and_figures() -> None:
+    found = answer("selection", "--epsilon", "1", "--delta", "1e-5", "--count", "12")
+    assert list(found) == [
+        "n1", "n2", "keep_probability", "recursion", "truncated_geometric", "laplace", "gaussian",
+        "midpoints", "recommended",
+    ]  # fmt: skip
+    assert (found["n1"], found["n2"]) == (11, 22)
+    assert found["keep_probability"] == pytest.approx(0.760310996923, rel=1e-11)
+    assert found["recursion"] == found["keep_probability"]
+    assert found["truncated_geometric"] == {"k": 11, "edge_mass": pytest.approx(7.7182118276e-6)}
+    laplace, gaussian = found["laplace"], found["gaussian"]
+    assert isinstance(laplace, dict)
+    assert isinstance(gaussian, dict)
+    assert list(laplace) == ["threshold", "keep_probability"]
+    assert laplace["threshold"] == pytest.approx(11.8197782844, rel=1e-11)
+    assert list(gaussian) == ["sigma", "threshold", "keep_probability"]
+    assert gaussian["threshold"] == pytest.approx(18.15217161, rel=1e-9)
+    assert found["recommended"] == "optimal"
+
+
+def test_selection_for_several_buckets_recommends_the_gaussian_rule() -> None:
+    common = ("selection", "--epsilon", "1", "--delta", "1e-5", "--count", "40", "--kappa", "4")
+    assert answer(*common)["recommended"] == "gaussian"
+    halved = answer(*common, "--neighbours", "replacement")
+    assert halved["n1"] == 87
+
+
+def test_selection_at_the_edges_has_null_where_a_rule_does_not_exist() -> None:
+    without = answer("selection", "--epsilon", "1", "--delta", "0", "--count", "12")
+    assert without["keep_probability"] == 0
+    assert without["recommended"] is without["laplace"] is without["gaussian"] is None
+    blind = answer("selection", "--epsilon", "0", "--delta", "0.25", "--count", "3")
+    assert blind["keep_probability"] == 0.75
+    assert blind["laplace"] is None
+
+
+def test_threshold_has_the_promised_keys_and_figures() -> None:
+    found = answer(
+        "threshold", "--reports", "1000", "--probability", "0.005", "--threshold", "20",
+        "--epsilon", "0.5",
+    )  # fmt: skip
+    assert list(found) == ["applies", "r", "bound", "exact", "caveats"]
+    assert found["applies"] is True
+    assert found["bound"] == {
+        "epsilon": pytest.approx(3.131563096e-7, rel=1e-9),
+        "delta": pytest.approx(3.131562606e-7, rel=1e-9),
+    }
+    assert found["exact"] == {
+        "delta_at_zero": pytest.approx(2.345524655e-7, rel=1e-9),
+        "delta": pytest.approx(1.888129532e-7, rel=1e-9),
+        "epsilon_max": pytest.approx(1.402505456, rel=1e-9),
+    }
+    caveats = found["caveats"]
+    assert isinstance(caveats, list)
+    assert "collector sees every count" in caveats[0]
+    assert any("no guarantee" in caveat for caveat in caveats)
+
+
+def test_threshold_says_what_holds_beyond_epsilon_max() -> None:
+    found = answer(
+        "threshold", "--reports", "1000", "--probability", "0.01", "--threshold", "20",
+        "--epsilon", "2",
+    )  # fmt: skip
+    assert "only an upper bound" in str(found["caveats"])
+
+
+def test_threshold_where_the_theorem_says_nothing_prints_the_exact_curve_and_fails() -> None:
+    result = run(
+        "threshold", "--reports", "1000", "--probability", "0.005", "--threshold", "5", "--json"
+    )
+    assert result.exit_code == 2
+    assert "must lie in [0, 1), not 1.00402" in result.stderr
+    found = json.loads(result.stdout)
+    assert found["applies"] is False
+    assert found["bound"] is None
+    assert found["exact"]["delta_at_zero"] == pytest.approx(0.1759076164, rel=1e-9)
+
+
+def test_threshold_against_an_active_attacker_with_too_many_answers_is_no_privacy() -> None:
+    result = run(
+        "threshold", "--reports", "1000", "--probability", "1e-7", "--threshold", "100",
+        "--known", "101", "--active", "--json",
+    )  # fmt: skip
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["exact"]["delta_at_zero"] > 0.9999
+
+
+def test_a_probability_below_every_double_is_a_json_number() -> None:
+    result = run(
+        "threshold", "--reports", "1000", "--probability", "1e-7", "--threshold", "100",
+        "--known", "100", "--json",
+    )  # fmt: skip
+    exact = json.loads(result.stdout, parse_float=Decimal)["exact"]
+    assert exact["delta_at_zero"] == Decimal("5.7460294820707631e-561")
+    assert json.loads(result.stdout)["exact"]["delta_at_zero"] == 0
+
+
+def test_risk_has_the_promised_keys_and_figures() -> None:
+    found = answer(
+        "risk", "--circuit", "histogram", "--epsilon0", "1", "--epsilon", "0.5", "--published",
+        "--k", "1",
+    )  # fmt: skip
+    exact, published = found["exact"], found["published"]
+    assert isinstance(exact, dict)
+    assert isinstance(published, dict)
+    assert list(exact) == [
+        "probability_loss_at_most", "probability_loss_above", "delta", "expected_loss", "support",
+    ]  # fmt: skip
+    assert exact["probability_loss_at_most"] == pytest.approx(0.470007424403, rel=1e-11)
+    assert exact["delta"] == pytest.approx(0.152451906799, rel=1e-11)
+    assert [atom["loss"] for atom in exact["support"]] == [1, 0, -1]
+    assert published["claimed_confidence"] == pytest.approx(0.622459331202, rel=1e-11)
+    assert "not a privacy guarantee; overstates confidence" in published["label"]
+
+
+def test_risk_shows_published_figures_only_when_asked() -> None:
+    assert "published" not in answer("risk", "--epsilon0", "1", "--epsilon", "0.5")
+
+
+def test_risk_of_laplace_noise_and_of_two_honest_aggregators_has_no_finite_support() -> None:
+    for extra in (("--circuit", "laplace"), ("--aggregators", "2")):
+        exact = answer("risk", "--epsilon0", "1", "--epsilon", "0.5", *extra)["exact"]
+        assert isinstance(exact, dict)
+        assert exact["support"] is None
+        assert 0 < exact["delta"] < 0.3
+
+
+def test_budget_has_the_promised_keys_and_figures() -> None:
+    found = answer(
+        "budget", "--people", "100", "--compensation", "5500", "--epsilon0", "0.5", "--error", "2",
+        "--budget", "80000",
+    )  # fmt: skip
+    assert list(found) == ["budget", "published_optimum", "sound"]
+    assert found["budget"] == pytest.approx(74434.4057801, rel=1e-11)
+    published, sound = found["published_optimum"], found["sound"]
+    assert isinstance(published, dict)
+    assert isinstance(sound, dict)
+    assert list(published) == ["epsilon", "claimed_confidence", "budget", "label"]
+    assert published["epsilon"] == pytest.approx(0.274115283558, rel=1e-11)
+    assert sound["epsilon_range"] == {
+        "low": 0.5,
+        "high": pytest.approx(1 / math.log(550_000 / 80_000), rel=1e-11),
+        "is_empty": False,
+    }
+
+
+def test_error_has_the_promised_keys_and_figures() -> None:
+    found = answer("error", "--circuit", "histogram", "--length", "256", "--epsilon", "1")
+    assert found == {
+        "sensitivity": 2,
+        "scale": 2,
+        "one_aggregator": {
+            "variance": pytest.approx(7.83539617807, rel=1e-11),
+            "half_width": 6,
+            "joint_half_width": 17,
+        },
+        "two_aggregators": {
+            "variance": pytest.approx(15.6707923561, rel=1e-11),
+            "half_width": 8,
+            "joint_half_width": 21,
+        },
+    }
+
+
+def test_compose_has_the_promised_keys_and_names_the_best() -> None:
+    found = answer("compose", "--epsilon0", "0.5", "--releases", "100", "--delta", "1e-5")
+    assert list(found) == [
+        "basic", "advanced", "theorem9", "zcdp", "optimal", "pld", "best", "notes",
+    ]  # fmt: skip
+    assert found["optimal"] == pytest.approx(31.17286350, rel=1e-9)
+    assert found["best"] in {"optimal", "pld"}
+    assert "proof is not" in str(found["notes"])
+
+
+def test_advise_writes_a_privacy_section_that_a_task_file_takes(tmp_path: Path) -> None:
+    section = tmp_path / "privacy.toml"
+    found = answer(
+        "advise", "--reports", "2000", "--buckets", "8", "--error", "5%", "--releases", "4",
+        "--population", "staff", "--with-threshold", "--out", str(section),
+    )  # fmt: skip
+    table = tomllib.loads(section.read_text(encoding="utf-8"))["privacy"]
+    assert table == found["privacy"]
+    policy = policy_from_mapping(table)
+    assert policy.mechanism.name == found["mechanism"] == "PureDpDiscreteLaplace"
+    assert (policy.population, policy.max_batches_per_person) == ("staff", 4)
+    assert policy.budget == 4 * Fraction(table["epsilon"])
+    error = found["error"]
+    assert isinstance(error, dict)
+    assert error["half_width"] <= 100
+    sentences = found["sentences"]
+    assert isinstance(sentences, list)
+    assert len(sentences) == 3
+    assert all(sentence.endswith(".") for sentence in sentences)
+
+
+def test_advise_prints_the_section_for_a_reader() -> None:
+    result = run("advise", "--reports", "100", "--buckets", "2", "--epsilon", "1/2")
+    assert result.exit_code == 0
+    assert 'epsilon = "1/2"' in result.stdout
+    assert "Prio3Count" in result.stdout
+    assert "a quarter of the variance" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            "selection --epsilon -1 --delta 0.1 --count 3",
+            "epsilon must lie in [0, infinity), not -1",
+        ),
+        ("selection --epsilon nan --delta 0.1 --count 3", "epsilon must be a finite number"),
+        ("selection --epsilon 1 --delta 2 --count 3", "delta must lie in [0, 1], not 2"),
+        ("threshold --reports 10 --probability 1 --threshold 3", "probability must lie in (0, 1)"),
+        ("threshold --reports 10 --probability 0.1 --threshold 11", "threshold must be"),
+        ("risk --epsilon0 0 --epsilon 1", "epsilon0 must lie in (0, 1000], not 0"),
+        ("risk --epsilon0 1 --epsilon 1 --aggregators 3", "aggregators must be 1 or 2, not 3"),
+        ("budget --people 0 --compensation 1 --epsilon0 1", "people must be"),
+        ("error --circuit histogram --length 1 --epsilon 1", "length of a histogram"),
+        ("error --circuit count --epsilon 1 --confidence 1", "confidence must lie in (0, 1)"),
+        ("compose --epsilon0 1 --releases 0 --delta 0.1", "releases must be"),
+        ("compose --epsilon0 1 --releases 3 --delta 0", "delta must lie in (0, 1), not 0"),
+        ("advise --reports 10 --buckets 3", "give either error or epsilon"),
+    ],
+)
+def test_a_wrong_parameter_is_named_and_the_status_is_2(arguments: str, message: str) -> None:
+    result = run(*arguments.split())
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+def test_text_is_the_same_answer_for_a_reader() -> None:
+    text = run("risk", "--epsilon0", "1", "--epsilon", "0.5", "--circuit", "histogram").stdout
+    assert "probability loss at most: 0.4700074244" in text
+    assert "- loss 1, probability 0.3874556190" in text
+
+
+def test_json_numbers_keep_their_size_and_infinities_are_null() -> None:
+    assert to_json(Decimal("Infinity")) == "null"
+    assert to_json(Decimal("1e-301")) == "1e-301"
+    assert to_json({"a": [], "b": {}}) == '{\n  "a": [],\n  "b": {}\n}'
+    assert to_json({"a": True}) == '{\n  "a": true\n}'
+    assert to_text({"a": {}, "b": [1, 2], "c": None}) == "a: none\nb:\n  - 1\n  - 2\nc: none"

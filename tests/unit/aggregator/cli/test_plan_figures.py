@@ -1,0 +1,66 @@
+"""The figures: all are drawn, twice alike, and published curves look different from sound ones."""
+
+from pathlib import Path
+
+import pytest
+
+from aggregator.cli import figures_risk, figures_selection
+from aggregator.cli.figures import Curve, Panel, Picture, draw, draw_all
+
+PICTURES = {**figures_selection.PICTURES, **figures_risk.PICTURES}
+
+
+def test_every_figure_that_can_be_computed_is_there() -> None:
+    assert set(PICTURES) == {
+        "thesis-3.4",
+        *(f"selection-{i}" for i in (1, 2, 3, 4)),
+        *(f"risk-{i}" for i in (1, 2, 4, 5, 6, 8, 9, 10, 11)),
+    }
+
+
+@pytest.mark.slow
+def test_all_figures_are_drawn_as_svg_and_png(tmp_path: Path) -> None:
+    written = draw_all(PICTURES, tmp_path)
+    assert {path.name for path in written} == {
+        f"{name}.{kind}" for name in PICTURES for kind in ("svg", "png")
+    }
+    assert all(path.stat().st_size > 10_000 for path in written)
+
+
+def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
+    picture = Picture(
+        "two",
+        "Two curves",
+        (
+            Panel(
+                "left",
+                "x",
+                "y",
+                (
+                    Curve.of("sound", range(1, 20), lambda x: x * x),
+                    Curve.of("published", range(1, 20), lambda x: x, published=True),
+                    Curve("gap", (1, 2, 3), (1.0, None, 2.0), is_side=True),
+                ),
+                x_log=True,
+                y_log=True,
+                y_limits=(1, 400),
+            ),
+        ),
+        "A note.",
+    )
+    first = [path.read_bytes() for path in draw(picture, tmp_path)]
+    assert [path.read_bytes() for path in draw(picture, tmp_path)] == first
+
+
+@pytest.mark.parametrize("name", sorted(PICTURES))
+def test_a_figure_of_published_claims_also_shows_what_is_sound(name: str) -> None:
+    if name in {"risk-9", "risk-10", "risk-11"}:
+        pytest.skip("drawn by the slow test: its distributions take seconds")
+    picture = PICTURES[name]()
+    assert picture.name == name
+    curves = [curve for panel in picture.panels for curve in panel.curves]
+    assert any(not curve.published for curve in curves)
+    if name.startswith(("risk", "thesis")):
+        assert any(curve.published for curve in curves)
+        assert "not " in picture.note.lower()
+    assert all(panel.x_label and panel.y_label for panel in picture.panels)

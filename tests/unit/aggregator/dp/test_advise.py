@@ -1,0 +1,76 @@
+"""Advice: the smallest epsilon that keeps the error, and what is said about it."""
+
+from fractions import Fraction
+
+import pytest
+
+from aggregator.dp.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Question, advise
+from aggregator.dp.certified import to_float
+from aggregator.dp.laws import DiscreteLaplaceLaw
+from aggregator.dp.mechanisms import PureDpDiscreteLaplace
+from aggregator.vdaf.circuits import Count, Histogram
+
+
+@pytest.mark.parametrize("error", ["3", "12", "100"])
+@pytest.mark.parametrize("buckets", [1, 2, 9])
+def test_the_epsilon_is_the_smallest_of_two_digits_that_keeps_the_error(
+    error: str, buckets: int
+) -> None:
+    advice = advise(Question.of(5000, buckets, error=error))
+    assert advice.half_width <= int(error)
+    digits = advice.epsilon
+    while digits < 10:
+        digits *= 10
+    next_smaller = advice.epsilon * (digits - 1) / digits if digits > 10 else None
+    if next_smaller is not None:
+        weaker = PureDpDiscreteLaplace(next_smaller)
+        assert weaker.half_width(advice.circuit, CONFIDENCE) > int(error)
+
+
+def test_two_buckets_are_a_count_with_half_the_scale() -> None:
+    two = advise(Question.of(1000, 2, epsilon="1/2"))
+    three = advise(Question.of(1000, 3, epsilon="1/2"))
+    assert isinstance(two.circuit, Count)
+    assert isinstance(three.circuit, Histogram)
+    assert two.policy.mechanism.scale(two.circuit) * 2 == three.policy.mechanism.scale(
+        three.circuit
+    )
+    assert any("Prio3Count" in warning for warning in two.warnings)
+
+
+def test_the_threshold_is_the_least_that_hides_all_empty_buckets() -> None:
+    advice = advise(Question.of(100_000, 256, epsilon=1, delta="1e-5"))
+    assert advice.threshold is not None
+    assert advice.threshold.threshold == 42
+    assert advice.threshold.truncated_threshold == 44
+    law = DiscreteLaplaceLaw(2, Fraction(2))
+    assert 256 * to_float(law.upper_tail(43)) <= EMPTY_BUCKET_CHANCE
+    assert 256 * to_float(law.upper_tail(42)) > EMPTY_BUCKET_CHANCE
+
+
+def test_the_yearly_total_adds_up_and_the_best_bound_is_below_it() -> None:
+    advice = advise(Question.of(1000, 4, epsilon="1/10", releases=52))
+    assert advice.yearly_epsilon == advice.policy.budget == Fraction(52, 10)
+    assert advice.yearly_bound.epsilon < advice.yearly_epsilon
+    assert "5.2 in a year, or " in advice.sentences[2]
+
+
+def test_a_person_with_several_reports_needs_as_much_more_noise() -> None:
+    one = advise(Question.of(1000, 4, epsilon=1))
+    five = advise(Question.of(1000, 4, epsilon=1, max_reports_per_person=5))
+    assert five.policy.mechanism.scale(five.circuit) == 5 * one.policy.mechanism.scale(one.circuit)
+    assert "more than 5 reports" in five.sentences[2]
+
+
+def test_what_a_steward_should_think_about_is_said() -> None:
+    advice = advise(Question.of(500, 100, epsilon=4, releases=365))
+    text = " ".join(advice.warnings)
+    assert "weak promise" in text
+    assert "yearly total" in text
+    assert "would hide an average bucket" in text
+    noisy = advise(Question.of(500, 100, epsilon="1/10"))
+    assert "as large as an average bucket" in " ".join(noisy.warnings)
+
+
+def test_a_percentage_is_a_part_of_the_reports() -> None:
+    assert Question.of(2000, 3, error="5 %").error == 100
