@@ -15,7 +15,7 @@ COPY --from=build /opt/prio /opt/prio
 # Anybody may write to /cache, so that `docker run --user` works for whoever makes task files.
 RUN useradd --system --uid 10001 --no-create-home prio \
  && install -d -o prio -g prio -m 0700 /data \
- && install -d -o prio -g prio -m 1777 /cache
+ && install -d -o prio -g prio -m 0777 /cache
 ENV PATH=/opt/prio/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
@@ -23,6 +23,6 @@ ENV PATH=/opt/prio/bin:$PATH \
 USER prio
 WORKDIR /data
 # A new cache volume starts with what is compiled here. On another kind of processor it is compiled anew.
-RUN prio warm && find /cache -type d -exec chmod 1777 {} +
+RUN prio warm && find /cache -type d -exec chmod 0777 {} +
 VOLUME ["/data", "/cache"]
 ENTRYPOINT ["prio"]

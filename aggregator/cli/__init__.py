@@ -18,6 +18,7 @@ from aggregator.cli import (
     warm,
 )
 from aggregator.cli.decode import decode_file
+from aggregator.telemetry.logs import LogFormat, configure_logs
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -50,5 +51,6 @@ def version() -> None:
 
 def main() -> None:
     """Run the command line."""
+    configure_logs(LogFormat.CONSOLE, "warning")  # a service sets its own
     with faults.reported():
         app()

@@ -1,0 +1,41 @@
+"""The command line in the test's own process, which spares the start of another."""
+
+import contextlib
+import dataclasses
+import io
+from pathlib import Path
+from unittest.mock import patch
+
+from structlog.testing import capture_logs
+
+from aggregator import cli
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """What a command said, and its exit status."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_here(*arguments: str | Path, stdin: str = "") -> Done:
+    """Run `prio` with arguments, as `main` would in a process of its own."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    status: object = 0
+    with (
+        patch("sys.argv", ["prio", *map(str, arguments)]),
+        patch("sys.stdin", io.StringIO(stdin)),
+        # How this process logs is not the command's to say.
+        patch("aggregator.cli.configure_logs"),
+        capture_logs(),
+        patch.dict("os.environ", COLUMNS="120"),
+        contextlib.redirect_stdout(stdout),
+        contextlib.redirect_stderr(stderr),
+    ):
+        try:
+            cli.main()
+        except SystemExit as end:
+            status = end.code
+    return Done(status if isinstance(status, int) else 0, stdout.getvalue(), stderr.getvalue())

@@ -1,0 +1,157 @@
+"""Leader, helper and collector as processes of their own on loopback."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import httpx
+
+from tests.support.commands import Done, run_here
+
+COMMANDS = {
+    "leader": ("leader", "serve", "--work"),
+    "helper": ("helper", "serve"),
+    "collector": ("collector", "serve"),
+}
+START_SECONDS = 120.0
+STOP_SECONDS = 40.0
+COMMAND_SECONDS = 240.0
+
+
+class Processes:
+    """Three services over stores in one folder, each on the same port whenever it is started."""
+
+    def __init__(self, folder: Path, **leader_settings: float) -> None:
+        self.folder = folder
+        self.configs: dict[str, Path] = {}
+        self.urls: dict[str, str] = {}
+        self._health: dict[str, str] = {}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        ports = iter(free_ports(2 * len(COMMANDS)))
+        for name in COMMANDS:
+            port, health_port = next(ports), next(ports)
+            self.urls[name] = f"http://127.0.0.1:{port}/"
+            self._health[name] = f"http://127.0.0.1:{health_port}/health"
+            settings: dict[str, str | float] = {
+                "role": name,
+                "database": f"{name}.sqlite",
+                "listen": f"127.0.0.1:{port}",
+                "health_listen": f"127.0.0.1:{health_port}",
+                "log_format": "json",
+            }
+            if name == "leader":
+                settings |= {"linger_seconds": 0, "collection_poll_seconds": 1} | leader_settings
+            self.configs[name] = folder / f"{name}.toml"
+            # A JSON string is a TOML string, and so is a number.
+            lines = [f"{key} = {json.dumps(value)}\n" for key, value in settings.items()]
+            self.configs[name].write_text("".join(lines))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self._running):
+            self.kill(name)
+
+    def start(self, *names: str) -> None:
+        """Start services and wait until each answers."""
+        for name in names:
+            with self.log_path(name).open("ab") as log:
+                self._running[name] = subprocess.Popen(  # noqa: S603 - our own command
+                    [*_PRIO, *COMMANDS[name], "--config", self.configs[name]],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+        for name in names:
+            self._wait_until_healthy(name)
+
+    def kill(self, name: str) -> None:
+        """Kill a service without a word (SIGKILL)."""
+        process = self._running.pop(name)
+        process.kill()
+        process.wait()
+
+    def stop(self, name: str) -> int:
+        """Ask a service to end; return its exit status."""
+        process = self._running.pop(name)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(STOP_SECONDS)
+
+    def prio(self, *arguments: str | Path, status: int = 0, stdin: str = "") -> Done:
+        """Run a command, in this process, and expect an exit status."""
+        done = run_here(*arguments, stdin=stdin)
+        assert done.returncode == status, (arguments, done.returncode, done.stdout, done.stderr)
+        return done
+
+    def log_path(self, name: str) -> Path:
+        """Return the file that a service writes its log to."""
+        return self.folder / f"{name}.log"
+
+    def log(self, name: str) -> list[Mapping[str, object]]:
+        """Return a service's log, an object a line."""
+        return [json.loads(line) for line in self.log_path(name).read_text().splitlines()]
+
+    def make_task(self, name: str, *arguments: str) -> tuple[str, Path]:
+        """Make a task as its parties would, one desk after the other; return its id and file."""
+        config = self.prio("collector", "config", "--config", self.configs["collector"])
+        desk = self.folder / name
+        made = self.prio(
+            "task",
+            "new",
+            *("--out", desk),
+            *("--leader", self.urls["leader"], "--helper", self.urls["helper"]),
+            *("--collector-config", config.stdout.strip()),
+            *arguments,
+        )
+        task_id = made.stdout.strip()
+        for party in COMMANDS:
+            added = self.prio(
+                "task", "add", "--config", self.configs[party], desk / f"{party}.toml"
+            )
+            assert added.stdout.strip() == task_id
+        return task_id, desk / "task.toml"
+
+    def _wait_until_healthy(self, name: str) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self._running[name].poll() is None:
+            try:
+                if httpx.get(self._health[name], timeout=2).is_success:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.05)
+        tail = self.log_path(name).read_text()[-2000:]
+        raise AssertionError(f"the {name} did not start:\n{tail}")
+
+
+_PRIO = (sys.executable, "-m", "aggregator.cli")
+
+
+def run_prio(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own, as a shell would."""
+    return subprocess.run(  # noqa: S603 - our own command
+        [*_PRIO, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+        env=os.environ | {"COLUMNS": "120"},
+    )
+
+
+def free_ports(count: int) -> Sequence[int]:
+    """Return loopback ports that nobody listens on."""
+    with ExitStack() as stack:
+        sockets = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
+        return [each.getsockname()[1] for each in sockets]

@@ -1,0 +1,135 @@
+"""What a shell can get wrong before any service is asked: one line, the fault named, status 2."""
+
+from pathlib import Path
+
+import pytest
+
+from aggregator.codec import encode
+from aggregator.dap.ids import encode_base64url
+from tests.support.commands import Done, run_here
+from tests.support.tasks import LAPLACE, collector_keypair, task_text
+
+
+def new_task(folder: Path, *arguments: str) -> Done:
+    return run_here(
+        *("task", "new", "--out", folder / "task"),
+        *("--leader", "http://a.example/", "--helper", "http://b.example/"),
+        *("--collector-config", encode_base64url(encode(collector_keypair().config))),
+        *("--min-batch-size", "10", "--max-reports", str(2**24)),
+        *arguments,
+    )
+
+
+def test_a_task_in_order_is_written_as_one_public_file_and_three_secret_ones(
+    tmp_path: Path,
+) -> None:
+    done = new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon", "1/2")
+    assert done.returncode == 0, done.stderr
+    files = {path.name: path for path in (tmp_path / "task").iterdir()}
+    assert sorted(files) == ["collector.toml", "helper.toml", "leader.toml", "task.toml"]
+    assert "[secrets]" not in files.pop("task.toml").read_text()
+    for path in files.values():
+        assert path.stat().st_mode & 0o077 == 0
+        assert "[secrets]" in path.read_text()
+
+
+@pytest.mark.parametrize("epsilon", ["0", "-1", "1/0", "nan", "inf", "1e400", "half", ""])
+def test_an_unusable_epsilon_makes_no_task(tmp_path: Path, epsilon: str) -> None:
+    done = new_task(tmp_path, "--vdaf", "Prio3Count", f"--epsilon={epsilon}")
+    assert done.returncode == 2
+    assert "epsilon" in done.stderr
+    assert not (tmp_path / "task").exists()
+
+
+def test_a_task_without_epsilon_has_to_say_that_it_wants_no_noise(tmp_path: Path) -> None:
+    done = new_task(tmp_path, "--vdaf", "Prio3Count")
+    assert done.returncode == 2
+    assert "epsilon" in done.stderr
+    done = new_task(tmp_path, "--vdaf", "Prio3Count", "--mechanism", "None")
+    assert done.returncode == 0
+    assert "None" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["0.5", "1.0", "true", "[1]"])
+def test_an_epsilon_that_is_no_text_is_refused_in_a_task_file(tmp_path: Path, value: str) -> None:
+    text = task_text(privacy=LAPLACE)
+    assert 'epsilon = "1/2"' in text
+    file = tmp_path / "task.toml"
+    file.write_text(text.replace('epsilon = "1/2"', f"epsilon = {value}"))
+    done = run_here("task", "check", file)
+    assert done.returncode == 2
+    assert "epsilon" in done.stderr
+
+
+def test_a_sum_that_could_wrap_makes_no_task(tmp_path: Path) -> None:
+    size = ("--vdaf", "Prio3Sum", "--epsilon", "1", "--max-measurement")
+    assert new_task(tmp_path, *size, str(2**38)).returncode == 0
+    done = new_task(tmp_path / "wide", *size, str(2**40))
+    assert done.returncode == 2
+    assert "max_reports" in done.stderr
+
+
+def test_an_unknown_type_and_a_missing_parameter_are_named(tmp_path: Path) -> None:
+    assert "Prio3Mean" in new_task(tmp_path, "--vdaf", "Prio3Mean", "--epsilon", "1").stderr
+    assert "length" in new_task(tmp_path, "--vdaf", "Prio3Histogram", "--epsilon", "1").stderr
+
+
+def test_measurements_come_from_arguments_or_a_file_and_not_from_both(tmp_path: Path) -> None:
+    file = tmp_path / "task.toml"
+    file.write_text(task_text())
+    done = run_here("upload", file)
+    assert (done.returncode, "measurements" in done.stderr) == (2, True)
+    done = run_here("upload", file, "1", "--csv", file)
+    assert (done.returncode, "measurements" in done.stderr) == (2, True)
+    done = run_here("upload", file, "--csv", file)
+    assert (done.returncode, "column" in done.stderr) == (2, True)
+    done = run_here("upload", file, "1", "--time", "yesterday")
+    assert (done.returncode, "time" in done.stderr) == (2, True)
+
+
+def test_a_setting_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    config = tmp_path / "leader.toml"
+    config.write_text('role = "leader"\ndatabase = "x.sqlite"\nlease_second = 1\n')
+    done = run_here("leader", "serve", "--config", config)
+    assert done.returncode == 2
+    assert "lease_second" in done.stderr
+
+
+def test_settings_can_come_from_the_environment_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = run_here("task", "list")
+    assert done.returncode == 2
+    assert "PRIO_ROLE" in done.stderr
+    monkeypatch.setenv("PRIO_ROLE", "helper")
+    monkeypatch.setenv("PRIO_DATABASE", str(tmp_path / "helper.sqlite"))
+    assert run_here("task", "list") == Done(0, "", "")
+    done = run_here("collector", "config")
+    assert (done.returncode, "helper" in done.stderr) == (2, True)
+
+
+def test_the_environment_wins_over_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "helper.toml"
+    config.write_text('role = "helper"\ndatabase = "file.sqlite"\n')
+    monkeypatch.setenv("PRIO_DATABASE", str(tmp_path / "environment.sqlite"))
+    assert run_here("task", "list", "--config", config).returncode == 0
+    assert [path.name for path in tmp_path.glob("*.sqlite")] == ["environment.sqlite"]
+
+
+def test_results_are_not_shown_to_the_network_without_a_token(tmp_path: Path) -> None:
+    config = tmp_path / "collector.toml"
+    config.write_text('role = "collector"\ndatabase = "x.sqlite"\nlisten = "0.0.0.0:0"\n')
+    done = run_here("collector", "serve", "--config", config)
+    assert done.returncode == 2
+    assert "token" in done.stderr
+
+
+def test_a_secret_that_was_given_never_comes_back_in_a_message(tmp_path: Path) -> None:
+    config = tmp_path / "leader.toml"
+    config.write_text('role = "leader"\ndatabase = "x.sqlite"\nstore_key = 5551234\n')
+    done = run_here("task", "list", "--config", config)
+    assert done.returncode == 2
+    assert "store_key" in done.stderr
+    assert "5551234" not in done.stderr + done.stdout
