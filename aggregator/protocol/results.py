@@ -23,9 +23,9 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
 from aggregator.dp.budget import Guarantee
-from aggregator.errors import PeerError
+from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task
-from field import FieldError, Vector
+from field import Vector
 
 DEFAULT_CONFIDENCE = Fraction(95, 100)
 
@@ -122,7 +122,7 @@ def _open_share(
             f"the {role.name.lower()}'s aggregate share does not open: compare the task's "
             f"fingerprint ({task.fingerprint}) with the aggregators'"
         ) from error
-    except FieldError as error:
+    except ParameterError as error:
         raise UnusableResult(
             f"the {role.name.lower()}'s aggregate share does not decode"
         ) from error

@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from aggregator.codec import encode
-from aggregator.dap.hpke import generate_keypair
+from aggregator.dap.hpke import aggregate_share_info, generate_keypair, seal
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
+from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, aggregate_share_aad
 from aggregator.dap.problems import (
     BatchInvalid,
     BatchMismatch,
@@ -143,6 +143,24 @@ def test_a_share_opens_only_under_the_view_that_it_was_released_under(view: str)
             keypair = generate_keypair(7, SeededEntropy(b"another collector"))
     with pytest.raises(UnusableResult, match="does not open"):
         open_result(other_task, keypair, request, response)
+
+
+@pytest.mark.parametrize("plaintext", [b"", bytes(64)[:-1], b"\xff" * 64])
+def test_a_share_that_opens_but_does_not_decode_is_no_result(plaintext: bytes) -> None:
+    task = make_task(privacy=LAPLACE)
+    aad = aggregate_share_aad(task.task_id, task.configuration_bytes, encode(REQUEST))
+    forged = seal(
+        task.collector_hpke_config,
+        aggregate_share_info(Role.HELPER),
+        aad,
+        plaintext,
+        SeededEntropy(b"malicious helper"),
+    )
+    response = dataclasses.replace(
+        released(task, [0] * 4, [0] * 4), helper_encrypted_agg_share=forged
+    )
+    with pytest.raises(UnusableResult, match="helper's aggregate share does not decode"):
+        open_result(task, collector_keypair(), REQUEST, response)
 
 
 def test_the_request_for_an_interval_is_always_the_same_bytes() -> None:
