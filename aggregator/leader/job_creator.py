@@ -1,17 +1,18 @@
 """Groups stored reports into aggregation jobs.
 
 A job is made as soon as there are reports for a full one. What is left over waits a moment for
-company, so that a trickle of uploads does not become a job for each report.
+company, so that a trickle of uploads does not become a job for each report. Reports of long vectors
+fill a job sooner: a job is held in memory whole.
 """
 
-import structlog
-
 from aggregator.party import Party
+from aggregator.protocol.task import Task
 from aggregator.storage.aggregation_jobs import create_aggregation_job
 from aggregator.storage.database import Transaction
 from aggregator.storage.reports import unclaimed_reports
 
-log = structlog.get_logger()
+MAX_JOB_SIZE = 32 * 2**20
+"""Bytes of input shares in one job, about."""
 
 
 class JobCreator:
@@ -34,30 +35,38 @@ class JobCreator:
         """Make the jobs that are due now; return how many."""
         created = 0
         for served in await self._party.tasks():
-            task_id = served.task.task_id.value
+            task_id, job_size = served.task.task_id.value, self._size_for(served.task)
             unclaimed = await self._party.database.read(
                 "unclaimed reports",
                 lambda tx, task_id=task_id: unclaimed_reports(tx, task_id),  # type: ignore[misc]  # binds the loop's value now
             )
-            while unclaimed and await self._create(task_id, self._minimum(task_id, unclaimed)):
+            while unclaimed and await self._create(
+                task_id, job_size, self._minimum(task_id, job_size, unclaimed)
+            ):
                 created += 1
-                unclaimed -= min(unclaimed, self._job_size)
+                unclaimed -= min(unclaimed, job_size)
         return created
 
-    def _minimum(self, task_id: bytes, unclaimed: int) -> int:
+    def _size_for(self, task: Task) -> int:
+        """Return how many reports of a task make a full job."""
+        prio3 = task.prio3
+        report_size = prio3.public_share_size + sum(map(prio3.input_share_size, (0, 1)))
+        return max(1, min(self._job_size, MAX_JOB_SIZE // report_size))
+
+    def _minimum(self, task_id: bytes, job_size: int, unclaimed: int) -> int:
         """Return the fewest reports that make a job now."""
-        if unclaimed >= self._job_size:
+        if unclaimed >= job_size:
             self._waiting_since.pop(task_id, None)
-            return self._job_size
+            return job_size
         now = self._party.clock.now()
         since = self._waiting_since.setdefault(task_id, now)
         if now - since < self._linger_seconds:
-            return self._job_size
+            return job_size
         del self._waiting_since[task_id]
         return 1
 
-    async def _create(self, task_id: bytes, minimum: int) -> bool:
+    async def _create(self, task_id: bytes, job_size: int, minimum: int) -> bool:
         def create(tx: Transaction) -> bool:
-            return create_aggregation_job(tx, task_id, self._job_size, minimum) is not None
+            return create_aggregation_job(tx, task_id, job_size, minimum) is not None
 
         return await self._party.database.run("create aggregation job", create)

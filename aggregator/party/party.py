@@ -8,6 +8,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from typing import TypeVar
 
@@ -30,6 +31,7 @@ from aggregator.storage.database import Database, Transaction
 from aggregator.storage.tasks import (
     HpkeKey,
     StoredTask,
+    TaskRecord,
     get_task,
     list_hpke_keys,
     list_tasks,
@@ -116,7 +118,7 @@ class Party:
         self._threads = verification_threads or os.cpu_count() or 1
         self._limiter: anyio.CapacityLimiter | None = None
         self._warm: set[tuple[int, bytes]] = set()
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, Task | TaskRefused] = {}
         self._keypairs: dict[bytes, HpkeKeypair] = {}
 
     async def task(self, task_id: TaskId) -> ServedTask:
@@ -136,10 +138,8 @@ class Party:
         served = []
         for stored in await self.database.read("tasks", list_tasks):
             if stored.record.role == self.role.name.lower():
-                try:
+                with suppress(TaskRefused):
                     served.append(self._served(stored))
-                except TaskRefused as error:
-                    log.warning("task refused", reason=str(error))
         return served
 
     async def keypairs(self) -> dict[int, HpkeKeypair]:
@@ -190,14 +190,10 @@ class Party:
         record = stored.record
         task = self._tasks.get(record.definition)
         if task is None:
-            task = task_from_toml(record.definition)
-            if task.task_id.value != record.task_id:
-                raise ConfigurationError("a stored task's file is of another task")
+            task = self._checked(record)
             self._tasks[record.definition] = task
-        try:
-            check_floor(task, self._floor.min_batch_size, self._floor.max_epsilon)
-        except ParameterError as error:
-            raise TaskRefused(str(error), task.task_id) from error
+        if isinstance(task, TaskRefused):
+            raise TaskRefused(task.detail, task.task_id)
         return ServedTask(
             task=task,
             verification_key=VerificationKey(record.verify_key_id, record.verify_key),
@@ -206,6 +202,18 @@ class Party:
             collector_token_hash=record.collector_token_hash,
             is_ended=stored.ended_at is not None,
         )
+
+    def _checked(self, record: TaskRecord) -> Task | TaskRefused:
+        """Return the task of a stored file, or why we do not take part in it."""
+        task = task_from_toml(record.definition)
+        if task.task_id.value != record.task_id:
+            raise ConfigurationError("a stored task's file is of another task")
+        try:
+            check_floor(task, self._floor.min_batch_size, self._floor.max_epsilon)
+        except ParameterError as error:
+            log.warning("task refused", task=str(task.task_id), reason=str(error))
+            return TaskRefused(str(error), task.task_id)
+        return task
 
     def _keypair(self, key: HpkeKey) -> HpkeKeypair:
         keypair = self._keypairs.get(key.config)

@@ -15,8 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import aggregator
 from aggregator.errors import Abort
+from aggregator.storage.engine import Busy
 from aggregator.web.problems import (
     abort_response,
+    busy_response,
     http_error_response,
     internal_error_response,
 )
@@ -41,6 +43,7 @@ def create_app(title: str, routers: Iterable[APIRouter]) -> FastAPI:
         app.include_router(router)
     app.add_exception_handler(Abort, _on_abort)
     app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(Busy, _on_busy)
     app.add_middleware(Edge)
     return app
 
@@ -117,4 +120,9 @@ async def _on_abort(request: Request, error: Exception) -> Response:
 async def _on_http_error(_request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
-    return http_error_response(error.status_code, error.detail)
+    return http_error_response(error.status_code, error.detail, error.headers)
+
+
+async def _on_busy(_request: Request, _error: Exception) -> Response:
+    log.warning("the store was busy too long")
+    return busy_response()

@@ -44,9 +44,21 @@ def stored_problem_response(document: str) -> Response:
     return _response(members, by_type.get(members.get("type"), status.HTTP_400_BAD_REQUEST), {})
 
 
-def http_error_response(code: int, title: str) -> Response:
+def http_error_response(
+    code: int, title: str, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return an answer for what HTTP itself refuses, such as an unknown path."""
-    return _response({"type": "about:blank", "title": title}, code, {})
+    return _response({"type": "about:blank", "title": title}, code, headers or {})
+
+
+def busy_response() -> Response:
+    """Return the answer where our store is busy: nothing was done, and the peer may come again."""
+    title = problems.TooManyRequests.title
+    return _response(
+        {"type": "about:blank", "title": title},
+        status.HTTP_503_SERVICE_UNAVAILABLE,
+        {"Retry-After": "1"},
+    )
 
 
 def internal_error_response() -> Response:
@@ -58,10 +70,10 @@ def internal_error_response() -> Response:
     )
 
 
-def _response(document: dict[str, object], code: int, headers: dict[str, str]) -> Response:
+def _response(document: dict[str, object], code: int, headers: Mapping[str, str]) -> Response:
     return Response(
         json.dumps(document | {"status": code}),
         status_code=code,
         media_type=PROBLEM_MEDIA_TYPE,
-        headers=headers,
+        headers=dict(headers),
     )

@@ -9,6 +9,7 @@ import pytest
 
 from aggregator.codec import encode
 from aggregator.dap.messages import AggregationJobInitReq
+from aggregator.leader import job_creator
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import DriverSettings, JobDriver
 from aggregator.protocol.aggregation import VerificationKey, leader_init
@@ -156,6 +157,16 @@ async def test_full_jobs_are_made_at_once_and_the_rest_waits(pair: Pair) -> None
     assert await creator.run_once() == 2
     pair.clock.advance(1)
     assert await creator.run_once() == 0
+
+
+async def test_reports_of_long_vectors_fill_a_job_sooner(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prio3 = pair.task.prio3
+    report_size = prio3.public_share_size + prio3.input_share_size(0) + prio3.input_share_size(1)
+    monkeypatch.setattr(job_creator, "MAX_JOB_SIZE", 4 * report_size)
+    await pair.upload(await pair.reports([0] * 9))
+    assert await JobCreator(pair.leader.party, job_size=100, linger_seconds=5).run_once() == 2
 
 
 async def test_a_helper_that_is_away_costs_nothing_but_time(pair: Pair) -> None:

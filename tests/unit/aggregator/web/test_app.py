@@ -1,0 +1,159 @@
+"""Every failure is a problem document, and what is our own fault says nothing of itself."""
+
+import httpx
+import pytest
+from fastapi import APIRouter, Request, Response
+
+from aggregator.codec import DecodeError
+from aggregator.dap.ids import TaskId
+from aggregator.dap.messages import UploadRequest
+from aggregator.dap.problems import BatchOverlap, BudgetExceeded, Problem, TooManyRequests
+from aggregator.dap.profile import Role
+from aggregator.dap.resources import media_type
+from aggregator.errors import Abort, StoreError
+from aggregator.storage.engine import Busy
+from aggregator.web.app import create_app, create_health_app
+from aggregator.web.messages import dap_router, read_body, task_id_of
+from aggregator.web.problems import stored_problem_response
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "do-not-show-this"  # noqa: S105 - a test's secret
+TASK_ID = TaskId(bytes(32))
+FAULTS: dict[str, Exception] = {
+    "overlap": BatchOverlap("too late", TASK_ID),
+    "budget": BudgetExceeded("nothing is left"),
+    "overload": TooManyRequests(),
+    "truncated": DecodeError("byte 3: 4 bytes expected, 1 left"),
+    "abort": Abort("something"),
+    "store": StoreError(SECRET),
+    "bug": ValueError(SECRET),
+    "busy": Busy(SECRET),
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def router() -> APIRouter:
+    made = APIRouter()
+
+    @made.get("/fault/{name}")
+    async def fault(name: str) -> None:
+        raise FAULTS[name]
+
+    @made.post("/tasks/{task_id}/size")  # noqa: FAST003 - read as our handlers read it
+    async def size(request: Request) -> Response:
+        task_id_of(request)
+        return Response(str(len(await read_body(request, UploadRequest.message, 10))))
+
+    return made
+
+
+async def ask(method: str, path: str, **options: object) -> httpx.Response:
+    transport = httpx.ASGITransport(create_app("tests", [router()]))
+    async with httpx.AsyncClient(transport=transport, base_url="http://tests") as http:
+        return await http.request(method, path, **options)  # type: ignore[arg-type]  # httpx's own
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "kind"),
+    [
+        ("overlap", 400, "urn:ietf:params:ppm:dap:error:batchOverlap"),
+        ("truncated", 400, "urn:ietf:params:ppm:dap:error:invalidMessage"),
+        ("budget", 403, BudgetExceeded.type_uri),
+        ("overload", 429, TooManyRequests.type_uri),
+        ("abort", 400, Problem.type_uri),
+    ],
+)
+async def test_an_abort_is_answered_with_its_problem(name: str, status: int, kind: str) -> None:
+    answer = await ask("GET", f"/fault/{name}")
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == kind
+    assert answer.json()["status"] == status
+
+
+@pytest.mark.parametrize("name", ["store", "bug"])
+async def test_our_own_fault_is_a_bare_500_without_detail(name: str) -> None:
+    answer = await ask("GET", f"/fault/{name}")
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "detail" not in answer.json()
+    assert SECRET not in answer.text
+
+
+async def test_a_busy_store_asks_the_peer_to_come_again() -> None:
+    answer = await ask("GET", "/fault/busy")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert SECRET not in answer.text
+
+
+async def test_unknown_paths_and_methods_are_problems_too() -> None:
+    unknown = await ask("GET", "/nowhere")
+    assert (unknown.status_code, unknown.json()["title"]) == (404, "Not Found")
+    wrong = await ask("DELETE", "/fault/bug")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "GET")
+    assert wrong.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_body_is_taken_up_to_its_limit_and_not_a_byte_more() -> None:
+    headers = {"content-type": media_type(UploadRequest.message)}
+    url = f"/tasks/{TASK_ID}/size"
+    assert (await ask("POST", url, content=bytes(10), headers=headers)).text == "10"
+    too_long = await ask("POST", url, content=bytes(11), headers=headers)
+    assert too_long.status_code == 413
+    assert too_long.json()["taskid"] == str(TASK_ID)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        media_type(UploadRequest.message),
+        "Application/PPM-DAP; message=upload-req",
+        'application/ppm-dap; version="18"; message="upload-req"',
+    ],
+)
+async def test_media_types_are_compared_by_meaning(content_type: str) -> None:
+    url, headers = f"/tasks/{TASK_ID}/size", {"content-type": content_type}
+    assert (await ask("POST", url, content=b"", headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize("content_type", ["", "application/json", "application/ppm-dap"])
+async def test_another_media_type_is_refused(content_type: str) -> None:
+    url, headers = f"/tasks/{TASK_ID}/size", {"content-type": content_type}
+    assert (await ask("POST", url, content=b"", headers=headers)).status_code == 415
+
+
+@pytest.mark.parametrize("name", ["x", "A" * 42, "A" * 44, "=" * 43])
+async def test_a_path_that_names_no_task_is_an_unknown_task(name: str) -> None:
+    answer = await ask("POST", f"/tasks/{name}/size")
+    assert answer.status_code == 404
+    assert answer.json()["type"].endswith("unrecognizedTask")
+
+
+async def test_a_request_keeps_the_trace_that_it_came_with() -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    sent = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+    assert (await ask("GET", "/nowhere", headers=sent)).headers["x-trace-id"] == trace
+    bad = {"traceparent": "00-\u00e9-01-01".encode("latin-1")}
+    assert len((await ask("GET", "/nowhere", headers=bad)).headers["x-trace-id"]) == 32
+
+
+async def test_health_is_an_application_of_its_own() -> None:
+    transport = httpx.ASGITransport(create_health_app())
+    async with httpx.AsyncClient(transport=transport, base_url="http://tests") as http:
+        assert (await http.get("/health")).json()["status"] == "ok"
+
+
+def test_a_stored_problem_is_answered_with_its_types_status() -> None:
+    stored = f'{{"type": "{BudgetExceeded.type_uri}", "title": "t"}}'
+    assert stored_problem_response(stored).status_code == 403
+    assert stored_problem_response('{"type": "urn:other"}').status_code == 400
+
+
+def test_every_resource_of_a_role_must_be_served() -> None:
+    with pytest.raises(KeyError):
+        dap_router(Role.HELPER, {})
