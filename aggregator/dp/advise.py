@@ -288,10 +288,10 @@ def _sentences(
     )
     cost = (
         "A person who takes part every time spends at most epsilon ="
-        f" {plain(total)} in a year{smaller}; not hidden are that they took part, the number of"
-        f" reports, and what more than {question.max_reports_per_person} report"
+        f" {plain(total)} in a year{smaller}; not hidden is that they took part, how many reports"
+        f" there are, and what more than {question.max_reports_per_person} report"
         f"{'' if question.max_reports_per_person == 1 else 's'} of one person in one release"
-        " would add."
+        " would give away."
     )
     return promise, accuracy, cost
 

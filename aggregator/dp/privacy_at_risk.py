@@ -29,7 +29,7 @@ from aggregator.errors import ParameterError
 
 LABEL = (
     "published figure (Dandekar et al.), not a privacy guarantee; overstates confidence: the loss"
-    " is exactly epsilon0 at least half of the time"
+    " of Laplace noise is exactly epsilon0 at least half of the time"
 )
 NOT_DP = (
     "published figure (Dandekar et al.), not differential privacy: a statement about random pairs"
