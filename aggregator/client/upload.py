@@ -26,6 +26,10 @@ from aggregator.vdaf.circuits.measurements import Measurement
 
 REPORTS_PER_REQUEST = 200
 
+UPLOAD_ATTEMPTS = 8
+"""How often one request of reports is sent, half a minute in all: whoever gave up in the middle
+could not upload the rest without knowing which measurements are settled."""
+
 
 class UploadError(PeerError):
     """An aggregator answered with something that a client cannot use."""
@@ -70,6 +74,9 @@ class Client:
         self._task = task
         self._leader = Peer(http, configuration.leader_aggregator_endpoint)
         self._helper = Peer(http, configuration.helper_aggregator_endpoint)
+        self._uploads = Peer(
+            http, configuration.leader_aggregator_endpoint, attempts=UPLOAD_ATTEMPTS
+        )
         self._entropy = SystemEntropy() if entropy is None else entropy
         self._clock = SystemClock() if clock is None else clock
         self._configs: tuple[HpkeConfig, HpkeConfig] | None = None
@@ -131,7 +138,7 @@ class Client:
         """Seal and send reports, and return those that the leader refused."""
         configs = await self._hpke_configs()
         body = await anyio.to_thread.run_sync(self._sealed, prepared, *configs)
-        answer = await self._leader.post(
+        answer = await self._uploads.post(
             path("reports", task_id=self._task.task_id), media_type(UploadRequest.message), body
         )
         try:
