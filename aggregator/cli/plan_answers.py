@@ -30,6 +30,7 @@ from aggregator.dp.privacy_at_risk import LABEL, claimed_confidence
 from aggregator.dp.selection_plan import MIDPOINTS, SelectionPlan
 from aggregator.dp.two_draw_loss import TwoDrawLaw
 from aggregator.dp.utility import half_width_of
+from aggregator.dp.vector_loss import VectorTwoDrawLaw
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
@@ -182,20 +183,25 @@ def risk(
     """
     if aggregators not in {1, 2}:
         raise ParameterError(f"aggregators must be 1 or 2, not {aggregators}")
-    law: LaplaceLaw | LatticeLaw | TwoDrawLaw
+    law: LaplaceLaw | LatticeLaw | TwoDrawLaw | VectorTwoDrawLaw
     support: list[Value] | None = None
+    rational_in(epsilon, "epsilon", 0, None)
     if move is None:
         law = LaplaceLaw.of(epsilon0)
     elif aggregators == 1:
         law = LatticeLaw.of(epsilon0, move)
         if move.length < _LONGEST_SUPPORT:
             support = [{"loss": atom.loss, "probability": atom.probability} for atom in law.support]
-    else:
+    elif move.coordinates <= TwoDrawLaw.MOST_COORDINATES:
         law = TwoDrawLaw.of(epsilon0, move)
+    else:
+        law = VectorTwoDrawLaw.of(epsilon0, move)
+    # A law on a grid knows its curve, but not on which side of epsilon a single loss lies.
+    known = None if isinstance(law, VectorTwoDrawLaw) else law
     answer: Answer = {
         "exact": {
-            "probability_loss_at_most": law.probability_at_most(epsilon),
-            "probability_loss_above": law.probability_above(epsilon),
+            "probability_loss_at_most": known.probability_at_most(epsilon) if known else None,
+            "probability_loss_above": known.probability_above(epsilon) if known else None,
             "delta": law.delta(epsilon),
             "expected_loss": law.expected(),
             "support": support,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 from aggregator.dp.decimals import DIGITS, Real, rational_in, to_decimal, working
 from aggregator.dp.loss_law import MOST_EPSILON0, Move
@@ -21,16 +22,16 @@ from aggregator.errors import ParameterError
 # What lies further out weighs less than 10^-45 of the whole.
 _REACH = 45
 _MOST_ATOMS = 200_000
-_TWO = 2
 
 
 @dataclass(frozen=True, slots=True)
 class TwoDrawLaw:
     """The loss of one or two moved coordinates under the sum of two honest draws.
 
-    One coordinate moves for count and sum, two for a histogram. More have no closed form here; the
-    law for one honest aggregator, `LatticeLaw`, bounds them.
+    One coordinate moves for count and sum, two for a histogram. `vector_loss` has a bound for more.
     """
+
+    MOST_COORDINATES: ClassVar[int] = 2
 
     epsilon0: Fraction
     move: Move
@@ -43,10 +44,10 @@ class TwoDrawLaw:
             ParameterError: epsilon0 is outside its range, or the move has more coordinates.
         """
         number = rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True)
-        if move.coordinates > _TWO:
+        if move.coordinates > cls.MOST_COORDINATES:
             raise ParameterError(
-                "coordinates moved must be 1 or 2 for two honest aggregators, not"
-                f" {move.coordinates}: the figures for one honest aggregator bound them"
+                "coordinates moved must be 1 or 2 for the exact law of two draws, not"
+                f" {move.coordinates}: see `VectorTwoDrawLaw`"
             )
         return cls(number, move)
 

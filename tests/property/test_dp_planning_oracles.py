@@ -5,6 +5,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from aggregator.dp.binomial import Binomial
 from aggregator.dp.cost_model import CostModel
 from aggregator.dp.decimals import working
-from aggregator.dp.loss_law import LatticeLaw, worst_move
+from aggregator.dp.loss_law import LatticeLaw, Move, worst_move
 from aggregator.dp.normal import gaussian_mu, upper_quantile
 from aggregator.dp.partial_knowledge import PassiveAttacker, Thresholding
 from aggregator.dp.partition_selection import OptimalSelection
@@ -23,6 +24,7 @@ from aggregator.dp.selection_rivals import (
     TruncatedGeometricRelease,
 )
 from aggregator.dp.two_draw_loss import TwoDrawLaw
+from aggregator.dp.vector_loss import VectorTwoDrawLaw
 from tests.support.numbers import relative_error
 
 EXTREMES = [
@@ -333,6 +335,40 @@ def test_the_loss_law_of_two_draws_is_the_convolution(
         assert relative_error(law.delta(third), delta) < 1e-12
         mean = sum(p * a for p, a in losses) * move.coordinates
         assert relative_error(law.expected(), mean) < 1e-12
+
+
+@pytest.mark.parametrize("move", [Move(1, 1), Move(2, 1), Move(1, 7)])
+@pytest.mark.parametrize("epsilon0", ["0.1", "2", "20"])
+def test_the_grid_law_is_the_exact_one_where_that_is_known(move: Move, epsilon0: str) -> None:
+    exact, grid = TwoDrawLaw.of(epsilon0, move), VectorTwoDrawLaw.of(epsilon0, move)
+    for part in (Fraction(1, 3), Fraction(1, 2), Fraction(4, 5)):
+        level = Fraction(epsilon0) * part
+        assert relative_error(grid.delta(level), exact.delta(level)) < 1e-9
+    # At a kink it is first order, and above.
+    assert -1e-13 < grid.delta(0) / exact.delta(0) - 1 < 1e-6
+    assert grid.delta(epsilon0) == 0
+    assert relative_error(grid.expected(), exact.expected()) < 1e-12
+
+
+@pytest.mark.parametrize("epsilon0", ["2", "8"])
+def test_the_grid_law_of_three_coordinates_is_the_sum_over_all_losses(epsilon0: str) -> None:
+    e0 = float(epsilon0)
+    q = np.exp(-e0 / 3)
+    s = np.arange(-60, 61)
+    mass = ((1 - q) / (1 + q)) ** 2 * q ** abs(s) * (abs(s) + (1 + q * q) / (1 - q * q))
+    loss = np.log(mass[1:] / mass[:-1])
+    mass = mass[1:]
+    pairs = (loss[:, None] + loss).ravel()
+    weights = (mass[:, None] * mass).ravel()
+    level = e0 / 5
+    expected = sum(
+        p * float(np.sum(weights * np.maximum(0, -np.expm1(level - one - pairs))))
+        for one, p in zip(loss, mass, strict=True)
+    )
+    grid = VectorTwoDrawLaw.of(epsilon0, Move(3, 1))
+    assert relative_error(grid.delta(Fraction(epsilon0) / 5), expected) < 1e-9
+    # A second honest draw can only help.
+    assert grid.delta(0) < LatticeLaw.of(epsilon0, Move(3, 1)).delta(0)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 6, 11])

@@ -156,6 +156,16 @@ def test_risk_of_laplace_noise_and_of_two_honest_aggregators_has_no_finite_suppo
         assert 0 < exact["delta"] < 0.3
 
 
+def test_risk_of_a_vector_and_two_honest_aggregators_has_its_curve_only() -> None:
+    exact = answer(
+        "risk", "--circuit", "multihot", "--length", "9", "--max-weight", "2", "--epsilon0", "1",
+        "--epsilon", "0.1", "--aggregators", "2",
+    )["exact"]  # fmt: skip
+    assert isinstance(exact, dict)
+    assert exact["delta"] == pytest.approx(0.0714227537723, rel=1e-9)
+    assert exact["probability_loss_at_most"] is exact["probability_loss_above"] is None
+
+
 def test_budget_has_the_promised_keys_and_figures() -> None:
     found = answer(
         "budget", "--people", "100", "--compensation", "5500", "--epsilon0", "0.5", "--error", "2",

@@ -29,6 +29,7 @@ from aggregator.dp.selection_rivals import (
     TruncatedGeometricRelease,
 )
 from aggregator.dp.two_draw_loss import TwoDrawLaw
+from aggregator.dp.vector_loss import VectorTwoDrawLaw
 from aggregator.errors import ParameterError
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
@@ -67,7 +68,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: LatticeLaw.of(1, Move(1000, 1000)), "length.* must be at most 5,000,000"),
     (lambda: LatticeLaw.of(1, Move(1, 1)).delta(-1), r"epsilon must lie in \[0, infinity\)"),
     (lambda: LaplaceLaw.of("-0.5"), r"epsilon0 must lie in \(0, 1000\], not -0.5"),
-    (lambda: TwoDrawLaw.of(1, Move(4, 1)), "coordinates moved must be 1 or 2 .*, not 4"),
+    (lambda: TwoDrawLaw.of(1, Move(4, 1)), "coordinates moved must be 1 or 2 .*, not 4: see"),
+    (lambda: VectorTwoDrawLaw.of(1, Move(5000, 1)), "coordinates moved must be at most 4096"),
+    (lambda: VectorTwoDrawLaw.of("1e-9", Move(4, 1)), "epsilon0 must be above 4.5e-05"),
     (lambda: TwoDrawLaw.of("1e-7", Move(1, 1)).delta(0), "epsilon0 is so small"),
     (lambda: worst_move("average"), "circuit must be one of count, .*, not 'average'"),
     (lambda: worst_move("sum", max_measurement=0), "max_measurement must be an integer at least 1"),
