@@ -1,0 +1,140 @@
+"""20,000 histogram reports of length 256 through the real services on SQLite, with times.
+
+On demand: `pytest -m bench tests/load`. Says what it measured; asserts only what must be right.
+"""
+
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from aggregator.client.upload import _fetch_config
+from aggregator.codec import encode
+from aggregator.dap.messages import UploadRequest
+from aggregator.dap.resources import media_type, path
+from aggregator.entropy import SystemEntropy
+from aggregator.protocol.reports import make_reports
+from aggregator.protocol.task import Task, task_from_toml
+from aggregator.transport.peer import Peer
+from tests.support.bounds import assert_near
+from tests.support.processes import COMMANDS, Processes
+
+pytestmark = [pytest.mark.bench, pytest.mark.slow]
+
+REPORTS = 20_000
+LENGTH = 256
+REPORTS_PER_REQUEST = 200
+CONNECTIONS = 4
+HOUR = 3600
+
+
+async def requests(task: Task, measurements: list[int], start: int) -> list[bytes]:
+    """Make the bodies of all upload requests."""
+    configuration = task.configuration
+    async with httpx.AsyncClient() as http:
+        configs = [
+            await _fetch_config(name, Peer(http, endpoint))
+            for name, endpoint in (
+                ("leader", configuration.leader_aggregator_endpoint),
+                ("helper", configuration.helper_aggregator_endpoint),
+            )
+        ]
+    return [
+        encode(
+            UploadRequest(
+                tuple(
+                    make_reports(
+                        task,
+                        *configs,
+                        measurements[first : first + REPORTS_PER_REQUEST],
+                        task.time(start),
+                        SystemEntropy(),
+                    )
+                )
+            )
+        )
+        for first in range(0, len(measurements), REPORTS_PER_REQUEST)
+    ]
+
+
+async def upload(task: Task, bodies: list[bytes]) -> Counter[int]:
+    """Send all requests over a few connections; return how often each status came."""
+    url = task.configuration.leader_aggregator_endpoint.rstrip("/")
+    url += path("reports", task_id=task.task_id)
+    headers = {"content-type": media_type(UploadRequest.message)}
+    statuses: Counter[int] = Counter()
+    waiting = iter(bodies)
+
+    async def send(http: httpx.AsyncClient) -> None:
+        for body in waiting:
+            answer = await http.post(url, content=body, headers=headers)
+            statuses[answer.status_code] += 1
+            assert not answer.content, "a report was refused"
+
+    async with httpx.AsyncClient(timeout=60) as http, anyio.create_task_group() as group:
+        for _ in range(CONNECTIONS):
+            group.start_soon(send, http)
+    return statuses
+
+
+def test_every_one_of_20_000_reports_is_counted_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start = int(time.time()) // HOUR * HOUR - HOUR
+    draw = random.Random(256)  # noqa: S311 - no secret
+    measurements = [min(draw.randrange(LENGTH), draw.randrange(LENGTH)) for _ in range(REPORTS)]
+    with Processes(tmp_path) as services:
+        task_id, task_file = services.make_task(
+            "task",
+            *("--vdaf", "Prio3Histogram", "--length", str(LENGTH), "--epsilon", "1"),
+            *("--min-batch-size", str(REPORTS), "--max-reports", "1000000"),
+        )
+        task = task_from_toml(task_file.read_text())
+        services.start(*COMMANDS)
+
+        began = time.monotonic()
+        bodies = anyio.run(requests, task, measurements, start)
+        made = time.monotonic()
+        statuses = anyio.run(upload, task, bodies)
+        uploaded = time.monotonic()
+        done = services.prio(
+            *("collect", "--config", services.configs["collector"], task_id),
+            *("--start", str(start), "--end", str(start + HOUR), "--json"),
+        )
+        collected = time.monotonic()
+
+        assert set(statuses) == {200}
+        result = json.loads(done.stdout)["result"]
+        assert result["report_count"] == REPORTS
+        counts = Counter(measurements)
+        truth = [counts[bucket] for bucket in range(LENGTH)]
+        assert_near(result["values"], truth, task_file.read_text())
+        for party in ("leader", "helper"):
+            config = services.configs[party]
+            shown = json.loads(services.prio("task", "show", "--config", config, task_id).stdout)
+            assert shown["reports"]["aggregation"] == {"aggregated": REPORTS}
+            failed = [
+                line
+                for line in services.log(party)
+                if line["level"] in {"error", "critical"} or str(line.get("status"))[0] == "5"
+            ]
+            assert failed == []
+        sizes = {
+            party: sum(path.stat().st_size for path in tmp_path.glob(f"{party}.sqlite*"))
+            for party in ("leader", "helper")
+        }
+    with capsys.disabled():
+        print(  # noqa: T201 - what a measurement is for
+            f"\nsharded and sealed: {REPORTS / (made - began):,.0f} reports/s"
+            f"\nuploaded: {REPORTS / (uploaded - made):,.0f} reports/s, "
+            f"{sum(map(len, bodies)) / REPORTS:,.0f} bytes each"
+            f"\nfrom the first upload to the result: {collected - made:.1f} s, "
+            f"{REPORTS / (collected - made):,.0f} reports/s"
+            f"\nstores: leader {sizes['leader'] / 2**20:.0f} MiB, "
+            f"helper {sizes['helper'] / 2**20:.0f} MiB"
+        )
