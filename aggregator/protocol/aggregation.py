@@ -42,8 +42,9 @@ from aggregator.protocol.reports import (
 )
 from aggregator.protocol.task import Task
 from aggregator.vdaf import ping_pong
-from aggregator.vdaf.ping_pong import LeaderContinued
+from aggregator.vdaf.ping_pong import HelperFinished, LeaderContinued
 from aggregator.vdaf.prio3 import OutShares
+from field import Vector
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -313,15 +314,7 @@ def helper_init(
         else:
             shares.append(share)
             inbound.append(init.payload)
-    finished = ping_pong.helper_initialized(
-        task.prio3,
-        verification_key.key,
-        task.ctx,
-        [share.metadata.report_id.value for share in shares],
-        [share.public_share for share in shares],
-        [share.input_share for share in shares],
-        inbound,
-    )
+    finished = _helper_finished(task, verification_key.key, shares, inbound)
     verified = Verified(task, tuple(share.metadata for share in shares), finished.out_shares)
     for share, error, outbound in zip(
         shares, finished.out_shares.errors, finished.outbound, strict=True
@@ -365,6 +358,23 @@ def _leader_initialized(
         [share.metadata.report_id.value for share in opened],
         [share.public_share for share in opened],
         [share.input_share for share in opened],
+    )
+
+
+def _helper_finished(
+    task: Task, verify_key: bytes, opened: Sequence[OpenedShare], inbound: Sequence[bytes]
+) -> HelperFinished:
+    if not opened:
+        nothing = Vector.zeros(task.prio3.field, (0, task.prio3.output_len))
+        return HelperFinished(OutShares(nothing, []), [])
+    return ping_pong.helper_initialized(
+        task.prio3,
+        verify_key,
+        task.ctx,
+        [share.metadata.report_id.value for share in opened],
+        [share.public_share for share in opened],
+        [share.input_share for share in opened],
+        inbound,
     )
 
 
