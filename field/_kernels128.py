@@ -22,7 +22,7 @@ _ONE = np.uint64(1)
 _C = np.uint64(28)
 _HALF_WORD = np.uint64(32)
 _LOW_HALF = np.uint64(2**32 - 1)
-_COLUMNS_AT_ONCE = 512
+_COLUMNS_AT_ONCE = 1024
 _P_LOW = np.uint64(1)
 _P_HIGH = np.uint64(2**64 - 28)
 # 2^128 - p = 28 * 2^64 - 1 in two words: adding it to a number that wrapped, or is p or more, takes
@@ -203,8 +203,9 @@ def sum_middle(a: Words, out: Words) -> None:
             count = min(_COLUMNS_AT_ONCE, words.shape[2] - start)
             low[:], high[:] = _ZERO, _ZERO
             for k in range(words.shape[1]):
+                row = words[i, k, start : start + count]
                 for j in range(count):
-                    word = words[i, k, start + j]
+                    word = row[j]
                     low[j] += word & _LOW_HALF
                     high[j] += word >> _HALF_WORD
             for j in range(0, count, 2):

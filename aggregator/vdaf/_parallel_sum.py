@@ -30,6 +30,18 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
+from aggregator.vdaf._kernel_arrays import (
+    NONCE_SIZE,
+    NOT_A_RESIDUE,
+    ROOT_OF_UNITY,
+    SEED_SIZE,
+    XOF_REJECTED,
+    Inputs,
+    Outputs,
+    copy_nonces,
+    copy_seeds,
+    store,
+)
 from aggregator.vdaf._lane_xof import (
     absorb_open,
     absorb_template,
@@ -48,7 +60,6 @@ from field.lanes import (
     copy_words,
     operation,
     rows_to_words,
-    words_to_rows,
 )
 from field.lanes128 import (
     COLUMNS,
@@ -78,19 +89,6 @@ from field.lanes128 import (
     to_limbs,
     to_words,
 )
-
-SEED_SIZE = 32
-NONCE_SIZE = 16
-ENCODED_SIZE = 16
-
-XOF_REJECTED = 1
-"""Flag: some XOF drew a number that is no residue, so the stream is read differently."""
-
-NOT_A_RESIDUE = 2
-"""Flag: the leader's input share holds a number that is no residue."""
-
-ROOT_OF_UNITY = 4
-"""Flag: the test point is a power of alpha."""
 
 CALLS_AT_ONCE = 256
 """Calls whose products are summed before they are reduced; with two more, below `MAX_PRODUCTS`."""
@@ -180,38 +178,6 @@ class Tables(NamedTuple):
     weights: Table
     check_weights: Table
     one: Table
-
-
-class Inputs(NamedTuple):
-    """One aggregator's shares, one row a report; a multiple of the number of lanes.
-
-    Attributes:
-        nonces: `uint8[rows, 16]`.
-        public_shares: `uint8[rows, 32 * num_shares]`.
-        input_shares: `uint8[rows, input_share_size]`.
-    """
-
-    nonces: Bytes
-    public_shares: Bytes
-    input_shares: Bytes
-
-
-class Outputs(NamedTuple):
-    """What a kernel fills in, one row a report, as bytes.
-
-    Attributes:
-        verifiers: `verifier_len` residues.
-        out_shares: `output_len` residues.
-        joint_rand_parts: 32 bytes.
-        joint_rand_seeds: 32 bytes.
-        flags: One word of flags.
-    """
-
-    verifiers: Bytes
-    out_shares: Bytes
-    joint_rand_parts: Bytes
-    joint_rand_seeds: Bytes
-    flags: Bytes
 
 
 class Messages(NamedTuple):
@@ -307,18 +273,9 @@ def query_groups(
         _evaluate_wires(width, shape, tables, scratch)
         _evaluate_gadget(width, shape, tables, scratch)
         _evaluate_circuit(width, shape, tables, scratch)
-        _store(width, outputs.verifiers, first, scratch.result, 0, scratch.block)
+        store(width, outputs.verifiers, first, scratch.result, 0, scratch.block)
         _truncate(width, shape, tables, outputs.out_shares, first, scratch)
-        _store(width, outputs.flags, first, scratch.flags, 0, scratch.block)
-
-
-@kernel
-def _store(
-    width: LaneWidth, rows: Bytes, first: int, words: LaneArray, row: int, block: Bytes
-) -> None:
-    """Write whole rows of an output."""
-    size = rows.shape[1]
-    words_to_rows(width, rows, first * size, size, words, row, size, block)
+        store(width, outputs.flags, first, scratch.flags, 0, scratch.block)
 
 
 @kernel
@@ -401,7 +358,7 @@ def _derive_joint_rand(
         stride,
         SEED_SIZE,
     )
-    _copy_nonces(width, part, messages.joint_rand_part_size - NONCE_SIZE, inputs.nonces, first)
+    copy_nonces(width, part, messages.joint_rand_part_size - NONCE_SIZE, inputs.nonces, first)
     rows_to_words(width, scratch.head, 0, part, 0, part_size, part_size // 8)
     absorb_open(
         width,
@@ -412,33 +369,19 @@ def _derive_joint_rand(
         WORDS * shape.meas_len,
         messages.domain,
     )
-    _store(width, outputs.joint_rand_parts, first, scratch.sponge, 0, scratch.block)
+    store(width, outputs.joint_rand_parts, first, scratch.sponge, 0, scratch.block)
 
     # The client's word is taken for the other aggregators' parts, not for this one's.
     size, seed_size = inputs.public_shares.shape[1], seed.shape[1]
     start = messages.parts_start
     copy_rows(width, seed, start, seed_size, inputs.public_shares, first * size, size, size)
-    _copy_seeds(width, seed, start + SEED_SIZE * shape.agg_id, outputs.joint_rand_parts, first)
+    copy_seeds(width, seed, start + SEED_SIZE * shape.agg_id, outputs.joint_rand_parts, first)
     absorb_template(width, scratch.sponge, seed)
-    _store(width, outputs.joint_rand_seeds, first, scratch.sponge, 0, scratch.block)
+    store(width, outputs.joint_rand_seeds, first, scratch.sponge, 0, scratch.block)
 
     rand = messages.joint_rand
-    _copy_seeds(width, rand, messages.seed_start, outputs.joint_rand_seeds, first)
+    copy_seeds(width, rand, messages.seed_start, outputs.joint_rand_seeds, first)
     _expand(width, rand, scratch.joint_rand, 0, shape.num_calls, scratch)
-
-
-@kernel
-def _copy_seeds(width: LaneWidth, message: Bytes, column: int, seeds: Bytes, first: int) -> None:
-    copy_rows(
-        width, message, column, message.shape[1], seeds, first * SEED_SIZE, SEED_SIZE, SEED_SIZE
-    )
-
-
-@kernel
-def _copy_nonces(width: LaneWidth, message: Bytes, column: int, nonces: Bytes, first: int) -> None:
-    copy_rows(
-        width, message, column, message.shape[1], nonces, first * NONCE_SIZE, NONCE_SIZE, NONCE_SIZE
-    )
 
 
 @kernel
@@ -451,7 +394,7 @@ def _derive_query_rand(
     scratch: Scratch,
 ) -> None:
     """Derive the test point, and before it what reduces the circuit's two outputs if it has two."""
-    _copy_nonces(width, messages.query_rand, messages.nonce_start, nonces, first)
+    copy_nonces(width, messages.query_rand, messages.nonce_start, nonces, first)
     length = 3 if shape.has_check else 1
     _expand(width, messages.query_rand, scratch.query_rand, 0, length, scratch)
 
@@ -778,7 +721,7 @@ def _truncate(
     """Write the out shares: outputs decoded from their digits, or the digits themselves."""
     registers, digits = scratch.registers, shape.digits
     if digits == 1:
-        _store(width, out_shares, first, scratch.share, 0, scratch.block)
+        store(width, out_shares, first, scratch.share, 0, scratch.block)
         return
     for output in range(shape.output_len):
         row = WORDS * digits * output
@@ -794,4 +737,4 @@ def _truncate(
                 width, registers, SUMS, tables.weights, 0, scratch.share, row, digits
             )
             to_words(width, scratch.result, WORDS * output, registers, SUMS)
-    _store(width, out_shares, first, scratch.result, 0, scratch.block)
+    store(width, out_shares, first, scratch.result, 0, scratch.block)

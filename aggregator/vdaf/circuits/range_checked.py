@@ -53,6 +53,10 @@ def decode_range_checked(encoded: Vector, largest: int) -> Vector:
     Returns:
         Shape `(...)`.
     """
+    return encoded.dot(Vector.from_ints(encoded.field, weights(largest)))
+
+
+def weights(largest: int) -> list[int]:
+    """Return the weights of the digits of an integer from 0 to `largest`."""
     bits = largest.bit_length()
-    weights = [2**place for place in range(bits - 1)] + [largest - (2 ** (bits - 1) - 1)]
-    return encoded.dot(Vector.from_ints(encoded.field, weights))
+    return [2**place for place in range(bits - 1)] + [largest - (2 ** (bits - 1) - 1)]

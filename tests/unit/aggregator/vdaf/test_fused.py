@@ -1,17 +1,21 @@
 """The fused kernels against the general `query_shares`, which defines what they compute."""
 
+import dataclasses
 import itertools
 
 import numpy as np
 import pytest
 
-from aggregator.vdaf import _parallel_sum, fused
+from aggregator.vdaf import _parallel_sum, _parallel_sum_plan, fused
+from aggregator.vdaf._kernel_arrays import XOF_REJECTED, Outputs
 from aggregator.vdaf.circuits import (
     Circuit,
+    Count,
     Histogram,
     L1BoundSum,
     Measurement,
     MultihotCountVec,
+    Sum,
     SumVec,
 )
 from aggregator.vdaf.prio3 import Prio3
@@ -54,7 +58,8 @@ def shares_of(
 
 def by_kernel(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None) -> QueriedShares:
     assert fused.is_fused(prio3)
-    out_shares = np.full((len(shares), prio3.output_len, 2), 0xAA, np.uint64)
+    shape = (len(shares), prio3.output_len, *prio3.field.word_shape)
+    out_shares = np.full(shape, 0xAA, np.uint64)
     queried = fused.query(prio3, shares, out_shares, width=width)
     assert queried.out_shares.words.base is not None
     assert (queried.out_shares.words == out_shares).all()
@@ -110,6 +115,13 @@ CIRCUITS: list[tuple[Circuit, Measurement]] = [
     (MultihotCountVec(9, 1, 20), ones(9, 0)),
     (L1BoundSum(5, 12, 4), [1, 0, 11, 0, 0]),
     (L1BoundSum(150, 7, 30), ones(150, 7)),
+    (Count(), 1),
+    (Sum(1), 1),
+    (Sum(2), 2),
+    (Sum(255), 200),
+    (Sum(1337), 1336),
+    (Sum(2**32 - 1), 2**31),
+    (Sum(2**63 - 1), 2**63 - 1),
 ]
 
 
@@ -169,6 +181,24 @@ def test_a_leader_share_with_a_non_residue_is_undecodable_and_the_others_are_as_
             assert values(found, other) == values(good, other)
 
 
+@pytest.mark.parametrize("circuit", [Count(), Sum(1), Sum(1000)], ids=str)
+def test_a_leader_share_in_field64_with_a_non_residue_is_undecodable(
+    circuit: Circuit, width: LaneWidth
+) -> None:
+    prio3 = Prio3(1, circuit)
+    shares = shares_of(prio3, [0, 1, 0, 1, 1], 0)
+    for residue in range(circuit.meas_len + circuit.proof_len):
+        for word, is_residue in ((FIELD64.modulus, False), (FIELD64.modulus - 1, True)):
+            input_shares = shares.input_shares.copy()
+            input_shares.view(np.uint64)[2, residue] = word
+            edge = dataclasses.replace(shares, input_shares=input_shares)
+            found = by_kernel(prio3, edge, width)
+            assert np.flatnonzero(found.is_undecodable).tolist() == ([] if is_residue else [2])
+            expected = query_shares(prio3, edge)
+            for report in {0, 1, 3, 4} | ({2} if is_residue else set()):
+                assert values(found, report) == values(expected, report)
+
+
 def test_the_largest_residue_in_a_leader_share_is_a_residue() -> None:
     prio3 = Prio3(4, Histogram(7, 3))
     shares = shares_of(prio3, [0, 1], 0)
@@ -193,11 +223,11 @@ def test_a_flagged_report_is_computed_again_and_the_others_are_not(
     def flagging(*arguments: object) -> None:
         kernel(*arguments)  # type: ignore[arg-type]  # the arguments of the kernel itself
         outputs = arguments[5]
-        assert isinstance(outputs, _parallel_sum.Outputs)
+        assert isinstance(outputs, Outputs)
         if len(outputs.flags) > 2:
             for array in outputs:
                 array[2] = 0xEE
-            outputs.flags[2] = [_parallel_sum.XOF_REJECTED, 0, 0, 0, 0, 0, 0, 0]
+            outputs.flags[2] = [XOF_REJECTED, 0, 0, 0, 0, 0, 0, 0]
 
     def counting(parameters: Prio3, shares: ReportShares) -> QueriedShares:
         taken.append(len(shares))
@@ -222,9 +252,9 @@ def test_a_test_point_that_is_a_root_of_unity_is_flagged(
     test_points = randomness.query_rands(VERIFY_KEY, shares.nonces)[:, -1].to_ints()
     power = pow(test_points[3], prio3.circuit.wire_poly_len, FIELD128.modulus)
     encoded = power * RADIX % FIELD128.modulus
-    plan = fused._plan(prio3, 1)
+    plan = _parallel_sum_plan.plan(prio3, 1)
     words = np.array([encoded % 2**64, encoded >> 64], np.uint64)
-    other = plan._replace(tables=plan.tables._replace(one=words))
+    other = dataclasses.replace(plan, tables=plan.tables._replace(one=words))
     monkeypatch.setattr(fused, "_plan", lambda *_arguments: other)
     taken: list[bytes] = []
 
@@ -249,6 +279,6 @@ def test_circuits_without_a_kernel_go_the_general_way() -> None:
 
 def test_long_reports_use_fewer_lanes_so_that_scratch_space_stays_bounded() -> None:
     for length, chunk_length in itertools.product((10, 10**5), (10, 300)):
-        plan = fused._plan(Prio3(4, Histogram(length, chunk_length)), 1)
-        size = fused._scratch_size(plan.shape) * len(plan.width)
-        assert size <= fused.MAX_SCRATCH or len(plan.width) == 1
+        plan = _parallel_sum_plan.plan(Prio3(4, Histogram(length, chunk_length)), 1)
+        size = _parallel_sum_plan.scratch_size(plan.shape) * len(plan.width)
+        assert size <= _parallel_sum_plan.MAX_SCRATCH or len(plan.width) == 1

@@ -1,0 +1,39 @@
+"""Constants that the fused kernels have in common, as integers.
+
+Source:
+    VDAF, "Polynomial Representation".
+"""
+
+from field import Field
+
+
+def basis_roots(field: Field, p: int) -> list[int]:
+    """Return the roots of unity of a Lagrange basis of length p, in the order they are used.
+
+    Factor b of the basis needs 1/alpha^(k * 2^b) for k < p / 2^(b + 1), alpha being the principal
+    p-th root of unity; the last factor comes first.
+    """
+    roots: list[int] = []
+    for b in range(p.bit_length() - 2, -1, -1):
+        step = pow(field.root_of_unity(p), -(1 << b), field.modulus)
+        roots += _powers(field, 1, step, p >> (b + 1))
+    return roots
+
+
+def last_value_weights(field: Field, p: int) -> list[int]:
+    """Return what weighs the first 2p - 1 values of a gadget polynomial in the last: -beta^(i+1).
+
+    beta is the principal 2p-th root of unity.
+    """
+    beta = field.root_of_unity(2 * p)
+    return _powers(field, field.modulus - beta, beta, 2 * p - 1)
+
+
+def _powers(field: Field, first: int, ratio: int, count: int) -> list[int]:
+    """Return `first`, `first * ratio`, `first * ratio^2`, ..."""
+    values = []
+    value = first
+    for _ in range(count):
+        values.append(value)
+        value = value * ratio % field.modulus
+    return values

@@ -1,0 +1,223 @@
+"""What the kernel of `aggregator.vdaf._parallel_sum` needs: constants, messages, scratch space."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from aggregator.vdaf import _parallel_sum as kernels
+from aggregator.vdaf._kernel_arrays import Inputs, Outputs
+from aggregator.vdaf._kernel_tables import basis_roots, last_value_weights
+from aggregator.vdaf._lane_xof import Template, new_sponge, open_template, template
+from aggregator.vdaf.circuits import Circuit, Histogram, L1BoundSum, MultihotCountVec, SumVec
+from aggregator.vdaf.circuits.range_checked import weights
+from aggregator.vdaf.parameters import Parameters
+from aggregator.vdaf.verification import ReportShares
+from aggregator.vdaf.xof import (
+    TURBOSHAKE_DOMAIN,
+    USAGE_JOINT_RAND_PART,
+    USAGE_JOINT_RAND_SEED,
+    USAGE_JOINT_RANDOMNESS,
+    USAGE_MEAS_SHARE,
+    USAGE_PROOF_SHARE,
+    USAGE_QUERY_RANDOMNESS,
+    domain_separation_tag,
+)
+from field import Vector
+from field._jit import LaneWidth, lane_width
+from field.lanes import LaneArray, new_lane_array
+from field.lanes128 import (
+    COLUMNS,
+    LIMBS,
+    MAX_WEIGHT,
+    RADIX,
+    WORDS,
+    constant_table,
+    montgomery_table,
+)
+
+MAX_SCRATCH = 48 * 2**20
+"""Bytes of scratch above which fewer lanes are used: a long report fills the memory by itself."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """What does not depend on reports.
+
+    Attributes:
+        width: As many lanes as the processor has and memory allows.
+        shape: The numbers that fix the kernel's work.
+        tables: The kernel's constants.
+    """
+
+    width: LaneWidth
+    shape: kernels.Shape
+    tables: kernels.Tables
+
+    def prepare(
+        self, parameters: Parameters, shares: ReportShares, width: LaneWidth
+    ) -> Callable[[Inputs, Outputs], None]:
+        """Return the kernel for reports of one batch, whose number is a multiple of the lanes'."""
+        lanes = len(width)
+        messages = _messages(parameters, shares, lanes)
+        scratch = new_scratch(self.shape, lanes, messages.joint_rand_part.shape[1])
+        return functools.partial(_run, self, width, messages, scratch)
+
+
+def _run(
+    plan: Plan,
+    width: LaneWidth,
+    messages: kernels.Messages,
+    scratch: kernels.Scratch,
+    inputs: Inputs,
+    outputs: Outputs,
+) -> None:
+    kernels.query_groups(width, plan.shape, plan.tables, messages, inputs, outputs, scratch)
+
+
+class _Linear(NamedTuple):
+    """What a circuit computes besides the range check: linear functions of the digits.
+
+    Attributes:
+        weights: Weights of the digits of an output.
+        has_check: Whether a second output must be zero.
+        num_summed: It adds up this many digits from the first on,
+        check_weights: and the next ones by these weights,
+        constant: and a constant.
+    """
+
+    weights: Sequence[int]
+    has_check: bool
+    num_summed: int = 0
+    check_weights: Sequence[int] = ()
+    constant: int = 0
+
+
+def _linear(circuit: Circuit) -> _Linear:
+    match circuit:
+        case Histogram():
+            return _Linear([1], has_check=True, num_summed=circuit.length, constant=-1)
+        case MultihotCountVec():
+            claimed = [-weight for weight in weights(circuit.max_weight)]
+            return _Linear([1], has_check=True, num_summed=circuit.length, check_weights=claimed)
+        case SumVec():
+            return _Linear(weights(circuit.max_measurement), has_check=False)
+        case L1BoundSum():
+            digits = weights(circuit.max_value)
+            check_weights = digits * circuit.length + [-weight for weight in digits]
+            return _Linear(digits, has_check=True, check_weights=check_weights)
+        case _:
+            raise TypeError(f"{circuit.name} has no fused kernel")
+
+
+@functools.lru_cache(maxsize=32)
+def plan(parameters: Parameters, agg_id: int) -> Plan:
+    """Return the plan for one Prio3 and one of its aggregators."""
+    circuit, field = parameters.circuit, parameters.field
+    linear = _linear(circuit)
+    p = circuit.wire_poly_len
+    beta = field.root_of_unity(2 * p)
+    share_of_one = field.inverse(parameters.num_shares)
+    constants = np.concatenate(
+        [
+            constant_table([RADIX * RADIX]),
+            montgomery_table([1, field.inverse(2), field.inverse(p), field.inverse(beta)]),
+            constant_table([-share_of_one, linear.constant * share_of_one]),
+        ]
+    )
+    total_weight = sum(linear.weights)
+    shape = kernels.Shape(
+        agg_id=agg_id,
+        meas_len=circuit.meas_len,
+        chunk_length=circuit.gadget.arity // 2,
+        num_calls=circuit.num_calls,
+        log_p=p.bit_length() - 1,
+        output_len=circuit.output_len,
+        digits=len(linear.weights),
+        has_small_weights=total_weight <= MAX_WEIGHT,
+        has_check=linear.has_check,
+        num_summed=linear.num_summed,
+        num_weighted=len(linear.check_weights),
+    )
+    small_weights = linear.weights if shape.has_small_weights else [0]
+    tables = kernels.Tables(
+        constants=constants,
+        roots=montgomery_table(basis_roots(field, p)),
+        last_value=montgomery_table(last_value_weights(field, p)),
+        small_weights=np.array(small_weights, np.uint64),
+        weights=montgomery_table(linear.weights),
+        check_weights=montgomery_table(linear.check_weights),
+        one=Vector.from_ints(field, RADIX % field.modulus).words.reshape(-1),
+    )
+    lanes = len(lane_width())
+    while lanes > 1 and scratch_size(shape) * lanes > MAX_SCRATCH:
+        lanes //= 2
+    return Plan(lane_width(lanes), shape, tables)
+
+
+def _messages(parameters: Parameters, shares: ReportShares, lanes: int) -> kernels.Messages:
+    """Return the messages of one batch, each for as many reports as there are lanes."""
+    agg_id, proofs = bytes([shares.agg_id]), bytes([parameters.num_proofs])
+    nonce = bytes(parameters.nonce_size)
+
+    def message(usage: int, binder: bytes) -> Template:
+        dst = domain_separation_tag(parameters.algorithm_id, usage, shares.ctx)
+        return template(lanes, dst, binder)
+
+    meas_share = message(USAGE_MEAS_SHARE, agg_id)
+    query_rand = message(USAGE_QUERY_RANDOMNESS, proofs + nonce)
+    verify_key = np.frombuffer(shares.verify_key, np.uint8)
+    query_rand.rows[:, query_rand.seed : query_rand.binder] = verify_key
+    joint_rand_seed = message(USAGE_JOINT_RAND_SEED, bytes(parameters.public_share_size))
+    part_dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_PART, shares.ctx)
+    part = open_template(lanes, part_dst, agg_id + nonce)
+    return kernels.Messages(
+        meas_share=meas_share.rows,
+        proofs_share=message(USAGE_PROOF_SHARE, proofs + agg_id).rows,
+        query_rand=query_rand.rows,
+        joint_rand=message(USAGE_JOINT_RANDOMNESS, proofs).rows,
+        joint_rand_seed=joint_rand_seed.rows,
+        joint_rand_part=part.rows,
+        joint_rand_part_size=part.binder + len(agg_id + nonce),
+        seed_start=meas_share.seed,
+        nonce_start=query_rand.binder + len(proofs),
+        parts_start=joint_rand_seed.binder,
+        domain=TURBOSHAKE_DOMAIN,
+    )
+
+
+def new_scratch(shape: kernels.Shape, lanes: int, head_size: int = 0) -> kernels.Scratch:
+    """Return scratch space for one group of reports."""
+    p = 1 << shape.log_p
+    proof_len = 2 * shape.chunk_length + 2 * p - 1
+    verifier_len = 2 * shape.chunk_length + 2
+
+    def words(count: int) -> LaneArray:
+        # Where words are copied to rows of bytes, some beyond the last are read, though never used.
+        return new_lane_array(count + lanes, lanes)
+
+    return kernels.Scratch(
+        sponge=new_sponge(lanes),
+        head=words(head_size // 8),
+        share=words(WORDS * (shape.meas_len + proof_len + 1)),
+        query_rand=words(WORDS * 3),
+        joint_rand=words(WORDS * shape.num_calls),
+        joint_rand_limbs=words(LIMBS * shape.num_calls),
+        powers=words(LIMBS * shape.log_p),
+        basis=words(LIMBS * p),
+        odd_basis=words(LIMBS * p),
+        wire_factors=words(LIMBS * shape.num_calls),
+        sums=words(kernels.PAIR_ROWS * kernels.PAIRS_AT_ONCE),
+        odd_start=words(COLUMNS),
+        registers=words(kernels.REGISTER_ROWS),
+        result=words(WORDS * max(verifier_len, shape.output_len)),
+        flags=words(1),
+        block=np.empty((lanes, 8 * lanes), np.uint8),
+    )
+
+
+def scratch_size(shape: kernels.Shape) -> int:
+    """Return the bytes of scratch space that one lane needs."""
+    return sum(array.nbytes for array in new_scratch(shape, 1))
