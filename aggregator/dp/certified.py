@@ -127,13 +127,16 @@ def round_up(number: Real, decimals: int = 12) -> Fraction:
 
 
 def to_float(number: Real) -> float:
-    """Return a float within a relative 10^-17 or so of the real number, which must not be zero."""
+    """Return a float within a relative 10^-17 or so of the real number.
+
+    Zero is recognised where its enclosure is zero itself; no other zero may be asked for.
+    """
     digits = _FIRST_DIGITS
     while True:
         interval = _evaluate(number, digits)
         if interval is not None:
             width = interval.high - interval.low
-            if width * 10**17 < min(abs(interval.low), abs(interval.high)):
+            if width * 10**17 <= min(abs(interval.low), abs(interval.high)):
                 return float((interval.low + interval.high) / 2)
         digits *= 2
 

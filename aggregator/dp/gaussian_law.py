@@ -14,9 +14,7 @@ EXACT_UP_TO = 2**24
 """The largest variance of the noise for which tails are summed term by term."""
 
 _REACH = 16
-"""Sums stop at so many standard deviations; the rest, below e^-128 a term, is bounded."""
-
-_BITS = 320
+"""From so many standard deviations on, the bound of a subgaussian tail takes over from erfc."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -39,18 +37,20 @@ class DiscreteGaussianLaw(NoiseLaw):
     @override
     def probability(self, value: int) -> Real:
         width = 2 * self.aggregators * self.sigma_squared
-        share = self._share(value % 2)
-        return lambda digits: exp(-(value**2) / width, digits) * share
+        return lambda digits: exp(-(value**2) / width, digits) * self._share(value % 2, digits)
 
     @override
     def upper_tail(self, value: int) -> Real:
         variance = self.aggregators * self.sigma_squared
         if variance > EXACT_UP_TO:
             return _continuous_bound(variance, value)
-        table = _table(variance)
-        tail = table.from_(value) * self._share(value % 2)
-        tail = tail + table.from_(value + 1) * self._share((value + 1) % 2)
-        return lambda _: tail
+
+        def enclosure(digits: int) -> Interval:
+            table = _table(variance, digits)
+            same = table.from_(value) * self._share(value % 2, digits)
+            return same + table.from_(value + 1) * self._share((value + 1) % 2, digits)
+
+        return enclosure
 
     @override
     def variance(self) -> Real:
@@ -58,25 +58,24 @@ class DiscreteGaussianLaw(NoiseLaw):
             # Equal but for a factor of 1 - 4 pi^2 sigma^2 e^(-2 pi^2 sigma^2) or so.
             # [CKS20], "Tail bounds, and variance".
             return lambda _: _point(self.aggregators * self.sigma_squared)
-        variance = self.aggregators * _table(self.sigma_squared).second_moment / self._norm()
-        return lambda _: variance
 
-    def _share(self, parity: int) -> Interval:
+        def enclosure(digits: int) -> Interval:
+            table = _table(self.sigma_squared, digits)
+            return self.aggregators * table.second_moment / (table.even + table.odd)
+
+        return enclosure
+
+    def _share(self, parity: int, digits: int) -> Interval:
         """Return what e^(-s^2 / (2 aggregators sigma^2)) is multiplied by for s of that parity."""
         variance = self.aggregators * self.sigma_squared
         if variance > EXACT_UP_TO:
             # Even and odd sums are equal but for a relative e^(-2^24).
-            root = sqrt(Fraction(variance), 60)
-            return 1 / (root * _SQRT_TWO_PI)
-        table = _table(variance)
+            return 1 / (sqrt(Fraction(variance), digits) * _SQRT_TWO_PI)
+        table = _table(variance, digits)
         if self.aggregators == 1:
             return 1 / (table.even + table.odd)
         own = table.odd if parity else table.even
         return own / (table.even * table.even + table.odd * table.odd)
-
-    def _norm(self) -> Interval:
-        table = _table(self.sigma_squared)
-        return table.even + table.odd
 
 
 def tail_bound(variance: Fraction, miss: Fraction) -> int:
@@ -107,30 +106,32 @@ class _Table:
         second_moment: The sum of s^2 w(s) over all integers s.
     """
 
-    __slots__ = ("_beyond", "_error", "_suffixes", "even", "odd", "second_moment")
+    __slots__ = ("_beyond", "_bits", "_error", "_suffixes", "even", "odd", "second_moment")
 
-    def __init__(self, variance: Fraction) -> None:
-        reach = _REACH * (math.isqrt(math.ceil(variance)) + 1)
+    def __init__(self, variance: Fraction, digits: int) -> None:
+        # Beyond the reach R, w(R) = e^(-R^2 / (2 variance)) is below 10^-(digits + 12).
+        reach = 2 + math.isqrt(math.ceil(5 * (digits + 12) * variance))
+        self._bits = bits = digits * 10 // 3 + 3 * reach.bit_length() + 12
         # w(s + 1) = w(s) c^(2 s + 1) with c = e^(-1 / (2 variance)). Every number is at most 1 and
-        # each product is rounded down by less than u = 2^-_BITS, so c^(2 s + 1) is less than 3 (s +
+        # each product is rounded down by less than u = 2^-bits, so c^(2 s + 1) is less than 3 (s +
         # 1) u too small and w(s) less than 4 (s + 1)^2 u.
-        unit = floor_of(lambda digits: exp(-1 / (2 * variance), digits) * 2**_BITS, 100)
-        square, factor, weight = unit * unit >> _BITS, unit, 1 << _BITS
+        unit = floor_of(lambda digits: exp(-1 / (2 * variance), digits) * 2**bits, digits + 60)
+        square, factor, weight = unit * unit >> bits, unit, 1 << bits
         weights = []
         for _ in range(reach + 1):
             weights.append(weight)
-            weight = weight * factor >> _BITS
-            factor = factor * square >> _BITS
+            weight = weight * factor >> bits
+            factor = factor * square >> bits
         self._suffixes = [0] * (reach + 3)
         for s in range(reach, -1, -1):
             self._suffixes[s] = weights[s] + self._suffixes[s + 2]
-        self._error = Fraction(2 * (reach + 2) ** 3, 2**_BITS)
+        self._error = Fraction(2 * (reach + 2) ** 3, 2**bits)
         # The sum of w beyond the reach R is less than the integral from R, (variance / R) w(R).
-        edge = exp(-(reach**2) / (2 * variance), 40).high
+        edge = exp(-(reach**2) / (2 * variance), digits).high
         self._beyond = variance / reach * edge
         self.even = 2 * self.from_(2) + 1
         self.odd = 2 * self.from_(1)
-        moment = Fraction(2 * sum(s * s * w for s, w in enumerate(weights)), 2**_BITS)
+        moment = Fraction(2 * sum(s * s * w for s, w in enumerate(weights)), 2**bits)
         # s^2 w(s) falls beyond the reach, and its integral is at most (R variance + variance^2 / R)
         # w(R).
         rest = 2 * (reach * variance + variance**2 / reach + reach**2) * edge
@@ -140,13 +141,13 @@ class _Table:
         """Return the sum of w over first, first + 2, first + 4, ... for `first` >= 0."""
         if first >= len(self._suffixes):
             return Interval(Fraction(0), self._beyond)
-        low = Fraction(self._suffixes[first], 2**_BITS)
+        low = Fraction(self._suffixes[first], 2**self._bits)
         return Interval(low, low + self._error + self._beyond)
 
 
-@functools.lru_cache(maxsize=4)
-def _table(variance: Fraction) -> _Table:
-    return _Table(variance)
+@functools.lru_cache(maxsize=8)
+def _table(variance: Fraction, digits: int) -> _Table:
+    return _Table(variance, digits)
 
 
 def _continuous_bound(variance: Fraction, value: int) -> Real:

@@ -1,0 +1,175 @@
+"""Draws against the laws that guarantees and intervals rest on: size and power.
+
+Size: a right sampler passes each limit all but once in 10^9 (six sigma). Power: the same draws must be
+rejected under a law whose scale is 10 % off. Seeds are fixed.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from aggregator.dp.certified import to_float
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.gaussian_law import DiscreteGaussianLaw
+from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw, TruncatedGeometricLaw
+from aggregator.dp.mechanisms import Mechanism, PureDpDiscreteLaplace
+from aggregator.dp.release import add_noise
+from aggregator.dp.samplers import DiscreteGaussian as GaussianSampler
+from aggregator.dp.samplers import DiscreteLaplace, Draws, TruncatedGeometric
+from aggregator.dp.truncated_geometric import TruncatedGeometric as TruncatedMechanism
+from aggregator.vdaf.circuits import Histogram
+from field import FIELD128, Vector, lift
+from tests.support.entropy import SeededEntropy
+from tests.support.statistics import cells_of, chi_square, chi_square_limit, contingency
+
+pytestmark = pytest.mark.statistical
+
+COUNT = 40_000
+CELLS = 60
+WRONG = [Fraction(9, 10), Fraction(11, 10)]
+
+
+def laplace_mass(scale: Fraction) -> Callable[[int], float]:
+    q = float(np.exp(-1 / float(scale)))
+    return lambda z: (1 - q) / (1 + q) * q ** abs(z)
+
+
+def geometric_mass(scale: Fraction, bound: int) -> Callable[[int], float]:
+    q = float(np.exp(-1 / float(scale)))
+    norm = (1 + q - 2 * q ** (bound + 1)) / (1 - q)
+    return lambda z: q ** abs(z) / norm if abs(z) <= bound else 0.0
+
+
+def gaussian_mass(sigma_squared: Fraction) -> Callable[[int], float]:
+    variance = float(sigma_squared)
+    reach = int(12 * variance**0.5) + 2
+    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * variance))
+    total = float(weights.sum())
+    return lambda z: float(np.exp(-(z**2) / (2 * variance))) / total
+
+
+def check(draws: Draws, right: Callable[[int], float], *wrong: Callable[[int], float]) -> None:
+    values = [int(draw) for draw in draws]
+    cells = cells_of(right, CELLS)
+    assert chi_square(values, cells) < chi_square_limit(len(cells) - 1)
+    for law in wrong:
+        cells = cells_of(law, CELLS)
+        assert chi_square(values, cells) > chi_square_limit(len(cells) - 1)
+
+
+@pytest.mark.parametrize("scale", ["1/3", "1", "4", "22/7", "51000/7", "25500"])
+def test_discrete_laplace_draws_follow_their_law_and_no_scale_ten_percent_off(scale: str) -> None:
+    t = Fraction(scale)
+    draws = DiscreteLaplace(t).sample(COUNT, SeededEntropy(101))
+    check(draws, laplace_mass(t), *(laplace_mass(t * wrong) for wrong in WRONG))
+
+
+def test_draws_beyond_64_bits_follow_the_same_law() -> None:
+    # Divided by 2^70, discrete Laplace noise of scale 4 * 2^70 is that of scale 4, but for rounding.
+    draws = DiscreteLaplace(Fraction(4 * 2**70)).sample(COUNT, SeededEntropy(102))
+    assert draws.dtype == np.object_
+    thirds = np.array([int(draw) >> 69 for draw in draws])  # cells of half a unit
+
+    def mass(half: int) -> float:
+        low, high = (half, half + 1) if half >= 0 else (-half - 1, -half)
+        return float(np.exp(-low / 8) - np.exp(-high / 8)) / 2
+
+    counts = [(half, int((thirds == half).sum()), mass(half) * COUNT) for half in range(-40, 40)]
+    statistic = sum((seen - expected) ** 2 / expected for _, seen, expected in counts)
+    assert statistic < chi_square_limit(len(counts))
+
+
+@pytest.mark.parametrize(("scale", "bound"), [("2", 22), ("4", 50), ("2/3", 3)])
+def test_truncated_draws_follow_their_law(scale: str, bound: int) -> None:
+    t = Fraction(scale)
+    draws = TruncatedGeometric(t, bound).sample(COUNT, SeededEntropy(103))
+    check(draws, geometric_mass(t, bound), *(geometric_mass(t * wrong, bound) for wrong in WRONG))
+
+
+def test_truncated_draws_that_are_all_but_uniform_end_where_they_should() -> None:
+    t = Fraction(1000)
+    draws = TruncatedGeometric(t, 40).sample(COUNT, SeededEntropy(103))
+    check(draws, geometric_mass(t, 40), geometric_mass(t, 36), geometric_mass(t, 44))
+
+
+@pytest.mark.parametrize("sigma_squared", ["1/4", "2", "25/4", "1000000/3"])
+def test_discrete_gaussian_draws_follow_their_law(sigma_squared: str) -> None:
+    s = Fraction(sigma_squared)
+    draws = GaussianSampler(s).sample(COUNT, SeededEntropy(104))
+    check(draws, gaussian_mass(s), *(gaussian_mass(s * wrong**2) for wrong in WRONG))
+
+
+MECHANISMS: list[Mechanism] = [
+    PureDpDiscreteLaplace(Fraction(1)),
+    TruncatedMechanism(Fraction(1), Fraction(1, 10**5)),
+    DiscreteGaussian(Fraction(1, 8)),
+]
+
+
+def releases(mechanism: Mechanism, circuit: Histogram, seed: int, count: int) -> np.ndarray:
+    """What `count` releases of an empty batch come out as, a row each."""
+    entropy = SeededEntropy(seed)
+    empty = Vector.zeros(FIELD128, (circuit.length,))
+    return np.array([lift(add_noise(empty, mechanism, circuit, entropy)) for _ in range(count)])
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_a_releases_noise_follows_the_mechanisms_law(mechanism: Mechanism) -> None:
+    circuit = Histogram(400, 20)
+    noise = releases(mechanism, circuit, 105, 100).ravel()
+    law = mechanism.law(circuit, 1)
+    assert law is not None
+    check(noise, mass_of(law))
+
+
+def mass_of(law: NoiseLaw) -> Callable[[int], float]:
+    match law:
+        case DiscreteLaplaceLaw():
+            return laplace_mass(law.scale)
+        case TruncatedGeometricLaw():
+            return geometric_mass(law.scale, law.bound)
+        case DiscreteGaussianLaw():
+            return gaussian_mass(law.sigma_squared)
+        case _:
+            raise AssertionError(law)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_the_sum_of_two_aggregators_noise_follows_the_law_that_intervals_use(
+    mechanism: Mechanism,
+) -> None:
+    circuit = Histogram(400, 20)
+    both = releases(mechanism, circuit, 106, 100) + releases(mechanism, circuit, 107, 100)
+    law = mechanism.law(circuit, 2)
+    assert law is not None
+    table = {z: to_float(law.probability(z)) for z in range(60)}
+    check(both.ravel(), lambda z: table.get(abs(z), 0.0))
+    width = mechanism.half_width(circuit, Fraction(95, 100))
+    covered = float((np.abs(both) <= width).mean())
+    assert covered > 0.95 - 6 * (0.95 * 0.05 / both.size) ** 0.5
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_coordinates_aggregators_and_batches_are_independent(mechanism: Mechanism) -> None:
+    circuit = Histogram(400, 20)
+    leader, helper = releases(mechanism, circuit, 108, 100), releases(mechanism, circuit, 109, 100)
+    pairs = {
+        "neighbouring coordinates": (leader[:, :-1], leader[:, 1:]),
+        "far coordinates": (leader[:, :200], leader[:, 200:]),
+        "aggregators": (leader, helper),
+        "batches that follow each other": (leader[:-1], leader[1:]),
+    }
+    for name, (left, right) in pairs.items():
+        statistic, degrees = contingency(left.ravel(), right.ravel())
+        assert statistic < chi_square_limit(degrees), name
+
+
+def test_the_independence_test_would_see_noise_that_is_used_twice_for_one_draw_in_twenty() -> None:
+    circuit = Histogram(400, 20)
+    leader = releases(MECHANISMS[0], circuit, 110, 100)
+    helper = releases(MECHANISMS[0], circuit, 111, 100)
+    reused = np.where(np.arange(400) % 20 == 0, leader, helper)
+    statistic, degrees = contingency(leader.ravel(), reused.ravel())
+    assert statistic > chi_square_limit(degrees)
