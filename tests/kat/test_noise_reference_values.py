@@ -1,4 +1,4 @@
-"""Reference values of the noise laws, the sensitivities' scales and truncation, to all their digits.
+"""Reference values of noise: its laws, its scales and its truncation, to all their digits.
 
 Computed elsewhere, with 40 to 60 digits, and compared to as many as they were printed with.
 """
@@ -28,19 +28,25 @@ P95, P99 = Fraction(95, 100), Fraction(99, 100)
 
 def close(number: Real, printed: str) -> bool:
     """Whether the number rounds to what was printed, but for its last digit."""
-    digits = len(printed.split("e")[0].replace("-", "").replace(".", "").lstrip("0"))
+    digits = len(printed.split("e", 1)[0].replace("-", "").replace(".", "").lstrip("0"))
     return to_float(number) == pytest.approx(float(printed), rel=0.6 * 10.0 ** (1 - digits))
 
 
 # scale: variance of one draw and of two; 95 % and 99 % half-widths of one and of two, with the
 # coverage of the former two; P(S = 0).
 TWO_DRAWS = {
-    "20": ("799.833354165", "1599.66670833", (60, 82, 92, 120), (0.9514573491, 0.9505166567), "0.0125052041036"),
-    "10": ("199.833416634", "399.666833267", (30, 41, 46, 60), (0.9527002127, 0.9515925006), "0.0250415315149"),
-    "4": ("31.8338528777", "63.6677057555", (12, 16, 18, 24), (0.9564041030, 0.9509307304), "0.0631379777182"),
-    "2": ("7.83539617807", "15.6707923561", (6, 8, 9, 12), (0.9624067138, 0.9569644207), "0.129805072699"),
-    "1": ("1.84134718842", "3.68269437683", (3, 4, 4, 6), (0.9732203901, 0.9686095976), "0.280401661914"),
-    "0.5": ("0.362030830483", "0.724061660966", (1, 2, 2, 3), (0.9677352776, 0.9860532300), "0.601669153843"),
+    "20": ("799.833354165", "1599.66670833", (60, 82, 92, 120),
+        (0.9514573491, 0.9505166567), "0.0125052041036"),
+    "10": ("199.833416634", "399.666833267", (30, 41, 46, 60),
+        (0.9527002127, 0.9515925006), "0.0250415315149"),
+    "4": ("31.8338528777", "63.6677057555", (12, 16, 18, 24),
+        (0.9564041030, 0.9509307304), "0.0631379777182"),
+    "2": ("7.83539617807", "15.6707923561", (6, 8, 9, 12),
+        (0.9624067138, 0.9569644207), "0.129805072699"),
+    "1": ("1.84134718842", "3.68269437683", (3, 4, 4, 6),
+        (0.9732203901, 0.9686095976), "0.280401661914"),
+    "0.5": ("0.362030830483", "0.724061660966", (1, 2, 2, 3),
+        (0.9677352776, 0.9860532300), "0.601669153843"),
 }  # fmt: skip
 
 
@@ -106,8 +112,8 @@ def test_the_bound_for_several_reports_a_person(shift: int, k: int) -> None:
     assert least_bound(Fraction(1), Fraction(1, 10**5), shift) == k
 
 
-# k at which delta is exactly the edge mass: there k must not become k + 1, and a delta smaller by one
-# unit of its last digit must not leave it at k.
+# k at which delta is exactly the edge mass: there k must not become k + 1, and a delta smaller by
+# one unit of its last digit must not leave it at k.
 @pytest.mark.parametrize(
     ("epsilon", "k", "delta"),
     [

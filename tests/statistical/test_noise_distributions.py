@@ -1,7 +1,7 @@
 """Draws against the laws that guarantees and intervals rest on: size and power.
 
-Size: a right sampler passes each limit all but once in 10^9 (six sigma). Power: the same draws must be
-rejected under a law whose scale is 10 % off. Seeds are fixed.
+Size: a right sampler passes each limit all but once in 10^9 (six sigma). Power: the same draws must
+be rejected under a law whose scale is 10 % off. Seeds are fixed.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,8 @@ def test_discrete_laplace_draws_follow_their_law_and_no_scale_ten_percent_off(sc
 
 
 def test_draws_beyond_64_bits_follow_the_same_law() -> None:
-    # Divided by 2^70, discrete Laplace noise of scale 4 * 2^70 is that of scale 4, but for rounding.
+    # Divided by 2^70, discrete Laplace noise of scale 4 * 2^70 is that of scale 4, but for
+    # rounding.
     draws = DiscreteLaplace(Fraction(4 * 2**70)).sample(COUNT, SeededEntropy(102))
     assert draws.dtype == np.object_
     thirds = np.array([int(draw) >> 69 for draw in draws])  # cells of half a unit

@@ -1,8 +1,8 @@
 """The time of a draw against its value: no dependence that 100,000 timed draws could show.
 
-Each draw is timed by itself and the draws are split by size. Welch's t between the halves is limited
-to 4.5 (a false alarm once in 10^5) on the fastest 90 %, where interruptions do not count. A planted
-branch of 5 % more work for large draws is found.
+Each draw is timed by itself and the draws are split by size. Welch's t between the halves is
+limited to 4.5 (a false alarm once in 10^5) on the fastest 90 %, where interruptions do not count. A
+planted branch of 5 % more work for large draws is found.
 """
 
 import time

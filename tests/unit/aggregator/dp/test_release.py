@@ -63,7 +63,7 @@ def test_the_limit_is_half_of_the_field_less_the_tail_of_both_aggregators_noise(
     half = FIELD64.modulus // 2
     tail = MECHANISM.tail_bound(Count(), aggregators=2)
     check_no_wrap(Count(), MECHANISM, half - tail)
-    with pytest.raises(ParameterError, match="max_reports: .* could sum to"):
+    with pytest.raises(ParameterError, match=r"max_reports: .* could sum to"):
         check_no_wrap(Count(), MECHANISM, half - tail + 1)
 
 

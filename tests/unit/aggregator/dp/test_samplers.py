@@ -133,7 +133,7 @@ def test_every_release_takes_a_fresh_key_and_the_same_key_gives_the_same_draws(
 @pytest.mark.parametrize("scale", [Fraction(-1), 4, 0.5], ids=repr)
 def test_a_scale_is_a_positive_exact_rational(scale: Fraction) -> None:
     for make in (DiscreteLaplace, DiscreteGaussian, lambda value: TruncatedGeometric(value, 3)):
-        with pytest.raises(ParameterError, match="(scale|sigma_squared) must be"):
+        with pytest.raises(ParameterError, match=r"(scale|sigma_squared) must be"):
             make(scale)
 
 
@@ -167,8 +167,7 @@ def test_the_gaussian_sampler_takes_any_variance(sigma_squared: Fraction) -> Non
 
 
 def test_wide_and_narrow_arithmetic_of_the_gaussian_sampler_agree() -> None:
-    # 2^62 needs Python integers; the same keystream scaled down fits in words. Compare the two paths
-    # on one proposal: which values are kept may not depend on the path.
+    # Which values are kept may not depend on whether machine words or Python integers decide it.
     from aggregator.dp.samplers.discrete_gaussian import _Proposal  # noqa: PLC0415 - looks inside
 
     proposal = _Proposal(Fraction(1000))

@@ -54,7 +54,7 @@ def measurements(circuit: Circuit, largest: int, length: int) -> Iterator[tuple[
             yield vector
 
 
-@pytest.mark.parametrize(("circuit", "largest", "length"), SMALL, ids=lambda v: repr(v))
+@pytest.mark.parametrize(("circuit", "largest", "length"), SMALL, ids=repr)
 def test_sensitivities_are_those_of_the_worst_pair_of_measurements(
     circuit: Circuit, largest: int, length: int
 ) -> None:
@@ -67,7 +67,7 @@ def test_sensitivities_are_those_of_the_worst_pair_of_measurements(
     assert max_entry(circuit) == max(max(x) for x in vectors)
 
 
-@pytest.mark.parametrize(("circuit", "largest", "length"), SMALL[:6], ids=lambda v: repr(v))
+@pytest.mark.parametrize(("circuit", "largest", "length"), SMALL[:6], ids=repr)
 def test_a_person_with_several_reports_moves_a_sum_so_much_further(
     circuit: Circuit, largest: int, length: int
 ) -> None:
