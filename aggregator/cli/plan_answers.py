@@ -38,6 +38,8 @@ Answer = dict[str, Value]
 
 # The recursion takes a step a person; beyond this many its check is left out.
 _LONGEST_RECURSION = 200_000
+# The package overflows above.
+_LARGEST_PLD_EPSILON = 100
 # More atoms than this are no table anybody reads.
 _LONGEST_SUPPORT = 1025
 
@@ -297,7 +299,7 @@ def compose(circuit: str, epsilon0: str, releases: int, delta: str) -> Answer:
 
 
 def _pld(circuit: str, epsilon: Fraction, releases: int, delta: Fraction) -> float | None:
-    if not pld.is_available():
+    if not pld.is_available() or epsilon > _LARGEST_PLD_EPSILON:
         return None
     if circuit == "laplace":
         return pld.epsilon_of_laplace(epsilon, releases, delta)

@@ -148,7 +148,7 @@ class CostModel:
         if move is not None:
             law = LatticeLaw.of(epsilon0, move)
             with working():
-                return to_decimal(self.whole) * law.expected(lambda loss: _owed(abs(loss)))
+                return to_decimal(self.whole) * law.expected_of(lambda loss: _owed(abs(loss)))
         continuous = LaplaceLaw.of(epsilon0)
         with working(40):
             scale = to_decimal(continuous.epsilon0)

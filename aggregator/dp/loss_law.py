@@ -125,28 +125,45 @@ class LatticeLaw:
     def probability_at_most(self, epsilon: Real) -> Decimal:
         """Return P(|L| <= `epsilon`)."""
         bound = rational_in(epsilon, "epsilon", 0, None)
-        return self._add(lambda loss: abs(loss) <= bound)
+        # The indices with a loss in [-epsilon, epsilon] are those from first to size - first.
+        first, size = self._first_at_most(bound), self.move.length
+        return self._between(first, size - first)
 
     def probability_above(self, epsilon: Real) -> Decimal:
         """Return P(L > `epsilon`)."""
         bound = rational_in(epsilon, "epsilon", 0, None)
-        return self._add(lambda loss: loss > bound)
+        return self._between(0, self._first_at_most(bound) - 1)
 
     def delta(self, epsilon: Real) -> Decimal:
         """Return the exact delta at `epsilon`."""
         bound = rational_in(epsilon, "epsilon", 0, None)
-        with working():
+        last, size = self._first_at_most(bound) - 1, self.move.length
+        with working(self._digits):
+            if self.move.coordinates == 1:
+                # Under the neighbour the law is the same, read from the other end.
+                growth = to_decimal(bound).exp()
+                value = self._between(0, last) - growth * self._between(size - last, size)
+                return max(Decimal(0), value)
             return sum(
                 (
                     -probability * expm1(to_decimal(bound - self._loss(j)))
-                    for j, probability in enumerate(self.probabilities)
-                    if self._loss(j) > bound
+                    for j, probability in enumerate(self.probabilities[: last + 1])
                 ),
                 Decimal(0),
             )
 
-    def expected(self, function: Callable[[Decimal], Decimal] = lambda loss: loss) -> Decimal:
-        """Return E[`function`(L)], by default the expected loss."""
+    def expected(self) -> Decimal:
+        """Return the expected loss: the coordinates' losses add up."""
+        step = self.move.step
+        with working(self._digits):
+            # E[j] of one coordinate is the sum of P(j >= i) = q^i/(1+q) over i = 1..step.
+            rate = to_decimal(self.epsilon0 / self.move.length)
+            q = (-rate).exp()
+            mean = q * expm1(-step * rate) / (expm1(-rate) * (1 + q))
+            return to_decimal(self.epsilon0) * (1 - 2 * mean / step)
+
+    def expected_of(self, function: Callable[[Decimal], Decimal]) -> Decimal:
+        """Return E[`function`(L)]."""
         with working():
             return sum(
                 (atom.probability * function(atom.loss) for atom in self.support), Decimal(0)
@@ -155,11 +172,31 @@ class LatticeLaw:
     def _loss(self, j: int) -> Fraction:
         return self.epsilon0 * (1 - Fraction(2 * j, self.move.length))
 
-    def _add(self, wanted: Callable[[Fraction], bool]) -> Decimal:
-        with working():
-            return sum(
-                (p for j, p in enumerate(self.probabilities) if wanted(self._loss(j))), Decimal(0)
-            )
+    @property
+    def _digits(self) -> int:
+        """Digits enough for differences that are as small as epsilon0 squared."""
+        return DIGITS + 10 + 2 * len(str(self.epsilon0.denominator // self.epsilon0.numerator))
+
+    def _first_at_most(self, bound: Fraction) -> int:
+        """Return the least index whose loss is at most `bound`, which is at least 0."""
+        return max(0, math.ceil(self.move.length * (1 - bound / self.epsilon0) / 2))
+
+    def _between(self, first: int, last: int) -> Decimal:
+        """Return the probability of the indices from `first` to `last`, both within 0..N."""
+        if first > last:
+            return Decimal(0)
+        with working(self._digits):
+            if self.move.coordinates > 1:
+                return sum(self.probabilities[first : last + 1], Decimal(0))
+            rate = to_decimal(self.epsilon0 / self.move.length)
+            scale = 1 + (-rate).exp()
+            # P(j >= i) = q^i/(1+q) for i >= 1, and 1 for i = 0.
+            if first == 0:
+                size = self.move.length
+                return Decimal(1) if last == size else 1 - (-(last + 1) * rate).exp() / scale
+            if last == self.move.length:
+                return (-first * rate).exp() / scale
+            return -(-first * rate).exp() * expm1(-(last + 1 - first) * rate) / scale
 
 
 @lru_cache(maxsize=8)

@@ -12,6 +12,7 @@ theta) has P(T <= x) = sum_j C(k-1+j, j) 2^-(k-1+j) P(Gamma(k-j, 1) <= x), j = 0
 """
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -135,6 +136,25 @@ def sampling_tolerance(samples: int, accuracy: Real) -> Decimal:
     rho = rational_in(accuracy, "accuracy", 0, 1, open_low=True)
     with working():
         return 1 - 2 * to_decimal(-2 * rho * rho * samples).exp()
+
+
+def sampled_sensitivity(sensitivities: Sequence[float], coverage: Real) -> float:
+    """Return the least sampled value that covers a part `coverage` of the sample, F_n^-1(gamma2).
+
+    Args:
+        sensitivities: Of n random pairs of neighbouring data sets, at least one.
+        coverage: gamma2, above 0 and at most 1.
+
+    Source:
+        [DBB20], Definition 14. Noise scaled to it has no guarantee: show it only with `NOT_DP`.
+
+    Raises:
+        ParameterError: There is no sample, or `coverage` is out of its range.
+    """
+    gamma = rational_in(coverage, "coverage", 0, 1, open_low=True)
+    if not sensitivities:
+        raise ParameterError("sensitivities must have at least 1 value, not 0")
+    return sorted(sensitivities)[math.ceil(gamma * len(sensitivities)) - 1]
 
 
 def claimed_sampled_confidence(coverage: Real, samples: int, accuracy: Real) -> Decimal:

@@ -22,6 +22,8 @@ from aggregator.errors import ParameterError
 # What lies further out weighs less than 10^-45 of the whole.
 _REACH = 45
 _MOST_ATOMS = 200_000
+# Enough for a mean whose terms cancel but for the square of epsilon0.
+_MEAN_DIGITS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,13 @@ class TwoDrawLaw:
         """Return the expected loss."""
         with working():
             sums = self._sums
-            one = sum((sums.mass(s) * sums.loss(s) for s in sums.reach), Decimal(0))
+        with working(_MEAN_DIGITS):
+            # L(step - s) = -L(s): half of the losses are enough.
+            step = sums.step
+            half = range(sums.reach.start, (step + 1) // 2)
+            one = sum(
+                ((sums.mass(s) - sums.mass(step - s)) * sums.loss(s) for s in half), Decimal(0)
+            )
             return self.move.coordinates * one
 
     @property
@@ -112,7 +120,7 @@ def _sum_of_two(rate: Fraction, step: int) -> "_SumOfTwo":
 
 
 class _SumOfTwo:
-    """The law of S and of one coordinate's loss, tabulated as far as it matters."""
+    """The law of S and of one coordinate's loss."""
 
     def __init__(self, rate: Fraction, step: int) -> None:
         self.step = step
@@ -125,12 +133,8 @@ class _SumOfTwo:
                 f" {2 * _MOST_ATOMS}: quote the figures for one honest aggregator"
             )
         self.reach = range(-far, far + 1)
-        logs = [(a + self._c).ln() for a in range(far + step + 1)]
-        # ln P(s)/P(s - step), the constant and q's powers taken apart.
-        self._losses = [
-            to_decimal(rate) * (abs(s - step) - abs(s)) + logs[abs(s)] - logs[abs(s - step)]
-            for s in self.reach
-        ]
+        self._rate = to_decimal(rate)
+        self._losses: list[Decimal] = []
 
     def mass(self, s: int) -> Decimal:
         """Return P(S = s)."""
@@ -146,8 +150,10 @@ class _SumOfTwo:
         return q**-m / (1 + q) ** 2 * ((self._c - m) * (1 - q) + q)
 
     def loss(self, s: int) -> Decimal:
-        """Return ln P(S = s)/P(S = s - step) for an s within reach."""
-        return self._losses[s - self.reach.start]
+        """Return ln P(S = s)/P(S = s - step)."""
+        here, there = abs(s), abs(s - self.step)
+        # The constant and q's powers taken apart.
+        return self._rate * (there - here) + ((here + self._c) / (there + self._c)).ln()
 
     def last_above(self, bound: Decimal) -> int:
         """Return the largest s whose loss is above `bound`; the one before the reach if none is."""
@@ -163,13 +169,20 @@ class _SumOfTwo:
     def over_pairs(self, bound: Decimal, part: Callable[[int, int], Decimal]) -> Decimal:
         """Add `part(s, last)` over s, `last` being the largest t with L(s) + L(t) > bound."""
         total = Decimal(0)
+        losses = self._all_losses()
+        start = self.reach.start
         last = self.reach.stop - 1
         for s in self.reach:
             # As s grows its loss falls, so the other's must rise: last walks down.
-            rest = bound - self.loss(s)
-            while last >= self.reach.start and self.loss(last) <= rest:
+            rest = bound - losses[s - start]
+            while last >= start and losses[last - start] <= rest:
                 last -= 1
-            if last < self.reach.start:
+            if last < start:
                 break
             total += part(s, last)
         return total
+
+    def _all_losses(self) -> list[Decimal]:
+        if not self._losses:
+            self._losses = [self.loss(s) for s in self.reach]
+        return self._losses

@@ -11,8 +11,12 @@ from aggregator.dp.privacy_at_risk import (
     claimed_coupled_confidence,
     claimed_epsilon,
     claimed_noise,
+    claimed_sampled_confidence,
     exchangeable_coverage,
     gap_probability,
+    sampled_coverage,
+    sampled_sensitivity,
+    samples_needed,
     sampling_tolerance,
 )
 from aggregator.dp.two_draw_loss import TwoDrawLaw
@@ -67,6 +71,22 @@ def test_the_noise_for_a_claim_is_the_papers_only_for_one_coordinate(k: int, eps
 def test_the_tolerance_of_the_paper() -> None:
     assert agrees(sampling_tolerance(15000, "0.01"), "0.900425863264")
     assert agrees(sampling_tolerance(10000, "0.01"), ".729329433527")
+
+
+def test_sampled_claims_are_the_papers_and_the_corrected_ones_are_apart() -> None:
+    values = [float(i) for i in range(100, 0, -1)]
+    assert sampled_sensitivity(values, "0.85") == 85
+    assert sampled_sensitivity(values, "0.851") == 86
+    # The published bound improves as rho grows; what is covered falls.
+    assert agrees(claimed_sampled_confidence("0.9", 15000, "0.01"), "0.810383276938")
+    assert claimed_sampled_confidence("0.9", 15000, 1) > claimed_sampled_confidence(
+        "0.9", 15000, "0.01"
+    )
+    assert sampled_coverage("0.9", "0.01") == Fraction(89, 100)
+    assert sampled_coverage("0.9", 1) == 0
+    least = samples_needed("0.8", "0.9", "0.01")
+    assert claimed_sampled_confidence("0.9", least, "0.01") >= Fraction(8, 10)
+    assert claimed_sampled_confidence("0.9", least - 1, "0.01") < Fraction(8, 10)
 
 
 def test_a_new_pair_is_covered_by_the_exchangeable_share() -> None:

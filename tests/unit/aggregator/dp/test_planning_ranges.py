@@ -19,6 +19,7 @@ from aggregator.dp.privacy_at_risk import (
     claimed_confidence,
     claimed_noise,
     gap_probability,
+    sampled_sensitivity,
     samples_needed,
     sampling_tolerance,
 )
@@ -78,6 +79,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: claimed_confidence("0.6", "0.5"), r"epsilon must lie in \[0, epsilon0 = 0.5\]"),
     (lambda: claimed_noise(5, "0.1"), r"confidence must be above P\(T <= epsilon\)"),
     (lambda: sampling_tolerance(100, 0), r"accuracy must lie in \(0, 1\], not 0"),
+    (lambda: sampled_sensitivity([], "0.5"), "sensitivities must have at least 1 value"),
     (lambda: samples_needed("0.9", "0.9", "0.01"), r"claimed must lie in \[0, coverage = 0.9\)"),
     (lambda: CostModel.of(0, 5500), "people must be an integer at least 1, not 0"),
     (lambda: CostModel.of(10, 0), r"compensation must lie in \(0, infinity\), not 0"),
