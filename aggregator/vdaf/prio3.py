@@ -11,20 +11,28 @@ Source:
 import dataclasses
 import itertools
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from aggregator.errors import ParameterError, ReportRejected
-from aggregator.vdaf import flp, fused, sharding
+from aggregator.vdaf import fused, sharding
 from aggregator.vdaf.circuits import AggResult, Measurement
+from aggregator.vdaf.decision import decide_shares
 from aggregator.vdaf.parameters import Parameters
-from aggregator.vdaf.randomness import Randomness
 from aggregator.vdaf.sharding import WORKING_MEMORY, Shards, checked_rows
-from aggregator.vdaf.shares import BoolRows, equal_rows, nth, slices, to_rows, to_strings
+from aggregator.vdaf.shares import (
+    BoolRows,
+    equal_rows,
+    slices,
+    to_grouped_rows,
+    to_rows,
+    to_strings,
+)
 from aggregator.vdaf.verification import QueriedShares, ReportShares
 from aggregator.vdaf.xof import ByteRows
-from field import FieldError, Vector, centre, decode, decode_rows, encode, encode_rows
+from field import FieldError, Vector, centre, decode, encode, encode_rows
 
 
 class VerifyError(ReportRejected):
@@ -178,11 +186,12 @@ class Prio3(Parameters):
         Raises:
             ParameterError: A report has more or fewer shares than there are aggregators.
         """
-        for index, shares in enumerate(verifier_shares):
-            if len(shares) != self.num_shares:
-                raise ParameterError(
-                    f"report {index} must have {self.num_shares} verifier shares, not {len(shares)}"
-                )
+        if not set(map(len, verifier_shares)) <= {self.num_shares}:
+            index = next(i for i, s in enumerate(verifier_shares) if len(s) != self.num_shares)
+            raise ParameterError(
+                f"report {index} must have {self.num_shares} verifier shares, "
+                f"not {len(verifier_shares[index])}"
+            )
         messages: list[bytes | ReportRejected] = []
         memory = 4 * self.num_shares * self.verifier_share_size
         for part in slices(len(verifier_shares), memory, WORKING_MEMORY):
@@ -211,20 +220,22 @@ class Prio3(Parameters):
                 f"there must be one verifier message a report, {len(state.errors)}, "
                 f"not {len(verifier_messages)}"
             )
-        received = [b"" if isinstance(m, ReportRejected) else m for m in verifier_messages]
+        rejections = _rejections(verifier_messages)
+        received = cast("Sequence[bytes]", verifier_messages)
+        if rejections:
+            received = [b"" if isinstance(m, ReportRejected) else m for m in verifier_messages]
         seeds, is_right_size = to_rows(received, self.verifier_message_size)
         is_agreed = is_right_size & equal_rows(seeds, state.joint_rand_seeds)
-        errors = [
-            error
-            or (message if isinstance(message, ReportRejected) else None)
-            or (None if agreed else VerifyError("the joint randomness is not what the client used"))
-            for error, message, agreed in zip(
-                state.errors, verifier_messages, is_agreed, strict=True
+        errors = list(state.errors)
+        for index, rejection in rejections.items():
+            errors[index] = errors[index] or rejection
+        for index in np.flatnonzero(~is_agreed).tolist():
+            errors[index] = errors[index] or VerifyError(
+                "the joint randomness is not what the client used"
             )
-        ]
-        shares = (
-            state.out_shares if errors == state.errors else state.out_shares.where(_is_good(errors))
-        )
+        shares = state.out_shares
+        if errors.count(None) < state.errors.count(None):
+            shares = shares.where(_is_good(errors))
         return OutShares(shares, errors)
 
     def agg_init(self) -> Vector:
@@ -328,33 +339,19 @@ class Prio3(Parameters):
         self, ctx: bytes, verifier_shares: Sequence[Sequence[bytes]]
     ) -> list[bytes | ReportRejected]:
         """Decide on as many reports as fit in the working memory."""
-        rows = len(verifier_shares)
-        is_decodable = np.ones(rows, dtype=np.bool_)
-        verifiers = Vector.zeros(self.field, (rows, self.verifiers_len))
-        parts = []
-        for agg_id in range(self.num_shares):
-            data, is_right_size = to_rows(
-                [shares[agg_id] for shares in verifier_shares], self.verifier_share_size
+        shares, is_right_size = to_grouped_rows(
+            verifier_shares, self.num_shares, self.verifier_share_size
+        )
+        decided = decide_shares(self, ctx, shares)
+        is_decodable = is_right_size & decided.is_decodable
+        messages: list[bytes | ReportRejected] = [*to_strings(decided.joint_rand_seeds)]
+        for index in np.flatnonzero(~(is_decodable & decided.is_valid)).tolist():
+            messages[index] = VerifyError(
+                "the proof does not hold"
+                if is_decodable[index]
+                else "a verifier share is no encoding of one"
             )
-            residues, is_whole = decode_rows(self.field, data[:, : self.verifiers_share_size])
-            verifiers = verifiers + residues
-            parts.append(data[:, self.verifiers_share_size :])
-            is_decodable &= is_right_size & is_whole
-        is_valid = np.ones(rows, dtype=np.bool_)
-        for proof in range(self.num_proofs):
-            verifier = nth(verifiers, proof, self.circuit.verifier_len)
-            is_valid &= flp.decide(self.circuit, verifier)
-        seeds = Randomness(self, ctx).joint_rand_seeds(np.concatenate(parts, axis=1))
-        return [
-            message
-            if decodable and valid
-            else VerifyError(
-                "the proof does not hold" if decodable else "a verifier share is no encoding of one"
-            )
-            for message, decodable, valid in zip(
-                to_strings(seeds), is_decodable, is_valid, strict=True
-            )
-        ]
+        return messages
 
 
 def _init_errors(
@@ -376,3 +373,10 @@ def _init_errors(
 def _is_good(errors: Sequence[ReportRejected | None]) -> BoolRows:
     """Return which reports have no error."""
     return np.fromiter((error is None for error in errors), dtype=np.bool_, count=len(errors))
+
+
+def _rejections(messages: Sequence[bytes | ReportRejected]) -> dict[int, ReportRejected]:
+    """Return the messages that are errors, by the report's index."""
+    if set(map(type, messages)) <= {bytes}:
+        return {}
+    return {i: message for i, message in enumerate(messages) if isinstance(message, ReportRejected)}

@@ -7,6 +7,7 @@ Source:
     VDAF, "Message Serialization".
 """
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
@@ -29,21 +30,42 @@ def to_rows(strings: Sequence[bytes], size: int) -> tuple[ByteRows, BoolRows]:
     Returns:
         Shape `(rows, size)`, zero where a string has another size; and shape `(rows,)`.
     """
-    sizes = np.fromiter(map(len, strings), dtype=np.int64, count=len(strings))
-    is_right = sizes == size
-    if not is_right.all():
+    is_right = np.ones(len(strings), dtype=np.bool_)
+    if [string for string in strings if len(string) != size]:
+        is_right[:] = [len(string) == size for string in strings]
         blank = bytes(size)
-        strings = [
-            string if right else blank for string, right in zip(strings, is_right, strict=True)
-        ]
+        strings = [string if len(string) == size else blank for string in strings]
     joined = np.frombuffer(b"".join(strings), dtype=np.uint8)
     return joined.reshape(len(strings), size), is_right
 
 
+def to_grouped_rows(
+    groups: Sequence[Sequence[bytes]], num_shares: int, size: int
+) -> tuple[ByteRows, BoolRows]:
+    """Return all aggregators' strings of each report as one array.
+
+    Args:
+        groups: For each report one string an aggregator.
+        num_shares: How many aggregators there are.
+        size: The size that each string should have.
+
+    Returns:
+        Shape `(rows, num_shares, size)`, zero where a string has another size; and shape `(rows,)`:
+        where all strings have the right size.
+    """
+    rows, is_right = to_rows(list(itertools.chain.from_iterable(groups)), size)
+    is_all_right: BoolRows = np.logical_and.reduce(is_right.reshape(-1, num_shares), axis=1)
+    return rows.reshape(-1, num_shares, size), is_all_right
+
+
 def to_strings(rows: ByteRows) -> list[bytes]:
     """Return the rows of an array as byte strings."""
-    size, joined = rows.shape[1], rows.tobytes()
-    return [joined[index * size : (index + 1) * size] for index in range(len(rows))]
+    count, size = rows.shape
+    if size == 0:
+        return [b""] * count
+    # Items of a type that says nothing but its size come out as bytes, all at once.
+    strings: list[bytes] = np.ascontiguousarray(rows).view(f"V{size}").reshape(count).tolist()
+    return strings
 
 
 def equal_rows(left: ByteRows, right: ByteRows) -> BoolRows:

@@ -1,0 +1,250 @@
+"""The end of verification on lanes: verifier shares of a parallel sum of products are decided.
+
+`aggregator.vdaf.decision` computes the same function for every circuit; it is the definition. Here
+as many reports as there are lanes go from bytes to a flag and to the seed of the joint randomness.
+A verifier is the circuit's output, two wires a pair, and the gadget's output, all at the test
+point; the proof holds if the circuit's output is 0 and the gadget's is the sum over the pairs of
+the wires' products.
+
+Source:
+    VDAF, "Deciding Validity".
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from llvmlite import ir
+
+from aggregator.vdaf._lane_xof import Template, absorb_template, new_sponge
+from field._jit import LaneWidth, kernel
+from field.lanes import (
+    Bytes,
+    Code,
+    LaneArray,
+    Place,
+    Table,
+    Variables,
+    Word,
+    copy_rows,
+    new_lane_array,
+    operation,
+    rows_to_words,
+    words_to_rows,
+)
+from field.lanes128 import (
+    COLUMNS,
+    LIMBS,
+    MAX_PRODUCTS,
+    MODULUS,
+    WORDS,
+    add,
+    added_product,
+    carried,
+    constant_table,
+    folded,
+    multiply_constant,
+    reduce_products,
+    split,
+    to_words,
+)
+
+UNDECODABLE = 1
+"""Flag: an aggregator's share holds a number that is no residue."""
+
+INVALID = 2
+"""Flag: the proof does not hold."""
+
+SEED_SIZE = 32
+
+MINUS_ONE = constant_table([-1])
+
+# Rows of the scratch space `Scratch.registers`.
+OUTPUT = 0
+TOTAL = OUTPUT + LIMBS
+CLAIMED = TOTAL + LIMBS
+PRODUCTS = CLAIMED + LIMBS
+RESULTS = PRODUCTS + COLUMNS
+FLAGS = RESULTS + 2 * WORDS
+REGISTER_ROWS = FLAGS + 1
+
+
+class Scratch(NamedTuple):
+    """Lane arrays for one group of reports, and a block of bytes.
+
+    Attributes:
+        sponge: See `aggregator.vdaf._lane_xof`.
+        words: All aggregators' shares of the verifier, encoded.
+        registers: Values named above.
+        block: Bytes on their way to a row.
+    """
+
+    sponge: LaneArray
+    words: LaneArray
+    registers: LaneArray
+    block: Bytes
+
+
+def new_scratch(num_shares: int, verifier_len: int, lanes: int) -> Scratch:
+    """Return scratch for one group of reports."""
+    return Scratch(
+        sponge=new_sponge(lanes),
+        words=new_lane_array(WORDS * num_shares * verifier_len, lanes),
+        # Where words are copied to rows of bytes, some beyond the last are read, though never used.
+        registers=new_lane_array(REGISTER_ROWS + lanes, lanes),
+        block=np.empty((lanes, 8 * lanes), np.uint8),
+    )
+
+
+@kernel
+def decide_groups(
+    width: LaneWidth,
+    verifier_len: int,
+    minus_one: Table,
+    message: Template,
+    shares: Bytes,
+    seeds: Bytes,
+    flags: Bytes,
+    scratch: Scratch,
+) -> None:
+    """Fill in seeds and flags of all reports, as many at a time as there are lanes.
+
+    Args:
+        width: The number of lanes.
+        verifier_len: Residues of a verifier, an even number: the output, pairs, the gadget's.
+        minus_one: -1 as a table of constants.
+        message: That of the joint randomness seed; its binder is blank.
+        shares: `uint8[rows, num_shares, size]`, each a share of the verifier and then a part of the
+            joint randomness; the number of rows is a multiple of the number of lanes.
+        seeds: `uint8[rows, 32]`.
+        flags: `uint8[rows, 8]`: one word a report.
+        scratch: From `new_scratch`.
+    """
+    rows, num_shares, size = shares.shape
+    flat = shares.reshape(rows * num_shares, size)
+    words = WORDS * verifier_len
+    for first in range(0, rows, len(width)):
+        for agg_id in range(num_shares):
+            start = (first * num_shares + agg_id) * size
+            rows_to_words(
+                width, scratch.words, agg_id * words, flat, start, num_shares * size, words
+            )
+            copy_rows(
+                width,
+                message.rows,
+                message.binder + SEED_SIZE * agg_id,
+                message.rows.shape[1],
+                flat,
+                start + size - SEED_SIZE,
+                num_shares * size,
+                SEED_SIZE,
+            )
+        absorb_template(width, scratch.sponge, message.rows)
+        words_to_rows(
+            width, seeds, first * SEED_SIZE, SEED_SIZE, scratch.sponge, 0, SEED_SIZE, scratch.block
+        )
+        _decide(width, verifier_len, num_shares, minus_one, scratch)
+        words_to_rows(width, flags, first * 8, 8, scratch.registers, FLAGS, 8, scratch.block)
+
+
+@kernel
+def _decide(
+    width: LaneWidth, verifier_len: int, num_shares: int, minus_one: Table, scratch: Scratch
+) -> None:
+    """Flag the lanes whose verifier is undecodable, or is that of no proof.
+
+    A sum of products comes out divided by R, which changes nothing about whether it is 0; the
+    gadget's output, times -1, is divided by R likewise.
+    """
+    words, registers, stride = scratch.words, scratch.registers, WORDS * verifier_len
+    registers[FLAGS] = 0
+    last = stride - WORDS
+    add_shares(width, registers, OUTPUT, registers, FLAGS, words, 0, stride, num_shares)
+    add_shares(width, registers, CLAIMED, registers, FLAGS, words, last, stride, num_shares)
+    multiply_constant(width, registers, TOTAL, registers, CLAIMED, minus_one, 0)
+    pairs = (verifier_len - 2) // 2
+    for start in range(0, pairs, MAX_PRODUCTS):
+        registers[PRODUCTS : PRODUCTS + COLUMNS] = 0
+        count = min(MAX_PRODUCTS, pairs - start)
+        pair = WORDS * (1 + 2 * start)
+        add_pairs(
+            width, registers, PRODUCTS, registers, FLAGS, words, pair, stride, num_shares, count
+        )
+        reduce_products(width, registers, CLAIMED, registers, PRODUCTS)
+        add(width, registers, TOTAL, registers, TOTAL, registers, CLAIMED)
+    to_words(width, registers, RESULTS, registers, OUTPUT)
+    to_words(width, registers, RESULTS + WORDS, registers, TOTAL)
+    flag_not_zero(width, registers, FLAGS, registers, RESULTS)
+
+
+@operation
+def add_shares(
+    code: Code, out: Place, flags: Place, words: Place, stride: ir.Value, count: ir.Value
+) -> None:
+    """Set `out` to the sum of `count` encoded shares, `stride` rows apart, below 2p.
+
+    Shares that are no residues are flagged as `UNDECODABLE`.
+    """
+    found = code.variables([code.constant(0)])
+    out.store_many(_added_shares(code, found, words, stride, count))
+    _flag(flags, found, UNDECODABLE)
+
+
+@operation
+def add_pairs(
+    code: Code,
+    total: Place,
+    flags: Place,
+    words: Place,
+    stride: ir.Value,
+    num_shares: ir.Value,
+    count: ir.Value,
+) -> None:
+    """Add the products of `count` pairs of wires, given as encoded shares, to a sum.
+
+    Shares that are no residues are flagged as `UNDECODABLE`.
+    """
+    columns, found = code.variables(total.load_many(COLUMNS)), code.variables([code.constant(0)])
+    with code.repeat(count) as index:
+        pair = words.advanced(code.scaled(index, 2 * WORDS))
+        left = _added_shares(code, found, pair, stride, num_shares)
+        right = _added_shares(code, found, pair.moved(WORDS), stride, num_shares)
+        columns.store_many(added_product(columns.load_many(), left, right))
+    total.store_many(columns.load_many())
+    _flag(flags, found, UNDECODABLE)
+
+
+@operation
+def flag_not_zero(code: Code, flags: Place, words: Place) -> None:
+    """Flag as `INVALID` the lanes where one of two encoded residues is not 0."""
+    found = code.variables([code.constant(0)])
+    for word in words.load_many(2 * WORDS):
+        found.store_many([found.load_many()[0] | word])
+    _flag(flags, found, INVALID)
+
+
+def _added_shares(
+    code: Code, found: Variables, words: Place, stride: ir.Value, count: ir.Value
+) -> Sequence[Word]:
+    """Return the limbs, below 2p, of the sum of `count` encoded shares.
+
+    There are at most 255, so a limb of the sum is below 2^34 and the sum below 2^136, and can be
+    folded. Where a share is no residue, `found` becomes other than 0.
+    """
+    sums = code.variables([code.constant(0)] * LIMBS)
+    # p = (2^64 - 28) * 2^64 + 1: the high word alone decides, or the low word is not 0.
+    top = MODULUS >> 64
+    with code.repeat(count) as agg_id:
+        share = words.advanced(code.builder.mul(agg_id, stride))
+        low, high = share.load(0), share.load(1)
+        is_not_below = high.at_least(top + 1) | (high.at_least(top) & low.at_least(1))
+        found.store_many([found.load_many()[0] | is_not_below])
+        limbs = split(low, high)
+        sums.store_many([a + b for a, b in zip(sums.load_many(), limbs, strict=True)])
+    return folded(carried(sums.load_many()))
+
+
+def _flag(flags: Place, found: Variables, flag: int) -> None:
+    """Set the bits `flag` in the lanes where `found` is not 0."""
+    is_found = found.load_many()[0].at_least(1)
+    flags.store(flags.load() | (is_found & flag))
