@@ -5,6 +5,7 @@ import typer
 import aggregator
 from aggregator.cli import (
     audit,
+    bench,
     collector,
     demo,
     faults,
@@ -38,6 +39,7 @@ app.command("audit")(audit.audit)
 app.add_typer(vdaf.app, name="vdaf")
 app.command("decode")(decode_file)
 app.command("demo")(demo.demo)
+app.add_typer(bench.app, name="bench")
 app.command("noise")(noise.noise)
 app.command("warm")(warm.warm)
 
