@@ -21,10 +21,10 @@ from aggregator.dp.mechanisms import PureDpDiscreteLaplace
 from aggregator.dp.partial_knowledge import (
     CAVEATS,
     Bound,
-    PassiveAttacker,
     Thresholding,
     against_active_attacker,
 )
+from aggregator.dp.passive_attacker import PassiveAttacker
 from aggregator.dp.policy import policy_to_mapping
 from aggregator.dp.privacy_at_risk import LABEL, claimed_confidence
 from aggregator.dp.selection_plan import MIDPOINTS, SelectionPlan

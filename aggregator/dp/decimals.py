@@ -7,7 +7,6 @@ in; `working` opens one. Convert the results with `float` where a double will do
 """
 
 import decimal
-import math
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -204,11 +203,3 @@ def _probes(low: Decimal, high: Decimal, at_low: Decimal, at_high: Decimal) -> I
     hair = (high - low) * Decimal("1e-3")
     yield secant + hair if secant - low < high - secant else secant - hair
     yield (low + high) / 2
-
-
-def as_float(value: Decimal | None) -> float | None:
-    """Return `value` as a double, or None for nothing and for what is beyond a double."""
-    if value is None:
-        return None
-    number = float(value)
-    return number if math.isfinite(number) else None

@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.dp.decimals import working
 from aggregator.dp.partition_selection import OptimalSelection, crossover
-from aggregator.dp.selection_plan import SelectionPlan
+from aggregator.dp.selection_plan import SelectionPlan, TwoThresholds
 from aggregator.dp.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
@@ -173,3 +173,15 @@ def test_the_closed_form_is_the_recursion(epsilon: str, delta: str) -> None:
 def test_a_tiny_epsilon_does_not_spoil_the_crossover(epsilon: str, printed: str) -> None:
     with working():
         assert agrees(crossover(Fraction(epsilon), Fraction(1, 10**6)), printed)
+
+
+def test_public_and_private_buckets_have_their_own_thresholds_over_the_same_noise() -> None:
+    release = TruncatedGeometricRelease.of(1, "1e-5")
+    two = TwoThresholds(release, public_threshold=0)
+    assert (two.threshold(is_public=True), two.threshold(is_public=False)) == (0, 11)
+    # A private bucket nobody is in is never shown; a public one with more than k always is.
+    assert two.keep_probability(0, is_public=False) == 0
+    assert 0 < two.keep_probability(0, is_public=True) < Fraction(1, 2)
+    assert two.keep_probability(12, is_public=True) == 1
+    assert two.keep_probability(12, is_public=False) == release.keep_probability(12)
+    assert release.keep_probability(0) == 0

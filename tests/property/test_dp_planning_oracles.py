@@ -15,8 +15,9 @@ from aggregator.dp.cost_model import CostModel
 from aggregator.dp.decimals import working
 from aggregator.dp.loss_law import LatticeLaw, Move, worst_move
 from aggregator.dp.normal import gaussian_mu, upper_quantile
-from aggregator.dp.partial_knowledge import PassiveAttacker, Thresholding
+from aggregator.dp.partial_knowledge import Thresholding
 from aggregator.dp.partition_selection import OptimalSelection
+from aggregator.dp.passive_attacker import PassiveAttacker
 from aggregator.dp.privacy_at_risk import gap_probability
 from aggregator.dp.selection_rivals import (
     GaussianSelection,

@@ -10,11 +10,11 @@ from aggregator.dp.cost_model import CostModel
 from aggregator.dp.decimals import exact, find_root, working
 from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.dp.partial_knowledge import (
-    PassiveAttacker,
     Thresholding,
     against_active_attacker,
 )
 from aggregator.dp.partition_selection import OptimalSelection
+from aggregator.dp.passive_attacker import PassiveAttacker
 from aggregator.dp.privacy_at_risk import (
     claimed_confidence,
     claimed_noise,
