@@ -2,56 +2,75 @@
 
 import json
 from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from aggregator.cli.options import Config
 from aggregator.cli.parties import open_aggregator
 from aggregator.cli.tasks import task_id_of
 from aggregator.collector.documents import Document
-from aggregator.dap.ids import TaskId
-from aggregator.dp.budget import format_rational
-from aggregator.protocol.budget import cost
+from aggregator.dp.budget import format_rational, parse_probability
+from aggregator.protocol.budget import horizon, person_cost
+from aggregator.protocol.spending import LedgerBound, ledger_bounds, smallest_valid
 from aggregator.protocol.task import Task
 from aggregator.storage.ledger import LedgerEntry
 from aggregator.storage.states import LedgerState
 
+RELEASE_COLUMNS = ("from", "to", "mechanism", "epsilon", "delta", "rho", "state")
+
 
 def ledger(
-    config: Config = None,
+    config: Annotated[Path, typer.Option(help="The leader's or the helper's service file.")],
     task: Annotated[str | None, typer.Option(help="Only this task, by its id.")] = None,
+    delta: Annotated[
+        str,
+        typer.Option(help="At which the bounds are compared; not to be chosen by looking at them."),
+    ] = "1e-6",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print every release with its cost, and what is left of each task's budget.
 
     A reservation counts as spent until the release turns it into a charge or its failure takes it
-    back.
+    back. A person's cost is that of min(releases, max_batches_per_person) releases, added up over
+    the tasks of one declared population.
     """
     only = None if task is None else task_id_of(task)
+    level = parse_probability(delta, "delta")
     with open_aggregator(config) as desk:
-        entries = desk.ledger(only)
-        tasks = [each for each in desk.tasks() if only is None or each.task_id == only]
-    documents = [_task_document(each, _of(entries, each)) for each in tasks]
+        entries = desk.ledger(None)
+        tasks = desk.tasks()
+    made = [(each, _of(entries, each)) for each in tasks]
+    shown = [pair for pair in made if only is None or pair[0].task_id == only]
+    documents = [_task_document(each, releases, level) for each, releases in shown]
+    populations = [
+        _population_document(name, made, level)
+        for name in dict.fromkeys(each.policy.population for each, _ in shown)
+        if name
+    ]
     if as_json:
-        print(json.dumps({"version": 1, "tasks": documents}))
+        document = {"version": 1, "tasks": documents, "populations": populations}
+        print(json.dumps(document))
         return
-    for document in documents:
-        _print(document)
+    console = Console(markup=False, highlight=False)
+    for each in documents:
+        _print_task(console, each)
+    for each in populations:
+        _print_population(console, each)
 
 
 def _of(entries: Sequence[LedgerEntry], task: Task) -> list[LedgerEntry]:
     return [entry for entry in entries if entry.task_id == task.task_id.value]
 
 
-def _task_document(task: Task, entries: Sequence[LedgerEntry]) -> Document:
-    precision = task.time_precision
-    spent = cost(task, len(entries))
-    budget = task.policy.budget
+def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) -> Document:
+    precision, budget = task.time_precision, task.policy.budget
+    spent = person_cost(task, len(entries))
     return {
-        "task_id": str(TaskId(task.task_id.value)),
+        "task_id": str(task.task_id),
         "population": task.policy.population,
         "mechanism": task.policy.mechanism.name,
         "releases": [
@@ -68,29 +87,113 @@ def _task_document(task: Task, entries: Sequence[LedgerEntry]) -> Document:
             for entry in entries
         ],
         "reserved": sum(entry.state is LedgerState.RESERVED for entry in entries),
-        "epsilon_of_a_person": format_rational(spent),
+        "releases_without_noise": _without_noise([(task, entries)]),
+        "releases_of_a_person": spent.releases,
+        "epsilon_of_a_person": format_rational(spent.epsilon),
+        "delta_of_a_person": format_rational(spent.delta),
+        "rho_of_a_person": None if spent.rho is None else format_rational(spent.rho),
+        "most_releases_of_a_person": horizon(task),
         "budget": None if budget is None else format_rational(budget),
-        "left": None if budget is None else format_rational(budget - spent),
+        "left": None if budget is None else format_rational(budget - spent.epsilon),
+        **_bounds(ledger_bounds([(task, len(entries))], delta)),
     }
 
 
-def _print(document: Document) -> None:
-    console = Console()
+def _population_document(
+    name: str, made: Sequence[tuple[Task, Sequence[LedgerEntry]]], delta: Fraction
+) -> Document:
+    members = [(task, entries) for task, entries in made if task.policy.population == name]
+    costs = [person_cost(task, len(entries)) for task, entries in members]
+    return {
+        "population": name,
+        "tasks": [str(task.task_id) for task, _ in members],
+        "releases_without_noise": _without_noise(members),
+        "releases_of_a_person": sum(cost.releases for cost in costs),
+        "epsilon_of_a_person": format_rational(sum((cost.epsilon for cost in costs), Fraction(0))),
+        "delta_of_a_person": format_rational(sum((cost.delta for cost in costs), Fraction(0))),
+        **_bounds(ledger_bounds([(task, len(entries)) for task, entries in members], delta)),
+    }
+
+
+def _without_noise(made: Sequence[tuple[Task, Sequence[LedgerEntry]]]) -> int:
+    return sum(len(entries) for task, entries in made if not task.policy.mechanism.is_noisy)
+
+
+def _bounds(rows: Sequence[LedgerBound]) -> Document:
+    smallest = smallest_valid(rows)
+    return {
+        "bounds": [_bound(row) for row in rows],
+        "smallest_valid": None if smallest is None else _bound(smallest),
+    }
+
+
+def _bound(row: LedgerBound) -> Document:
+    return {
+        "name": row.name,
+        "releases": row.releases,
+        "epsilon": None if row.epsilon is None else format_rational(row.epsilon),
+        "delta": None if row.delta is None else format_rational(row.delta),
+        "valid": row.is_valid,
+        "note": row.note,
+    }
+
+
+def _print_task(console: Console, document: Document) -> None:
     releases = document["releases"]
-    table = Table(
-        "from",
-        "to",
-        "mechanism",
-        "epsilon",
-        "delta",
-        "rho",
-        "state",
-        title=str(document["task_id"]),
-    )
+    table = Table(*RELEASE_COLUMNS, title=f"task {document['task_id']}")
     for release in releases if isinstance(releases, list) else ():
-        names = ("start", "end", "mechanism", "epsilon", "delta", "rho", "state")
-        table.add_row(*("" if release[name] is None else str(release[name]) for name in names))
+        cells = (_short(release[name]) for name in ("epsilon", "delta", "rho"))
+        first = (str(release[name]) for name in ("start", "end", "mechanism"))
+        table.add_row(*first, *cells, release["state"])
     console.print(table)
-    console.print(f"a person's cost, added up: epsilon {document['epsilon_of_a_person']}")
+    _print_costs(console, document)
     if document["budget"] is not None:
-        console.print(f"budget {document['budget']}, left {document['left']}")
+        console.print(
+            f"budget: epsilon {document['budget']}, {document['left']} left; a person "
+            f"is in {document['most_releases_of_a_person']} releases at most"
+        )
+
+
+def _print_population(console: Console, document: Document) -> None:
+    tasks = document["tasks"]
+    names = ", ".join(map(str, tasks)) if isinstance(tasks, list) else ""
+    console.print(f"\npopulation {document['population']!r}, added up over its tasks: {names}")
+    _print_costs(console, document)
+
+
+def _print_costs(console: Console, document: Document) -> None:
+    if document["releases_without_noise"]:
+        console.print(
+            f"releases without noise (mechanism None): {document['releases_without_noise']}, exact "
+            "sums, which no epsilon bounds"
+        )
+    if document["releases_without_noise"] != document["releases_of_a_person"]:
+        console.print(
+            f"a person's cost, added up: epsilon {_short(document['epsilon_of_a_person'])}, "
+            f"delta {_short(document['delta_of_a_person'])} "
+            f"(releases that a person is in: {document['releases_of_a_person']})"
+        )
+    bounds, smallest = document["bounds"], document["smallest_valid"]
+    if not isinstance(bounds, list) or not bounds:
+        return
+    table = Table("bound", "of releases", "epsilon", "delta", "")
+    for row in bounds:
+        table.add_row(
+            row["name"],
+            str(row["releases"] or ""),
+            _short(row["epsilon"]),
+            _short(row["delta"]),
+            row["note"],
+        )
+    console.print(table)
+    if isinstance(smallest, dict):
+        console.print(
+            f"smallest valid bound: {smallest['name']}, epsilon {_short(smallest['epsilon'])} at "
+            f"delta {_short(smallest['delta'])}"
+        )
+
+
+def _short(value: object) -> str:
+    """Return an exact rational as it stands if it is short, else rounded to six digits."""
+    text = "" if value is None else str(value)
+    return text if len(text) <= 9 else f"{float(Fraction(text)):.6g}"  # noqa: PLR2004 - "1/1000000"

@@ -6,8 +6,10 @@ mechanism, a number of releases and a delta that were fixed beforehand.
 
 import importlib
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from types import ModuleType
+from typing import Protocol
 
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.mechanisms import Mechanism, PureDpDiscreteLaplace
@@ -18,6 +20,16 @@ from aggregator.vdaf.circuits import Circuit, Count, Histogram, MultihotCountVec
 _GRID = 1e-4
 _LARGEST_SHIFT = 10_000
 _LARGEST_COMPOSITION = 10_000
+
+
+class _LossDistribution(Protocol):
+    """What we use of the package's privacy loss distributions."""
+
+    def self_compose(self, num_times: int) -> "_LossDistribution": ...
+
+    def compose(self, privacy_loss_distribution: "_LossDistribution") -> "_LossDistribution": ...
+
+    def get_epsilon_for_delta(self, delta: float) -> float: ...
 
 
 def epsilon_of_laplace(epsilon: Fraction, releases: int, delta: Fraction) -> float:
@@ -41,29 +53,56 @@ def epsilon_of_releases(
     Raises:
         ConfigurationError: `dp-accounting` is not installed.
     """
+    return epsilon_together([(mechanism, circuit, releases)], delta)
+
+
+def epsilon_together(
+    tasks: Sequence[tuple[Mechanism, Circuit, int]], delta: Fraction
+) -> float | None:
+    """Return a bound for the releases of several tasks, each a mechanism, a circuit and a number.
+
+    None where the worst pair of sums of one of them is not known.
+
+    Raises:
+        ConfigurationError: `dp-accounting` is not installed.
+    """
+    library = _library()
+    total = None
+    for mechanism, circuit, releases in tasks:
+        composed = _releases(library, mechanism, circuit, releases)
+        if composed is None:
+            return None
+        total = composed if total is None else total.compose(composed)
+    return None if total is None else float(total.get_epsilon_for_delta(float(delta)))
+
+
+def _releases(
+    library: ModuleType, mechanism: Mechanism, circuit: Circuit, releases: int
+) -> "_LossDistribution | None":
+    """Return the loss distribution of n releases of a task, or None as above."""
     worst = worst_shift(circuit, mechanism.max_reports_per_person)
     if worst is None:
         return None
     coordinates, shift = worst
     if shift > _LARGEST_SHIFT or coordinates * releases > _LARGEST_COMPOSITION:
         return None
+    single: _LossDistribution
     match mechanism:
         case PureDpDiscreteLaplace():
-            single = _library().from_discrete_laplace_mechanism(
+            single = library.from_discrete_laplace_mechanism(
                 parameter=float(1 / mechanism.scale(circuit)),
                 sensitivity=shift,
                 value_discretization_interval=_GRID,
             )
         case DiscreteGaussian():
-            single = _library().from_discrete_gaussian_mechanism(
+            single = library.from_discrete_gaussian_mechanism(
                 sigma=math.sqrt(mechanism.scale(circuit)),
                 sensitivity=shift,
                 value_discretization_interval=_GRID,
             )
         case _:
             return None
-    composed = single.self_compose(coordinates * releases)
-    return float(composed.get_epsilon_for_delta(float(delta)))
+    return single.self_compose(coordinates * releases)
 
 
 def worst_shift(circuit: Circuit, max_reports_per_person: int) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ encoding: decoding anything else is refused, so equal policies are equal bytes.
 import dataclasses
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Self
+from typing import Self, TypedDict
 
 from aggregator.codec import DecodeError, Reader, Writer, decode, encode
 from aggregator.dp.budget import (
@@ -21,9 +21,11 @@ from aggregator.dp.budget import (
 from aggregator.dp.discrete_gaussian import DEFAULT_DELTA, DiscreteGaussian
 from aggregator.dp.mechanisms import Mechanism, NoPrivacy, PureDpDiscreteLaplace
 from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
+from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit
 
 _VERSION = 1
 _REPLACEMENT = 1
@@ -31,6 +33,9 @@ _MAX_POPULATION_SIZE = 255
 
 _ALWAYS_SHOWN = 2**64 - 1
 """Stands for "no threshold"; a threshold is below 2^63."""
+
+_EVERYTHING, _THRESHOLDS, _SUPPRESSION = 0, 1, 2
+"""What the collector shows."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,6 +49,8 @@ class PrivacyPolicy:
         budget: The epsilon that the task may cost a person in all; None for no limit.
         population: A name for the people asked; costs add up over the tasks of one population.
         thresholds: Which buckets of a noised histogram the collector shows; None for all.
+        suppression: Which exact counts the collector does not show; None shows all. Only without
+            noise: see `dp.suppression`, which says what that is worth.
     """
 
     mechanism: Mechanism
@@ -51,6 +58,7 @@ class PrivacyPolicy:
     budget: Fraction | None = None
     population: str = ""
     thresholds: Thresholds | None = None
+    suppression: Suppression | None = None
 
     def __post_init__(self) -> None:
         if self.max_batches_per_person is not None:
@@ -61,6 +69,37 @@ class PrivacyPolicy:
         if size > _MAX_POPULATION_SIZE:
             raise ParameterError(
                 f"population must be at most {_MAX_POPULATION_SIZE} bytes of UTF-8, not {size}"
+            )
+        if self.suppression is not None and self.thresholds is not None:
+            raise ParameterError(
+                "suppress_at_or_below: is for exact counts, private_threshold for noised ones; "
+                "give one of them"
+            )
+
+    def check(self, circuit: Circuit) -> None:
+        """Refuse a policy that means nothing for a type of measurement, or promises nothing.
+
+        Raises:
+            ParameterError: Thresholds for exact sums, suppression of noised ones or of what is no
+                count, a bucket that does not exist, or a budget where there is no epsilon to count.
+        """
+        if self.thresholds is not None:
+            if not self.mechanism.is_noisy:
+                raise ParameterError(
+                    "private_threshold: thresholds are for noised counts; without noise "
+                    "suppress_at_or_below hides small counts, and promises less"
+                )
+            self.thresholds.of_buckets(circuit, self.mechanism)
+        if self.suppression is not None:
+            if self.mechanism.is_noisy:
+                raise ParameterError(
+                    "suppress_at_or_below: is for the mechanism None only; noised counts have "
+                    "private_threshold"
+                )
+            self.suppression.check(circuit)
+        if self.budget is not None and not self.mechanism.is_noisy:
+            raise ParameterError(
+                "budget: the mechanism None has no epsilon, so there is nothing to count"
             )
 
     @property
@@ -84,9 +123,15 @@ class PrivacyPolicy:
         writer.u32(self.max_batches_per_person or 0)
         _write_rational(writer, self.budget)
         writer.opaque8(self.population.encode(), name="population")
-        writer.u8(0 if self.thresholds is None else 1)
         if self.thresholds is not None:
+            writer.u8(_THRESHOLDS)
             _write_thresholds(writer, self.thresholds)
+        elif self.suppression is not None:
+            writer.u8(_SUPPRESSION)
+            writer.u64(self.suppression.at_or_below)
+            _write_rational(writer, self.suppression.assumed_probability)
+        else:
+            writer.u8(_EVERYTHING)
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
@@ -103,7 +148,7 @@ class PrivacyPolicy:
                 max_batches_per_person=reader.u32() or None,
                 budget=_optional(_read_text(reader, "budget"), "budget", parse_rational),
                 population=_utf8(reader, reader.opaque8(name="population")),
-                thresholds=_read_thresholds(reader),
+                **_read_selection(reader),
             )
         except ParameterError as error:
             raise DecodeError(f"privacy policy: {error}") from error
@@ -151,9 +196,10 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
         raise ParameterError(f"population must be text, not {population!r}")
     budget = _optional(values.pop("budget", None), "budget", parse_rational)
     thresholds = _thresholds_from(values, mechanism)
+    suppression = _suppression_from(values)
     for key in values:
         raise ParameterError(f"{key}: no such setting for a privacy policy")
-    return PrivacyPolicy(mechanism, max_batches, budget, population, thresholds)
+    return PrivacyPolicy(mechanism, max_batches, budget, population, thresholds, suppression)
 
 
 def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
@@ -169,15 +215,7 @@ def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
         table["budget"] = format_rational(policy.budget)
     if policy.population:
         table["population"] = policy.population
-    if policy.thresholds is not None:
-        table["private_threshold"] = policy.thresholds.private
-        if policy.thresholds.public is not None:
-            table["public_threshold"] = policy.thresholds.public
-        if policy.thresholds.public_buckets:
-            table["public_buckets"] = " ".join(map(str, policy.thresholds.public_buckets))
-    elif isinstance(policy.mechanism, TruncatedGeometric):
-        table["private_threshold"] = "none"
-    return table
+    return table | _selection_to_mapping(policy)
 
 
 _CODE_POINTS: dict[type[Mechanism], int] = {
@@ -252,6 +290,38 @@ def _thresholds_from(values: dict[str, object], mechanism: Mechanism) -> Thresho
     return Thresholds(private, public, tuple(map(int, buckets.split())))
 
 
+def _selection_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
+    """Return the settings that say what the collector shows."""
+    table: dict[str, str | int] = {}
+    if policy.thresholds is not None:
+        table["private_threshold"] = policy.thresholds.private
+        if policy.thresholds.public is not None:
+            table["public_threshold"] = policy.thresholds.public
+        if policy.thresholds.public_buckets:
+            table["public_buckets"] = " ".join(map(str, policy.thresholds.public_buckets))
+    elif isinstance(policy.mechanism, TruncatedGeometric):
+        table["private_threshold"] = "none"
+    if policy.suppression is not None:
+        table["suppress_at_or_below"] = policy.suppression.at_or_below
+        if policy.suppression.assumed_probability is not None:
+            table["assumed_probability"] = format_rational(policy.suppression.assumed_probability)
+    return table
+
+
+def _suppression_from(values: dict[str, object]) -> Suppression | None:
+    """Take the settings of suppression out of `values`."""
+    limit = values.pop("suppress_at_or_below", None)
+    assumed = values.pop("assumed_probability", None)
+    if limit is None:
+        if assumed is not None:
+            raise ParameterError("assumed_probability: goes with suppress_at_or_below only")
+        return None
+    if isinstance(limit, bool) or not isinstance(limit, int):
+        raise ParameterError(f"suppress_at_or_below must be a whole number, not {limit!r}")
+    probability = _optional(assumed, "assumed_probability", parse_probability)
+    return Suppression(limit, probability)
+
+
 def _check_max_batches_per_person(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**32:
         raise ParameterError(
@@ -295,9 +365,21 @@ def _write_thresholds(writer: Writer, thresholds: Thresholds) -> None:
     writer.opaque16(buckets.getvalue(), name="public_buckets")
 
 
-def _read_thresholds(reader: Reader) -> Thresholds | None:
-    if reader.u8() == 0:  # anything but 0 and 1 is not canonical, and found to be so
-        return None
+def _read_selection(reader: Reader) -> "_Selection":
+    kind = reader.u8()
+    if kind == _EVERYTHING:
+        return {}
+    if kind == _THRESHOLDS:
+        return {"thresholds": _read_thresholds(reader)}
+    if kind == _SUPPRESSION:
+        limit = reader.u64()
+        assumed = _read_text(reader, "assumed_probability")
+        probability = _optional(assumed, "assumed_probability", parse_probability)
+        return {"suppression": Suppression(limit, probability)}
+    raise reader.error(f"privacy policy selection {kind} is not known")
+
+
+def _read_thresholds(reader: Reader) -> Thresholds:
     private = _utf8(reader, reader.opaque8(name="private_threshold"))
     public = reader.u64()
     block = Reader(reader.opaque16(name="public_buckets"))
@@ -306,3 +388,10 @@ def _read_thresholds(reader: Reader) -> Thresholds | None:
         public=None if public == _ALWAYS_SHOWN else public,
         public_buckets=block.rest(Reader.u32),
     )
+
+
+class _Selection(TypedDict, total=False):
+    """The arguments of a policy that say what the collector shows."""
+
+    thresholds: Thresholds
+    suppression: Suppression

@@ -93,6 +93,7 @@ class Task:
                 "privacy: a task needs a policy; one without noise says mechanism = 'None'"
             )
         prio3 = prio3_from_configuration(configuration.vdaf_type, configuration.vdaf_configuration)
+        policy.check(prio3.circuit)
         check_no_wrap(prio3.circuit, policy.mechanism, max_reports)
         return cls(
             task_id=task_id,

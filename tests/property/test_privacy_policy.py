@@ -1,4 +1,5 @@
 from fractions import Fraction
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from aggregator.dp.policy import (
     policy_from_mapping,
     policy_to_mapping,
 )
+from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 
@@ -40,13 +42,25 @@ thresholds = st.builds(
         lambda buckets: tuple(sorted(buckets))
     ),
 )
+suppressions = st.builds(Suppression, st.integers(0, 2**63 - 1), st.none() | small)
+selections = st.one_of(
+    st.just({}),
+    st.fixed_dictionaries({"thresholds": thresholds}),
+    st.fixed_dictionaries({"suppression": suppressions}),
+)
+
+
+def policy_of(selection: dict[str, Any], *settings: Any) -> PrivacyPolicy:  # noqa: ANN401 - any field
+    return PrivacyPolicy(*settings, **selection)
+
+
 policies = st.builds(
-    PrivacyPolicy,
-    mechanism=mechanisms(),
-    max_batches_per_person=st.none() | reports,
-    budget=st.none() | positive,
-    population=st.text(max_size=40).filter(lambda text: len(text.encode(errors="replace")) < 200),
-    thresholds=st.none() | thresholds,
+    policy_of,
+    selections,
+    mechanisms(),
+    st.none() | reports,
+    st.none() | positive,
+    st.text(max_size=40).filter(lambda text: len(text.encode(errors="replace")) < 200),
 )
 
 

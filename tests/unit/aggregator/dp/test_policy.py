@@ -13,10 +13,13 @@ from aggregator.dp.policy import (
     policy_from_mapping,
     policy_to_mapping,
 )
+from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit, Count, Histogram, Sum
 
+LAPLACE: dict[str, object] = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/2"}
 FULL = PrivacyPolicy(
     mechanism=TruncatedGeometric(Fraction(1), Fraction(1, 100), max_reports_per_person=2),
     max_batches_per_person=3,
@@ -60,6 +63,48 @@ def test_what_is_left_out_is_empty_or_zero() -> None:
     assert decode_policy(encode_policy(plain)) == plain
 
 
+def test_suppression_is_encoded_where_thresholds_would_be() -> None:
+    policy = PrivacyPolicy(NoPrivacy(), suppression=Suppression(20, Fraction(1, 200)))
+    expected = (
+        "01000100000000000001000000000000"  # as without it
+        "02"  # suppression
+        "0000000000000014"  # at or below: 20
+        "05"
+        "312f323030"  # assumed probability: length, "1/200"
+    )
+    assert encode_policy(policy).hex() == expected
+    assert decode_policy(bytes.fromhex(expected)) == policy
+
+
+@pytest.mark.parametrize(
+    ("table", "circuit", "reason"),
+    [
+        ({"private_threshold": 5}, Count(), "private_threshold: thresholds are for noised"),
+        ({"budget": "3"}, Count(), "budget: the mechanism None has no epsilon"),
+        ({"suppress_at_or_below": 5}, Sum(9), "Prio3Sum does not count"),
+        (
+            {"suppress_at_or_below": 5, "assumed_probability": "0.1"},
+            Histogram(4, 2),
+            "the theorem is about one count, Prio3Count; for Prio3Histogram there is no guarantee",
+        ),
+        ({**LAPLACE, "suppress_at_or_below": 5}, Count(), "is for the mechanism None only"),
+        ({**LAPLACE, "private_threshold": "2k"}, Count(), "PureDpDiscreteLaplace has none"),
+        (
+            {**LAPLACE, "private_threshold": 9, "public_threshold": 1, "public_buckets": "1 4"},
+            Histogram(4, 2),
+            "there is no bucket 4",
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, Circuit) else None,
+)
+def test_a_policy_that_means_nothing_for_a_measurement_is_refused(
+    table: dict[str, object], circuit: Circuit, reason: str
+) -> None:
+    policy = policy_from_mapping({"mechanism": "None"} | table)
+    with pytest.raises(ParameterError, match=reason):
+        policy.check(circuit)
+
+
 @pytest.mark.parametrize(
     "policy",
     [
@@ -69,8 +114,10 @@ def test_what_is_left_out_is_empty_or_zero() -> None:
         PrivacyPolicy(DiscreteGaussian(Fraction(1, 2), Fraction(1, 10**6))),
         PrivacyPolicy(TruncatedGeometric(Fraction(1), Fraction(1, 10))),
         PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1)), thresholds=Thresholds(23)),
+        PrivacyPolicy(NoPrivacy(), suppression=Suppression(5)),
+        PrivacyPolicy(NoPrivacy(), suppression=Suppression(0, Fraction(1, 200))),
     ],
-    ids=["full", "none", "laplace", "gaussian", "geometric", "laplace with a threshold"],
+    ids=["full", "none", "laplace", "gaussian", "geometric", "threshold", "suppress", "assume"],
 )
 def test_a_policy_survives_its_file_and_its_encoding(policy: PrivacyPolicy) -> None:
     assert decode_policy(encode_policy(policy)) == policy
@@ -88,9 +135,6 @@ def test_defaults_are_one_report_any_number_of_batches_and_no_limit() -> None:
     assert policy == PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1, 2)))
     assert policy.max_reports_per_person == 1
     assert policy.neighbours == "replacement"
-
-
-LAPLACE: dict[str, object] = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/2"}
 
 
 @pytest.mark.parametrize(
@@ -118,6 +162,17 @@ LAPLACE: dict[str, object] = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "
         ({**LAPLACE, "public_threshold": 3}, "public buckets need one"),
         ({**LAPLACE, "private_threshold": 3, "public_buckets": "a"}, "public_buckets must be"),
         ({**LAPLACE, "private_threshold": 3, "public_threshold": "x"}, "public_threshold must be"),
+        ({"mechanism": "None", "suppress_at_or_below": "5"}, "suppress_at_or_below must be"),
+        ({"mechanism": "None", "suppress_at_or_below": -1}, "from 0 to 2"),
+        ({"mechanism": "None", "assumed_probability": "0.1"}, "goes with suppress_at_or_below"),
+        (
+            {"mechanism": "None", "suppress_at_or_below": 5, "assumed_probability": "1"},
+            "assumed_probability must be below 1",
+        ),
+        (
+            {**LAPLACE, "private_threshold": 5, "suppress_at_or_below": 5},
+            "give one of them",
+        ),
         ({**LAPLACE, "epsilon_per_day": "1"}, "epsilon_per_day: no such setting"),
     ],
     ids=lambda value: None if isinstance(value, dict) else value,
@@ -153,7 +208,9 @@ def test_the_helper_of_these_tests_encodes_a_right_policy_right() -> None:
         (with_text("1", mechanism=9), "mechanism 9 is not known"),
         (with_text("1", neighbours=2), "neighbour relation 2 is not known"),
         (with_text("1", version=2), "version 2 is not known"),
-        (with_text("1/2")[:-1] + b"\2" + bytes.fromhex("0133" + "00" * 8 + "0000"), "canonical"),
+        (with_text("1/2")[:-1] + b"\3" + bytes.fromhex("0133" + "00" * 8 + "0000"), "selection 3"),
+        (with_text("1/2")[:-1] + b"\2" + b"\xff" * 8 + b"\0", "suppress_at_or_below must be"),
+        (with_text("1/2")[:-1] + b"\2" + bytes(8) + b"\x032/4", "not the canonical encoding"),
         (with_text("1/2")[:-2] + b"\1\xff\0", "not UTF-8"),
         (b"", "expected"),
     ],

@@ -1,0 +1,77 @@
+"""Which exact counts are not shown because they are small: for tasks without noise, and only those.
+
+This is no differential privacy. The collector opens every count before it suppresses any, so it
+protects against readers of what the collector publishes, at best. `dp.partial_knowledge` has what
+can be proved of it for a single count.
+
+Source:
+    [Des20], Definition 60: a count of at most T is suppressed.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from fractions import Fraction
+
+from aggregator.dp.sensitivity import changed_coordinates
+from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit, Count, Histogram
+
+_LARGEST = 2**63 - 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Suppression:
+    """Counts of at most T are not shown.
+
+    Attributes:
+        at_or_below: T, from 0 to 2^63 - 1.
+        assumed_probability: For one count: what each answer's chance to be "yes" is assumed to be
+            below. It changes nothing that is shown, only what is said of it.
+    """
+
+    at_or_below: int
+    assumed_probability: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        limit, assumed = self.at_or_below, self.assumed_probability
+        if not 0 <= limit <= _LARGEST:
+            raise ParameterError(
+                f"suppress_at_or_below must be a whole number from 0 to 2^63 - 1, not {limit!r}"
+            )
+        if assumed is not None and not 0 < assumed < 1:
+            raise ParameterError(f"assumed_probability must be between 0 and 1, not {assumed}")
+
+    def check(self, circuit: Circuit) -> None:
+        """Refuse what this means nothing for.
+
+        Raises:
+            UnsupportedCircuit: Results of this circuit are sums, not counts.
+            ParameterError: A probability is assumed, and the circuit is not a single count.
+        """
+        changed_coordinates(circuit)
+        if self.assumed_probability is not None and not isinstance(circuit, Count):
+            raise ParameterError(
+                "assumed_probability: the theorem is about one count, Prio3Count; for "
+                f"Prio3{circuit.name} there is no guarantee"
+            )
+
+    def select(self, counts: Sequence[int], circuit: Circuit) -> list[int | None]:
+        """Return the counts that may be shown, None in place of the others.
+
+        The sum of a histogram's buckets is the public number of reports, so the sum of those that
+        are suppressed is known. It would tell them all if there is one only, if it is 0, or if it
+        is T for each. Then the smallest remaining bucket is suppressed with them: which of them it
+        is is not told, so any of them may be it. If no bucket remains, nothing is shown.
+
+        Args:
+            counts: The exact counts.
+            circuit: What was counted.
+        """
+        small = {index for index, count in enumerate(counts) if count <= self.at_or_below}
+        if isinstance(circuit, Histogram) and small:
+            total = sum(counts[index] for index in small)
+            if len(small) == 1 or total in {0, len(small) * self.at_or_below}:
+                others = [index for index in range(len(counts)) if index not in small]
+                if others:
+                    small.add(min(others, key=lambda index: counts[index]))
+        return [None if index in small else count for index, count in enumerate(counts)]

@@ -1,0 +1,107 @@
+"""What the ledger's releases cost a person, by every theorem, and which of its bounds is valid.
+
+Basic, advanced and zCDP bounds are of the releases made so far. The optimal bound and that of
+privacy loss distributions hold only for mechanisms, numbers of releases and a delta that were all
+fixed beforehand. A task fixes its number by `max_batches_per_person` or by a budget: then they are
+taken at that number, however many releases were made, since what may still come was allowed for.
+Otherwise they are shown for comparison, and called not valid.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from fractions import Fraction
+
+from aggregator.dp import pld
+from aggregator.dp.composition import Bound
+from aggregator.dp.population import TaskReleases, joint_bounds
+from aggregator.protocol.budget import horizon, person_cost
+from aggregator.protocol.task import Task
+
+THEOREMS = ("basic", "advanced", "zCDP", "optimal (KOV)", "PLD")
+
+NOT_FIXED = (
+    "not valid: neither max_batches_per_person nor a budget fixes the number of releases beforehand"
+)
+NOT_INSTALLED = "dp-accounting is not installed: pip install prio-aggregator[accounting]"
+SAYS_NOTHING = "says nothing of these mechanisms at this delta"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LedgerBound:
+    """What one theorem says of a person's cost.
+
+    Attributes:
+        name: The theorem's.
+        releases: Of how many releases of the person; 0 if it says nothing.
+        epsilon: The bound, rounded up; None if it says nothing.
+        delta: With it.
+        is_valid: Whether the conditions of the theorem are met.
+        note: Why not, or on what condition.
+    """
+
+    name: str
+    releases: int
+    epsilon: Fraction | None
+    delta: Fraction | None
+    is_valid: bool
+    note: str
+
+
+def ledger_bounds(spent: Sequence[tuple[Task, int]], delta: Fraction) -> list[LedgerBound]:
+    """Return what each theorem says of the cost of some tasks' releases to one person in all.
+
+    Args:
+        spent: Tasks with how many releases each has made; those without noise promise nothing and
+            are left out.
+        delta: At which to compare, chosen beforehand.
+
+    Returns:
+        A bound for each of `THEOREMS`; nothing if there was no release of a task with noise.
+
+    Raises:
+        ParameterError: delta is not between 0 and 1.
+    """
+    noised = [(task, made) for task, made in spent if task.policy.mechanism.is_noisy]
+    counts = {task.task_id: person_cost(task, made).releases for task, made in noised}
+    made = _releases([(task, counts[task.task_id]) for task, _ in noised])
+    if not made:
+        return []
+    limits = [(task, horizon(task)) for task, _ in noised]
+    is_fixed = all(limit is not None for _, limit in limits)
+    planned = _releases([(task, limit or 0) for task, limit in limits]) if is_fixed else made
+    has_pld = pld.is_available()
+    so_far = joint_bounds(made, delta)
+    in_all = joint_bounds(planned, delta, is_fixed=True, with_pld=has_pld)
+    found = {bound.name: _row(bound, made, "", is_valid=True) for bound in so_far}
+    note = "of all releases that the tasks allow; delta fixed beforehand" if is_fixed else NOT_FIXED
+    for bound in in_all:
+        if bound.is_fixed:
+            found[bound.name] = _row(bound, planned, note, is_valid=is_fixed)
+    names = THEOREMS if set(found) <= set(THEOREMS) else tuple(found)  # or nothing to protect
+    return [found.get(name) or _nothing(name, has_pld=has_pld) for name in names]
+
+
+def smallest_valid(rows: Sequence[LedgerBound]) -> LedgerBound | None:
+    """Return the valid bound with the smallest epsilon; None if there is none."""
+    valid = [(row.epsilon, row) for row in rows if row.is_valid and row.epsilon is not None]
+    return min(valid, key=lambda pair: pair[0])[1] if valid else None
+
+
+def _releases(counts: Sequence[tuple[Task, int]]) -> list[TaskReleases]:
+    return [
+        TaskReleases(task.policy.mechanism, task.prio3.circuit, count)
+        for task, count in counts
+        if count > 0
+    ]
+
+
+def _row(
+    bound: Bound, releases: Sequence[TaskReleases], note: str, *, is_valid: bool
+) -> LedgerBound:
+    count = sum(task.releases for task in releases)
+    return LedgerBound(bound.name, count, bound.epsilon, bound.delta, is_valid, note)
+
+
+def _nothing(name: str, *, has_pld: bool) -> LedgerBound:
+    note = NOT_INSTALLED if name == "PLD" and not has_pld else SAYS_NOTHING
+    return LedgerBound(name, 0, None, None, is_valid=False, note=note)

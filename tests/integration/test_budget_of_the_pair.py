@@ -1,0 +1,91 @@
+"""Each aggregator keeps to the budget by its own ledger, for every mechanism."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import delete
+
+from aggregator.storage import tables
+from aggregator.storage.ledger import list_ledger
+from aggregator.storage.states import LedgerState
+from tests.support.pair import LEASE_SECONDS, NOW, Died, Pair, Service, nothing_happens
+from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
+
+pytestmark = pytest.mark.anyio
+
+TWO_RELEASES: list[Mapping[str, str | int]] = [
+    {**LAPLACE, "budget": "1"},
+    {"mechanism": "TruncatedGeometric", "epsilon": "1/2", "delta": "1e-2", "budget": "1.4"},
+    # At delta 1e-9 rho = 1/4 implies 4.44 and rho = 3/8 implies 5.53.
+    {"mechanism": "DiscreteGaussian", "rho": "1/8", "delta": "1e-9", "budget": "5"},
+]
+
+
+@asynccontextmanager
+async def running(folder: Path, privacy: Mapping[str, str | int]) -> AsyncIterator[Pair]:
+    """Run both aggregators, with reports in three units of time."""
+    pair = Pair(folder, make_task(privacy=privacy))
+    await pair.provision()
+    try:
+        for units in range(3):
+            await pair.upload(await pair.reports([0, 1, 2], NOW - units * TIME_PRECISION))
+        yield pair
+    finally:
+        await pair.close()
+
+
+async def ledger(service: Service) -> list[LedgerState]:
+    return [entry.state for entry in await service.database.read("ledger", list_ledger)]
+
+
+@pytest.mark.parametrize("privacy", TWO_RELEASES, ids=lambda table: str(table["mechanism"]))
+@pytest.mark.parametrize("is_forgetful", [False, True], ids=["leader", "helper"])
+async def test_the_release_beyond_the_budget_is_refused_by_either_before_it_draws(
+    tmp_path: Path,
+    privacy: Mapping[str, str | int],
+    is_forgetful: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    async with running(tmp_path, privacy) as pair:
+        for units in range(2):
+            await pair.collect(pair.interval(NOW - units * TIME_PRECISION))
+        services = (pair.leader, pair.helper)
+        if is_forgetful:  # a leader that lost its ledger, or lies: the helper keeps its own
+            await pair.leader.database.run(
+                "forget", lambda tx: tx.connection.execute(delete(tables.ledger))
+            )
+        calls = [service.entropy.calls for service in services]
+        asked = await pair.ask(pair.interval(NOW - 2 * TIME_PRECISION))
+        await pair.work_until_idle()
+        refused = await pair.poll(asked.headers["location"])
+        assert (refused.status, refused.problem_type) == (403, "budget-exceeded")
+        assert "is left" in str(refused.problem["detail"])
+        assert calls == [service.entropy.calls for service in services]
+        # The leader's reservation for it is taken back.
+        assert await ledger(pair.leader) == ([] if is_forgetful else [LedgerState.CHARGED] * 2)
+        assert await ledger(pair.helper) == [LedgerState.CHARGED] * 2
+
+
+async def test_a_batch_that_waits_for_the_helper_has_its_cost_reserved(tmp_path: Path) -> None:
+    async with running(tmp_path, {**LAPLACE, "budget": "1/2"}) as pair:
+        await pair.work_until_idle()
+        first = await pair.ask(pair.interval())
+
+        def die(transaction: str, moment: str) -> None:
+            if transaction == "release batch" and moment == "begin":
+                raise Died
+
+        pair.helper.on_moment = die
+        await pair.work()
+        assert await ledger(pair.leader) == [LedgerState.RESERVED]
+        second = await pair.ask(pair.interval(NOW - TIME_PRECISION))
+        await pair.work()
+        refused = await pair.poll(second.headers["location"])
+        assert refused.problem_type == "budget-exceeded"
+        assert "0 is left" in str(refused.problem["detail"])
+        pair.helper.on_moment = nothing_happens
+        pair.clock.advance(LEASE_SECONDS + 1)
+        await pair.work_until_idle()
+        assert (await pair.poll(first.headers["location"])).status == 200
+        assert await ledger(pair.leader) == [LedgerState.CHARGED]

@@ -1,0 +1,116 @@
+"""`prio ledger`: releases, totals of tasks and populations, and the bounds that are valid."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aggregator.cli.parties import AggregatorDesk, open_aggregator
+from aggregator.dap.ids import TaskId
+from aggregator.dap.profile import Role
+from aggregator.dp import pld
+from aggregator.party import charge_of
+from aggregator.protocol.provisioning import provision
+from aggregator.protocol.task import Task
+from aggregator.storage.ledger import charge, reserve
+from tests.support.commands import run_here
+from tests.support.entropy import SeededEntropy
+from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
+
+GAUSSIAN = {"mechanism": "DiscreteGaussian", "rho": "1/8"}
+
+
+def task_with(number: int, privacy: dict[str, str | int]) -> Task:
+    return make_task(privacy=privacy, id=str(TaskId(bytes([number]) * 32)))
+
+
+def release(desk: AggregatorDesk, task: Task, start: int, end: int) -> None:
+    """Charge for the batches of one unit from start to end, and reserve the one at end."""
+    key, cost = task.task_id.value, charge_of(task)
+    for unit in range(start, end):
+        desk.database.run_sync("charge", lambda tx, u=unit: charge(tx, key, u, u + 1, cost))
+    desk.database.run_sync("reserve", lambda tx: reserve(tx, key, end, end + 1, cost))
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Return the helper's service file; it serves tasks of every kind and has released some."""
+    file = tmp_path / "helper.toml"
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    patients = {"population": "patients"}
+    with open_aggregator(file) as desk:
+        for number, (privacy, releases) in enumerate(
+            [
+                ({**LAPLACE, **patients, "max_batches_per_person": 3, "budget": "2"}, 5),
+                ({**GAUSSIAN, **patients}, 1),
+                ({**LAPLACE, "population": "[staff]"}, 0),
+                (dict(NO_NOISE), 0),
+            ]
+        ):
+            task = task_with(number, privacy)
+            desk.add_task(provision(task, SeededEntropy(number))[Role.HELPER])
+            release(desk, task, 5, 5 + releases)
+    return file
+
+
+def test_the_ledger_adds_up_per_task_and_per_population(config: Path) -> None:
+    done = run_here("ledger", "--config", config, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    laplace, gaussian, staff, plain = document["tasks"]
+    assert len(laplace["releases"]) == 6
+    assert laplace["releases"][0]["start"] == 5 * TIME_PRECISION
+    assert [entry["state"] for entry in laplace["releases"]] == ["charged"] * 5 + ["reserved"]
+    assert (laplace["releases_of_a_person"], laplace["epsilon_of_a_person"]) == (3, "3/2")
+    assert (laplace["budget"], laplace["left"]) == ("2", "1/2")
+    assert laplace["most_releases_of_a_person"] == 3
+    assert laplace["smallest_valid"]["valid"]
+    assert gaussian["rho_of_a_person"] == "1/4"
+    assert gaussian["delta_of_a_person"] == "1/1000000000"
+    assert staff["epsilon_of_a_person"] == "1/2"
+    assert (plain["releases_without_noise"], plain["bounds"]) == (1, [])
+
+    patients, members = document["populations"]
+    assert (patients["population"], members["population"]) == ("patients", "[staff]")
+    assert patients["tasks"] == [laplace["task_id"], gaussian["task_id"]]
+    assert patients["releases_of_a_person"] == 5
+    both = float(eval_fraction(laplace)) + float(eval_fraction(gaussian))
+    assert float(eval_fraction(patients)) == pytest.approx(both)
+    names = [bound["name"] for bound in patients["bounds"]]
+    assert names == ["basic", "advanced", "zCDP", "optimal (KOV)", "PLD"]
+
+
+def eval_fraction(document: dict[str, str]) -> float:
+    numerator, _, denominator = document["epsilon_of_a_person"].partition("/")
+    return int(numerator) / int(denominator or 1)
+
+
+def test_the_tables_name_the_smallest_valid_bound_and_what_is_not_installed(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = run_here("ledger", "--config", config, "--delta", "1e-5").stdout
+    # Of three releases the optimum is a hair below their sum; it is valid, as three is the most.
+    assert "smallest valid bound: PLD, epsilon 1.49968 at delta 1/100000" in shown
+    assert "smallest valid bound: basic, epsilon 1/2 at delta 0" in shown
+    assert "added up: epsilon 3/2, delta 0 (releases that a person is in: 3)" in shown
+    assert "budget: epsilon 2, 1/2 left; a person is in 3 releases at most" in shown
+    assert "population '[staff]', added up over its tasks: AgIC" in shown
+    assert "releases without noise (mechanism None): 1, exact sums" in shown
+    monkeypatch.setattr(pld, "is_available", lambda: False)
+    shown = run_here("ledger", "--config", config).stdout
+    assert "prio-aggregator[accounting]" in "".join(shown.split())
+
+
+def test_one_task_is_shown_with_its_whole_population(config: Path) -> None:
+    everything = json.loads(run_here("ledger", "--config", config, "--json").stdout)
+    first = everything["tasks"][0]["task_id"]
+    one = json.loads(run_here("ledger", "--config", config, "--task", first, "--json").stdout)
+    assert one["tasks"] == everything["tasks"][:1]
+    assert one["populations"] == everything["populations"][:1]
+
+
+@pytest.mark.parametrize("delta", ["0", "1", "0.0", "x"])
+def test_a_delta_out_of_range_is_refused(config: Path, delta: str) -> None:
+    done = run_here("ledger", "--config", config, "--delta", delta)
+    assert done.returncode == 2
+    assert "delta" in done.stderr
