@@ -220,10 +220,7 @@ class Prio3(Parameters):
                 f"there must be one verifier message a report, {len(state.errors)}, "
                 f"not {len(verifier_messages)}"
             )
-        rejections = _rejections(verifier_messages)
-        received = cast("Sequence[bytes]", verifier_messages)
-        if rejections:
-            received = [b"" if isinstance(m, ReportRejected) else m for m in verifier_messages]
+        received, rejections = _received(verifier_messages)
         seeds, is_right_size = to_rows(received, self.verifier_message_size)
         is_agreed = is_right_size & equal_rows(seeds, state.joint_rand_seeds)
         errors = list(state.errors)
@@ -375,8 +372,11 @@ def _is_good(errors: Sequence[ReportRejected | None]) -> BoolRows:
     return np.fromiter((error is None for error in errors), dtype=np.bool_, count=len(errors))
 
 
-def _rejections(messages: Sequence[bytes | ReportRejected]) -> dict[int, ReportRejected]:
-    """Return the messages that are errors, by the report's index."""
-    if set(map(type, messages)) <= {bytes}:
-        return {}
-    return {i: message for i, message in enumerate(messages) if isinstance(message, ReportRejected)}
+def _received(
+    messages: Sequence[bytes | ReportRejected],
+) -> tuple[Sequence[bytes], dict[int, ReportRejected]]:
+    """Return messages with nothing in place of errors, and the errors by the report's index."""
+    if set(map(type, messages)) <= {bytes}:  # Nearly always; looking at each takes twice as long.
+        return cast("Sequence[bytes]", messages), {}
+    errors = {i: m for i, m in enumerate(messages) if isinstance(m, ReportRejected)}
+    return [b"" if isinstance(m, ReportRejected) else m for m in messages], errors

@@ -70,7 +70,13 @@ def to_strings(rows: ByteRows) -> list[bytes]:
 
 def equal_rows(left: ByteRows, right: ByteRows) -> BoolRows:
     """Return which rows are equal, in time that does not depend on where they differ."""
-    is_different: BoolRows = np.bitwise_or.reduce(left ^ right, axis=1, initial=0) != 0
+    difference = left ^ right
+    if difference.shape[1] % 8 == 0:
+        difference = difference.view(np.uint64)
+    # Column by column: numpy reduces short rows three times as slowly.
+    is_different = np.zeros(len(difference), np.bool_)
+    for column in difference.T:
+        is_different |= column != 0
     return ~is_different
 
 
