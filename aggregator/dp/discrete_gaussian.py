@@ -1,6 +1,7 @@
 """Discrete Gaussian noise for long vectors: zero-concentrated differential privacy."""
 
 import dataclasses
+import math
 from fractions import Fraction
 from typing import ClassVar
 
@@ -65,9 +66,10 @@ class DiscreteGaussian(Mechanism):
         if self.scale(circuit) == 0:
             return nothing_to_protect()
         epsilon = implied_epsilon(self.rho, self.delta)
+        shown = math.ceil(epsilon * 10**4) / 10**4  # never below the bound itself
         promise = (
             f"{format_rational(self.rho)}-zero-concentrated differential privacy, which implies "
-            f"({float(epsilon):.6g}, {format_rational(self.delta)})-differential privacy,"
+            f"({shown:.4f}, {format_rational(self.delta)})-differential privacy,"
         )
         return Guarantee(
             epsilon=epsilon,
