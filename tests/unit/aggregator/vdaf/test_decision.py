@@ -1,0 +1,72 @@
+"""The kernel that decides on verifier shares against the definition."""
+
+import numpy as np
+import pytest
+
+from aggregator.vdaf import decision, instances
+from aggregator.vdaf.decision import Decided, decide_shares
+from aggregator.vdaf.prio3 import Prio3
+from aggregator.vdaf.shares import to_grouped_rows
+from aggregator.vdaf.xof import ByteRows
+from field import FIELD128
+from field._jit import lane_width
+from tests.support.prio3_batches import CTX, make_batch, verify
+
+ROWS = 11
+
+
+def grouped_shares(prio3: Prio3, measurement: int | list[int]) -> ByteRows:
+    """All aggregators' verifier shares of honest reports, writable."""
+    outcome = verify(prio3, make_batch(prio3, [measurement] * ROWS))
+    groups = list(zip(*(init.verifier_shares for init in outcome.inits), strict=True))
+    shares, _ = to_grouped_rows(groups, prio3.num_shares, prio3.verifier_share_size)
+    return shares.copy()
+
+
+def decided_generally(prio3: Prio3, shares: ByteRows, monkeypatch: pytest.MonkeyPatch) -> Decided:
+    with monkeypatch.context() as patch:
+        patch.setattr(decision.fused, "is_fused", lambda _parameters: False)
+        return decide_shares(prio3, CTX, shares)
+
+
+PRIO3S = [
+    (instances.prio3_histogram(5, 2), 3),
+    (instances.prio3_histogram(9, 1, num_shares=3), 0),
+    (instances.prio3_sum_vec(3, 4, 9), [0, 4, 2]),
+    # More pairs of wires than are summed before they are reduced.
+    (instances.prio3_histogram(900, 450), 1),
+]
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8])
+@pytest.mark.parametrize(("prio3", "measurement"), PRIO3S)
+def test_the_kernel_decides_as_the_definition_does(
+    prio3: Prio3, measurement: int | list[int], lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = grouped_shares(prio3, measurement)
+    last = prio3.num_shares - 1
+    gadget = prio3.verifiers_share_size - 16
+    modulus = np.frombuffer(FIELD128.modulus.to_bytes(16, "little"), np.uint8)
+    shares[1, 0, 0] ^= 1  # the circuit's output
+    shares[2, last, 16] ^= 1  # a wire
+    shares[3, last, gadget] ^= 1  # the gadget's output
+    shares[4, 0, -1] ^= 1  # a joint randomness part
+    shares[5, last, 0:16] = modulus  # the smallest number that is no residue
+    shares[6, 0, gadget : gadget + 16] = modulus
+    shares[7, last, 32:48] = 255
+    shares[10, 0, 16:32] = np.frombuffer((FIELD128.modulus - 1).to_bytes(16, "little"), np.uint8)
+
+    found = decide_shares(prio3, CTX, shares, width=lane_width(lanes))
+
+    expected = decided_generally(prio3, shares, monkeypatch)
+    assert found.joint_rand_seeds.tolist() == expected.joint_rand_seeds.tolist()
+    assert found.is_decodable.tolist() == expected.is_decodable.tolist()
+    assert np.flatnonzero(~found.is_decodable).tolist() == [5, 6, 7]
+    assert (found.is_valid[found.is_decodable] == expected.is_valid[found.is_decodable]).all()
+    assert np.flatnonzero(found.is_valid & found.is_decodable).tolist() == [0, 4, 8, 9]
+
+
+def test_a_batch_of_none_is_decided() -> None:
+    prio3 = instances.prio3_histogram(5, 2)
+
+    assert prio3.verifier_shares_to_message(CTX, []) == []
