@@ -30,7 +30,7 @@ def engine_environment() -> dict[str, str]:
         raise NoEngine(f"no Docker engine with Compose here, and {UP_VARIABLE} names no command")
     # The command prints lines such as `export DOCKER_HOST=…`, meant for a shell to evaluate.
     done = subprocess.run(  # noqa: S603 - the command is the caller's own
-        ["bash", "-c", f'exports=$({command}) && eval "$exports" && env -0'],  # noqa: S607
+        ["bash", "-c", f'exports=$({command}) && eval "$exports" && env -0'],  # noqa: S607 - found on the PATH
         capture_output=True,
         text=True,
         timeout=UP_SECONDS,
@@ -48,7 +48,7 @@ def _answers(environment: Mapping[str, str]) -> bool:
     try:
         return all(
             subprocess.run(  # noqa: S603 - a fixed command
-                ["docker", *command],  # noqa: S607
+                ["docker", *command],  # noqa: S607 - found on the PATH
                 env=environment,
                 capture_output=True,
                 timeout=60,
@@ -78,7 +78,7 @@ class Project:
     def docker(self, *arguments: str | Path, stdin: str = "") -> str:
         """Run `docker` and return what it printed."""
         done = subprocess.run(  # noqa: S603 - our own command
-            ["docker", *arguments],  # noqa: S607
+            ["docker", *arguments],  # noqa: S607 - found on the PATH
             env=self._environment,
             input=stdin,
             capture_output=True,

@@ -1,0 +1,167 @@
+"""The project about itself: what one file says of another is true."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import Mock
+
+import click
+import pytest
+import typer.main
+
+from aggregator.cli import app
+from aggregator.dap import problems
+from aggregator.dap.profile import Role
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.resources import resources_of
+from aggregator.helper.routes import HelperLimits, HelperResources
+from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.party import Party
+from tests.support.settings_table import SETTINGS, setting_names, settings_rows
+
+ROOT = Path(__file__).parents[1]
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SOURCES = sorted(path for top in ("field", "aggregator") for path in (ROOT / top).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def commands(command: click.Command, name: str = "prio") -> Iterator[tuple[str, click.Command]]:
+    """Name every command that does something."""
+    below = getattr(command, "commands", {})
+    for word, sub in below.items():
+        yield from commands(sub, f"{name} {word}")
+    if not below:
+        yield name, command
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+def test_every_setting_is_in_the_operations_manual_as_the_code_has_it() -> None:
+    rows = [row for settings in SETTINGS for row in settings_rows(settings)]
+    assert [row for row in rows if row not in OPERATIONS] == []
+
+
+def test_every_command_is_in_the_operations_manual_as_the_code_has_it() -> None:
+    for name, command in COMMANDS.items():
+        summary = " ".join((command.help or "").split("\n\n")[0].split())
+        assert f"| `{name}` | {summary} |" in OPERATIONS
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_that_a_document_names_exists(document: Path) -> None:
+    groups = {name.rsplit(" ", 1)[0] for name in COMMANDS} - {"prio"}
+    for code in re.findall(r"`(prio [^`]*)`", document.read_text(encoding="utf-8")):
+        words = code.split()
+        named = " ".join(words[:3]) if " ".join(words[:2]) in groups else " ".join(words[:2])
+        if named.endswith("…") or named in groups:
+            continue
+        first, *others = named.rsplit(" ", 1)[-1].split("|")
+        for word in (first, *others):
+            assert f"{named.rsplit(' ', 1)[0]} {word}" in COMMANDS, f"{document.name}: {code}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (document.parent / link).exists()] == []
+
+
+def test_the_readmes_two_commands_are_targets_of_the_makefile() -> None:
+    (block,) = [
+        block.split()
+        for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL)
+        if "make" in block
+    ]
+    assert block == ["make", "demo", "make", "test"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in ("demo", "test", "lint", "bench"):
+        assert re.search(rf"^{target}: \$\(STAMP\)$", makefile, re.MULTILINE)
+
+
+@pytest.mark.parametrize("role", [Role.LEADER, Role.HELPER])
+def test_each_router_serves_the_resources_of_its_role_and_nothing_else(role: Role) -> None:
+    party = Mock(spec=Party)  # no handler is called
+    router = (
+        LeaderResources(party, LeaderLimits()).router()
+        if role is Role.LEADER
+        else HelperResources(party, HelperLimits()).router()
+    )
+    served = sorted(
+        (method, str(vars(route)["path"]))
+        for route in router.routes
+        for method in vars(route)["methods"]
+    )
+    assert served == sorted((each.method, each.template) for each in resources_of(role))
+
+
+def test_every_problem_of_the_draft_and_of_ours_is_met_by_some_test() -> None:
+    texts = "".join(path.read_text(encoding="utf-8") for path in TESTS if path != Path(__file__))
+    for uri, problem in problems.PROBLEM_TYPES.items():
+        last_word = re.split(r"[:/]", uri)[-1]
+        assert problem.__name__ in texts or f'"{last_word}"' in texts, uri
+
+
+def test_every_report_error_is_met_by_some_test() -> None:
+    texts = "".join(path.read_text(encoding="utf-8") for path in TESTS if path != Path(__file__))
+    for error in ReportError:
+        assert f"ReportError.{error.name}" in texts or f'"{error.draft_name}"' in texts, error
+
+
+def test_the_compose_file_names_only_settings_that_exist() -> None:
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    named = re.findall(r"^\s+PRIO_([A-Z_]+):", text, re.MULTILINE)
+    assert len(named) > len(set(named)) > 1
+    assert {name.lower() for name in named} <= setting_names()
+
+
+def test_the_image_installs_what_the_tests_ran_with() -> None:
+    def pins(name: str) -> dict[str, str]:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        return dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)", text, re.MULTILINE))
+
+    everything, runtime = pins("requirements.lock"), pins("requirements-runtime.lock")
+    assert runtime
+    assert runtime.items() <= everything.items()
+    assert "pytest" not in runtime
+
+
+def test_the_locks_pin_hashes_and_name_no_package_host() -> None:
+    for name in ("requirements.lock", "requirements-runtime.lock"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert "://" not in text
+        pins = re.findall(r"^\S+==[^\n]*(?:\n    [^\n]*)*", text, re.MULTILINE)
+        assert [pin for pin in pins if "--hash=sha256:" not in pin] == []
+
+
+def test_the_name_of_dataclasses_field_is_never_taken() -> None:
+    for path in (*SOURCES, *TESTS):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                assert "field" not in {alias.name for alias in node.names}, path
+            if isinstance(node, ast.ImportFrom) and node.module == "dataclasses":
+                assert "field" not in {alias.name for alias in node.names}, path
+
+
+def test_every_exception_to_a_rule_says_why() -> None:
+    mark = re.compile(
+        r"#\s*(?:noqa: [A-Z]+\d+(?:, ?[A-Z]+\d+)*|type: ignore\[[^]]*\]|pragma: no cover|noqa\b)"
+        r"(?P<reason>[^\n]*)"
+    )
+    bare = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in (*SOURCES, *TESTS)
+        for match in mark.finditer(path.read_text(encoding="utf-8"))
+        if not re.search(r"\w", match["reason"]) and path != Path(__file__)
+    ]
+    assert bare == []
+
+
+def test_no_source_has_work_left_in_it() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+    found = [path for path in SOURCES if marks.search(path.read_text(encoding="utf-8"))]
+    assert found == []
