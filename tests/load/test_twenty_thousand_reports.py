@@ -97,6 +97,7 @@ def test_every_one_of_20_000_reports_is_counted_once(
         task = task_from_toml(task_file.read_text())
         services.start(*COMMANDS)
 
+        before = {party: services.cpu_seconds(party) for party in ("leader", "helper")}
         began = time.monotonic()
         bodies = anyio.run(requests, task, measurements, start)
         made = time.monotonic()
@@ -107,6 +108,7 @@ def test_every_one_of_20_000_reports_is_counted_once(
             *("--start", str(start), "--end", str(start + HOUR), "--json"),
         )
         collected = time.monotonic()
+        used = {party: services.cpu_seconds(party) - before[party] for party in before}
 
         assert set(statuses) == {200}
         result = json.loads(done.stdout)["result"]
@@ -135,6 +137,8 @@ def test_every_one_of_20_000_reports_is_counted_once(
             f"{sum(map(len, bodies)) / REPORTS:,.0f} bytes each"
             f"\nfrom the first upload to the result: {collected - made:.1f} s, "
             f"{REPORTS / (collected - made):,.0f} reports/s"
+            f"\nprocessor: leader {1e6 * used['leader'] / REPORTS:,.0f} us a report, "
+            f"helper {1e6 * used['helper'] / REPORTS:,.0f} us"
             f"\nstores: leader {sizes['leader'] / 2**20:.0f} MiB, "
             f"helper {sizes['helper'] / 2**20:.0f} MiB"
         )

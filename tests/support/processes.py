@@ -92,6 +92,14 @@ class Processes:
         assert done.returncode == status, (arguments, done.returncode, done.stdout, done.stderr)
         return done
 
+    def cpu_seconds(self, name: str) -> float:
+        """Return how much of a processor a running service has used (Linux)."""
+        fields = (
+            Path(f"/proc/{self._running[name].pid}/stat").read_text().rpartition(")")[2].split()
+        )
+        user, system = int(fields[11]), int(fields[12])
+        return (user + system) / os.sysconf("SC_CLK_TCK")
+
     def log_path(self, name: str) -> Path:
         """Return the file that a service writes its log to."""
         return self.folder / f"{name}.log"
