@@ -13,7 +13,7 @@ from aggregator.vdaf._lane_xof import Template, new_sponge, template
 from aggregator.vdaf.circuits import Circuit, Count, Sum
 from aggregator.vdaf.circuits.range_checked import weights
 from aggregator.vdaf.parameters import Parameters
-from aggregator.vdaf.verification import ReportShares
+from aggregator.vdaf.verification import Aggregator
 from aggregator.vdaf.xof import (
     USAGE_MEAS_SHARE,
     USAGE_PROOF_SHARE,
@@ -39,10 +39,10 @@ class Plan:
     tables: kernels.Tables
 
     def prepare(
-        self, parameters: Parameters, shares: ReportShares, width: LaneWidth
+        self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
     ) -> Callable[[Inputs, Outputs], None]:
-        """Return the kernel for reports of one batch, whose number is a multiple of the lanes'."""
-        messages = _messages(parameters, shares, len(width))
+        """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
+        messages = _messages(parameters, aggregator, len(width))
         return functools.partial(_run, self, width, messages, _new_scratch(self.shape, len(width)))
 
 
@@ -87,17 +87,17 @@ def _table(values: Sequence[int]) -> Table:
     return np.array(values, np.uint64)
 
 
-def _messages(parameters: Parameters, shares: ReportShares, lanes: int) -> kernels.Messages:
-    """Return the messages of one batch, each for as many reports as there are lanes."""
-    agg_id, proofs = bytes([shares.agg_id]), bytes([parameters.num_proofs])
+def _messages(parameters: Parameters, aggregator: Aggregator, lanes: int) -> kernels.Messages:
+    """Return the messages, each for as many reports as there are lanes."""
+    agg_id, proofs = bytes([aggregator.agg_id]), bytes([parameters.num_proofs])
 
     def message(usage: int, binder: bytes) -> Template:
-        dst = domain_separation_tag(parameters.algorithm_id, usage, shares.ctx)
+        dst = domain_separation_tag(parameters.algorithm_id, usage, aggregator.ctx)
         return template(lanes, dst, binder)
 
     meas_share = message(USAGE_MEAS_SHARE, agg_id)
     query_rand = message(USAGE_QUERY_RANDOMNESS, proofs + bytes(parameters.nonce_size))
-    verify_key = np.frombuffer(shares.verify_key, np.uint8)
+    verify_key = np.frombuffer(aggregator.verify_key, np.uint8)
     query_rand.rows[:, query_rand.seed : query_rand.binder] = verify_key
     return kernels.Messages(
         meas_share=meas_share.rows,

@@ -14,7 +14,7 @@ from aggregator.vdaf._lane_xof import Template, new_sponge, open_template, templ
 from aggregator.vdaf.circuits import Circuit, Histogram, L1BoundSum, MultihotCountVec, SumVec
 from aggregator.vdaf.circuits.range_checked import weights
 from aggregator.vdaf.parameters import Parameters
-from aggregator.vdaf.verification import ReportShares
+from aggregator.vdaf.verification import Aggregator
 from aggregator.vdaf.xof import (
     TURBOSHAKE_DOMAIN,
     USAGE_JOINT_RAND_PART,
@@ -57,11 +57,11 @@ class Plan:
     tables: kernels.Tables
 
     def prepare(
-        self, parameters: Parameters, shares: ReportShares, width: LaneWidth
+        self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
     ) -> Callable[[Inputs, Outputs], None]:
-        """Return the kernel for reports of one batch, whose number is a multiple of the lanes'."""
+        """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
         lanes = len(width)
-        messages = _messages(parameters, shares, lanes)
+        messages = _messages(parameters, aggregator, lanes)
         scratch = new_scratch(self.shape, lanes, messages.joint_rand_part.shape[1])
         return functools.partial(_run, self, width, messages, scratch)
 
@@ -157,21 +157,21 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
     return Plan(lane_width(lanes), shape, tables)
 
 
-def _messages(parameters: Parameters, shares: ReportShares, lanes: int) -> kernels.Messages:
-    """Return the messages of one batch, each for as many reports as there are lanes."""
-    agg_id, proofs = bytes([shares.agg_id]), bytes([parameters.num_proofs])
+def _messages(parameters: Parameters, aggregator: Aggregator, lanes: int) -> kernels.Messages:
+    """Return the messages, each for as many reports as there are lanes."""
+    agg_id, proofs = bytes([aggregator.agg_id]), bytes([parameters.num_proofs])
     nonce = bytes(parameters.nonce_size)
 
     def message(usage: int, binder: bytes) -> Template:
-        dst = domain_separation_tag(parameters.algorithm_id, usage, shares.ctx)
+        dst = domain_separation_tag(parameters.algorithm_id, usage, aggregator.ctx)
         return template(lanes, dst, binder)
 
     meas_share = message(USAGE_MEAS_SHARE, agg_id)
     query_rand = message(USAGE_QUERY_RANDOMNESS, proofs + nonce)
-    verify_key = np.frombuffer(shares.verify_key, np.uint8)
+    verify_key = np.frombuffer(aggregator.verify_key, np.uint8)
     query_rand.rows[:, query_rand.seed : query_rand.binder] = verify_key
     joint_rand_seed = message(USAGE_JOINT_RAND_SEED, bytes(parameters.public_share_size))
-    part_dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_PART, shares.ctx)
+    part_dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_PART, aggregator.ctx)
     part = open_template(lanes, part_dst, agg_id + nonce)
     return kernels.Messages(
         meas_share=meas_share.rows,

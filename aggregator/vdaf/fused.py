@@ -1,4 +1,4 @@
-"""`query`: a fused kernel for circuits that have one, the general function for all others.
+"""`Verifier`: a fused kernel for circuits that have one, the general function for all others.
 
 A fused kernel takes reports from bytes to verifier shares side by side, as many as the processor
 has lanes. It decides nothing that is rare: it flags a report whose XOF stream held a number that is
@@ -16,7 +16,7 @@ from aggregator.vdaf import _digit_sum_plan, _parallel_sum_plan, flp
 from aggregator.vdaf._kernel_arrays import NOT_A_RESIDUE, Inputs, Outputs
 from aggregator.vdaf.circuits import BitVectorCircuit, Count, Sum
 from aggregator.vdaf.parameters import Parameters
-from aggregator.vdaf.verification import QueriedShares, ReportShares, query_shares
+from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
 from field import FIELD128, Field, Vector, encode_rows
 from field._jit import LaneWidth
@@ -32,9 +32,9 @@ class Plan(Protocol):
         """How many lanes to use."""
 
     def prepare(
-        self, parameters: Parameters, shares: ReportShares, width: LaneWidth
+        self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
     ) -> Callable[[Inputs, Outputs], None]:
-        """Return the kernel for reports of one batch, whose number is a multiple of the lanes'."""
+        """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
 
 
 def is_fused(parameters: Parameters) -> bool:
@@ -61,43 +61,54 @@ def working_size(parameters: Parameters, agg_id: int) -> int:
     return shares + flp.working_size(parameters.circuit)
 
 
-def query(
-    parameters: Parameters,
-    shares: ReportShares,
-    out_shares: Words,
-    *,
-    width: LaneWidth | None = None,
-) -> QueriedShares:
-    """Return what `verification.query_shares` returns, by a fused kernel if there is one.
+class Verifier:
+    """`query` for one aggregator: what all its reports have in common is computed once.
 
-    A kernel holds no Python lock while it runs, and its memory does not grow with the batch.
+    A kernel holds no Python lock while it runs, and its memory does not grow with the batch. A
+    verifier has scratch space of its own: give every thread its own verifier.
 
     Args:
         parameters: The Prio3.
-        shares: Any number of reports.
-        out_shares: Where the words of the out shares go, shape `(rows, output_len)` and the words
-            of an element: the result's `out_shares` is this array.
+        aggregator: Whose shares are to be verified.
         width: How many lanes; by default as many as the processor has and memory allows.
     """
-    if not is_fused(parameters):
-        queried = query_shares(parameters, shares)
-        out_shares[...] = queried.out_shares.words
-        return queried
-    plan = _plan(parameters, shares.agg_id)
-    width = plan.width if width is None else width
-    lanes, rows = len(width), len(shares)
-    run = plan.prepare(parameters, shares, width)
-    outputs = _outputs(parameters, rows, out_shares)
-    whole = rows - rows % lanes
-    run(_inputs(shares.rows(slice(0, whole))), Outputs(*(array[:whole] for array in outputs)))
-    if whole < rows:
-        # The lanes that are left over at the end repeat the last report.
-        chosen = np.minimum(np.arange(whole, whole + lanes), rows - 1)
-        found = _outputs(parameters, lanes, np.empty((lanes, *out_shares.shape[1:]), np.uint64))
-        run(_inputs(shares.rows(chosen)), found)
-        for array, part in zip(outputs, found, strict=True):
-            array[whole:] = part[: rows - whole]
-    return _decided(parameters, shares, outputs)
+
+    def __init__(
+        self, parameters: Parameters, aggregator: Aggregator, *, width: LaneWidth | None = None
+    ) -> None:
+        self._parameters = parameters
+        self._lanes = 1
+        self._run: Callable[[Inputs, Outputs], None] | None = None
+        if is_fused(parameters):
+            plan = _plan(parameters, aggregator.agg_id)
+            width = plan.width if width is None else width
+            self._lanes = len(width)
+            self._run = plan.prepare(parameters, aggregator, width)
+
+    def query(self, shares: ReportShares, out_shares: Words) -> QueriedShares:
+        """Return what `verification.query_shares` returns, by a fused kernel if there is one.
+
+        Args:
+            shares: Any number of reports, of this aggregator.
+            out_shares: Where the words of the out shares go, shape `(rows, output_len)` and the
+                words of an element: the result's `out_shares` is this array.
+        """
+        parameters, run, lanes, rows = self._parameters, self._run, self._lanes, len(shares)
+        if run is None:
+            queried = query_shares(parameters, shares)
+            out_shares[...] = queried.out_shares.words
+            return queried
+        outputs = _outputs(parameters, rows, out_shares)
+        whole = rows - rows % lanes
+        run(_inputs(shares.rows(slice(0, whole))), Outputs(*(array[:whole] for array in outputs)))
+        if whole < rows:
+            # The lanes that are left over at the end repeat the last report.
+            chosen = np.minimum(np.arange(whole, whole + lanes), rows - 1)
+            found = _outputs(parameters, lanes, np.empty((lanes, *out_shares.shape[1:]), np.uint64))
+            run(_inputs(shares.rows(chosen)), found)
+            for array, part in zip(outputs, found, strict=True):
+                array[whole:] = part[: rows - whole]
+        return _decided(parameters, shares, outputs)
 
 
 def _inputs(shares: ReportShares) -> Inputs:

@@ -30,9 +30,15 @@ from aggregator.vdaf.shares import (
     to_rows,
     to_strings,
 )
-from aggregator.vdaf.verification import QueriedShares, ReportShares
+from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares
 from aggregator.vdaf.xof import ByteRows
 from field import FieldError, Vector, centre, decode, encode, encode_rows
+
+SLICE_SIZE = 2**20
+"""Bytes of shares that a fused kernel is given at a time: they stay in the processor's cache."""
+
+LONG_SHARE_SIZE = 1024
+"""Bytes from which an input share is copied by itself into memory that is used again."""
 
 
 class VerifyError(ReportRejected):
@@ -151,17 +157,23 @@ class Prio3(Parameters):
                     f"there must be one {name} a report, {rows}, not {len(shares)}"
                 )
         out_shares = np.empty((rows, self.output_len, *self.field.word_shape), dtype=np.uint64)
+        aggregator = Aggregator(verify_key, ctx, agg_id)
+        verifier = fused.Verifier(self, aggregator)
+        working_memory = SLICE_SIZE if fused.is_fused(self) else WORKING_MEMORY
+        whole = list(slices(rows, fused.working_size(self, agg_id), working_memory))
+        memory = None
+        if self.input_share_size(agg_id) >= LONG_SHARE_SIZE:
+            memory = np.empty((whole[0].stop, self.input_share_size(agg_id)), dtype=np.uint8)
         parts = [
             self._verify_init_slice(
-                verify_key,
-                ctx,
-                agg_id,
+                verifier,
+                aggregator,
                 nonces[part],
                 public_shares[part],
-                input_shares[part],
+                to_rows(input_shares[part], self.input_share_size(agg_id), memory),
                 out_shares[part],
             )
-            for part in slices(rows, fused.working_size(self, agg_id), WORKING_MEMORY)
+            for part in whole
         ]
         state = VerifyState(
             out_shares=Vector(self.field, out_shares),
@@ -307,20 +319,19 @@ class Prio3(Parameters):
 
     def _verify_init_slice(
         self,
-        verify_key: bytes,
-        ctx: bytes,
-        agg_id: int,
+        verifier: fused.Verifier,
+        aggregator: Aggregator,
         nonces: Sequence[bytes],
         public_shares: Sequence[bytes],
-        input_shares: Sequence[bytes],
+        input_shares: tuple[ByteRows, BoolRows],
         out_shares: npt.NDArray[np.uint64],
     ) -> VerifyInit:
         """Begin to verify as many reports as fit the working memory; fill in their out shares."""
         public_rows, is_public = to_rows(public_shares, self.public_share_size)
-        input_rows, is_input = to_rows(input_shares, self.input_share_size(agg_id))
+        input_rows, is_input = input_shares
         nonce_rows, _ = to_rows(nonces, self.nonce_size)
-        shares = ReportShares(verify_key, ctx, agg_id, nonce_rows, public_rows, input_rows)
-        queried = fused.query(self, shares, out_shares)
+        shares = ReportShares(aggregator, nonce_rows, public_rows, input_rows)
+        queried = verifier.query(shares, out_shares)
         errors = _init_errors(is_public, is_input, queried)
         encoded = [encode_rows(queried.verifiers_shares), queried.joint_rand_parts]
         strings = to_strings(np.concatenate(encoded, axis=1))

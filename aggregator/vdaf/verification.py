@@ -23,21 +23,32 @@ from field import Vector, concat, decode_rows, encode_rows
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ReportShares:
-    """One aggregator's shares of a batch of reports, all of the right sizes.
+class Aggregator:
+    """What an aggregator verifies all reports of a task with.
 
     Attributes:
         verify_key: The aggregators' key.
         ctx: The application context string.
         agg_id: The aggregator; 0 is the leader.
-        nonces: Shape `(rows, nonce_size)`.
-        public_shares: Shape `(rows, public_share_size)`.
-        input_shares: Shape `(rows, input_share_size(agg_id))`, in wire form.
     """
 
     verify_key: bytes = dataclasses.field(repr=False)
     ctx: bytes
     agg_id: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReportShares:
+    """One aggregator's shares of a batch of reports, all of the right sizes.
+
+    Attributes:
+        aggregator: Whose shares they are.
+        nonces: Shape `(rows, nonce_size)`.
+        public_shares: Shape `(rows, public_share_size)`.
+        input_shares: Shape `(rows, input_share_size(agg_id))`, in wire form.
+    """
+
+    aggregator: Aggregator
     nonces: ByteRows = dataclasses.field(repr=False)
     public_shares: ByteRows = dataclasses.field(repr=False)
     input_shares: ByteRows = dataclasses.field(repr=False)
@@ -83,7 +94,7 @@ def query_shares(parameters: Parameters, shares: ReportShares) -> QueriedShares:
 
     The caller keeps the batch small enough: memory grows with its rows.
     """
-    randomness = Randomness(parameters, shares.ctx)
+    randomness = Randomness(parameters, shares.aggregator.ctx)
     expanded = _expand(randomness, shares)
     parts, seeds = _joint_rand(randomness, shares, expanded)
     verifiers = _query(randomness, shares, expanded, seeds)
@@ -109,7 +120,7 @@ class _Expanded:
 
 def _expand(randomness: Randomness, shares: ReportShares) -> _Expanded:
     """Decode the leader's input shares, or expand a helper's."""
-    parameters, agg_id, data = randomness.parameters, shares.agg_id, shares.input_shares
+    parameters, agg_id, data = randomness.parameters, shares.aggregator.agg_id, shares.input_shares
     end = data.shape[1] - parameters.blind_size
     if agg_id == 0:
         residues, is_whole = decode_rows(parameters.field, data[:, :end])
@@ -134,10 +145,12 @@ def _joint_rand(
         nothing = np.empty((len(shares), 0), dtype=np.uint8)
         return nothing, nothing
     parts = randomness.joint_rand_parts(
-        shares.agg_id, expanded.blinds, shares.nonces, encode_rows(expanded.meas_shares)
+        shares.aggregator.agg_id, expanded.blinds, shares.nonces, encode_rows(expanded.meas_shares)
     )
     corrected = shares.public_shares.copy()
-    corrected[:, shares.agg_id * SEED_SIZE : (shares.agg_id + 1) * SEED_SIZE] = parts
+    corrected[
+        :, shares.aggregator.agg_id * SEED_SIZE : (shares.aggregator.agg_id + 1) * SEED_SIZE
+    ] = parts
     return parts, randomness.joint_rand_seeds(corrected)
 
 
@@ -147,7 +160,7 @@ def _query(
     """Return the verifier shares of all proofs, side by side; one rejected proof rejects all."""
     parameters = randomness.parameters
     circuit = parameters.circuit
-    query_rands = randomness.query_rands(shares.verify_key, shares.nonces)
+    query_rands = randomness.query_rands(shares.aggregator.verify_key, shares.nonces)
     joint_rands = randomness.joint_rands(seeds)
     verifiers = [
         flp.query(

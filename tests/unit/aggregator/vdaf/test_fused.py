@@ -20,7 +20,7 @@ from aggregator.vdaf.circuits import (
 )
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.randomness import Randomness
-from aggregator.vdaf.verification import QueriedShares, ReportShares, query_shares
+from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
 from field import FIELD64, FIELD128
 from field._jit import LaneWidth, lane_width
@@ -47,9 +47,7 @@ def shares_of(
     rands = [rng.bytes(prio3.rand_size) for _ in measurements]
     shards = prio3.shard(ctx, measurements, nonces, rands)
     return ReportShares(
-        VERIFY_KEY,
-        ctx,
-        agg_id,
+        Aggregator(VERIFY_KEY, ctx, agg_id),
         rows(nonces),
         rows(shards.public_shares),
         rows(shards.input_shares[agg_id]),
@@ -60,7 +58,8 @@ def by_kernel(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None
     assert fused.is_fused(prio3)
     shape = (len(shares), prio3.output_len, *prio3.field.word_shape)
     out_shares = np.full(shape, 0xAA, np.uint64)
-    queried = fused.query(prio3, shares, out_shares, width=width)
+    verifier = fused.Verifier(prio3, shares.aggregator, width=width)
+    queried = verifier.query(shares, out_shares)
     assert queried.out_shares.words.base is not None
     assert (queried.out_shares.words == out_shares).all()
     return queried
@@ -174,7 +173,7 @@ def test_a_leader_share_with_a_non_residue_is_undecodable_and_the_others_are_as_
     for report, residue in ((0, 0), (2, 5), (4, num_residues - 1)):
         input_shares = shares.input_shares.copy()
         input_shares[report, 16 * residue : 16 * residue + 16] = modulus
-        bad = ReportShares(VERIFY_KEY, CTX, 0, shares.nonces, shares.public_shares, input_shares)
+        bad = dataclasses.replace(shares, input_shares=input_shares)
         found = by_kernel(prio3, bad, width)
         assert np.flatnonzero(found.is_undecodable).tolist() == [report]
         for other in set(range(5)) - {report}:
@@ -207,7 +206,7 @@ def test_the_largest_residue_in_a_leader_share_is_a_residue() -> None:
     input_shares[:, :-32] = np.frombuffer(
         (FIELD128.modulus - 1).to_bytes(16, "little") * 29, np.uint8
     )[: input_shares.shape[1] - 32]
-    edge = ReportShares(VERIFY_KEY, CTX, 0, shares.nonces, shares.public_shares, input_shares)
+    edge = dataclasses.replace(shares, input_shares=input_shares)
     found = by_kernel(prio3, edge)
     assert not found.is_undecodable.any()
     assert all_values(found) == all_values(query_shares(prio3, edge))
@@ -272,7 +271,7 @@ def test_circuits_without_a_kernel_go_the_general_way() -> None:
     assert not fused.is_fused(prio3)
     shares = shares_of(prio3, [[1, 2, 3]], 1)
     out_shares = np.zeros((1, 3), np.uint64)
-    queried = fused.query(prio3, shares, out_shares)
+    queried = fused.Verifier(prio3, shares.aggregator).query(shares, out_shares)
     assert all_values(queried) == all_values(query_shares(prio3, shares))
     assert (out_shares == queried.out_shares.words).all()
 

@@ -251,6 +251,7 @@ def test_a_batch_that_spans_many_slices_is_what_its_parts_are(
     batch = make_batch(HISTOGRAM, [index % 7 for index in range(23)])
     whole = verify(HISTOGRAM, batch)
     monkeypatch.setattr("aggregator.vdaf.prio3.WORKING_MEMORY", 8000)
+    monkeypatch.setattr("aggregator.vdaf.prio3.SLICE_SIZE", 8000)
     monkeypatch.setattr(sharding, "WORKING_MEMORY", 8000)
     assert make_batch(HISTOGRAM, [index % 7 for index in range(23)]) == batch
     batch.input_shares[1][20] = b""
@@ -335,8 +336,9 @@ def test_no_repr_shows_what_it_holds() -> None:
     source = seeded(1)
     rands = [source.randbytes(HISTOGRAM.rand_size)]
     shards = HISTOGRAM.shard(CTX, [1], batch.nonces, rands)
+    aggregator = verification.Aggregator(VERIFY_KEY, CTX, 1)
     queried = verification.ReportShares(
-        VERIFY_KEY, CTX, 1, *(np.zeros((1, 32), np.uint8) for _ in range(3))
+        aggregator, *(np.zeros((1, 32), np.uint8) for _ in range(3))
     )
     for value in (shards, *outcome.inits, outcome.inits[0].state, outcome.out_shares[0], queried):
         text = repr(value)
