@@ -18,9 +18,10 @@ from aggregator.cli.parties import open_collector
 from aggregator.cli.tables import print_result
 from aggregator.cli.tasks import task_id_of
 from aggregator.client import Client, MeasurementReader, UploadSummary
-from aggregator.collector.documents import Document, collection_document
+from aggregator.collector.documents import Document, collection_document, with_post_processing
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import new_collection
+from aggregator.dp.post_processing import Rule, post_process
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, task_from_toml
@@ -85,6 +86,14 @@ def collect(
     buckets: Annotated[
         str, typer.Option(help="Names of the coordinates, joined by commas, for the table.")
     ] = "",
+    rule: Annotated[
+        Rule | None,
+        typer.Option(
+            "--post-process",
+            help="Beside the noised values, clamp them to their range, or project a histogram on "
+            "those that are possible.",
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 300,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -101,6 +110,7 @@ def collect(
         _required_time(start, "start"),
         _required_time(end, "end"),
         timeout,
+        rule,
     )
     if as_json:
         print(json.dumps(document))
@@ -183,7 +193,7 @@ async def _upload(
 
 
 async def _collect(
-    config: Path | None, task_id: str, start: int, end: int, seconds: float
+    config: Path | None, task_id: str, start: int, end: int, seconds: float, rule: Rule | None
 ) -> Document:
     with open_collector(config) as desk:
         known = task_id_of(task_id)
@@ -193,6 +203,11 @@ async def _collect(
         if record is None:
             raise ParameterError(f"task: this collector has no task {known}")
         task = task_from_toml(record.definition)
+        if (
+            rule is not None
+        ):  # what no result could be put through is refused before it is asked for
+            circuit = task.prio3.circuit
+            post_process(rule, circuit, [0] * circuit.output_len, task.min_batch_size)
         new = new_collection(task, start, end, SystemEntropy())
         stored = desk.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
         identifier = stored.collection_id
@@ -203,4 +218,5 @@ async def _collect(
         ended = desk.database.read_sync(
             "get collection", lambda tx: store.get_collection(tx, identifier)
         )
-        return collection_document(task, stored if ended is None else ended)
+        document = collection_document(task, stored if ended is None else ended)
+        return with_post_processing(task, document, rule)

@@ -7,6 +7,9 @@ import json
 from fractions import Fraction
 
 from aggregator.dp.budget import Guarantee, format_rational
+from aggregator.dp.disclosure import Disclosure, Figures
+from aggregator.dp.post_processing import Rule, post_process
+from aggregator.errors import ParameterError
 from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
 from aggregator.storage.collector import StoredCollection
@@ -38,7 +41,10 @@ def task_document(task: Task) -> Document:
 
 
 def result_document(task: Task, result: Result) -> Document:
-    """Return a result with its error bars and everything that it promises."""
+    """Return a result with its error bars and everything that it promises.
+
+    It holds what may be shown and nothing else: a value that the policy withholds is null.
+    """
     return {
         "version": VERSION,
         "task_id": str(task.task_id),
@@ -47,12 +53,32 @@ def result_document(task: Task, result: Result) -> Document:
         "report_count_source": "the leader's word: no ciphertext covers it",
         "interval": _interval(task, result.interval.start.units, result.interval.end.units),
         "privacy": _privacy(result.mechanism, result.guarantee, is_bound=result.is_policy_bound),
+        "scale": result.scale,
         "error": {
             "confidence": format_rational(result.confidence),
             "half_width": result.half_width,
             "joint_half_width": result.joint_half_width,
-            "holds": "if both aggregators added their noise and nothing else",
+            "holds": _holds(result.disclosure),
         },
+        "selection": _selection(task, result.disclosure),
+    }
+
+
+def post_processed_document(task: Task, result: Document, rule: Rule) -> Document:
+    """Return post-processed values of a result's document, to stand beside the raw ones.
+
+    Raises:
+        ParameterError: The rule does not apply to this result.
+    """
+    values, count = result["values"], result["report_count"]
+    if not isinstance(values, list) or not isinstance(count, int):
+        raise ParameterError("post-process: the result is not what it should be")
+    done = post_process(rule, task.prio3.circuit, values, count)
+    return {
+        "rule": str(done.rule),
+        "statement": done.statement,
+        "values": [_rational(value) for value in done.values],
+        "integers": list(done.integers),
     }
 
 
@@ -71,6 +97,62 @@ def collection_document(task: Task, stored: StoredCollection) -> Document:
     }
 
 
+def with_post_processing(task: Task, collection: Document, rule: Rule | None) -> Document:
+    """Return a collection's document with `post_processed` beside the result's raw values.
+
+    A collection without a result, and no rule, change nothing.
+
+    Raises:
+        ParameterError: The rule does not apply to this result.
+    """
+    result = collection["result"]
+    if rule is None or not isinstance(result, dict):
+        return collection
+    processed = post_processed_document(task, result, rule)
+    return collection | {"result": result | {"post_processed": processed}}
+
+
+def _selection(task: Task, disclosure: Disclosure) -> Document | None:
+    """Return by which rule values are shown; None if all are."""
+    if disclosure.rule == "everything":
+        return None
+    document: Document = {
+        "rule": disclosure.rule,
+        "shown": len(disclosure.values) - disclosure.withheld,
+        "withheld": disclosure.withheld,
+        "guarantee": disclosure.guarantee,
+        "caveats": list(disclosure.caveats),
+    }
+    if disclosure.rule == "threshold" and task.policy.thresholds is not None:
+        public = task.policy.thresholds.public_buckets
+        limits = disclosure.thresholds
+        document["shown_above"] = {
+            "private": next((each for j, each in enumerate(limits) if j not in public), None),
+            "public": task.policy.thresholds.public,
+            "public_buckets": list(public),
+        }
+    else:
+        document["suppressed_at_or_below"] = disclosure.at_or_below
+        document["theorem"] = _figures(disclosure.figures)
+    return document
+
+
+def _figures(figures: Figures | None) -> Document | None:
+    if figures is None:
+        return None
+    return {
+        "assumed_probability_below": figures.probability,
+        "epsilon": float(figures.epsilon),
+        "delta": float(figures.delta),
+        "sharper": {"epsilon": 0, "delta": float(figures.sharper_delta)},
+    }
+
+
+def _holds(disclosure: Disclosure) -> str:
+    holds = "if both aggregators added their noise and nothing else"
+    return holds if disclosure.rule == "everything" else f"before selection, and {holds}"
+
+
 def _privacy(mechanism: str, guarantee: Guarantee, *, is_bound: bool) -> Document:
     return {
         "mechanism": mechanism,
@@ -79,6 +161,7 @@ def _privacy(mechanism: str, guarantee: Guarantee, *, is_bound: bool) -> Documen
         "rho": _rational(guarantee.rho),
         "neighbours": guarantee.neighbours,
         "statement": guarantee.statement,
+        "honest": "at least one of the two aggregators",
         "bound_into_reports": is_bound,
     }
 

@@ -4,7 +4,8 @@
     GET  /api/tasks/{task_id}                one
     GET  /api/tasks/{task_id}/collections    its collections, oldest first
     POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch
-    GET  /api/collections/{collection_id}    a collection: pending, finished or failed
+    GET  /api/collections/{collection_id}    a collection: pending, finished or failed; with
+                                             ?post_process=clamp or simplex also post-processed
 
 It listens on the loopback interface unless it is given a token, which every request must then
 carry.
@@ -16,13 +17,24 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.codec import encode
-from aggregator.collector.documents import Document, collection_document, task_document
+from aggregator.collector.documents import (
+    Document,
+    collection_document,
+    task_document,
+    with_post_processing,
+)
 from aggregator.collector.driver import Driver
 from aggregator.dap.ids import TaskId
-from aggregator.dap.problems import BatchInvalid, UnrecognizedCollectionJob, UnrecognizedTask
+from aggregator.dap.problems import (
+    BatchInvalid,
+    InvalidMessage,
+    UnrecognizedCollectionJob,
+    UnrecognizedTask,
+)
 from aggregator.dap.times import Duration, Interval, Time
+from aggregator.dp.post_processing import Rule
 from aggregator.entropy import Entropy
-from aggregator.errors import Abort
+from aggregator.errors import Abort, ParameterError
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
@@ -89,8 +101,8 @@ class CollectorApi:
         response.headers["Location"] = f"/api/collections/{stored.collection_id.hex()}"
         return collection_document(task, stored)
 
-    async def collection(self, collection_id: str) -> Document:
-        """Return one collection."""
+    async def collection(self, collection_id: str, post_process: Rule | None = None) -> Document:
+        """Return one collection, with its values post-processed beside the raw ones if asked."""
         try:
             identifier = bytes.fromhex(collection_id)
         except ValueError:
@@ -100,7 +112,11 @@ class CollectorApi:
         )
         if stored is None:
             raise UnrecognizedCollectionJob("there is no such collection")
-        return collection_document(await self._task(str(TaskId(stored.task_id))), stored)
+        task = await self._task(str(TaskId(stored.task_id)))
+        try:
+            return with_post_processing(task, collection_document(task, stored), post_process)
+        except ParameterError as error:
+            raise InvalidMessage(str(error), task.task_id) from error
 
     async def _task(self, text: str) -> Task:
         try:

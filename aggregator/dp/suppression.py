@@ -59,9 +59,14 @@ class Suppression:
         """Return the counts that may be shown, None in place of the others.
 
         The sum of a histogram's buckets is the public number of reports, so the sum of those that
-        are suppressed is known. It would tell them all if there is one only, if it is 0, or if it
-        is T for each. Then the smallest remaining bucket is suppressed with them: which of them it
-        is is not told, so any of them may be it. If no bucket remains, nothing is shown.
+        are suppressed is known. It tells them all if there is one only, if it is 0, or if it is T
+        for each. Then the smallest remaining bucket is suppressed with them, or several where they
+        are equally small; if none remains, nothing is shown.
+
+        Who knows this rule and the total is then sure of no suppressed count. With small counts
+        only, at least two, their sum is neither the least nor the most that it can be, so each can
+        be another. With larger ones among them, any two may have changed places: the rule looks at
+        values only, and would have suppressed the same buckets.
 
         Args:
             counts: The exact counts.
@@ -71,7 +76,6 @@ class Suppression:
         if isinstance(circuit, Histogram) and small:
             total = sum(counts[index] for index in small)
             if len(small) == 1 or total in {0, len(small) * self.at_or_below}:
-                others = [index for index in range(len(counts)) if index not in small]
-                if others:
-                    small.add(min(others, key=lambda index: counts[index]))
+                least = min((count for count in counts if count > self.at_or_below), default=-1)
+                small |= {index for index, count in enumerate(counts) if count == least}
         return [None if index in small else count for index, count in enumerate(counts)]

@@ -1,5 +1,11 @@
 """Two sealed aggregate shares to a result with its error bars: the collector's part.
 
+The sums of a batch are known here, for the length of a call, and what leaves `open_result` is what
+the task's policy lets a collector show. Of a task with thresholds the whole noised vector has the
+guarantee, so this keeps up the promise that no bucket is shown that nobody chose. Of a task that
+suppresses exact counts it keeps the small ones out of every store, log and document; who holds the
+collector's key can still open the shares and read them all.
+
 Source: DAP, "Collection Job Finalization"; VDAF, "Unsharding".
 """
 
@@ -23,6 +29,8 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
 from aggregator.dp.budget import Guarantee
+from aggregator.dp.disclosure import Disclosure, disclose
+from aggregator.dp.post_processing import PostProcessed, Rule, post_process
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task
 from field import Vector
@@ -39,7 +47,8 @@ class Result:
     """What a collection comes to.
 
     Attributes:
-        values: The noised sums, one for each coordinate; signed where there is noise.
+        values: The noised sums, one for each coordinate, signed where there is noise; None in
+            place of one that the policy withholds.
         report_count: How many reports, by the leader's word: no ciphertext covers it.
         interval: The smallest interval that holds them, by the leader's word.
         mechanism: The mechanism's name.
@@ -47,10 +56,13 @@ class Result:
         is_policy_bound: Whether the reports themselves carried the privacy policy.
         confidence: The probability that the intervals state.
         half_width: Each value lies within this much of its true sum with that probability.
-        joint_half_width: All values do at once.
+        joint_half_width: All values do at once. Both are before selection: of all sums, not of
+            those that were shown because they are large.
+        scale: The parameter of the noise of each aggregator, for a reader.
+        disclosure: By which rule values are shown, and what that promises.
     """
 
-    values: tuple[int, ...]
+    values: tuple[int | None, ...]
     report_count: int
     interval: Interval
     mechanism: str
@@ -59,6 +71,8 @@ class Result:
     confidence: Fraction
     half_width: int
     joint_half_width: int
+    scale: str
+    disclosure: Disclosure
 
 
 def collection_request(interval: Interval) -> CollectionJobReq:
@@ -83,18 +97,23 @@ def open_result(
         confidence: The probability that the intervals are to state, strictly between 0 and 1.
 
     Raises:
-        UnusableResult: A share does not open under our view of the task, or does not decode.
+        UnusableResult: A share does not open under our view of the task, or does not decode, or
+            the leader says that there was no report.
     """
     shares = [
         _open_share(task, keypair, request, Role.LEADER, response.leader_encrypted_agg_share),
         _open_share(task, keypair, request, Role.HELPER, response.helper_encrypted_agg_share),
     ]
+    if response.report_count < 1:
+        raise UnusableResult("the leader says that the batch holds no report")
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     # Noise may take a sum below zero, so noised sums are read centred, plain ones in [0, p).
     unshard = task.prio3.unshard_signed if mechanism.is_noisy else task.prio3.unshard
     decoded = unshard(shares, response.report_count)
+    sums = [decoded] if isinstance(decoded, int) else decoded
+    disclosure = disclose(task.policy, circuit, sums, response.report_count)
     return Result(
-        values=(decoded,) if isinstance(decoded, int) else tuple(decoded),
+        values=disclosure.values,
         report_count=response.report_count,
         interval=response.interval,
         mechanism=mechanism.name,
@@ -103,7 +122,18 @@ def open_result(
         confidence=confidence,
         half_width=mechanism.half_width(circuit, confidence, aggregators=2),
         joint_half_width=mechanism.joint_half_width(circuit, confidence, aggregators=2),
+        scale=mechanism.describe_scale(circuit),
+        disclosure=disclosure,
     )
+
+
+def post_processed(task: Task, result: Result, rule: Rule) -> PostProcessed:
+    """Return a result's values clamped or projected; the result itself stays as it is.
+
+    Raises:
+        ParameterError: The rule does not apply to this result.
+    """
+    return post_process(rule, task.prio3.circuit, result.values, result.report_count)
 
 
 def _open_share(

@@ -1,0 +1,181 @@
+"""What a collector shows of a result, and what can be said of the rule by which it chose.
+
+A policy may have noised counts shown only above a threshold, or exact counts only if they are not
+small. `disclose` applies the rule; everything behind it sees what is shown and nothing else.
+
+Of noised counts the whole vector has the guarantee of the mechanism, so what is withheld is no
+secret on account of privacy: a threshold keeps up the other promise, that no bucket is shown which
+nobody chose. Exact counts that are suppressed are secrets, and no copy of them may be kept.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from decimal import Decimal
+
+from aggregator.dp.certified import to_float
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.partial_knowledge import CAVEATS, Thresholding
+from aggregator.dp.policy import PrivacyPolicy
+from aggregator.dp.suppression import Suppression
+from aggregator.dp.thresholds import Thresholds
+from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit, Count, Histogram
+
+WITHHELD = "Every bucket is suppressed: the result is withheld."
+PUBLIC_TOTAL = (
+    "The total is public. Where it would have told the suppressed counts, the smallest remaining "
+    "bucket was suppressed with them, so a suppressed count may be a larger one."
+)
+BEFORE_SELECTION = (
+    "Intervals are before selection: given that a small bucket is shown, its value is biased "
+    "upwards and the stated coverage does not hold for it."
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Figures:
+    """What is proved of the suppression of one count, under the assumption that it names.
+
+    Attributes:
+        probability: What each answer's chance to be "yes" is assumed to be below.
+        epsilon: As published, with `delta`.
+        delta: See `epsilon`.
+        sharper_delta: With an epsilon of 0: smaller in both numbers, on the same conditions.
+    """
+
+    probability: str
+    epsilon: Decimal
+    delta: Decimal
+    sharper_delta: Decimal
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Disclosure:
+    """The values of a result that may be shown, and by what rule.
+
+    Attributes:
+        values: None in place of a value that is withheld.
+        rule: "everything", "threshold" or "suppression".
+        thresholds: Each coordinate's; None where it is always shown. Empty without thresholds.
+        at_or_below: Of suppression; None for the other rules.
+        guarantee: What the rule promises, and what it does not.
+        caveats: What must be told with it.
+        figures: Of suppression of one count, where the theorem speaks.
+    """
+
+    values: tuple[int | None, ...]
+    rule: str = "everything"
+    thresholds: tuple[int | None, ...] = ()
+    at_or_below: int | None = None
+    guarantee: str = ""
+    caveats: tuple[str, ...] = ()
+    figures: Figures | None = None
+
+    @property
+    def withheld(self) -> int:
+        """How many values are withheld."""
+        return sum(value is None for value in self.values)
+
+
+def disclose(
+    policy: PrivacyPolicy, circuit: Circuit, values: Sequence[int], report_count: int
+) -> Disclosure:
+    """Apply a policy's rule to the sums of a batch.
+
+    Args:
+        policy: The task's.
+        circuit: What was summed.
+        values: The sums, centred if they are noised: a noised -3 is -3.
+        report_count: How many reports were summed, by the leader's word.
+    """
+    if policy.thresholds is not None:
+        return _above(policy.thresholds, policy.mechanism, circuit, values)
+    if policy.suppression is not None:
+        return _suppressed(policy.suppression, circuit, values, report_count)
+    return Disclosure(tuple(values))
+
+
+def _above(
+    thresholds: Thresholds, mechanism: Mechanism, circuit: Circuit, values: Sequence[int]
+) -> Disclosure:
+    limits = thresholds.of_buckets(circuit, mechanism)
+    public = set(thresholds.public_buckets)
+    private = [limit for j, limit in enumerate(limits) if j not in public and limit is not None]
+    return Disclosure(
+        values=tuple(thresholds.select(values, circuit, mechanism)),
+        rule="threshold",
+        thresholds=tuple(limits),
+        guarantee="The guarantee of the mechanism is of the whole noised vector, so it holds for "
+        "what is shown at any threshold. " + _empty_buckets(mechanism, circuit, private),
+        caveats=(BEFORE_SELECTION,),
+    )
+
+
+def _empty_buckets(mechanism: Mechanism, circuit: Circuit, private: Sequence[int]) -> str:
+    """Say what becomes of buckets that nobody chose, and that were not declared public."""
+    if not private:
+        return "All buckets were declared public."
+    law, limit = mechanism.law(circuit, 2), private[0]
+    if isinstance(mechanism, TruncatedGeometric):
+        bound = mechanism.bound(circuit)
+        if limit >= 2 * bound:
+            return (
+                "If both aggregators follow the protocol, no bucket that nobody chose is shown, "
+                "other than those declared public."
+            )
+        if limit >= bound:
+            return (
+                "A bucket that nobody chose is never shown if only one aggregator adds noise; as "
+                f"both do, the threshold would have to be {2 * bound}."
+            )
+    tail = None if law is None else law.upper_tail(limit + 1)
+    chance = 0.0 if tail is None else min(1.0, len(private) * to_float(tail))
+    return (
+        f"If both aggregators follow the protocol, the chance that any of {len(private)} buckets "
+        f"is shown if nobody chose it is at most {chance:.3g}."
+    )
+
+
+def _suppressed(
+    rule: Suppression, circuit: Circuit, values: Sequence[int], report_count: int
+) -> Disclosure:
+    shown = rule.select(values, circuit)
+    figures, guarantee = _figures(rule, circuit, report_count)
+    caveats: tuple[str, ...] = CAVEATS
+    if isinstance(circuit, Histogram):
+        caveats = (*caveats, PUBLIC_TOTAL)
+        if all(count is None for count in shown):
+            caveats = (WITHHELD, *caveats)
+    return Disclosure(
+        values=tuple(shown),
+        rule="suppression",
+        at_or_below=rule.at_or_below,
+        guarantee=guarantee,
+        caveats=caveats,
+        figures=figures,
+    )
+
+
+def _figures(rule: Suppression, circuit: Circuit, report_count: int) -> tuple[Figures | None, str]:
+    """Return what the theorem says of one count, and what is to be said where it says nothing."""
+    if not isinstance(circuit, Count):
+        return None, f"No guarantee: nothing is proved for Prio3{circuit.name}."
+    assumed = rule.assumed_probability
+    if assumed is None:
+        return None, (
+            "No guarantee is stated: the theorem needs an assumption on the data, and the task "
+            "names no assumed_probability."
+        )
+    try:
+        release = Thresholding.of(report_count, assumed, rule.at_or_below)
+        published, sharper = release.bound(), release.sharper_bound()
+    except ParameterError as error:
+        return None, f"No guarantee: {error}."
+    figures = Figures(str(assumed), published.epsilon, published.delta, sharper.delta)
+    return figures, (
+        f"No differential privacy. If answers are independent and each is 'yes' with a probability "
+        f"below {assumed}, the published count is ({published.epsilon:.4g}, {published.delta:.4g})-"
+        f"private under that assumption, and (0, {sharper.delta:.4g})-private by a sharper bound, "
+        "against a reader who knows none of the other answers."
+    )

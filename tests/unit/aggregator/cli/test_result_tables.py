@@ -1,0 +1,97 @@
+"""A result on a terminal: values, error bars, what was withheld and by which rule."""
+
+import dataclasses
+from fractions import Fraction
+
+import pytest
+
+from aggregator.cli.tables import print_result
+from aggregator.collector.documents import Document, result_document, with_post_processing
+from aggregator.dap.times import Interval
+from aggregator.dp.disclosure import disclose
+from aggregator.dp.post_processing import Rule
+from aggregator.protocol.results import Result, post_processed
+from aggregator.protocol.task import Task
+from tests.support.tasks import LAPLACE, NO_NOISE, make_task
+
+GEOMETRIC = {"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1e-5"}
+
+
+def result_of(task: Task, *sums: int) -> Result:
+    mechanism, circuit = task.policy.mechanism, task.prio3.circuit
+    disclosure = disclose(task.policy, circuit, sums, 2000)
+    return Result(
+        values=disclosure.values,
+        report_count=2000,
+        interval=Interval.of(5, 1),
+        mechanism=mechanism.name,
+        guarantee=mechanism.guarantee(circuit),
+        is_policy_bound=task.is_policy_bound,
+        confidence=Fraction(95, 100),
+        half_width=mechanism.half_width(circuit, Fraction(95, 100)),
+        joint_half_width=mechanism.joint_half_width(circuit, Fraction(95, 100)),
+        scale=mechanism.describe_scale(circuit),
+        disclosure=disclosure,
+    )
+
+
+def printed(
+    capsys: pytest.CaptureFixture[str], task: Task, result: Result, rule: Rule | None = None
+) -> str:
+    """Return what is printed, its lines joined."""
+    collection: Document = {"result": result_document(task, result)}
+    print_result(with_post_processing(task, collection, rule), ["[red]", "b"])
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_noised_values_have_intervals_and_labels_as_they_were_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    task = make_task(privacy=LAPLACE)
+    shown = printed(capsys, task, result_of(task, 1500, -3, 400, 98))
+    assert "interval (95 %)" in shown
+    assert "[red] │ 1,500 │ 1,484 to 1,516" in shown
+    assert "b │ -3 │ -19 to 13" in shown
+    assert "all at once: plus or minus 23" in shown
+
+
+def test_post_processed_values_have_a_column_beside_the_raw_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    task = make_task(privacy=LAPLACE)
+    result = result_of(task, 1500, -3, 400, 98)
+    assert "b │ -3 │ -19 to 13 │ 0" in printed(capsys, task, result, Rule.CLAMP)
+    shown = printed(capsys, task, result, Rule.SIMPLEX)
+    assert "[red] │ 1,500 │ 1,484 to 1,516 │ 1,501" in shown
+    assert "Post-processed: the nearest histogram" in shown
+    assert post_processed(task, result, Rule.SIMPLEX).values[2] == 400 + Fraction(2, 3)
+
+
+def test_thresholds_are_told_with_what_they_withhold(capsys: pytest.CaptureFixture[str]) -> None:
+    privacy = {**GEOMETRIC, "public_buckets": "1 2", "public_threshold": 3}
+    task = make_task(privacy=privacy)
+    shown = printed(capsys, task, result_of(task, 44, 5, 1, 1900), Rule.CLAMP)
+    assert "[red] │ withheld │ │ withheld" in shown
+    assert "shown: noised counts above 44, of the public buckets 1, 2 above 3; 2 withheld" in shown
+    assert "before selection" in shown
+    always = make_task(privacy={**GEOMETRIC, "public_buckets": "0"})
+    assert "of the public buckets 0 always" in printed(
+        capsys, always, result_of(always, 0, 0, 0, 9)
+    )
+
+
+def test_suppression_is_told_with_its_caveats(capsys: pytest.CaptureFixture[str]) -> None:
+    task = make_task(privacy={**NO_NOISE, "suppress_at_or_below": 5, "bound": False})
+    shown = printed(capsys, task, result_of(task, 3, 4, 93, 1900))
+    assert "b │ withheld" in shown
+    assert "93 │ exact" in shown
+    assert "suppressed: counts at or below 5; 2 withheld" in shown
+    assert "No guarantee: nothing is proved for Prio3Histogram." in shown
+    assert "The collector sees every count" in shown
+    assert "do not carry this privacy policy" in shown
+
+
+def test_a_result_has_a_disclosure_of_its_values() -> None:
+    task = make_task(privacy=LAPLACE)
+    result = result_of(task, 1, 2, 3, 4)
+    assert dataclasses.asdict(result)["disclosure"]["values"] == result.values
