@@ -1,28 +1,112 @@
-"""`prio bench`: how fast this machine is, against other software in the same run."""
+"""`prio bench`: how fast this machine is, against other ways in the same run."""
 
-import importlib
+import json
 import time
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from aggregator.cli.bench_all import bench_all
+from aggregator.cli.bench_circuits import Case, CircuitName, case, random_reports
+from aggregator.cli.bench_field import time_field
+from aggregator.cli.bench_noise import time_noise
+from aggregator.cli.bench_vdaf import time_shard, time_verify
 from aggregator.dp.budget import format_rational, parse_rational
-from aggregator.dp.samplers import DiscreteLaplace
-from aggregator.entropy import SystemEntropy
+from aggregator.vdaf.ping_pong import HELPER, LEADER
+from field import FIELD64, FIELD128
+from field._jit import lanes
 
 app = typer.Typer(no_args_is_help=True, help="Measure this machine.")
 
-_ROUNDS = 5
-_LARGEST_RIVAL_COUNT = 100_000
+
+class RoleName(StrEnum):
+    """Which aggregator."""
+
+    LEADER = "leader"
+    HELPER = "helper"
+
+    @property
+    def agg_id(self) -> int:
+        """The aggregator's number."""
+        return LEADER if self is RoleName.LEADER else HELPER
+
+
+Circuit = Annotated[CircuitName, typer.Option(help="The type of Prio3.")]
+Length = Annotated[int, typer.Option(help="Buckets or entries.")]
+ChunkLength = Annotated[int | None, typer.Option(help="Digits a call; the optimal one.")]
+MaxMeasurement = Annotated[int, typer.Option(help="The largest number, of sum and sumvec.")]
+MaxWeight = Annotated[int, typer.Option(help="The most ones, of multihot.")]
+Count = Annotated[int, typer.Option(min=1, help="Reports a batch.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Rounds; the median counts.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Role = Annotated[RoleName, typer.Option(help="Which aggregator.")]
 
 
 @app.callback()
 def bench() -> None:
-    """Measure this machine."""
+    """Measure this machine.
+
+    Times are processor time of one thread, and medians; what is compared takes turns in one run.
+    """
+
+
+@app.command()
+def verify(
+    circuit: Circuit,
+    length: Length = 100,
+    chunk_length: ChunkLength = None,
+    max_measurement: MaxMeasurement = 255,
+    max_weight: MaxWeight = 10,
+    reports: Count = 1000,
+    role: Role = RoleName.HELPER,
+    rounds: Rounds = 15,
+    as_json: AsJson = False,
+) -> None:
+    """Time `verify_init`, and how much of it is hashing.
+
+    `xof_fraction` is the time of the XOF alone, as much absorbed and squeezed as this role and type
+    need, over the whole.
+    """
+    made = _case(circuit, length, chunk_length, max_measurement, max_weight)
+    times = time_verify(made, role.agg_id, reports, rounds)
+    _print(
+        {
+            "microseconds_per_report": times.init,
+            "reports_per_second_per_core": 1e6 / times.init,
+            "lanes": lanes(),
+            "xof_fraction": times.hashing / times.init,
+        },
+        as_json,
+    )
+
+
+@app.command()
+def shard(
+    circuit: Circuit,
+    length: Length = 100,
+    chunk_length: ChunkLength = None,
+    max_measurement: MaxMeasurement = 255,
+    max_weight: MaxWeight = 10,
+    reports: Count = 1000,
+    rounds: Rounds = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Time what a client does to a measurement: many at once, and one alone."""
+    made = _case(circuit, length, chunk_length, max_measurement, max_weight)
+    times = time_shard(made, reports, rounds)
+    _print(
+        {
+            "microseconds_per_report": times.batch,
+            "reports_per_second_per_core": 1e6 / times.batch,
+            "microseconds_for_one": times.single,
+            "lanes": lanes(),
+        },
+        as_json,
+    )
 
 
 @app.command()
@@ -31,62 +115,122 @@ def noise(
         list[str] | None, typer.Option(help="Scales of discrete Laplace noise, 4 and 25500.")
     ] = None,
     count: Annotated[int, typer.Option(min=1, help="Draws a round.")] = 1_000_000,
+    rounds: Rounds = 5,
+    as_json: AsJson = False,
 ) -> None:
     """Time exact discrete Laplace draws against OpenDP's, if that is installed.
 
-    Both are processor time. Ours is the fastest of five rounds; OpenDP, whose time a draw does not
-    change with their number, gets two rounds of at most 100,000.
+    OpenDP, whose time a draw does not change with their number, makes at most 20,000 a round. The
+    ratio is how many times as long it takes.
     """
     scales = [parse_rational(text, "scale") for text in scale or ("4", "25500")]
+    found = [time_noise(t, count, rounds) for t in scales]
+    if as_json:
+        rows = [
+            {
+                "scale": format_rational(times.scale),
+                "nanoseconds_per_draw": times.ours,
+                "opendp_nanoseconds_per_draw": times.rival,
+                "ratio": times.ratio,
+            }
+            for times in found
+        ]
+        print(json.dumps(rows))
+        return
     table = Table("t", "ns a draw", "OpenDP, ns a draw", "times as fast")
-    for t in scales:
-        ours = _own(t, count)
-        rival = _opendp(t, min(count, _LARGEST_RIVAL_COUNT))
+    for times in found:
         table.add_row(
-            format_rational(t),
-            f"{ours:.1f}",
-            "not installed" if rival is None else f"{rival:.0f}",
-            "" if rival is None else f"{rival / ours:.0f}",
+            format_rational(times.scale),
+            f"{times.ours:.1f}",
+            "not installed" if times.rival is None else f"{times.rival:.0f}",
+            "" if times.ratio is None else f"{times.ratio:.0f}",
         )
     Console().print(table)
 
 
-@app.command("all")
-def everything() -> None:
-    """Run every measurement with its defaults."""
-    noise(scale=None, count=1_000_000)
+@app.command()
+def field(
+    length: Annotated[int, typer.Option(min=1, help="Elements a round.")] = 2**16,
+    rounds: Rounds = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Time arithmetic of both fields against Python's integers."""
+    found = {str(each): time_field(each, length, rounds) for each in (FIELD64, FIELD128)}
+    if as_json:
+        rows = [
+            {
+                "field": name,
+                "operation": times.operation,
+                "nanoseconds_per_element": times.ours,
+                "python_nanoseconds_per_element": times.python,
+                "ratio": times.ratio,
+            }
+            for name, all_times in found.items()
+            for times in all_times
+        ]
+        print(json.dumps(rows))
+        return
+    table = Table("field", "operation", "ns an element", "Python, ns", "times as fast")
+    for name, all_times in found.items():
+        for times in all_times:
+            table.add_row(
+                name,
+                times.operation,
+                f"{times.ours:.2f}",
+                f"{times.python:.0f}",
+                f"{times.ratio:.0f}",
+            )
+    Console().print(table)
 
 
-def fastest(work: Callable[[], object], rounds: int = _ROUNDS) -> int:
-    """Return the nanoseconds of the fastest of several rounds, after one that is not counted.
+@app.command()
+def first(
+    circuit: Circuit,
+    length: Length = 100,
+    chunk_length: ChunkLength = None,
+    max_measurement: MaxMeasurement = 255,
+    max_weight: MaxWeight = 10,
+    role: Role = RoleName.HELPER,
+    as_json: AsJson = False,
+) -> None:
+    """Time the first `verify_init` of this process, on the wall clock: it loads or compiles.
 
-    They are the processor's, so what else the machine does counts little.
+    With `NUMBA_CACHE_DIR` set to an empty folder it compiles; done again with that it loads. Twenty
+    reports of random bytes, as both whole groups of lanes and a rest are then among them.
     """
-    work()
-    times = []
-    for _ in range(rounds):
-        begin = time.process_time_ns()
-        work()
-        times.append(time.process_time_ns() - begin)
-    return min(times)
+    made = _case(circuit, length, chunk_length, max_measurement, max_weight)
+    batch = random_reports(made, 20)
+    begin = time.perf_counter()
+    batch.verify_init(role.agg_id)
+    _print({"seconds": time.perf_counter() - begin}, as_json)
 
 
-def _own(scale: Fraction, count: int) -> float:
-    """Return our nanoseconds a draw, each round a release with a key of its own."""
-    sampler, entropy = DiscreteLaplace(scale), SystemEntropy()
-    return fastest(lambda: sampler.sample(count, entropy)) / count
+@app.command("all")
+def everything(reports: Count = 1000, rounds: Rounds = 7) -> None:
+    """Run every measurement beside its baseline, and print the ratios."""
+    bench_all(reports, rounds)
 
 
-def _opendp(scale: Fraction, count: int) -> float | None:
-    """Return OpenDP's nanoseconds a draw, or None if it is not installed."""
-    try:
-        opendp = importlib.import_module("opendp.prelude")
-    except ImportError:
-        return None
-    opendp.enable_features("contrib")
-    domain = opendp.vector_domain(opendp.atom_domain(T=int))
-    mechanism: Callable[[Sequence[int]], object] = opendp.m.make_laplace(
-        domain, opendp.l1_distance(T=int), scale=float(scale)
+def _case(
+    circuit: CircuitName,
+    length: int,
+    chunk_length: int | None,
+    max_measurement: int,
+    max_weight: int,
+) -> Case:
+    return case(
+        circuit,
+        length=length,
+        chunk_length=chunk_length,
+        max_measurement=max_measurement,
+        max_weight=max_weight,
     )
-    zeros = [0] * count
-    return fastest(lambda: mechanism(zeros), rounds=2) / count
+
+
+def _print(values: Mapping[str, float], as_json: bool) -> None:
+    """Print measured values as one JSON object, or one a line."""
+    if as_json:
+        print(json.dumps(values))
+        return
+    for name, value in values.items():
+        print(f"{name}: {value:,.4g}")

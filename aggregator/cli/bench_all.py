@@ -1,0 +1,149 @@
+"""`prio bench all`: everything beside its baseline, as tables of ratios."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from rich.console import Console
+from rich.table import Table
+
+from aggregator.cli.bench_circuits import Case, CircuitName, case
+from aggregator.cli.bench_field import time_field
+from aggregator.cli.bench_noise import time_noise
+from aggregator.cli.bench_vdaf import (
+    speedup_of_threads,
+    time_shard,
+    time_steps,
+    time_verify,
+    working_bytes,
+)
+from aggregator.vdaf.ping_pong import HELPER, LEADER
+from field import FIELD64, FIELD128
+from field._jit import lanes
+
+_MEBIBYTE = 2**20
+
+
+def bench_all(reports: int, rounds: int) -> None:
+    """Measure everything, and print tables as they are ready."""
+    console = Console()
+    console.print(
+        f"{lanes()} lanes; batches of {reports:,}; medians of {rounds} rounds of processor time on "
+        "one core"
+    )
+    for table in (
+        _verification(reports, rounds),
+        _steps(reports, rounds),
+        _sharding(reports, rounds),
+        _threads_and_memory(reports, rounds),
+        _noise(rounds),
+        _fields(rounds),
+    ):
+        console.print(table)
+
+
+def cases() -> Iterator[Case]:
+    """Yield what is measured."""
+    yield case(CircuitName.COUNT)
+    yield case(CircuitName.SUM, max_measurement=255)
+    yield case(CircuitName.SUM, max_measurement=2**32 - 1)
+    yield case(CircuitName.HISTOGRAM, length=100, chunk_length=10)
+    yield case(CircuitName.HISTOGRAM, length=1000, chunk_length=32)
+    yield case(CircuitName.SUMVEC, length=100, max_measurement=255, chunk_length=28)
+    yield case(CircuitName.MULTIHOT, length=100, max_weight=10, chunk_length=10)
+
+
+def _verification(reports: int, rounds: int) -> Table:
+    table = _table("verify_init", "us a report", "reports/s", "x Keccak permutations", "XOF, %")
+    for made in cases():
+        for agg_id, role in ((LEADER, "leader"), (HELPER, "helper")):
+            times = time_verify(made, agg_id, reports, rounds)
+            table.add_row(
+                f"{made.name}, {role}",
+                f"{times.init:.2f}",
+                f"{1e6 / times.init:,.0f}",
+                f"{times.init / times.permutations:.2f}",
+                f"{100 * times.hashing / times.init:.0f}",
+            )
+    return table
+
+
+def _steps(reports: int, rounds: int) -> Table:
+    table = _table(
+        "steps",
+        "leader's init over helper's",
+        "general path over helper's init",
+        "after init, us a report",
+        "after init over helper's init, %",
+    )
+    for made in cases():
+        times = time_steps(made, reports, rounds)
+        table.add_row(
+            made.name,
+            f"{times.leader / times.helper:.2f}",
+            f"{times.general / times.helper:.1f}",
+            f"{times.rest:.2f}",
+            f"{100 * times.rest / times.helper:.0f}",
+        )
+    return table
+
+
+def _sharding(reports: int, rounds: int) -> Table:
+    table = _table("shard", "us a report", "one alone, us", "one alone over one of a batch")
+    for made in cases():
+        times = time_shard(made, reports, rounds)
+        table.add_row(
+            made.name,
+            f"{times.batch:.1f}",
+            f"{times.single:.0f}",
+            f"{times.single / times.batch:.1f}",
+        )
+    return table
+
+
+def _threads_and_memory(reports: int, rounds: int) -> Table:
+    table = _table(
+        "verify_init, three such batches at once",
+        "two threads over one, times as fast",
+        "working memory, MiB",
+    )
+    for made in cases():
+        for agg_id, role in ((LEADER, "leader"), (HELPER, "helper")):
+            table.add_row(
+                f"{made.name}, {role}",
+                f"{speedup_of_threads(made, agg_id, 3 * reports, 2, rounds):.2f}",
+                f"{working_bytes(made, agg_id, 3 * reports) / _MEBIBYTE:.1f}",
+            )
+    return table
+
+
+def _noise(rounds: int) -> Table:
+    table = _table("discrete Laplace, t", "ns a draw", "OpenDP, ns a draw", "times as fast")
+    for scale in (Fraction(4), Fraction(25_500)):
+        times = time_noise(scale, 1_000_000, rounds)
+        table.add_row(
+            str(times.scale),
+            f"{times.ours:.1f}",
+            "not installed" if times.rival is None else f"{times.rival:,.0f}",
+            "" if times.ratio is None else f"{times.ratio:.0f}",
+        )
+    return table
+
+
+def _fields(rounds: int) -> Table:
+    table = _table("field", "ns an element", "Python integers, ns", "times as fast")
+    for field in (FIELD64, FIELD128):
+        for times in time_field(field, 2**16, rounds):
+            table.add_row(
+                f"{field}, {times.operation}",
+                f"{times.ours:.2f}",
+                f"{times.python:.0f}",
+                f"{times.ratio:.0f}",
+            )
+    return table
+
+
+def _table(what: str, *columns: str) -> Table:
+    table = Table(what, *columns)
+    for column in table.columns[1:]:
+        column.justify = "right"
+    return table

@@ -1,0 +1,134 @@
+"""Made-up reports of any type, for measurements of time."""
+
+import dataclasses
+from enum import StrEnum
+from typing import assert_never
+
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
+from aggregator.vdaf import instances
+from aggregator.vdaf.circuits import Measurement
+from aggregator.vdaf.prio3 import Prio3, VerifyInit
+
+CTX = b"benchmark"
+
+
+class CircuitName(StrEnum):
+    """A type of Prio3."""
+
+    COUNT = "count"
+    SUM = "sum"
+    SUMVEC = "sumvec"
+    HISTOGRAM = "histogram"
+    MULTIHOT = "multihot"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """A Prio3, what to call it, and a measurement of it."""
+
+    name: str
+    prio3: Prio3
+    measurement: Measurement
+
+
+def case(
+    circuit: CircuitName,
+    *,
+    length: int = 100,
+    chunk_length: int | None = None,
+    max_measurement: int = 255,
+    max_weight: int = 10,
+) -> Case:
+    """Return a case by its parameters; a circuit takes those that it knows.
+
+    Args:
+        circuit: The type.
+        length: Buckets or entries.
+        chunk_length: Digits a call; the optimal one if not given.
+        max_measurement: The largest number, of `sum` and `sumvec`.
+        max_weight: The most ones, of `multihot`.
+
+    Raises:
+        ParameterError: A parameter is out of its range.
+    """
+    if length < 1:
+        raise ParameterError(f"length must be at least 1, not {length}")
+    match circuit:
+        case CircuitName.COUNT:
+            return Case("Count", instances.prio3_count(), 1)
+        case CircuitName.SUM:
+            prio3 = instances.prio3_sum(max_measurement)
+            return Case(f"Sum {max_measurement}", prio3, max_measurement)
+        case CircuitName.SUMVEC:
+            prio3 = instances.prio3_sum_vec(length, max_measurement, chunk_length)
+            return Case(f"SumVec {length} x {max_measurement}", prio3, [max_measurement] * length)
+        case CircuitName.HISTOGRAM:
+            prio3 = instances.prio3_histogram(length, chunk_length)
+            return Case(f"Histogram {length}", prio3, length - 1)
+        case CircuitName.MULTIHOT:
+            prio3 = instances.prio3_multihot_count_vec(length, max_weight, chunk_length)
+            ones = [1] * min(length, max_weight)
+            return Case(
+                f"Multihot {length}, {max_weight}", prio3, ones + [0] * (length - len(ones))
+            )
+        case _:
+            assert_never(circuit)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reports:
+    """A batch of reports as the aggregators get them.
+
+    Attributes:
+        prio3: The VDAF.
+        verify_key: The aggregators' key.
+        nonces: One a report.
+        public_shares: One a report.
+        input_shares: For each aggregator, one a report.
+    """
+
+    prio3: Prio3
+    verify_key: bytes = dataclasses.field(repr=False)
+    nonces: list[bytes]
+    public_shares: list[bytes] = dataclasses.field(repr=False)
+    input_shares: list[list[bytes]] = dataclasses.field(repr=False)
+
+    def verify_init(self, agg_id: int, part: slice = slice(None)) -> VerifyInit:
+        """Begin to verify all reports, or some, as one aggregator."""
+        return self.prio3.verify_init(
+            self.verify_key,
+            CTX,
+            agg_id,
+            self.nonces[part],
+            self.public_shares[part],
+            self.input_shares[agg_id][part],
+        )
+
+
+def drawn(size: int, count: int) -> list[bytes]:
+    """Return random strings."""
+    entropy = SystemEntropy()
+    return [entropy.bytes(size) for _ in range(count)]
+
+
+def honest_reports(made: Case, count: int) -> Reports:
+    """Return reports that clients would send."""
+    prio3 = made.prio3
+    nonces = drawn(prio3.nonce_size, count)
+    shards = prio3.shard(CTX, [made.measurement] * count, nonces, drawn(prio3.rand_size, count))
+    (key,) = drawn(prio3.verify_key_size, 1)
+    return Reports(prio3, key, nonces, shards.public_shares, shards.input_shares)
+
+
+def random_reports(made: Case, count: int) -> Reports:
+    """Return reports of random bytes, which no client made: nothing is compiled to make them."""
+    prio3 = made.prio3
+    (key,) = drawn(prio3.verify_key_size, 1)
+    return Reports(
+        prio3,
+        key,
+        drawn(prio3.nonce_size, count),
+        drawn(prio3.public_share_size, count),
+        [drawn(prio3.input_share_size(agg_id), count) for agg_id in range(prio3.num_shares)],
+    )

@@ -1,0 +1,172 @@
+"""Time of the steps of Prio3 for a batch, and what it is to be compared with."""
+
+import dataclasses
+import itertools
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from aggregator.cli.bench_circuits import CTX, Case, Reports, drawn, honest_reports
+from aggregator.cli.bench_timing import Work, median_seconds, median_wall_seconds
+from aggregator.cli.bench_xof import hash_only, permute_only
+from aggregator.vdaf.ping_pong import HELPER, LEADER
+from aggregator.vdaf.prio3 import VerifyInit
+from aggregator.vdaf.shares import to_rows
+from aggregator.vdaf.verification import Aggregator, ReportShares, query_shares
+from aggregator.vdaf.xof import ByteRows
+
+_GENERAL_REPORTS = 100
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VerifyTimes:
+    """Microseconds of processor time a report, of one aggregator.
+
+    Attributes:
+        init: `verify_init`.
+        hashing: The XOF alone: as much absorbed and squeezed as `init` does.
+        permutations: The Keccak permutations alone that this takes.
+    """
+
+    init: float
+    hashing: float
+    permutations: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Microseconds of processor time a report.
+
+    Attributes:
+        leader: The leader's `verify_init`.
+        helper: The helper's.
+        general: The helper's by the general path, which works for every circuit.
+        message: `verifier_shares_to_message`.
+        finish: `verify_next`.
+        aggregate: `agg_update`.
+    """
+
+    leader: float
+    helper: float
+    general: float
+    message: float
+    finish: float
+    aggregate: float
+
+    @property
+    def rest(self) -> float:
+        """All that one aggregator does after `verify_init`."""
+        return self.message + self.finish + self.aggregate
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ShardTimes:
+    """Microseconds of processor time.
+
+    Attributes:
+        batch: A report, in a batch.
+        single: A report by itself.
+    """
+
+    batch: float
+    single: float
+
+
+def time_verify(made: Case, agg_id: int, reports: int, rounds: int) -> VerifyTimes:
+    """Time `verify_init` of one aggregator, and the hashing in it, by turns."""
+    batch = honest_reports(made, reports)
+    seconds = median_seconds(
+        {
+            "init": lambda: batch.verify_init(agg_id),
+            "hashing": lambda: hash_only(made.prio3, CTX, agg_id, reports),
+            "permutations": lambda: permute_only(made.prio3, CTX, agg_id, reports),
+        },
+        rounds,
+    )
+    return VerifyTimes(**{name: 1e6 * each / reports for name, each in seconds.items()})
+
+
+def time_steps(made: Case, reports: int, rounds: int) -> StepTimes:
+    """Time every step of verification and aggregation, by turns."""
+    prio3, batch = made.prio3, honest_reports(made, reports)
+    few = min(reports, _GENERAL_REPORTS)
+    leader, helper = batch.verify_init(LEADER), batch.verify_init(HELPER)
+    groups = list(zip(leader.verifier_shares, helper.verifier_shares, strict=True))
+    messages = prio3.verifier_shares_to_message(CTX, groups)
+    verified = prio3.verify_next(helper.state, messages).shares
+    nothing, general_shares = prio3.agg_init(), _report_shares(batch, slice(0, few))
+    works: dict[str, Work] = {
+        "leader": lambda: batch.verify_init(LEADER),
+        "helper": lambda: batch.verify_init(HELPER),
+        "general": lambda: query_shares(prio3, general_shares),
+        "message": lambda: prio3.verifier_shares_to_message(CTX, groups),
+        "finish": lambda: prio3.verify_next(helper.state, messages),
+        "aggregate": lambda: prio3.agg_update(nothing, verified),
+    }
+    seconds = median_seconds(works, rounds)
+    counts = dict.fromkeys(works, reports) | {"general": few}
+    return StepTimes(**{name: 1e6 * each / counts[name] for name, each in seconds.items()})
+
+
+def time_shard(made: Case, reports: int, rounds: int) -> ShardTimes:
+    """Time sharding of a batch and of one report, by turns."""
+    prio3 = made.prio3
+    nonces, rands = drawn(prio3.nonce_size, reports), drawn(prio3.rand_size, reports)
+    measurements = [made.measurement] * reports
+    seconds = median_seconds(
+        {
+            "batch": lambda: prio3.shard(CTX, measurements, nonces, rands),
+            "single": lambda: prio3.shard(CTX, measurements[:1], nonces[:1], rands[:1]),
+        },
+        rounds,
+    )
+    return ShardTimes(batch=1e6 * seconds["batch"] / reports, single=1e6 * seconds["single"])
+
+
+def speedup_of_threads(made: Case, agg_id: int, reports: int, threads: int, rounds: int) -> float:
+    """Return how many times as fast several threads verify a batch as one does, on the wall clock.
+
+    Each takes a part of the batch; kernels hold no lock while they run.
+    """
+    batch = honest_reports(made, reports)
+    bounds = [reports * i // threads for i in range(threads + 1)]
+    parts = [slice(a, b) for a, b in itertools.pairwise(bounds)]
+    with ThreadPoolExecutor(threads) as pool:
+
+        def together() -> list[VerifyInit]:
+            return list(pool.map(lambda part: batch.verify_init(agg_id, part), parts))
+
+        seconds = median_wall_seconds(
+            {"one": lambda: batch.verify_init(agg_id), "several": together}, rounds
+        )
+    return seconds["one"] / seconds["several"]
+
+
+def working_bytes(made: Case, agg_id: int, reports: int) -> int:
+    """Return how much memory `verify_init` takes at most, beyond its inputs and its outputs."""
+    batch = honest_reports(made, reports)
+    batch.verify_init(agg_id, slice(0, 1))  # What is kept for the next batch is not counted.
+    tracemalloc.start()
+    try:
+        outputs = batch.verify_init(agg_id)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    del outputs
+    return peak - kept
+
+
+def _report_shares(batch: Reports, part: slice) -> ReportShares:
+    """Return a helper's shares as the general path wants them."""
+    prio3 = batch.prio3
+
+    def rows(strings: list[bytes], size: int) -> ByteRows:
+        return np.ascontiguousarray(to_rows(strings[part], size)[0])
+
+    return ReportShares(
+        Aggregator(batch.verify_key, CTX, HELPER),
+        rows(batch.nonces, prio3.nonce_size),
+        rows(batch.public_shares, prio3.public_share_size),
+        rows(batch.input_shares[HELPER], prio3.input_share_size(HELPER)),
+    )

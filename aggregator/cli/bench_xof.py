@@ -1,0 +1,95 @@
+"""The part of verification that is hashing, done by itself: what the rest is measured against.
+
+One aggregator hashes for each report, whatever the implementation: its shares of measurement and
+proof (a helper), its part of the joint randomness, the seed of that and what comes of it, and the
+query randomness. This follows from the sizes in `aggregator.vdaf.randomness`.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from aggregator.vdaf._lane_xof import absorb_template, new_sponge, squeeze_words
+from aggregator.vdaf.keccak import RATE_SIZE, permute
+from aggregator.vdaf.prio3 import Prio3
+from aggregator.vdaf.xof import SEED_SIZE, domain_separation_tag
+from field._jit import LaneWidth, kernel, lane_width
+from field.lanes import Bytes, LaneArray, new_lane_array
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class XofPass:
+    """One stream for each report.
+
+    Attributes:
+        message_size: Bytes absorbed.
+        stream_size: Bytes squeezed.
+    """
+
+    message_size: int
+    stream_size: int
+
+    @property
+    def blocks_in(self) -> int:
+        """Blocks absorbed, padding included."""
+        return self.message_size // RATE_SIZE + 1
+
+    @property
+    def permutations(self) -> int:
+        """One for each block absorbed, and for each block squeezed but the first."""
+        return self.blocks_in + max(0, -(-self.stream_size // RATE_SIZE) - 1)
+
+
+def passes(prio3: Prio3, ctx: bytes, agg_id: int) -> list[XofPass]:
+    """Return the streams that one aggregator needs for a report."""
+    head = 3 + len(domain_separation_tag(prio3.algorithm_id, 0, ctx)) + SEED_SIZE
+    circuit, element, proofs = prio3.circuit, prio3.field.encoded_size, prio3.num_proofs
+    found = [XofPass(head + 1 + prio3.nonce_size, circuit.query_rand_len * proofs * element)]
+    if agg_id > 0:
+        found.append(XofPass(head + 1, prio3.meas_share_size))
+        found.append(XofPass(head + 2, prio3.proofs_share_size))
+    if prio3.has_joint_rand:
+        found.append(XofPass(head + 1 + prio3.nonce_size + prio3.meas_share_size, SEED_SIZE))
+        found.append(XofPass(head + prio3.public_share_size, SEED_SIZE))
+        found.append(XofPass(head + 1, circuit.joint_rand_len * proofs * element))
+    return found
+
+
+def hash_only(prio3: Prio3, ctx: bytes, agg_id: int, reports: int) -> None:
+    """Absorb and squeeze as much as the verification of that many reports does."""
+    width = lane_width()
+    lanes = len(width)
+    for each in passes(prio3, ctx, agg_id):
+        message = np.zeros((lanes, each.blocks_in * RATE_SIZE), np.uint8)
+        words = -(-each.stream_size // 8)
+        stream = new_lane_array(max(words, 1), lanes)
+        _hash_groups(width, message, stream, words, new_sponge(lanes), -(-reports // lanes))
+
+
+def permute_only(prio3: Prio3, ctx: bytes, agg_id: int, reports: int) -> None:
+    """Apply as many Keccak permutations as the verification of that many reports needs."""
+    width = lane_width()
+    sponge = new_sponge(len(width))
+    sponge[:] = 0
+    count = sum(each.permutations for each in passes(prio3, ctx, agg_id))
+    _permute_often(width, sponge, count * -(-reports // len(width)))
+
+
+@kernel
+def _hash_groups(
+    width: LaneWidth,
+    message: Bytes,
+    stream: LaneArray,
+    words: int,
+    sponge: LaneArray,
+    groups: int,
+) -> None:
+    for _ in range(groups):
+        absorb_template(width, sponge, message)
+        squeeze_words(width, sponge, stream, 0, words)
+
+
+@kernel
+def _permute_often(width: LaneWidth, sponge: LaneArray, count: int) -> None:
+    for _ in range(count):
+        permute(width, sponge, 0)

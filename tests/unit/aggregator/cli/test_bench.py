@@ -1,0 +1,123 @@
+"""What `prio bench` prints, on batches too small to say anything about speed."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from aggregator.cli.bench import app
+from aggregator.cli.bench_circuits import CTX, CircuitName, case
+from aggregator.cli.bench_timing import median_seconds
+from aggregator.cli.bench_vdaf import time_steps, working_bytes
+from aggregator.cli.bench_xof import XofPass, passes
+from aggregator.errors import ParameterError
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("role", ["leader", "helper"])
+def test_verify_prints_exactly_its_four_keys(role: str) -> None:
+    output = run(
+        *("verify", "--circuit", "histogram", "--length", "12", "--chunk-length", "3"),
+        *("--reports", "20", "--rounds", "2", "--role", role, "--json"),
+    )
+    found = json.loads(output)
+    assert list(found) == [
+        "microseconds_per_report",
+        "reports_per_second_per_core",
+        "lanes",
+        "xof_fraction",
+    ]
+    assert found["lanes"] in (1, 4, 8)
+    assert found["microseconds_per_report"] > 0
+    product = found["microseconds_per_report"] * found["reports_per_second_per_core"]
+    assert product == pytest.approx(1e6)
+
+
+def test_shard_prints_a_report_of_a_batch_and_one_alone() -> None:
+    found = json.loads(
+        run("shard", "--circuit", "count", "--reports", "9", "--rounds", "1", "--json")
+    )
+    assert list(found) == [
+        "microseconds_per_report",
+        "reports_per_second_per_core",
+        "microseconds_for_one",
+        "lanes",
+    ]
+
+
+def test_noise_and_field_print_a_ratio_for_each_row() -> None:
+    pytest.importorskip("opendp", reason="OpenDP is a development dependency")
+    noise = json.loads(run("noise", "--scale", "7/3", "--count", "500", "--rounds", "1", "--json"))
+    assert [row["scale"] for row in noise] == ["7/3"]
+    field = json.loads(run("field", "--length", "256", "--rounds", "1", "--json"))
+    assert {row["field"] for row in field} == {"Field64", "Field128"}
+    for row in field:
+        ratio = row["python_nanoseconds_per_element"] / row["nanoseconds_per_element"]
+        assert row["ratio"] == pytest.approx(ratio)
+
+
+def test_the_first_call_is_timed_without_a_client() -> None:
+    output = run(
+        *("first", "--circuit", "sum", "--max-measurement", "6", "--role", "leader", "--json")
+    )
+    assert json.loads(output)["seconds"] > 0
+
+
+def test_a_length_of_nothing_is_refused() -> None:
+    with pytest.raises(ParameterError, match="length must be at least 1, not 0"):
+        case(CircuitName.MULTIHOT, length=0)
+
+
+def test_a_helper_of_count_hashes_three_streams_of_one_block_and_a_leader_one() -> None:
+    # 11 bytes of tag and version, the tag's length, the seed's length, the seed; then the binder.
+    count = case(CircuitName.COUNT).prio3
+    head = 2 + (8 + len(CTX)) + 1 + 32
+
+    assert passes(count, CTX, 0) == [XofPass(head + 1 + 16, 8)]
+    # A share of one residue; seeds of two wires, and a polynomial of degree two.
+    assert passes(count, CTX, 1)[1:] == [XofPass(head + 1, 8), XofPass(head + 2, 8 * (2 + 3))]
+    assert [each.permutations for each in passes(count, CTX, 1)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("message", "stream", "expected"), [(167, 168, 1), (168, 168, 2), (167, 169, 2), (335, 336, 3)]
+)
+def test_a_permutation_is_needed_for_each_block_in_and_each_further_block_out(
+    message: int, stream: int, expected: int
+) -> None:
+    assert XofPass(message, stream).permutations == expected
+
+
+def test_works_take_turns() -> None:
+    done: list[str] = []
+
+    median_seconds({"a": lambda: done.append("a"), "b": lambda: done.append("b")}, rounds=2)
+
+    assert "".join(done) == "ababab"
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize(("length", "chunk_length", "most"), [(100, 10, 0.25), (1000, 32, 0.15)])
+def test_steps_after_the_first_cost_little(length: int, chunk_length: int, most: float) -> None:
+    made = case(CircuitName.HISTOGRAM, length=length, chunk_length=chunk_length)
+    times = time_steps(made, 1000, rounds=9)
+    assert times.rest <= most * times.helper
+
+
+@pytest.mark.bench
+def test_memory_does_not_grow_with_the_batch() -> None:
+    made = case(CircuitName.HISTOGRAM, length=100, chunk_length=10)
+    for agg_id in (0, 1):
+        assert working_bytes(made, agg_id, 5000) <= 64 * 2**20
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize("circuit", [CircuitName.HISTOGRAM, CircuitName.SUMVEC])
+def test_a_kernel_is_several_times_as_fast_as_the_general_path(circuit: CircuitName) -> None:
+    times = time_steps(case(circuit), 1000, rounds=5)
+    assert times.general >= 4 * times.helper
