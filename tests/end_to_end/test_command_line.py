@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.support.bounds import assert_near
-from tests.support.processes import COMMANDS, Processes, run_prio
+from tests.support.processes import COMMANDS, WORKER, Processes, run_prio
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
     start = int(time.time()) // HOUR * HOUR - HOUR
     with Processes(folder) as services:
         task_id, task_file = services.make_task("task", *NEW_TASK)
-        services.start(*COMMANDS)
+        services.start(*COMMANDS, WORKER)
         made = Line(services, task_id, task_file, csv_file, start)
         uploaded = run_prio(
             *("upload", task_file, "--csv", csv_file, "--column", "health"),
@@ -73,7 +73,7 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
         )
         assert f"{len(ANSWERS)} of {len(ANSWERS)} reports accepted" in uploaded.stdout
         yield made
-        for name in COMMANDS:
+        for name in (*COMMANDS, WORKER):
             assert services.stop(name) == 0
 
 

@@ -21,6 +21,9 @@ COMMANDS = {
     "helper": ("helper", "serve"),
     "collector": ("collector", "serve"),
 }
+WORKER = "worker"
+"""A second process that drives the leader's jobs, on the same store."""
+
 START_SECONDS = 120.0
 STOP_SECONDS = 40.0
 COMMAND_SECONDS = 240.0
@@ -35,19 +38,21 @@ class Processes:
         self.urls: dict[str, str] = {}
         self._health: dict[str, str] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        ports = iter(free_ports(2 * len(COMMANDS)))
-        for name in COMMANDS:
+        names = (*COMMANDS, WORKER)
+        ports = iter(free_ports(2 * len(names)))
+        for name in names:
+            role = "leader" if name == WORKER else name
             port, health_port = next(ports), next(ports)
             self.urls[name] = f"http://127.0.0.1:{port}/"
             self._health[name] = f"http://127.0.0.1:{health_port}/health"
             settings: dict[str, str | float] = {
-                "role": name,
-                "database": f"{name}.sqlite",
+                "role": role,
+                "database": f"{role}.sqlite",
                 "listen": f"127.0.0.1:{port}",
                 "health_listen": f"127.0.0.1:{health_port}",
                 "log_format": "json",
             }
-            if name == "leader":
+            if role == "leader":
                 settings |= {"linger_seconds": 0, "collection_poll_seconds": 1} | leader_settings
             self.configs[name] = folder / f"{name}.toml"
             # A JSON string is a TOML string, and so is a number.
@@ -66,7 +71,7 @@ class Processes:
         for name in names:
             with self.log_path(name).open("ab") as log:
                 self._running[name] = subprocess.Popen(  # noqa: S603 - our own command
-                    [*_PRIO, *COMMANDS[name], "--config", self.configs[name]],
+                    [*_PRIO, *_COMMANDS[name], "--config", self.configs[name]],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -140,6 +145,7 @@ class Processes:
         raise AssertionError(f"the {name} did not start:\n{tail}")
 
 
+_COMMANDS = {**COMMANDS, WORKER: ("leader", "work")}
 _PRIO = (sys.executable, "-m", "aggregator.cli")
 
 
