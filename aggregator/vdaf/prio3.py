@@ -34,7 +34,7 @@ from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares
 from aggregator.vdaf.xof import ByteRows
 from field import FieldError, Vector, centre, decode, encode, encode_rows
 
-SLICE_SIZE = 2**20
+SLICE_SIZE = 2**21
 """Bytes of shares that a fused kernel is given at a time: they stay in the processor's cache."""
 
 LONG_SHARE_SIZE = 1024
