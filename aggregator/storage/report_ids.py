@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Table
+from sqlalchemy import Table, select
 
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
+
+_IDS_PER_QUERY = 500
 
 
 def record_aggregated(tx: Transaction, task_id: bytes, report_ids: Sequence[bytes]) -> set[bytes]:
@@ -25,3 +27,14 @@ def insert_ids(tx: Transaction, table: Table, task: int, report_ids: Iterable[by
         return set()
     statement = tx.insert(table).on_conflict_do_nothing().returning(table.c.report_id)
     return set(tx.connection.execute(statement, rows).scalars())
+
+
+def known_ids(tx: Transaction, table: Table, task: int, report_ids: Iterable[bytes]) -> set[bytes]:
+    """Return those of the ids that `table` has for the task with key `task`."""
+    wanted = list(report_ids)
+    found: set[bytes] = set()
+    for start in range(0, len(wanted), _IDS_PER_QUERY):
+        some = wanted[start : start + _IDS_PER_QUERY]
+        query = select(table.c.report_id).where(table.c.task == task, table.c.report_id.in_(some))
+        found.update(tx.connection.execute(query).scalars())
+    return found

@@ -17,7 +17,7 @@ from aggregator.storage.batches import closed_intervals
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
-from aggregator.storage.report_ids import insert_ids
+from aggregator.storage.report_ids import insert_ids, known_ids
 
 
 class UploadOutcome(StrEnum):
@@ -59,7 +59,9 @@ def put_reports(
 ) -> list[UploadOutcome]:
     """Store the reports whose ids are new and whose buckets are open; count all by outcome.
 
-    A report that is stored is never lost: it is aggregated, or rejected with a counted reason.
+    A report that is stored is never lost: it is aggregated, or rejected with a counted reason. One
+    that was stored before is a replay even when its bucket is closed by now: whoever sends it again
+    because the answer was lost must not hear that it does not count.
 
     Returns:
         One outcome a report, in order. Of two reports with one id in `reports`, the first is new.
@@ -70,11 +72,13 @@ def put_reports(
     times = [report.time for report in reports]
     closed = closed_intervals(tx, task_id, min(times), max(times) + 1)
     open_ids = [report.report_id for report in reports if report.time not in closed]
+    late_ids = [report.report_id for report in reports if report.time in closed]
+    known = known_ids(tx, tables.report_ids, key, late_ids)  # before any of this request is stored
     fresh = insert_ids(tx, tables.report_ids, key, open_ids)
     outcomes = []
     rows = []
     for report in reports:
-        if report.time in closed:
+        if report.time in closed and report.report_id not in known:
             outcomes.append(UploadOutcome.BATCH_CLOSED)
         elif report.report_id not in fresh:
             outcomes.append(UploadOutcome.REPLAYED)

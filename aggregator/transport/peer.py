@@ -207,7 +207,7 @@ def _problem(response: httpx.Response, content: bytes) -> Problem:
     if media_type == "application/problem+json":
         try:
             document = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):  # the latter where lists lie too deep in each other
             document = None
         if isinstance(document, dict):
             return abort_from_problem(document)
@@ -220,8 +220,13 @@ def _retry_after(headers: httpx.Headers) -> int | None:
     A date counts from the answer's own `Date`, so that no two clocks are compared.
     """
     value = headers.get("retry-after", "").strip()
-    if value.isdigit():
-        return min(int(value), MAX_RETRY_AFTER_SECONDS)
+    if value.isascii() and value.isdigit():
+        # Python refuses to read a number of thousands of digits.
+        digits = value.lstrip("0")
+        is_long = len(digits) > len(str(MAX_RETRY_AFTER_SECONDS))
+        return (
+            MAX_RETRY_AFTER_SECONDS if is_long else min(int(digits or "0"), MAX_RETRY_AFTER_SECONDS)
+        )
     try:
         wait = email.utils.parsedate_to_datetime(value) - email.utils.parsedate_to_datetime(
             headers.get("date", "")

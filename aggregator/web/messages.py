@@ -61,8 +61,17 @@ async def read_body(request: Request, message: str, limit: int) -> bytes:
     """
     if message_of(request.headers.get("content-type")) != message:
         raise UnsupportedMediaType(f"the media type must be {media_type(message)}")
+    return await read_bytes(request, limit)
+
+
+async def read_bytes(request: Request, limit: int) -> bytes:
+    """Return the body of a request, whatever it says that it carries.
+
+    Raises:
+        MessageTooLarge: The body is longer than the limit.
+    """
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > limit:
+    if declared.isascii() and declared.isdigit() and int(declared) > limit:
         raise MessageTooLarge(f"the body may have {limit} bytes, not {declared}")
     body = bytearray()
     async for chunk in request.stream():

@@ -240,6 +240,19 @@ async def test_reports_for_a_collected_batch_are_refused_by_name(tmp_path: Path)
         assert status.id == late[0].report_metadata.report_id
 
 
+async def test_a_report_that_was_counted_is_no_refusal_when_it_is_sent_again_after_collection(
+    tmp_path: Path,
+) -> None:
+    """The client never heard the answer: told of a refusal, it might send the measurement anew."""
+    async with running(tmp_path, make_task()) as pair:
+        reports = await pair.reports([0, 1, 2])
+        await pair.upload(reports)
+        await pair.collect()
+        late = await pair.reports([3])
+        (status,) = (await pair.upload([*reports, *late])).status
+        assert status.id == late[0].report_metadata.report_id
+
+
 async def test_a_second_batch_of_the_task_is_collected_by_itself(tmp_path: Path) -> None:
     async with running(tmp_path, make_task()) as pair:
         await pair.upload(await pair.reports([0, 1, 2]))

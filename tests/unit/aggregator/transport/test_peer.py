@@ -36,7 +36,7 @@ def peer_of(handler: Handler, attempts: int = 1, waits: Waits | None = None) -> 
 
 
 def answering(status: int, body: bytes = b"", **headers: str) -> Handler:
-    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    names = {name.replace("_", "-"): value.encode("latin-1") for name, value in headers.items()}
     return lambda _request: httpx.Response(status, content=body, headers=names)
 
 
@@ -108,7 +108,7 @@ async def test_a_problem_document_comes_back_as_the_problem_it_names() -> None:
     assert refused.value.status == 400
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff"])
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"[" * 200_000])
 async def test_an_error_without_a_usable_document_is_a_bare_refusal(body: bytes) -> None:
     with pytest.raises(PeerRefused) as refused:
         await peer_of(answering(403, body, content_type="application/problem+json")).get("/x")
@@ -145,6 +145,9 @@ async def test_a_broken_connection_is_tried_again_and_may_then_succeed() -> None
         ({"retry_after": "7"}, 7),
         ({"retry_after": "99999999"}, 3600),
         ({"retry_after": "soon"}, None),
+        ({"retry_after": "9" * 5000}, 3600),
+        ({"retry_after": "0" * 5000 + "7"}, 7),
+        ({"retry_after": "\u00b2"}, None),
         (
             {
                 "retry_after": "Wed, 21 Oct 2026 07:28:30 GMT",
