@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from aggregator.cli.bench_circuits import CTX, Case, Reports, drawn, honest_reports
-from aggregator.cli.bench_timing import Work, median_seconds, median_wall_seconds
+from aggregator.cli.bench_timing import Work, least_wall_seconds, median_seconds
 from aggregator.cli.bench_xof import hash_only, permute_only
 from aggregator.vdaf.ping_pong import HELPER, LEADER
 from aggregator.vdaf.prio3 import VerifyInit
@@ -137,7 +137,7 @@ def speedup_of_threads(made: Case, agg_id: int, reports: int, threads: int, roun
         def together() -> list[VerifyInit]:
             return list(pool.map(lambda part: batch.verify_init(agg_id, part), parts))
 
-        seconds = median_wall_seconds(
+        seconds = least_wall_seconds(
             {"one": lambda: batch.verify_init(agg_id), "several": together}, rounds
         )
     return seconds["one"] / seconds["several"]
