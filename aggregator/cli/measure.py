@@ -1,8 +1,10 @@
 """`prio upload` and `prio collect`: measurements in, results out, from a shell."""
 
+import dataclasses
 import json
 import sys
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -17,13 +19,14 @@ from aggregator.cli.options import Config
 from aggregator.cli.parties import open_collector
 from aggregator.cli.tables import print_result
 from aggregator.cli.tasks import task_id_of
-from aggregator.client import Client, MeasurementReader, UploadSummary
+from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
 from aggregator.collector.documents import Document, collection_document, with_post_processing
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import new_collection
+from aggregator.dp.budget import parse_rational
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.entropy import SystemEntropy
-from aggregator.errors import ParameterError
+from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
 from aggregator.storage.states import CollectionState
@@ -55,6 +58,35 @@ def upload(
         ),
     ] = None,
     per_request: Annotated[int, typer.Option(min=1, help="Reports in one request.")] = 200,
+    person_column: Annotated[
+        str | None,
+        typer.Option(
+            help="The CSV column that says whose a row is: more rows of one person than the task's "
+            "max_reports_per_person are refused. Without it each row is another person's."
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            help="For one person's measurements: the file that counts their reports over all "
+            "uploads and refuses more than the task allows."
+        ),
+    ] = None,
+    batch_seconds: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="With --state: how long each batch of the collector's lasts, to count by batch; "
+            "without it the task's bound is for ever.",
+        ),
+    ] = None,
+    max_epsilon: Annotated[
+        str | None,
+        typer.Option(help='Refuse tasks that cost more a release, or have no noise; exact: "1/2".'),
+    ] = None,
+    allow_no_noise: Annotated[
+        bool, typer.Option(help="With --max-epsilon: take part in tasks without noise.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Shard, seal and upload measurements, one report each.
@@ -65,8 +97,24 @@ def upload(
     """
     task = read_task(task_file)
     reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())
-    values = _measurements(reader, measurements or [], csv, column or [])
-    summary = anyio.run(_upload, task, values, parse_time(time, "time"), per_request)
+    if person_column is not None and (csv is None or state is not None):
+        raise ParameterError("person-column: goes with --csv, and --state is of one person")
+    if batch_seconds is not None and state is None:
+        raise ParameterError("batch-seconds: needs --state")
+    limits = _Limits(
+        None if state is None else Contributions(state, batch_seconds),
+        None if max_epsilon is None else parse_rational(max_epsilon, "max-epsilon"),
+        allow_no_noise,
+    )
+    values = _measurements(
+        reader,
+        measurements or [],
+        csv,
+        column or [],
+        person_column,
+        task.policy.max_reports_per_person,
+    )
+    summary = anyio.run(_upload, task, values, parse_time(time, "time"), per_request, limits)
     if as_json:
         refused = {error.draft_name: count for error, count in summary.refused.items()}
         print(json.dumps({"version": 1, "accepted": summary.accepted, "refused": refused}))
@@ -164,8 +212,22 @@ def _required_time(text: str, name: str) -> int:
     return seconds
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Limits:
+    """What the client takes part in, and how often."""
+
+    contributions: Contributions | None
+    max_epsilon: Fraction | None
+    allow_no_noise: bool
+
+
 def _measurements(
-    reader: MeasurementReader, arguments: list[str], csv: Path | None, columns: list[str]
+    reader: MeasurementReader,
+    arguments: list[str],
+    csv: Path | None,
+    columns: list[str],
+    person_column: str | None,
+    max_reports_per_person: int,
 ) -> list[Measurement]:
     if (csv is None) == (not arguments):
         raise ParameterError("measurements: give them as arguments or with --csv, not both")
@@ -174,22 +236,46 @@ def _measurements(
     if not columns:
         raise ParameterError("column: --csv needs --column")
     with csv.open(encoding="utf-8", newline="") as file:
-        return reader.read_csv(file, columns)
+        return reader.read_csv(file, columns, person_column, max_reports_per_person)
 
 
 async def _upload(
-    task: Task, measurements: list[Measurement], time: int | None, per_request: int
+    task: Task,
+    measurements: list[Measurement],
+    time: int | None,
+    per_request: int,
+    limits: _Limits,
 ) -> UploadSummary:
     console = Console(stderr=True)
+    settled = 0
     with Progress(console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task("uploading", total=len(measurements))
-        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
-            return await Client(task, http).upload(
-                measurements,
-                time=time,
-                reports_per_request=per_request,
-                progress=lambda count: progress.advance(bar, count),
-            )
+
+        def advance(count: int) -> None:
+            nonlocal settled
+            settled += count
+            progress.advance(bar, count)
+
+        try:
+            async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
+                client = Client(
+                    task,
+                    http,
+                    contributions=limits.contributions,
+                    max_epsilon=limits.max_epsilon,
+                    allow_no_noise=limits.allow_no_noise,
+                )
+                return await client.upload(
+                    measurements, time=time, reports_per_request=per_request, progress=advance
+                )
+        except PeerError:
+            if settled:
+                # Whoever repeats the command must know what was counted already.
+                console.print(
+                    f"prio: the first {settled} of {len(measurements)} measurements are settled; "
+                    f"of the next {min(per_request, len(measurements) - settled)} it is not known"
+                )
+            raise
 
 
 async def _collect(

@@ -7,7 +7,16 @@ An application or a notebook needs a `Task` and a `Client`:
         summary = await Client(task, http).upload([3, 1, 0])
 """
 
+from aggregator.client.contributions import Contributions, TooManyReports
 from aggregator.client.measurements import CellError, MeasurementReader
 from aggregator.client.upload import Client, UploadError, UploadSummary
 
-__all__ = ["CellError", "Client", "MeasurementReader", "UploadError", "UploadSummary"]
+__all__ = [
+    "CellError",
+    "Client",
+    "Contributions",
+    "MeasurementReader",
+    "TooManyReports",
+    "UploadError",
+    "UploadSummary",
+]

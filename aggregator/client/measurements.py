@@ -6,6 +6,7 @@ one cell a coordinate. Everything else is one cell.
 
 import csv
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
@@ -69,18 +70,28 @@ class MeasurementReader:
             raise CellError(f"{place}: {error}") from None
         return measurement
 
-    def read_csv(self, file: TextIO, columns: Sequence[str]) -> list[Measurement]:
+    def read_csv(
+        self,
+        file: TextIO,
+        columns: Sequence[str],
+        person_column: str | None = None,
+        max_reports_per_person: int = 1,
+    ) -> list[Measurement]:
         """Return a measurement for each row of a CSV file with a header line.
 
         Args:
             file: The file, opened as text with `newline=""`.
             columns: The column to read; for a vector, one a coordinate, in their order.
+            person_column: The column that says whose a row is; without it each row is another
+                person's.
+            max_reports_per_person: How many rows one person may have.
 
         Raises:
-            CellError: A column is missing, or a cell is no measurement: the message names the line.
+            CellError: A column is missing, or a cell is no measurement, or a person has too many
+                rows: the message names the line, and no person.
         """
         rows = csv.DictReader(file, strict=True)
-        return list(self._read_rows(rows, columns))
+        return list(self._read_rows(rows, columns, person_column, max_reports_per_person))
 
     def read_arguments(self, arguments: Iterable[str]) -> list[Measurement]:
         """Return a measurement for each argument; a vector's coordinates are joined by commas."""
@@ -93,17 +104,32 @@ class MeasurementReader:
         ]
 
     def _read_rows(
-        self, rows: "csv.DictReader[str]", columns: Sequence[str]
+        self,
+        rows: "csv.DictReader[str]",
+        columns: Sequence[str],
+        person_column: str | None,
+        max_reports_per_person: int,
     ) -> Iterator[Measurement]:
+        persons: Counter[str] = Counter()
         try:
             header = rows.fieldnames or ()
-            for column in columns:
+            for column in columns if person_column is None else (*columns, person_column):
                 if column not in header:
                     raise CellError(
                         f"column {column!r}: not in the file, which has {', '.join(header)}"
                     )
             for row in rows:
                 place = f"line {rows.line_num}, {', '.join(columns)}"
+                if person_column is not None:
+                    person = row[person_column]
+                    if not person:
+                        raise CellError(f"line {rows.line_num}, {person_column}: names no person")
+                    persons[person] += 1
+                    if persons[person] > max_reports_per_person:
+                        raise CellError(
+                            f"line {rows.line_num}, {person_column}: report {persons[person]} of "
+                            f"one person; max_reports_per_person is {max_reports_per_person}"
+                        )
                 # A row with too few cells has None for the missing ones.
                 yield self.read([row[column] or "" for column in columns], place)
         except csv.Error as error:

@@ -6,10 +6,12 @@ Source: DAP, "HPKE Configuration Request", "Uploading Reports" and "Client Behav
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 
 import anyio.to_thread
 import httpx
 
+from aggregator.client.contributions import Contributions
 from aggregator.clock import Clock, SystemClock
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
@@ -20,7 +22,7 @@ from aggregator.dap.resources import media_type, path
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import PeerError
 from aggregator.protocol.reports import PreparedReport, prepare_reports, seal_report
-from aggregator.protocol.task import Task
+from aggregator.protocol.task import Task, check_floor
 from aggregator.transport.peer import Peer
 from aggregator.vdaf.circuits.measurements import Measurement
 
@@ -61,6 +63,15 @@ class Client:
         http: Sends the requests.
         entropy: Where report ids, shares and HPKE keys come from.
         clock: What time a report is of.
+        contributions: Counts the reports of the one person whose measurements these are, and holds
+            them to the task's bounds; None where the caller does, or each measurement is another
+            person's.
+        max_epsilon: Take part in no task that costs more for a release; None for any.
+        allow_no_noise: Take part in tasks without noise all the same; only with `max_epsilon`,
+            which they are above otherwise.
+
+    Raises:
+        ParameterError: The task is above `max_epsilon`; nothing is sent.
     """
 
     def __init__(
@@ -69,8 +80,15 @@ class Client:
         http: httpx.AsyncClient,
         entropy: Entropy | None = None,
         clock: Clock | None = None,
+        *,
+        contributions: Contributions | None = None,
+        max_epsilon: Fraction | None = None,
+        allow_no_noise: bool = False,
     ) -> None:
+        if task.policy.mechanism.is_noisy or not allow_no_noise:
+            check_floor(task, 1, max_epsilon, "this client")
         configuration = task.configuration
+        self._contributions = contributions
         self._task = task
         self._leader = Peer(http, configuration.leader_aggregator_endpoint)
         self._helper = Peer(http, configuration.helper_aggregator_endpoint)
@@ -99,11 +117,14 @@ class Client:
             progress: Called after each request with the number of reports it settled.
 
         Raises:
+            TooManyReports: One person would have more reports than the task allows; none is sent.
             ParameterError: A measurement is out of range; names its index and the limit.
             PeerError: An aggregator could not be reached or refused a request. Reports of the
                 requests before it were settled; `progress` told how many.
         """
-        report_time = self._task.time(self._clock.now() if time is None else time)
+        seconds = self._clock.now() if time is None else time
+        await self._count(measurements, seconds)
+        report_time = self._task.time(seconds)
         accepted = 0
         refused: Counter[ReportError] = Counter()
         for start in range(0, len(measurements), reports_per_request):
@@ -116,6 +137,20 @@ class Client:
             accepted += len(prepared) - len(errors)
             progress(len(prepared))
         return UploadSummary(accepted, dict(refused))
+
+    async def _count(self, measurements: Sequence[Measurement], seconds: int) -> None:
+        """Count the reports of one person before any is sent.
+
+        What cannot be sent is not counted: neither measurements out of range nor without the
+        aggregators' configurations.
+        """
+        if self._contributions is None or not measurements:
+            return
+        await anyio.to_thread.run_sync(self._task.prio3.circuit.encode, measurements)
+        await self._hpke_configs()
+        await anyio.to_thread.run_sync(
+            self._contributions.count, self._task, len(measurements), seconds
+        )
 
     async def _settle(self, prepared: Sequence[PreparedReport]) -> dict[ReportId, ReportError]:
         """Send reports; those sealed under an outdated configuration once more, sealed anew."""

@@ -216,7 +216,9 @@ def task_to_toml(task: Task) -> str:
     return "\n".join(lines) + "\n"
 
 
-def check_floor(task: Task, min_batch_size: int, max_epsilon: Fraction | None) -> None:
+def check_floor(
+    task: Task, min_batch_size: int, max_epsilon: Fraction | None, who: str = "this aggregator"
+) -> None:
     """Refuse to take part in a task that protects people less than we require.
 
     Args:
@@ -224,14 +226,14 @@ def check_floor(task: Task, min_batch_size: int, max_epsilon: Fraction | None) -
         min_batch_size: The smallest `min_batch_size` we take part in.
         max_epsilon: The largest epsilon of one release we take part in; None for any, and only
             then a task without noise.
+        who: We, for the message.
 
     Raises:
         ParameterError: The task is below the floor; the message names the setting and the limit.
     """
     if task.min_batch_size < min_batch_size:
         raise ParameterError(
-            f"min_batch_size: this aggregator takes part from {min_batch_size} on, "
-            f"not {task.min_batch_size}"
+            f"min_batch_size: {who} takes part from {min_batch_size} on, not {task.min_batch_size}"
         )
     if max_epsilon is None:
         return
@@ -239,7 +241,7 @@ def check_floor(task: Task, min_batch_size: int, max_epsilon: Fraction | None) -
     if epsilon is None or epsilon > max_epsilon:
         given = "no bound on epsilon" if epsilon is None else f"epsilon {epsilon}"
         raise ParameterError(
-            f"privacy: this aggregator takes part up to epsilon {max_epsilon}; the task has {given}"
+            f"privacy: {who} takes part up to epsilon {max_epsilon}; the task has {given}"
         )
 
 

@@ -1,6 +1,5 @@
 """A result on a terminal: values, error bars, what was withheld and by which rule."""
 
-import dataclasses
 from fractions import Fraction
 
 import pytest
@@ -89,9 +88,3 @@ def test_suppression_is_told_with_its_caveats(capsys: pytest.CaptureFixture[str]
     assert "No guarantee: nothing is proved for Prio3Histogram." in shown
     assert "The collector sees every count" in shown
     assert "do not carry this privacy policy" in shown
-
-
-def test_a_result_has_a_disclosure_of_its_values() -> None:
-    task = make_task(privacy=LAPLACE)
-    result = result_of(task, 1, 2, 3, 4)
-    assert dataclasses.asdict(result)["disclosure"]["values"] == result.values

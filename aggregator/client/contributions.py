@@ -1,0 +1,172 @@
+"""Holds one person to the reports that a task allows: a file that counts before anything is sent.
+
+A task's guarantee is for `max_reports_per_person` reports of one person in a batch, and aggregators
+see reports, not persons. So the software that makes a person's reports keeps to the bound: one file
+for one person on one device. What it cannot do is to know the same person on another device.
+
+Which reports meet in a batch is the collector's choice, made later. Without more knowledge the
+bound is therefore on all reports of the person for the task, for ever, and they cost no more than
+one release. Where the collector is known to collect windows of a fixed length, `batch_seconds`, it
+is on each window, and `max_batches_per_person` on the number of windows with a report.
+
+Reports are counted, on disk, before they are sent, and never uncounted. A crash in between loses
+the person's chance to be counted, not their privacy; and that a report was refused is the leader's
+word, which may not be true.
+"""
+
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.protocol.task import Task
+
+VERSION = 1
+_OWNER_ONLY = 0o600
+
+_Tasks = dict[str, dict[str, int]]
+"""Reports by task identifier and by unit of the task's time, as JSON has them."""
+
+
+class TooManyReports(ParameterError):
+    """More reports of one person than the task allows; nothing was counted or sent."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Contributions:
+    """What one person has sent from this device.
+
+    Attributes:
+        path: The file; made when something is counted first. A file beside it, with .lock at its
+            end, keeps two processes from counting at once.
+        batch_seconds: How long each batch lasts that the collector collects, counted from the Unix
+            epoch, if that is known; a multiple of the task's time precision.
+    """
+
+    path: Path
+    batch_seconds: int | None = None
+
+    def count(self, task: Task, reports: int, seconds: int) -> None:
+        """Count reports that are about to be sent; when this returns they are on disk.
+
+        Args:
+            task: The task they are for.
+            reports: How many.
+            seconds: The time that they are of, in seconds since the epoch.
+
+        Raises:
+            TooManyReports: They would be more than the task allows one person.
+            ParameterError: `batch_seconds` is no multiple of the task's time precision.
+            ConfigurationError: The file cannot be read or written, or is no such file: a person who
+                was counted is never taken for one who was not.
+        """
+        length = self._batch_units(task)
+        with self._locked():
+            tasks = self._read()
+            counted = tasks.setdefault(str(task.task_id), {})
+            unit = str(task.time(seconds).units)
+            counted[unit] = counted.get(unit, 0) + reports
+            _check(task, counted, length)
+            self._write(tasks)
+
+    def _batch_units(self, task: Task) -> int | None:
+        length = self.batch_seconds
+        if length is None:
+            return None
+        if length < 1 or length % task.time_precision:
+            raise ParameterError(
+                "batch_seconds: must be a multiple of the task's time precision, "
+                f"{task.time_precision} seconds, not {length}"
+            )
+        return length // task.time_precision
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Wait until no other process counts in this file; a process that dies holds no lock."""
+        lock = self.path.with_name(self.path.name + ".lock")
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, _OWNER_ONLY)
+        except OSError as error:
+            raise self._unusable(str(error.strerror)) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _read(self) -> _Tasks:
+        try:
+            document = json.loads(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise self._unusable(str(error.strerror)) from error
+        except ValueError as error:
+            raise self._unusable("not JSON") from error
+        tasks = document.get("tasks") if isinstance(document, dict) else None
+        if not isinstance(tasks, dict) or document.get("version") != VERSION:
+            raise self._unusable(f"not version {VERSION} of a file of reports counted")
+        if not all(_is_count(counted) for counted in tasks.values()):
+            raise self._unusable("a count is no number")
+        return tasks
+
+    def _write(self, tasks: _Tasks) -> None:
+        """Put the new file in the old one's place: whole, and on disk, or not at all."""
+        draft = self.path.with_name(self.path.name + ".new")
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ONLY)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump({"version": VERSION, "tasks": tasks}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(self.path)
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise self._unusable(str(error.strerror)) from error
+
+    def _unusable(self, reason: str) -> ConfigurationError:
+        return ConfigurationError(f"the count of reports {self.path}: {reason}")
+
+
+def _check(task: Task, counted: Mapping[str, int], batch_units: int | None) -> None:
+    """Refuse counts by unit of time that are more than a task allows one person."""
+    policy = task.policy
+    most, batches = policy.max_reports_per_person, policy.max_batches_per_person
+    if batch_units is None:
+        total = sum(counted.values())
+        if total > most:
+            raise TooManyReports(
+                f"max_reports_per_person: {total} reports of one person for this task, "
+                f"{most} allowed; with the length of the collector's batches known, it would be "
+                "counted for each"
+            )
+        return
+    windows: Counter[int] = Counter()
+    for unit, count in counted.items():
+        windows[int(unit) // batch_units] += count
+    if max(windows.values()) > most:
+        raise TooManyReports(
+            f"max_reports_per_person: {max(windows.values())} reports of one person in one batch, "
+            f"{most} allowed"
+        )
+    if batches is not None and len(windows) > batches:
+        raise TooManyReports(
+            f"max_batches_per_person: reports of one person in {len(windows)} batches, "
+            f"{batches} allowed"
+        )
+
+
+def _is_count(counted: object) -> bool:
+    return isinstance(counted, dict) and all(
+        unit.isdecimal() and isinstance(count, int) and count >= 0
+        for unit, count in counted.items()
+    )

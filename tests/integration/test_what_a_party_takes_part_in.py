@@ -1,0 +1,164 @@
+"""Client, leader and helper each refuse what is below a floor of their own."""
+
+from collections.abc import AsyncIterator
+from fractions import Fraction
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aggregator.client import Client, Contributions, TooManyReports
+from aggregator.errors import ParameterError
+from aggregator.party import Floor, TaskRefused
+from aggregator.storage.reports import pending_reports
+from aggregator.transport.peer import PeerUnreachable
+from tests.support.commands import run_here
+from tests.support.pair import NOW, Pair
+from tests.support.tasks import LAPLACE, NO_NOISE, make_task, task_text
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    pair = Pair(tmp_path, make_task(privacy=LAPLACE))
+    await pair.provision()
+    yield pair
+    await pair.close()
+
+
+async def stored(pair: Pair) -> int:
+    pending = await pair.leader.database.read(
+        "pending", lambda tx: pending_reports(tx, pair.task.task_id.value, 0, 2**40)
+    )
+    return pending.unclaimed
+
+
+async def test_a_client_sends_one_persons_reports_up_to_the_bound(
+    pair: Pair, tmp_path: Path
+) -> None:
+    state = Contributions(tmp_path / "reports.json")
+    client = Client(pair.task, pair.http, pair.client_entropy, pair.clock, contributions=state)
+    with pytest.raises(ParameterError):  # no measurement of the task: not counted either
+        await client.upload([4])
+    with pytest.raises(TooManyReports):
+        await client.upload([0, 1])
+    assert await stored(pair) == 0
+    assert (await client.upload([2])).accepted == 1
+    again = Client(pair.task, pair.http, contributions=Contributions(state.path))
+    with pytest.raises(TooManyReports):
+        await again.upload([2], time=NOW)
+    assert await stored(pair) == 1
+
+
+async def test_a_report_that_may_have_arrived_is_counted_and_one_that_cannot_have_is_not(
+    pair: Pair, tmp_path: Path
+) -> None:
+    state = Contributions(tmp_path / "reports.json")
+    is_broken = {"hpke_config": True, "reports": True}
+
+    async def break_some(request: httpx.Request) -> None:
+        if is_broken[request.url.path.rsplit("/", 1)[-1]]:
+            raise httpx.ReadError("the connection broke")
+
+    pair.http.event_hooks["request"] = [break_some]
+    client = Client(pair.task, pair.http, contributions=state)
+    client._leader._attempts = client._helper._attempts = 1  # no waiting in a test
+    with pytest.raises(PeerUnreachable):
+        await client.upload([2], time=NOW)
+    assert not state.path.exists()  # nothing was sent, so nothing counts
+    is_broken["hpke_config"] = False
+    with pytest.raises(PeerUnreachable):
+        await client.upload([2], time=NOW)
+    is_broken["reports"] = False
+    with pytest.raises(TooManyReports):
+        await client.upload([2], time=NOW)
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_allowed"),
+    [(None, True), (Fraction(1, 2), True), (Fraction(49, 100), False)],
+    ids=["none", "equal", "less"],
+)
+async def test_a_client_refuses_a_task_above_its_own_epsilon(
+    pair: Pair,
+    limit: Fraction | None,
+    is_allowed: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    if is_allowed:
+        client = Client(pair.task, pair.http, clock=pair.clock, max_epsilon=limit)
+        assert (await client.upload([0])).accepted == 1
+    else:
+        with pytest.raises(ParameterError, match="this client takes part up to epsilon 49/100"):
+            Client(pair.task, pair.http, max_epsilon=limit)
+
+
+async def test_a_client_with_a_limit_refuses_a_task_without_noise_unless_allowed() -> None:
+    task = make_task(privacy=NO_NOISE)
+    async with httpx.AsyncClient() as http:
+        Client(task, http)
+        Client(task, http, max_epsilon=Fraction(1), allow_no_noise=True)
+        with pytest.raises(ParameterError, match="the task has no bound on epsilon"):
+            Client(task, http, max_epsilon=Fraction(1))
+        noised = make_task(privacy=LAPLACE)
+        with pytest.raises(ParameterError, match="epsilon 1/2"):
+            Client(noised, http, max_epsilon=Fraction(1, 3), allow_no_noise=True)
+
+
+@pytest.mark.parametrize("role", ["leader", "helper"])
+@pytest.mark.parametrize(
+    ("floor", "message"),
+    [
+        (Floor(min_batch_size=4), "min_batch_size: this aggregator takes part from 4 on, not 3"),
+        (Floor(max_epsilon=Fraction(1, 3)), "up to epsilon 1/3; the task has epsilon 1/2"),
+    ],
+    ids=["batch", "epsilon"],
+)
+async def test_an_aggregator_serves_no_task_below_its_floor(
+    tmp_path: Path, role: str, floor: Floor, message: str
+) -> None:
+    leader_floor, helper_floor = (floor, None) if role == "leader" else (None, floor)
+    pair = Pair(
+        tmp_path,
+        make_task(privacy=LAPLACE),
+        leader_floor=leader_floor,
+        helper_floor=helper_floor,
+    )
+    await pair.provision()
+    served, other = pair.leader.party, pair.helper.party
+    if role == "helper":
+        served, other = other, served
+    with pytest.raises(TaskRefused, match=message):
+        await served.task(pair.task.task_id)
+    assert await served.tasks() == []
+    assert len(await other.tasks()) == 1
+    await pair.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["0", "--max-epsilon", "1/3"], "this client takes part up to epsilon 1/3"),
+        (["0", "--max-epsilon", "0.x"], "max-epsilon"),
+        (["0", "--batch-seconds", "3600"], "batch-seconds: needs --state"),
+        (["0", "--person-column", "who"], "person-column: goes with --csv"),
+    ],
+    ids=lambda value: value[1] if isinstance(value, list) else None,
+)
+def test_the_command_line_has_the_clients_limits(
+    tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    file = tmp_path / "task.toml"
+    file.write_text(task_text(privacy=LAPLACE))
+    done = run_here("upload", file, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_the_command_line_holds_the_persons_of_a_file_to_the_bound(tmp_path: Path) -> None:
+    file, table = tmp_path / "task.toml", tmp_path / "table.csv"
+    file.write_text(task_text(privacy=LAPLACE))
+    table.write_text("who,bucket\nada,1\nada,1\n")
+    done = run_here("upload", file, "--csv", table, "--column", "bucket", "--person-column", "who")
+    assert done.returncode == 2
+    assert "line 3, who: report 2 of one person; max_reports_per_person is 1" in done.stderr
