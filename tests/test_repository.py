@@ -51,6 +51,17 @@ def test_every_command_is_in_the_operations_manual_as_the_code_has_it() -> None:
         assert f"| `{name}` | {summary} |" in OPERATIONS
 
 
+def test_every_command_can_take_its_settings_from_the_environment_alone() -> None:
+    options = [
+        option
+        for command in COMMANDS.values()
+        for option in command.params
+        if option.name == "config"
+    ]
+    assert len(options) > 1
+    assert not any(option.required for option in options)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_every_command_that_a_document_names_exists(document: Path) -> None:
     groups = {name.rsplit(" ", 1)[0] for name in COMMANDS} - {"prio"}

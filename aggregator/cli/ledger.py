@@ -3,13 +3,13 @@
 import json
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from aggregator.cli.options import Config
 from aggregator.cli.parties import open_aggregator
 from aggregator.cli.tasks import task_id_of
 from aggregator.collector.documents import Document
@@ -24,7 +24,7 @@ RELEASE_COLUMNS = ("from", "to", "mechanism", "epsilon", "delta", "rho", "state"
 
 
 def ledger(
-    config: Annotated[Path, typer.Option(help="The leader's or the helper's service file.")],
+    config: Config = None,
     task: Annotated[str | None, typer.Option(help="Only this task, by its id.")] = None,
     delta: Annotated[
         str,
