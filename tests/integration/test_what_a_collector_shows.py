@@ -93,7 +93,7 @@ async def test_of_truncated_noise_only_buckets_above_their_thresholds_are_kept(
     assert (selection["rule"], selection["shown"], selection["withheld"]) == ("threshold", 2, 2)
     assert selection["shown_above"] == {"private": 2 * K, "public": 0, "public_buckets": [3]}
     assert "no bucket that nobody chose is shown" in selection["guarantee"]
-    assert str(result["error"]["holds"]).startswith("before selection")  # type: ignore[index]
+    assert str(result["error"]["holds"]).startswith("before selection")  # type: ignore[index]  # JSON
     privacy_shown = result["privacy"]
     assert isinstance(privacy_shown, dict)
     assert (privacy_shown["epsilon"], privacy_shown["delta"]) == ("1", "1/100")
