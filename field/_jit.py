@@ -1,4 +1,4 @@
-"""Compiled kernels with their types kept. Only this module and the two lane modules name numba."""
+"""Compiled kernels with their types kept. Only this module, the cache and lanes name numba."""
 
 import functools
 from collections.abc import Callable

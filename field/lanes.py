@@ -41,6 +41,9 @@ Table: TypeAlias = npt.NDArray[np.uint64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 """Rows of bytes, contiguous, one a report."""
 
+Integer: TypeAlias = ir.Value
+"""Operand of an operation: a 64-bit integer of the run, the same for every report."""
+
 CACHE_LINE_SIZE = 64
 
 _I8 = ir.IntType(8)
@@ -318,7 +321,7 @@ def operation(body: Callable[..., None]) -> Callable[..., None]:
     - `Place`: a lane array and a row of it;
     - `Scalars`: a `uint64` array and an index into it;
     - `Rows`: a `uint8` array and the index of the byte where lane 0 begins;
-    - `ir.Value`: an integer.
+    - `Integer`: an integer.
 
     Arrays are contiguous. Nothing checks an index: that is up to the kernel, as everywhere in
     compiled code. The instructions become one function of the compiled module, which all callers
@@ -329,7 +332,7 @@ def operation(body: Callable[..., None]) -> Callable[..., None]:
     names = ["width"]
     for parameter in parameters:
         names.append(parameter.name)
-        if parameter.annotation is not ir.Value:
+        if parameter.annotation is not Integer:
             names.append(parameter.name + "_index")
 
     def typing(_context: object, width: types.UniTuple, *arguments: types.Type) -> object:
@@ -372,7 +375,7 @@ class _Call:
         operands = []
         for kind in kinds:
             argument_type, value = next(arguments)
-            if kind is ir.Value:
+            if kind is Integer:
                 operands.append(value)
                 continue
             array = self.context.make_array(argument_type)(self.context, builder, value)
@@ -398,14 +401,14 @@ def _emit_call(body: Callable[..., None], kinds: Sequence[type], lanes: int, cal
 def _emit_function(
     body: Callable[..., None], kinds: Sequence[type], lanes: int, module: ir.Module, name: str
 ) -> ir.Function:
-    parameters = [_I64 if kind is ir.Value else _pointer(kind, lanes) for kind in kinds]
+    parameters = [_I64 if kind is Integer else _pointer(kind, lanes) for kind in kinds]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), parameters), name)
     function.linkage = "linkonce_odr"
     function.attributes.add("noinline")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     code = Code(builder, lanes)
     operands = [
-        argument if kind is ir.Value else kind(code, argument)
+        argument if kind is Integer else kind(code, argument)
         for kind, argument in zip(kinds, function.args, strict=True)
     ]
     body(code, *operands)
@@ -414,14 +417,14 @@ def _emit_function(
 
 
 @operation
-def copy_words(code: Code, out: Place, source: Place, count: ir.Value) -> None:
+def copy_words(code: Code, out: Place, source: Place, count: Integer) -> None:
     """Copy `count` words."""
     with code.repeat(count) as index:
         out.advanced(index).store(source.advanced(index).load())
 
 
 @operation
-def xor_words(code: Code, out: Place, other: Place, count: ir.Value) -> None:
+def xor_words(code: Code, out: Place, other: Place, count: Integer) -> None:
     """Add `count` words into others, bit by bit and modulo 2."""
     with code.repeat(count) as index:
         place = out.advanced(index)
@@ -432,10 +435,10 @@ def xor_words(code: Code, out: Place, other: Place, count: ir.Value) -> None:
 def copy_rows(
     code: Code,
     out: Rows,
-    out_stride: ir.Value,
+    out_stride: Integer,
     source: Rows,
-    source_stride: ir.Value,
-    size: ir.Value,
+    source_stride: Integer,
+    size: Integer,
 ) -> None:
     """Copy `size` bytes of each lane's row; a stride of 0 copies the same row to all."""
     for lane in range(code.lanes):
@@ -445,13 +448,13 @@ def copy_rows(
 
 
 @operation
-def transpose_in(code: Code, out: Place, rows: Rows, stride: ir.Value) -> None:
+def transpose_in(code: Code, out: Place, rows: Rows, stride: Integer) -> None:
     """Gather from each lane's row as many words as there are lanes into a lane array."""
     out.store_many(_transposed(code, [rows.load(lane, stride) for lane in range(code.lanes)]))
 
 
 @operation
-def transpose_out(code: Code, rows: Rows, stride: ir.Value, source: Place) -> None:
+def transpose_out(code: Code, rows: Rows, stride: Integer, source: Place) -> None:
     """Write to each lane's row as many words as there are lanes from a lane array."""
     for lane, word in enumerate(_transposed(code, source.load_many(code.lanes))):
         rows.store(word, lane, stride)

@@ -27,11 +27,10 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from llvmlite import ir
 
 from field._jit import LaneWidth, kernel
 from field.fields import FIELD128
-from field.lanes import Code, LaneArray, Place, Scalars, Table, Word, operation
+from field.lanes import Code, Integer, LaneArray, Place, Scalars, Table, Word, operation
 
 MODULUS = FIELD128.modulus
 """p."""
@@ -227,7 +226,7 @@ def constant_plus_and_minus(_code: Code, out: Place, constant: Scalars, y: Place
 
 @operation
 def add_products(
-    code: Code, total: Place, factors: Place, words: Place, step: ir.Value, count: ir.Value
+    code: Code, total: Place, factors: Place, words: Place, step: Integer, count: Integer
 ) -> None:
     """Add `count` products to a sum: residue k of `factors` by the encoding at `words + k*step`."""
     sums = code.variables(total.load_many(COLUMNS))
@@ -240,7 +239,7 @@ def add_products(
 
 @operation
 def add_constant_products(
-    code: Code, total: Place, constants: Scalars, words: Place, count: ir.Value
+    code: Code, total: Place, constants: Scalars, words: Place, count: Integer
 ) -> None:
     """Add `count` products of a constant and an encoded residue into a sum of products."""
     sums = code.variables(total.load_many(COLUMNS))
@@ -267,7 +266,7 @@ def reduce_products(_code: Code, out: Place, total: Place) -> None:
 
 
 @operation
-def add_encoded(code: Code, total: Place, words: Place, step: ir.Value, count: ir.Value) -> None:
+def add_encoded(code: Code, total: Place, words: Place, step: Integer, count: Integer) -> None:
     """Add `count` encoded residues, `step` rows apart, into a sum of residues."""
     sums = code.variables(total.load_many(LIMBS))
     with code.repeat(count) as index:
@@ -277,7 +276,7 @@ def add_encoded(code: Code, total: Place, words: Place, step: ir.Value, count: i
 
 
 @operation
-def add_weighted(code: Code, total: Place, weights: Scalars, words: Place, count: ir.Value) -> None:
+def add_weighted(code: Code, total: Place, weights: Scalars, words: Place, count: Integer) -> None:
     """Add `count` encoded residues, each as often as its weight says, into a sum of residues."""
     sums = code.variables(total.load_many(LIMBS))
     with code.repeat(count) as index:
@@ -288,7 +287,7 @@ def add_weighted(code: Code, total: Place, weights: Scalars, words: Place, count
 
 
 @operation
-def add_residues(code: Code, total: Place, residues: Place, count: ir.Value) -> None:
+def add_residues(code: Code, total: Place, residues: Place, count: Integer) -> None:
     """Add `count` residues below 4p, given as limbs, into a sum of residues."""
     sums = code.variables(total.load_many(LIMBS))
     with code.repeat(count) as index:
@@ -309,7 +308,7 @@ def reduce_sum(_code: Code, out: Place, total: Place) -> None:
 
 @operation
 def flag_not_residues(
-    code: Code, flags: Place, words: Place, count: ir.Value, flag: ir.Value
+    code: Code, flags: Place, words: Place, count: Integer, flag: Integer
 ) -> None:
     """Set the bits `flag` in the lanes where one of `count` encodings is p or more."""
     found = code.variables([code.constant(0)])
@@ -324,7 +323,7 @@ def flag_not_residues(
 
 
 @operation
-def flag_equal(code: Code, flags: Place, words: Place, constant: Scalars, flag: ir.Value) -> None:
+def flag_equal(code: Code, flags: Place, words: Place, constant: Scalars, flag: Integer) -> None:
     """Set the bits `flag` in the lanes where an encoded residue is `constant`, encoded."""
     difference = (words.load(0) ^ constant.load(0)) | (words.load(1) ^ constant.load(1))
     flags.store(flags.load() | (~difference.at_least(1) & code.in_every_lane(flag)))

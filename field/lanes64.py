@@ -10,16 +10,11 @@ p, are what is encoded; `plus` and `minus` want one operand to be canonical.
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
 from field.fields import FIELD64
-from field.lanes import Code, Place, Scalars, Word, operation
+from field.lanes import Code, Integer, Place, Scalars, Word, operation
 
 MODULUS = FIELD64.modulus
 """p."""
-
-MAX_PRODUCTS = 2**32
-"""How many products `dot` can add up: the sum of as many halves of words fits a word."""
 
 _E = 2**32 - 1
 _HALF = 32
@@ -124,9 +119,12 @@ def butterfly(_code: Code, out: Place, x: Place, y: Place, constant: Scalars) ->
 
 @operation
 def dot(
-    code: Code, out: Place, x: Place, x_step: ir.Value, y: Place, y_step: ir.Value, count: ir.Value
+    code: Code, out: Place, x: Place, x_step: Integer, y: Place, y_step: Integer, count: Integer
 ) -> None:
-    """Set `out` to the sum of `count` products of words `x_step` and `y_step` rows apart."""
+    """Set `out` to the sum of `count` products of words `x_step` and `y_step` rows apart.
+
+    The halves of the products' words are summed, so `count` may be up to 2^32.
+    """
     halves = code.variables([code.constant(0)] * 2)
     with code.repeat(count) as index:
         a = x.advanced(code.builder.mul(index, x_step)).load()
@@ -136,10 +134,8 @@ def dot(
 
 
 @operation
-def dot_constants(
-    code: Code, out: Place, constants: Scalars, words: Place, count: ir.Value
-) -> None:
-    """Set `out` to the sum of `count` products of a constant and a word."""
+def dot_constants(code: Code, out: Place, constants: Scalars, words: Place, count: Integer) -> None:
+    """Set `out` to the sum of `count` products, up to 2^32, of a constant and a word."""
     halves = code.variables([code.constant(0)] * 2)
     with code.repeat(count) as index:
         term = product(words.advanced(index).load(), constants.advanced(index).load())
@@ -154,7 +150,7 @@ def _with_word(halves: Sequence[Word], word: Word) -> list[Word]:
 
 @operation
 def double_basis(
-    code: Code, low: Place, high: Place, power: Place, roots: Scalars, size: ir.Value
+    code: Code, low: Place, high: Place, power: Place, roots: Scalars, size: Integer
 ) -> None:
     """Multiply `size` words by 1 + power*root into `low` and by 1 - power*root into `high`."""
     with code.repeat(size) as index:
@@ -167,7 +163,7 @@ def double_basis(
 
 @operation
 def flag_not_residues(
-    code: Code, flags: Place, words: Place, count: ir.Value, flag: ir.Value
+    code: Code, flags: Place, words: Place, count: Integer, flag: Integer
 ) -> None:
     """Set the bits `flag` in the lanes where one of `count` words is p or more."""
     found = code.variables([code.constant(0)])
@@ -178,7 +174,7 @@ def flag_not_residues(
 
 
 @operation
-def flag_equal(code: Code, flags: Place, word: Place, constant: ir.Value, flag: ir.Value) -> None:
+def flag_equal(code: Code, flags: Place, word: Place, constant: Integer, flag: Integer) -> None:
     """Set the bits `flag` in the lanes where a word is `constant`."""
     difference = word.load() ^ code.in_every_lane(constant)
     flags.store(flags.load() | (~difference.at_least(1) & code.in_every_lane(flag)))

@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
 
 from aggregator.vdaf._lane_xof import Template, absorb_template, new_sponge
 from field._jit import LaneWidth, kernel
 from field.lanes import (
     Bytes,
     Code,
+    Integer,
     LaneArray,
     Place,
     Table,
@@ -179,7 +179,7 @@ def _decide(
 
 @operation
 def add_shares(
-    code: Code, out: Place, flags: Place, words: Place, stride: ir.Value, count: ir.Value
+    code: Code, out: Place, flags: Place, words: Place, stride: Integer, count: Integer
 ) -> None:
     """Set `out` to the sum of `count` encoded shares, `stride` rows apart, below 2p.
 
@@ -196,9 +196,9 @@ def add_pairs(
     total: Place,
     flags: Place,
     words: Place,
-    stride: ir.Value,
-    num_shares: ir.Value,
-    count: ir.Value,
+    stride: Integer,
+    num_shares: Integer,
+    count: Integer,
 ) -> None:
     """Add the products of `count` pairs of wires, given as encoded shares, to a sum.
 
@@ -224,7 +224,7 @@ def flag_not_zero(code: Code, flags: Place, words: Place) -> None:
 
 
 def _added_shares(
-    code: Code, found: Variables, words: Place, stride: ir.Value, count: ir.Value
+    code: Code, found: Variables, words: Place, stride: Integer, count: Integer
 ) -> Sequence[Word]:
     """Return the limbs, below 2p, of the sum of `count` encoded shares.
 

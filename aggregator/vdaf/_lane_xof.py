@@ -12,7 +12,6 @@ Source:
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
 
 from aggregator.vdaf.keccak import RATE_SIZE, RATE_WORDS, STATE_WORDS, absorb_block, permute
 from aggregator.vdaf.xof import SEED_SIZE, TURBOSHAKE_DOMAIN
@@ -20,6 +19,7 @@ from field._jit import LaneWidth, kernel
 from field.lanes import (
     Bytes,
     Code,
+    Integer,
     LaneArray,
     Place,
     copy_words,
@@ -142,7 +142,7 @@ def absorb_words(
 
 @operation
 def xor_shifted(
-    code: Code, state: Place, carry: Place, words: Place, count: ir.Value, shift: ir.Value
+    code: Code, state: Place, carry: Place, words: Place, count: Integer, shift: Integer
 ) -> None:
     """Add `count` words, shifted left by 0 to 56 bits, into as many of the state's.
 
@@ -160,6 +160,6 @@ def xor_shifted(
 
 
 @operation
-def add_constant(code: Code, word: Place, constant: ir.Value) -> None:
+def add_constant(code: Code, word: Place, constant: Integer) -> None:
     """Add a word of the run into the word of every lane, modulo 2 and bit by bit."""
     word.store(word.load() ^ code.in_every_lane(constant))

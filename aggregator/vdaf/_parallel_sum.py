@@ -28,8 +28,6 @@ Source:
 
 from typing import NamedTuple
 
-from llvmlite import ir
-
 from aggregator.vdaf._kernel_arrays import (
     NONCE_SIZE,
     NOT_A_RESIDUE,
@@ -51,6 +49,7 @@ from field._jit import LaneWidth, kernel
 from field.lanes import (
     Bytes,
     Code,
+    Integer,
     LaneArray,
     Place,
     Scalars,
@@ -477,7 +476,7 @@ def double_basis(
     power: Place,
     roots: Scalars,
     one: Scalars,
-    size: ir.Value,
+    size: Integer,
 ) -> None:
     """Multiply `size` residues by 1 + power*root into `low` and by 1 - power*root into `high`.
 
@@ -565,7 +564,7 @@ def _add_calls(
 
 @operation
 def to_montgomery(
-    code: Code, out: Place, words: Place, radix_squared: Scalars, count: ir.Value
+    code: Code, out: Place, words: Place, radix_squared: Scalars, count: Integer
 ) -> None:
     """Bring `count` encoded residues into Montgomery form, below 2p."""
     with code.repeat(count) as index:
@@ -578,7 +577,7 @@ def to_montgomery(
 
 @operation
 def start_wires(
-    code: Code, sums: Place, seed_basis: Place, odd_start: Place, seeds: Place, pairs: ir.Value
+    code: Code, sums: Place, seed_basis: Place, odd_start: Place, seeds: Place, pairs: Integer
 ) -> None:
     """Set the sums of `pairs` pairs of wires to what their seeds and constants contribute."""
     with code.repeat(pairs) as index:
@@ -601,7 +600,7 @@ def add_call(
     joint_rand: Place,
     basis: Place,
     words: Place,
-    pairs: ir.Value,
+    pairs: Integer,
 ) -> None:
     """Add one call's digits to the sums of `pairs` pairs of wires.
 
@@ -623,8 +622,8 @@ def add_two_calls(
     joint_rands: Place,
     bases: Place,
     words: Place,
-    distance: ir.Value,
-    pairs: ir.Value,
+    distance: Integer,
+    pairs: Integer,
 ) -> None:
     """Add the digits of two consecutive calls, `distance` rows apart, as `add_call` does.
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from llvmlite import ir
 
 from field import lanes
 from field._jit import LaneWidth, kernel, lane_width
@@ -10,6 +9,7 @@ from field._jit import lanes as processor_lanes
 from field.lanes import (
     Bytes,
     Code,
+    Integer,
     LaneArray,
     Place,
     copy_rows,
@@ -37,7 +37,7 @@ def edge_words(width: LaneWidth, count: int, seed: int) -> LaneArray:
 
 
 @operation
-def _all_arithmetic(code: Code, out: Place, x: Place, y: Place, scalar: ir.Value) -> None:
+def _all_arithmetic(code: Code, out: Place, x: Place, y: Place, scalar: Integer) -> None:
     a, b = x.load(), y.load()
     results = [
         a + b,

@@ -4,11 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from llvmlite import ir
 
 from field import FIELD64, lanes64
 from field._jit import LaneWidth, kernel, lane_width
-from field.lanes import Code, LaneArray, Place, Table, new_lane_array, operation
+from field.lanes import Code, Integer, LaneArray, Place, Table, new_lane_array, operation
 
 P = FIELD64.modulus
 E = 2**32 - 1
@@ -40,7 +39,7 @@ def lane_rows(width: LaneWidth, rows: list[list[int]]) -> LaneArray:
 
 
 @operation
-def _steps(code: Code, out: Place, x: Place, y: Place, _unused: ir.Value) -> None:
+def _steps(code: Code, out: Place, x: Place, y: Place, _unused: Integer) -> None:
     a, b = x.load(), y.load()
     results = (
         lanes64.reduced(a, b),
