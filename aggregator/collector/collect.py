@@ -143,10 +143,11 @@ class Collector:
         raise CollectionTimeout(f"the batch was not ready in {timeout_seconds:g} seconds")
 
     def _read(self, collection: Collection, answer: Answer) -> Result | Pending:
-        if not answer.body:
+        body = answer.carried(CollectionJobResp.message)
+        if not body:
             return Pending(POLL_SECONDS if answer.retry_after is None else answer.retry_after)
         try:
-            response = decode(CollectionJobResp, answer.body)
+            response = decode(CollectionJobResp, body)
         except DecodeError as error:
             raise CollectionError(f"the leader's answer: {error}") from error
         request = decode(CollectionJobReq, collection.request)

@@ -91,11 +91,19 @@ class Driver:
             lambda tx: store.list_collections(tx, state=CollectionState.PENDING),
         )
         waits = [
-            await self._ask(stored)
+            await self._ask_or_wait(stored)
             for stored in pending
             if only is None or stored.collection_id == only
         ]
         return min((wait for wait in waits if wait is not None), default=None)
+
+    async def _ask_or_wait(self, stored: StoredCollection) -> float | None:
+        """Ask for one collection; what goes wrong with it keeps no other one waiting."""
+        try:
+            return await self._ask(stored)
+        except Exception:  # the outermost edge: logged, and asked again
+            log.exception("asking failed", collection=stored.collection_id.hex())
+            return RETRY_SECONDS
 
     async def _ask(self, stored: StoredCollection) -> float | None:
         """Ask for one collection; return the seconds to wait, or None if it has ended."""

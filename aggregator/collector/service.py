@@ -14,7 +14,7 @@ carry.
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from aggregator.codec import encode
 from aggregator.collector.documents import (
@@ -30,6 +30,7 @@ from aggregator.dap.problems import (
     InvalidMessage,
     UnrecognizedCollectionJob,
     UnrecognizedTask,
+    UnsupportedMediaType,
 )
 from aggregator.dap.times import Duration, Interval, Time
 from aggregator.dp.post_processing import Rule
@@ -41,8 +42,11 @@ from aggregator.storage import collector as store
 from aggregator.storage.database import Database
 from aggregator.web.app import create_app
 from aggregator.web.auth import require_token
+from aggregator.web.messages import read_bytes
 
 COLLECTION_ID_SIZE = 16
+MAX_QUERY_SIZE = 1024
+"""Bytes of a request to collect."""
 
 
 class CollectionQuery(BaseModel):
@@ -90,9 +94,10 @@ class CollectorApi:
         )
         return [collection_document(task, each) for each in stored]
 
-    async def collect(self, task_id: str, query: CollectionQuery, response: Response) -> Document:
+    async def collect(self, task_id: str, request: Request, response: Response) -> Document:
         """Start a collection, or return the one that the same batch has already."""
         task = await self._task(task_id)
+        query = await _read_query(request)
         new = new_collection(task, query.start, query.end, self._entropy)
         stored = await self._database.run(
             "put collection", lambda tx: store.put_collection(tx, new)
@@ -155,6 +160,30 @@ def create_collector_app(
     router.post("/tasks/{task_id}/collections", status_code=status.HTTP_201_CREATED)(api.collect)
     router.get("/collections/{collection_id}")(api.collection)
     return create_app("collector", [router])
+
+
+async def _read_query(request: Request) -> CollectionQuery:
+    """Return the batch that a request's body names.
+
+    The body is read here and not by the framework: after the token was checked, no more of it than
+    a query needs, and only where it says that it is JSON, which no page of another site can say.
+
+    Raises:
+        UnsupportedMediaType: The body says that it is something else.
+        MessageTooLarge: It is too long.
+        InvalidMessage: It is no query; the detail names every faulty member.
+    """
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
+        raise UnsupportedMediaType("the media type must be application/json")
+    body = await read_bytes(request, MAX_QUERY_SIZE)
+    try:
+        return CollectionQuery.model_validate_json(body)
+    except ValidationError as error:
+        faults = "; ".join(
+            ": ".join([*map(str, fault["loc"]), fault["msg"]])
+            for fault in error.errors(include_input=False, include_url=False, include_context=False)
+        )
+        raise InvalidMessage(faults) from None
 
 
 def new_collection(task: Task, start: int, end: int, entropy: Entropy) -> store.NewCollection:

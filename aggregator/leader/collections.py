@@ -113,7 +113,8 @@ class CollectionDriver:
                 return
         try:
             answer = await self._ask(served, job, request)
-            share = decode(AggregateShare, answer.body) if answer.body else None
+            body = answer.carried(AggregateShare.message)
+            share = decode(AggregateShare, body) if body else None
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
             await self._release_lease(leased, error.retry_after)

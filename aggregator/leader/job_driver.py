@@ -118,7 +118,7 @@ class JobDriver:
             request = _Request(job.request, None)
         try:
             answer = await self._ask(served, job, request)
-            if not answer.body:
+            if not answer.carried(AggregationJobResp.message):
                 await self._wait(leased, answer)
                 return
             shares, rejected = await self._finish(served, job, request, answer)

@@ -21,6 +21,7 @@ from typing_extensions import override
 
 from aggregator.dap.auth import bearer_header
 from aggregator.dap.problems import Problem, abort_from_problem
+from aggregator.dap.resources import media_type, message_of
 from aggregator.errors import PeerError
 
 MAX_ANSWER_SIZE = 256 * 2**20
@@ -71,6 +72,21 @@ class Answer:
     location: str | None
     retry_after: int | None
     headers: dict[str, str] = dataclasses.field(repr=False)
+
+    def carried(self, message: str) -> bytes:
+        """Return the body, which must be a certain message unless it is empty.
+
+        Args:
+            message: The message's name in the media type.
+
+        Raises:
+            PeerUnreachable: It is something else, such as the page of a proxy in between: of what
+                the peer would have answered nothing is known.
+        """
+        content_type = self.headers.get("content-type")
+        if self.body and message_of(content_type) != message:
+            raise PeerUnreachable(f"the answer is no {media_type(message)}")
+        return self.body
 
 
 class Peer:

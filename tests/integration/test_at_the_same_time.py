@@ -10,6 +10,7 @@ import pytest
 from aggregator.codec import encode
 from aggregator.dap.messages import AggregationJobInitReq
 from aggregator.leader import job_creator
+from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import DriverSettings, JobDriver
 from aggregator.protocol.aggregation import VerificationKey, leader_init
@@ -179,6 +180,26 @@ async def test_a_helper_that_is_away_costs_nothing_but_time(pair: Pair) -> None:
         pair.clock.advance(61)
     assert (await pair.collect()).report_count == 3
     await away.aclose()
+
+
+@pytest.mark.parametrize("driver", [JobDriver, CollectionDriver])
+async def test_the_page_of_a_proxy_in_between_is_no_answer_of_the_helpers(
+    pair: Pair, driver: type[JobDriver] | type[CollectionDriver]
+) -> None:
+    """A job given up for it would lose its reports, which the helper never saw."""
+    page = httpx.Response(200, html="<html>back soon</html>")
+    proxied = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: page))
+    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+    await pair.upload(await pair.reports([0, 1, 2]))
+    if driver is CollectionDriver:
+        await pair.work_until_idle()
+    else:
+        await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
+    await pair.ask()
+    assert await driver(pair.leader.party, proxied, settings).run_once() == 1
+    pair.clock.advance(61)
+    assert (await pair.collect()).report_count == 3
+    await proxied.aclose()
 
 
 async def test_a_job_that_the_helper_refuses_for_good_is_given_up_and_counted(pair: Pair) -> None:

@@ -1,0 +1,156 @@
+"""The collector service under bad input, and its driver under leaders that answer nonsense."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aggregator.collector.driver import RETRY_SECONDS, Driver
+from aggregator.collector.service import MAX_QUERY_SIZE, create_collector_app, new_collection
+from aggregator.dap.auth import bearer_header, hash_token
+from aggregator.dap.messages import CollectionJobResp
+from aggregator.dap.resources import media_type
+from aggregator.protocol.task import task_to_toml
+from aggregator.storage import collector as store
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, upgrade
+from aggregator.storage.states import CollectionState
+from tests.support.entropy import SeededEntropy
+from tests.support.pair import COLLECTOR_TOKEN, NOW, Pair
+from tests.support.tasks import LAPLACE, TIME_PRECISION, collector_keypair, make_task
+
+pytestmark = pytest.mark.anyio
+
+TASK = make_task(privacy=LAPLACE)
+TOKEN = "for the desk".replace(" ", "-")
+URL = f"/api/tasks/{TASK.task_id}/collections"
+START = NOW // TIME_PRECISION * TIME_PRECISION
+QUERY = b'{"start": %d, "end": %d}' % (START, START + TIME_PRECISION)
+JSON = {"content-type": "application/json"}
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    url = f"sqlite:///{tmp_path / 'collector.sqlite'}"
+    upgrade(url)
+    made = Database.open(url, Crypter([bytes(32)]))
+    record = store.CollectorTask(TASK.task_id.value, task_to_toml(TASK), COLLECTOR_TOKEN)
+    made.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
+    return made
+
+
+@pytest.fixture
+async def api(database: Database) -> AsyncIterator[httpx.AsyncClient]:
+    driver = Driver(database, collector_keypair(), httpx.AsyncClient())
+    app = create_collector_app(database, driver, SeededEntropy(b"api"), hash_token(TOKEN))
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
+        yield client
+
+
+def pending(database: Database) -> list[store.StoredCollection]:
+    return database.read_sync(
+        "pending", lambda tx: store.list_collections(tx, state=CollectionState.PENDING)
+    )
+
+
+def driver_of(database: Database, handler: Handler) -> Driver:
+    http = httpx.AsyncClient(transport=httpx.MockTransport(handler))
+    return Driver(database, collector_keypair(), http)
+
+
+def put_collection(database: Database, start: int = START) -> bytes:
+    new = new_collection(TASK, start, start + TIME_PRECISION, SeededEntropy(start))
+    database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
+    return new.collection_id
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (b"{", "JSON"),
+        (b"", "JSON"),
+        (b"\xff\xfe", "JSON"),
+        (b"[1]", "object"),
+        (b"{}", "start"),
+        (b'{"start": "0", "end": 100}', "start"),
+        (b'{"start": 0.5, "end": 100}', "start"),
+        (b'{"start": true, "end": 100}', "start"),
+        (b'{"start": -100, "end": 100}', "start"),
+        (b'{"start": 0, "end": 100, "more": 1}', "more"),
+        (b'{"start": 0, "end": 150}', "end"),
+        (b'{"start": 100, "end": 100}', "end"),
+        (b'{"start": 0, "end": %d00}' % 2**80, "units"),
+        (b'{"start": 0, "end": ' + b"1" * 900 + b"}", "end"),
+        (b"[" * 900, "JSON"),
+    ],
+)
+async def test_a_query_that_is_none_is_a_problem_that_names_the_fault(
+    api: httpx.AsyncClient, database: Database, body: bytes, named: str
+) -> None:
+    headers = JSON | {"authorization": bearer_header(TOKEN)}
+    answer = await api.post(URL, content=body, headers=headers)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert named in answer.json()["detail"]
+    assert pending(database) == []
+
+
+async def test_a_query_is_read_after_the_token_was_checked_and_up_to_a_limit(
+    api: httpx.AsyncClient,
+) -> None:
+    long = QUERY + b" " * MAX_QUERY_SIZE
+    assert (await api.post(URL, content=long, headers=JSON)).status_code == 401
+    headers = JSON | {"authorization": bearer_header(TOKEN)}
+    assert (await api.post(URL, content=long, headers=headers)).status_code == 413
+    assert (await api.post(URL, content=QUERY, headers=headers)).status_code == 201
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded"])
+async def test_a_form_of_another_site_collects_nothing(
+    api: httpx.AsyncClient, database: Database, kind: str
+) -> None:
+    headers = {"authorization": bearer_header(TOKEN), "content-type": kind}
+    assert (await api.post(URL, content=QUERY, headers=headers)).status_code == 415
+    assert pending(database) == []
+
+
+async def test_a_leader_that_counts_no_report_does_not_stop_the_driver(
+    tmp_path: Path, database: Database
+) -> None:
+    """The shares are good, the count is the leader's word: nothing can be decoded of no report."""
+    pair = Pair(tmp_path, TASK)
+    await pair.provision()
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.ask()
+    await pair.work_until_idle()
+    good = (await pair.ask()).body
+    lying = (0).to_bytes(8, "big") + good[8:]
+
+    def answer(_request: httpx.Request) -> httpx.Response:
+        headers = {"location": "/x", "content-type": media_type(CollectionJobResp.message)}
+        return httpx.Response(201, content=lying, headers=headers)
+
+    put_collection(database)
+    await driver_of(database, answer).step()
+    await pair.close()
+
+
+async def test_one_collection_that_goes_wrong_keeps_no_other_one_waiting(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = put_collection(database), put_collection(database, START + TIME_PRECISION)
+    driver = driver_of(database, lambda _: httpx.Response(404))
+    ask = driver._ask
+
+    async def fail_for_first(stored: store.StoredCollection) -> float | None:
+        if stored.collection_id == first:
+            raise MemoryError
+        return await ask(stored)
+
+    monkeypatch.setattr(driver, "_ask", fail_for_first)
+    assert await driver.step() == RETRY_SECONDS
+    assert [each.collection_id for each in pending(database)] == [first]
+    assert second != first
