@@ -17,6 +17,8 @@ from pydantic_settings import (
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
 from typing_extensions import override
 
 from aggregator.dp.budget import parse_rational
@@ -94,15 +96,29 @@ class ServiceSettings(BaseSettings):
 
     @property
     def database_url(self) -> str:
-        """The store's URL."""
-        return self.database if "://" in self.database else f"sqlite:///{self.database}"
+        """The store's URL; a plain path is quoted, for it may hold any character."""
+        if "://" in self.database:
+            return self.database
+        return URL.create("sqlite", database=self.database).render_as_string()
+
+    @property
+    def database_file(self) -> Path:
+        """The store's file, whichever way it was named.
+
+        Raises:
+            ConfigurationError: The database is named by what is no URL.
+        """
+        try:
+            return Path(make_url(self.database_url).database or "")
+        except (ArgumentError, ValueError):  # the latter for a port that is no number
+            raise ConfigurationError("database: the store's URL cannot be read") from None
 
     @property
     def key_file(self) -> Path:
         """Where the store's key lies, unless it is in the settings themselves."""
         if self.store_key_file is not None:
             return self.store_key_file
-        return Path(self.database_url.removeprefix("sqlite:///") + ".key")
+        return self.database_file.with_name(self.database_file.name + ".key")
 
 
 class AggregatorSettings(ServiceSettings):

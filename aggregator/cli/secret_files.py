@@ -1,11 +1,10 @@
 """Secrets that lie in files of their own, made once and readable by their owner only."""
 
 import os
+import tempfile
 from pathlib import Path
 
 from aggregator.errors import ConfigurationError
-
-_SECRET_MODE = 0o600
 
 
 def read_secret(path: Path) -> str | None:
@@ -31,20 +30,30 @@ def create_secret(path: Path, secret: str) -> str:
     Raises:
         ConfigurationError: The file cannot be written.
     """
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(
-            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _SECRET_MODE), "w"
-        ) as file:
-            file.write(secret + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        # A name of its own, 0600 from the start: in two containers two processes have one number.
+        descriptor, draft = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
         try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secret + "\n")
+                file.flush()
+                os.fsync(file.fileno())
             os.link(draft, path)
+            _keep_entries(path.parent)
         except FileExistsError:
             secret = read_secret(path) or secret
-        draft.unlink()
+        finally:
+            Path(draft).unlink()
     except OSError as error:
         raise ConfigurationError(f"the secret in {path}: {error.strerror}") from error
     return secret
+
+
+def _keep_entries(folder: Path) -> None:
+    """Have the names in a folder survive a power cut, as the store's rows do."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -5,8 +5,6 @@ together with a new database. A database whose key is missing is never given ano
 holds could not be read, and what would be written could not be told apart.
 """
 
-from pathlib import Path
-
 from aggregator.cli.secret_files import create_secret, read_secret
 from aggregator.clock import Clock
 from aggregator.config import ServiceSettings
@@ -14,6 +12,7 @@ from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ConfigurationError
 from aggregator.storage.crypter import Crypter, new_store_key
 from aggregator.storage.database import Database, OnTransaction, upgrade
+from aggregator.storage.engine import store_url
 
 
 def open_database(
@@ -28,6 +27,7 @@ def open_database(
         ConfigurationError: The store's key is missing or unusable.
         StoreError: The store cannot be made or opened.
     """
+    store_url(settings.database_url)  # before a key is made for a store that cannot be
     crypter = Crypter.parse(_store_key(settings, entropy or SystemEntropy()), entropy)
     upgrade(settings.database_url)
     return Database.open(settings.database_url, crypter, clock, on_transaction, entropy)
@@ -40,7 +40,7 @@ def _store_key(settings: ServiceSettings, entropy: Entropy) -> str:
     key = read_secret(key_file)
     if key is not None:
         return key
-    if Path(settings.database_url.removeprefix("sqlite:///")).exists():
+    if settings.database_file.exists():
         # Another process of this party may have made both since we looked.
         key = read_secret(key_file)
         if key is None:

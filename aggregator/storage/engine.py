@@ -38,13 +38,15 @@ def store_url(text: str) -> URL:
     """
     try:
         url = make_url(text)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # the latter for a port that is no number
         # `from None`: the cause repeats the text, which may hold a password.
         raise ConfigurationError("the store's URL cannot be read") from None
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         raise ConfigurationError(
             "the store's URL must name an SQLite file, like sqlite:////var/lib/prio/leader.sqlite"
         )
+    if url.query:
+        raise ConfigurationError("the store's URL must end with the file: it takes no options")
     return url
 
 

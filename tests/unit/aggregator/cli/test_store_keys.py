@@ -1,11 +1,13 @@
 """A store and its key are made together, and a store without its key is never given another."""
 
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
 
+from aggregator.cli.secret_files import create_secret, read_secret
 from aggregator.cli.stores import open_database
 from aggregator.config import HelperSettings
 from aggregator.dap.profile import Role
@@ -73,3 +75,53 @@ async def test_a_store_opened_with_another_key_says_so(tmp_path: Path) -> None:
     await hpke_config_ids(settings_in(tmp_path))
     with pytest.raises(StoreError, match="which is not in the list"):
         await hpke_config_ids(settings_in(tmp_path, new_store_key(SystemEntropy())))
+
+
+@pytest.mark.parametrize(
+    ("database", "file"),
+    [
+        ("{}/a store.sqlite", "a store.sqlite"),
+        ("{}/100%25?.sqlite", "100%25?.sqlite"),
+        ("sqlite:///{}/helper.sqlite", "helper.sqlite"),
+        ("sqlite:///{}/a%20store.sqlite", "a store.sqlite"),
+        ("sqlite+pysqlite:///{}/helper.sqlite", "helper.sqlite"),
+    ],
+)
+def test_however_a_store_is_named_its_key_lies_beside_it_and_is_never_replaced(
+    tmp_path: Path, database: str, file: str
+) -> None:
+    settings = HelperSettings(database=database.format(tmp_path))
+    open_database(settings).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [file, f"{file}.key"]
+    (tmp_path / f"{file}.key").unlink()
+    with pytest.raises(ConfigurationError, match="restore the key"):
+        open_database(settings)
+
+
+@pytest.mark.parametrize("database", ["sqlite:///{}/x?timeout=3", "mysql://host/{}", "a://b://{}"])
+def test_no_key_is_made_for_a_store_that_cannot_be(tmp_path: Path, database: str) -> None:
+    with pytest.raises(ConfigurationError):
+        open_database(HelperSettings(database=database.format(tmp_path)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_two_processes_with_one_number_that_make_a_secret_both_get_the_one_that_stays(
+    tmp_path: Path,
+) -> None:
+    """In two containers over one volume both may be process 1."""
+    for attempt in range(20):
+        path = tmp_path / f"{attempt}.key"
+        made: list[str] = []
+        together = threading.Barrier(2)
+
+        def make(secret: str, path: Path = path, together: threading.Barrier = together) -> None:
+            together.wait()
+            made.append(create_secret(path, secret))  # noqa: B023 - both threads end below
+
+        threads = [threading.Thread(target=make, args=(name * 40,)) for name in "AB"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert made == [read_secret(path)] * 2
+    assert {path.suffix for path in tmp_path.iterdir()} == {".key"}
