@@ -8,13 +8,15 @@ Source: DAP, "Uploading Reports".
 
 import dataclasses
 from collections import Counter
+from collections.abc import Iterator
 
 import anyio
 from anyio import to_thread
 
-from aggregator.codec import decode, encode
+from aggregator.codec import DecodeError, Reader, encode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import Report, ReportUploadStatus, UploadErrors, UploadRequest
+from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
 from aggregator.party import Party, ServedTask
@@ -22,6 +24,9 @@ from aggregator.protocol.reports import check_upload
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.reports import NewReport, UploadOutcome, put_reports
+
+MAX_REPORTS = 20_000
+"""The most reports of one request."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -52,6 +57,7 @@ class Uploads:
 
         Raises:
             DecodeError: The body is no sequence of reports; none of them is stored.
+            MessageTooLarge: They are more than `MAX_REPORTS`; none of them is stored.
         """
         config_ids = (await self._party.keypairs()).keys()
         now = self._party.clock.now()
@@ -67,7 +73,7 @@ class Uploads:
                     ),
                     encode(report),
                 )
-                for report in decode(UploadRequest, body).reports
+                for report in _reports(body)
             ]
 
         reports = await to_thread.run_sync(checked)
@@ -106,6 +112,25 @@ class Uploads:
         if upload.outcomes is None:
             raise StoreError("the transaction that carried this upload failed")
         return upload.outcomes
+
+
+def _reports(body: bytes) -> Iterator[Report]:
+    """Yield the reports of an upload request.
+
+    A body of our limit in bytes could hold over a million reports of next to nothing, which anybody
+    may send: each would take far more memory than it has bytes, and all of them one transaction.
+    """
+    reader = Reader(body)
+    for _ in range(MAX_REPORTS):
+        if not reader.remaining:
+            return
+        try:
+            yield Report.read(reader)
+        except DecodeError as error:
+            error.message_name = UploadRequest.__name__
+            raise
+    if reader.remaining:
+        raise MessageTooLarge(f"a request may carry {MAX_REPORTS} reports")
 
 
 def _put(tx: Transaction, group: list[_Upload]) -> None:

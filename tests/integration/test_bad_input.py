@@ -30,6 +30,7 @@ from aggregator.dap.messages import (
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
 from aggregator.dap.times import Interval, Time
+from aggregator.leader import uploads
 from aggregator.leader.routes import LeaderLimits
 from aggregator.party import Floor
 from aggregator.protocol.aggregation import VerificationKey, leader_init
@@ -140,6 +141,19 @@ async def test_an_oversized_upload_is_refused(pair: Pair, is_declared: bool) -> 
     )
     assert response.status_code == 413
     assert response.json()["type"].endswith("message-too-large")
+
+
+async def test_an_upload_of_too_many_reports_is_refused_whole(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the smallest reports there are over a million in a body that is not too long."""
+    monkeypatch.setattr(uploads, "MAX_REPORTS", 3)
+    reports = await pair.reports([0, 1, 2, 3])
+    url, message = pair.url_of("reports"), UploadRequest.message
+    answer = await pair.send("POST", url, message, encode(UploadRequest(tuple(reports))))
+    assert (answer.status, answer.problem_type) == (413, "message-too-large")
+    await pair.upload(reports[:3])
+    assert (await pair.collect()).report_count == 3
 
 
 async def test_a_body_of_another_media_type_is_refused(pair: Pair) -> None:
