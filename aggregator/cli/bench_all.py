@@ -10,6 +10,7 @@ from aggregator.cli.bench_circuits import Case, CircuitName, case
 from aggregator.cli.bench_field import time_field
 from aggregator.cli.bench_noise import time_noise
 from aggregator.cli.bench_vdaf import (
+    speedup_of_machine,
     speedup_of_threads,
     time_shard,
     time_steps,
@@ -106,6 +107,7 @@ def _threads_and_memory(reports: int, rounds: int) -> Table:
         "two threads over one, times as fast",
         "working memory, MiB",
     )
+    table.add_row("permutations alone", f"{speedup_of_machine(2, 3 * rounds):.2f}", "")
     for made in cases():
         for agg_id, role in ((LEADER, "leader"), (HELPER, "helper")):
             table.add_row(

@@ -1,17 +1,26 @@
 """Time of the steps of Prio3 for a batch, and what it is to be compared with."""
 
 import dataclasses
+import functools
 import itertools
 import tracemalloc
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from aggregator.cli.bench_circuits import CTX, Case, Reports, drawn, honest_reports
+from aggregator.cli.bench_circuits import (
+    CTX,
+    Case,
+    CircuitName,
+    Reports,
+    case,
+    drawn,
+    honest_reports,
+)
 from aggregator.cli.bench_timing import Work, least_wall_seconds, median_seconds
 from aggregator.cli.bench_xof import hash_only, permute_only
 from aggregator.vdaf.ping_pong import HELPER, LEADER
-from aggregator.vdaf.prio3 import VerifyInit
 from aggregator.vdaf.shares import to_rows
 from aggregator.vdaf.verification import Aggregator, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
@@ -132,13 +141,27 @@ def speedup_of_threads(made: Case, agg_id: int, reports: int, threads: int, roun
     batch = honest_reports(made, reports)
     bounds = [reports * i // threads for i in range(threads + 1)]
     parts = [slice(a, b) for a, b in itertools.pairwise(bounds)]
-    with ThreadPoolExecutor(threads) as pool:
+    return _speedup(
+        lambda: batch.verify_init(agg_id),
+        [functools.partial(batch.verify_init, agg_id, part) for part in parts],
+        rounds,
+    )
 
-        def together() -> list[VerifyInit]:
-            return list(pool.map(lambda part: batch.verify_init(agg_id, part), parts))
 
+def speedup_of_machine(threads: int, rounds: int) -> float:
+    """Return the same for permutations that share nothing: what the machine has to give just now.
+
+    On an idle machine with so many cores it is their number.
+    """
+    prio3, reports = case(CircuitName.HISTOGRAM).prio3, 20_000
+    part = functools.partial(permute_only, prio3, CTX, HELPER, reports // threads)
+    return _speedup(lambda: permute_only(prio3, CTX, HELPER, reports), [part] * threads, rounds)
+
+
+def _speedup(whole: Work, parts: Sequence[Work], rounds: int) -> float:
+    with ThreadPoolExecutor(len(parts)) as pool:
         seconds = least_wall_seconds(
-            {"one": lambda: batch.verify_init(agg_id), "several": together}, rounds
+            {"one": whole, "several": lambda: list(pool.map(lambda part: part(), parts))}, rounds
         )
     return seconds["one"] / seconds["several"]
 
