@@ -63,7 +63,8 @@ async def test_a_report_that_may_have_arrived_is_counted_and_one_that_cannot_hav
 
     pair.http.event_hooks["request"] = [break_some]
     client = Client(pair.task, pair.http, contributions=state)
-    client._leader._attempts = client._helper._attempts = 1  # no waiting in a test
+    for peer in (client._leader, client._helper, client._uploads):
+        peer._attempts = 1  # no waiting in a test
     with pytest.raises(PeerUnreachable):
         await client.upload([2], time=NOW)
     assert not state.path.exists()  # nothing was sent, so nothing counts
