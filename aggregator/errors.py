@@ -35,7 +35,7 @@ class ConfigurationError(LocalError):
 
 
 class ParameterError(LocalError, ValueError):
-    """An argument outside its range; the message names the argument, the range and what was given."""
+    """An argument outside its range; the message names it, the range and what was given."""
 
 
 class StoreError(LocalError):
