@@ -20,7 +20,7 @@ PEER = 3
 def status_of(error: BaseException) -> int:
     """Return the exit status for a fault."""
     match error:
-        case ParameterError() | ConfigurationError() | Abort() | OSError():
+        case ParameterError() | ConfigurationError() | Abort() | OSError() | UnicodeDecodeError():
             return BAD_INPUT
         case PeerError():
             return PEER
@@ -33,9 +33,11 @@ def reported() -> Iterator[None]:
     """Turn a fault into a line on standard error and an exit status."""
     try:
         yield
-    except* (AggregatorError, OSError) as group:
+    except* (AggregatorError, OSError, UnicodeDecodeError) as group:
         fault = _first(group)
-        print(f"prio: {fault}", file=sys.stderr)
+        # Of bytes that are no text nothing is shown: they may be a secret's.
+        text = "a file is not UTF-8 text" if isinstance(fault, UnicodeDecodeError) else fault
+        print(f"prio: {text}", file=sys.stderr)
         raise SystemExit(status_of(fault)) from None
 
 

@@ -8,6 +8,7 @@ Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 """
 
 import dataclasses
+from collections import Counter
 
 import anyio
 import httpx
@@ -55,7 +56,7 @@ class DriverSettings:
     Attributes:
         concurrency: Jobs that one process steps at once.
         lease_seconds: How long a job is ours; after a crash it is taken up again that much later.
-        max_attempts: After how many refusals in a row an aggregation job is abandoned.
+        max_attempts: After how many refusals an aggregation job is abandoned.
         peer_attempts: How often one request is sent before its job waits.
     """
 
@@ -81,6 +82,9 @@ class JobDriver:
         self._party = party
         self._http = http
         self._settings = settings
+        # By job. The attempts of a lease would count outages and crashes too. In memory, because a
+        # driver that begins anew only asks more often before it drops reports.
+        self._refusals: Counter[int] = Counter()
 
     async def run_once(self) -> int:
         """Lease jobs that nobody holds and step each of them; return how many."""
@@ -116,8 +120,10 @@ class JobDriver:
                 return
         else:
             request = _Request(job.request, None)
+        location = job.helper_location
         try:
             answer = await self._ask(served, job, request)
+            location = answer.location or location
             if not answer.carried(AggregationJobResp.message):
                 await self._wait(leased, answer)
                 return
@@ -129,7 +135,7 @@ class JobDriver:
             await self._refused(leased, error)
         except (IncompatibleResponse, DecodeError) as error:
             log.error("helper's answer is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
-            await self._abandon(served, leased, "incompatible_response")
+            await self._abandon(served, leased, location, "incompatible_response")
         else:
             await self._commit(served, leased, shares, rejected)
 
@@ -207,6 +213,7 @@ class JobDriver:
             finish_aggregation_job(tx, leased.lease, aggregated, _reasons(rejected))
 
         await self._party.database.run("finish aggregation job", commit)
+        self._refusals.pop(leased.job.key, None)
         log.info(
             "aggregation job finished",
             job=leased.job.job_id.hex(),
@@ -234,7 +241,10 @@ class JobDriver:
 
     async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
         log.error("helper refused an aggregation job", reason=str(error))
-        if is_refusal(error.problem) and leased.lease.attempts >= self._settings.max_attempts:
+        key = leased.job.key
+        self._refusals[key] += is_refusal(error.problem)
+        if self._refusals[key] >= self._settings.max_attempts:
+            del self._refusals[key]
             await self._party.database.run(
                 "abandon aggregation job",
                 lambda tx: abandon_aggregation_job(tx, leased.lease, "refused_by_helper"),
@@ -243,17 +253,17 @@ class JobDriver:
             await self._release(leased, None)
 
     async def _abandon(
-        self, served: ServedTask, leased: Leased[AggregationJob], reason: str
+        self, served: ServedTask, leased: Leased[AggregationJob], location: str | None, reason: str
     ) -> None:
         """Give a job up that the helper may have committed: its reports cannot be used again."""
         await self._party.database.run(
             "abandon aggregation job",
             lambda tx: abandon_aggregation_job(tx, leased.lease, reason),
         )
-        if leased.job.helper_location is not None:
+        if location is not None:
             helper = helper_of(served, self._http, self._settings.peer_attempts)
             try:
-                await helper.delete(leased.job.helper_location)
+                await helper.delete(location)
             except PeerError as error:
                 log.warning("helper keeps an abandoned job", reason=str(error))
 

@@ -13,6 +13,7 @@ from aggregator.leader import job_creator
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.party import TaskRefused
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import list_ledger
@@ -214,14 +215,66 @@ async def test_a_job_that_the_helper_refuses_for_good_is_given_up_and_counted(pa
     )
     settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=3, peer_attempts=1)
     await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
+    driver = JobDriver(pair.leader.party, refusing, settings)
     for _ in range(4):
-        await JobDriver(pair.leader.party, refusing, settings).run_once()
+        await driver.run_once()
         pair.clock.advance(61)
     counts = await pair.leader.database.read(
         "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
     )
     assert counts == {"refused_by_helper": 3}
     await refusing.aclose()
+
+
+async def test_an_outage_counts_for_no_refusal(pair: Pair) -> None:
+    """After it, one refusal that an operator can repair must not cost the reports."""
+    await pair.upload(await pair.reports([0, 1, 2]))
+    problem = {"type": TaskRefused.type_uri}
+    answers: list[httpx.Response] = []
+
+    def answer(_request: httpx.Request) -> httpx.Response:
+        if not answers:
+            raise httpx.ConnectError("nobody there")
+        return answers.pop()
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=3, peer_attempts=1)
+    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
+    driver = JobDriver(pair.leader.party, http, settings)
+    for _ in range(5):
+        await driver.run_once()
+        pair.clock.advance(61)
+    answers.append(
+        httpx.Response(400, json=problem, headers={"content-type": "application/problem+json"})
+    )
+    await driver.run_once()
+    pair.clock.advance(61)
+    assert (await pair.collect()).report_count == 3
+    await http.aclose()
+
+
+async def test_a_job_that_is_given_up_is_deleted_at_the_helper(pair: Pair) -> None:
+    """The answer was no answer, but its `Location` says where the helper keeps the job."""
+    await pair.upload(await pair.reports([0, 1, 2]))
+    deleted: list[str] = []
+
+    async def spoil(request: httpx.Request) -> httpx.Response:
+        real = await pair.http.request(
+            request.method, request.url, content=request.content, headers=request.headers
+        )
+        if request.method == "DELETE":
+            deleted.append(f"{real.status_code} {request.url.path}")
+            return httpx.Response(real.status_code)
+        headers = {name: real.headers[name] for name in ("location", "content-type")}
+        return httpx.Response(201, content=real.content[:-1], headers=headers)
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(spoil))
+    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
+    assert await JobDriver(pair.leader.party, http, settings).run_once() == 1
+    (only,) = deleted
+    assert only.startswith(f"200 /tasks/{pair.task.task_id}/aggregation_jobs/")
+    await http.aclose()
 
 
 async def test_a_deferred_answer_is_polled_where_the_helper_put_it(pair: Pair) -> None:

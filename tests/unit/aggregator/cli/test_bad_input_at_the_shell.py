@@ -133,3 +133,16 @@ def test_a_secret_that_was_given_never_comes_back_in_a_message(tmp_path: Path) -
     assert done.returncode == 2
     assert "store_key" in done.stderr
     assert "5551234" not in done.stderr + done.stdout
+
+
+def test_a_file_that_is_no_text_is_bad_input_and_nothing_of_it_is_shown(tmp_path: Path) -> None:
+    task, table = tmp_path / "task.toml", tmp_path / "table.csv"
+    task.write_text(task_text())
+    table.write_bytes(b"bucket\n\xff\n")
+    for arguments in (
+        ("upload", task, "--csv", table, "--column", "bucket"),
+        ("task", "check", table),
+    ):
+        done = run_here(*arguments)
+        assert done.returncode == 2
+        assert done.stderr == "prio: a file is not UTF-8 text\n"
