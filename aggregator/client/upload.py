@@ -177,7 +177,7 @@ class Client:
             path("reports", task_id=self._task.task_id), media_type(UploadRequest.message), body
         )
         try:
-            statuses = decode(UploadErrors, answer.body).status
+            statuses = decode(UploadErrors, answer.carried(UploadErrors.message)).status
         except DecodeError as error:
             raise UploadError(f"the leader's list of refused reports: {error}") from error
         sent = {report.metadata.report_id for report in prepared}
@@ -210,6 +210,6 @@ class Client:
 async def _fetch_config(name: str, aggregator: Peer) -> HpkeConfig:
     answer = await aggregator.get(path("hpke_config"))
     try:
-        return decode(HpkeConfigList, answer.body).preferred()
+        return decode(HpkeConfigList, answer.carried(HpkeConfigList.message)).preferred()
     except DecodeError as error:
         raise UploadError(f"the {name}'s HPKE configurations: {error}") from error

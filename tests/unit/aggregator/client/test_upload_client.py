@@ -1,0 +1,157 @@
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from aggregator.client import Client
+from aggregator.codec import decode, encode
+from aggregator.dap.hpke import (
+    HpkeConfigList,
+    HpkeKeypair,
+    generate_keypair,
+    input_share_info,
+    open_,
+)
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import (
+    Report,
+    ReportUploadStatus,
+    UploadErrors,
+    UploadRequest,
+    input_share_aad,
+)
+from aggregator.dap.profile import Role
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.resources import media_type
+from aggregator.transport.peer import PeerUnreachable
+from tests.support.clock import ManualClock
+from tests.support.entropy import SeededEntropy
+from tests.support.tasks import make_task
+
+pytestmark = pytest.mark.anyio
+
+NOW = 1_700_000_050
+TASK = make_task()
+
+Answer = Callable[[tuple[Report, ...]], httpx.Response]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Aggregators:
+    """Both aggregators as a client sees them: configurations, and the leader's answers in turn."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.uploads: list[tuple[Report, ...]] = []
+        self.rotations = 0
+
+    def keypair(self, role: Role) -> HpkeKeypair:
+        return generate_keypair(self.rotations, SeededEntropy(bytes([role, self.rotations])))
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/hpke_config":
+            role = Role.LEADER if request.url.host.startswith("leader") else Role.HELPER
+            return carrying(HpkeConfigList((self.keypair(role).config,)))
+        reports = decode(UploadRequest, request.content).reports
+        self.uploads.append(reports)
+        return self.answers.pop(0)(reports)
+
+    def client(self) -> Client:
+        http = httpx.AsyncClient(transport=httpx.MockTransport(self))
+        return Client(TASK, http, SeededEntropy(b"client"), ManualClock(NOW))
+
+
+def carrying(message: HpkeConfigList | UploadErrors) -> httpx.Response:
+    return httpx.Response(
+        200, content=encode(message), headers={"content-type": media_type(message.message)}
+    )
+
+
+def refusing(error: ReportError, *indices: int) -> Answer:
+    def answer(reports: tuple[Report, ...]) -> httpx.Response:
+        return carrying(
+            UploadErrors(
+                tuple(
+                    ReportUploadStatus(reports[index].report_metadata.report_id, error)
+                    for index in indices
+                )
+            )
+        )
+
+    return answer
+
+
+def accepting(_reports: tuple[Report, ...]) -> httpx.Response:
+    return httpx.Response(200)
+
+
+def leader_share(report: Report, keypair: HpkeKeypair) -> bytes:
+    aad = input_share_aad(TASK.input_share_aad_prefix, report.report_metadata, report.public_share)
+    return open_(keypair, input_share_info(Role.LEADER), aad, report.leader_encrypted_input_share)
+
+
+async def test_measurements_are_uploaded_in_requests_of_the_size_asked_for() -> None:
+    aggregators = Aggregators(accepting, accepting, accepting)
+    settled: list[int] = []
+    summary = await aggregators.client().upload(
+        [0, 1, 2, 3, 0], reports_per_request=2, progress=settled.append
+    )
+    assert (summary.accepted, summary.total, dict(summary.refused)) == (5, 5, {})
+    assert settled == [2, 2, 1]
+    assert [len(reports) for reports in aggregators.uploads] == [2, 2, 1]
+    ids = {report.report_metadata.report_id for batch in aggregators.uploads for report in batch}
+    assert len(ids) == 5
+
+
+async def test_refused_reports_are_counted_by_reason_and_others_names_are_ignored() -> None:
+    def answer(reports: tuple[Report, ...]) -> httpx.Response:
+        stranger = ReportUploadStatus(ReportId(bytes(16)), ReportError.REPORT_TOO_EARLY)
+        own = ReportUploadStatus(reports[1].report_metadata.report_id, ReportError.REPORT_DROPPED)
+        return carrying(UploadErrors((stranger, own)))
+
+    summary = await Aggregators(answer).client().upload([0, 1, 2])
+    assert summary.accepted == 2
+    assert summary.refused == {ReportError.REPORT_DROPPED: 1}
+
+
+async def test_on_outdated_config_the_same_report_is_sealed_again_never_a_second_one() -> None:
+    aggregators = Aggregators(accepting)
+    before = aggregators.keypair(Role.LEADER)
+
+    def outdated(reports: tuple[Report, ...]) -> httpx.Response:
+        aggregators.rotations += 1
+        return refusing(ReportError.OUTDATED_CONFIG, 0, 2)(reports)
+
+    aggregators.answers.insert(0, outdated)
+    summary = await aggregators.client().upload([1, 2, 3])
+    after = aggregators.keypair(Role.LEADER)
+    first, second = aggregators.uploads
+    assert (summary.accepted, dict(summary.refused)) == (3, {})
+    assert [report.report_metadata for report in second] == [
+        first[0].report_metadata,
+        first[2].report_metadata,
+    ]
+    for old, new in ((first[0], second[0]), (first[2], second[1])):
+        assert new.public_share == old.public_share
+        assert new.leader_encrypted_input_share.config_id == after.config.id != before.config.id
+        assert leader_share(new, after) == leader_share(old, before)
+
+
+async def test_a_configuration_that_stays_outdated_is_not_tried_for_ever() -> None:
+    aggregators = Aggregators(*[refusing(ReportError.OUTDATED_CONFIG, 0)] * 2)
+    summary = await aggregators.client().upload([1])
+    assert summary.refused == {ReportError.OUTDATED_CONFIG: 1}
+    assert len(aggregators.uploads) == 2
+
+
+async def test_the_page_of_a_proxy_is_no_acceptance() -> None:
+    def page(_reports: tuple[Report, ...]) -> httpx.Response:
+        # As long as one status of a refused report.
+        return httpx.Response(200, text="<html>Wait</html>")
+
+    with pytest.raises(PeerUnreachable, match="message=upload-errors"):
+        await Aggregators(page).client().upload([1])
