@@ -96,22 +96,43 @@ def time_verify(made: Case, agg_id: int, reports: int, rounds: int) -> VerifyTim
     return VerifyTimes(**{name: 1e6 * each / reports for name, each in seconds.items()})
 
 
+class _Steps:
+    """The steps of a helper, each on what the one before has just made, as in service."""
+
+    def __init__(self, batch: Reports) -> None:
+        self._batch = batch
+        self._leader = batch.verify_init(LEADER)
+        self.init()
+        self.message()
+        self.finish()
+
+    def init(self) -> None:
+        self._helper = self._batch.verify_init(HELPER)
+        shares = self._leader.verifier_shares, self._helper.verifier_shares
+        self._groups = list(zip(*shares, strict=True))
+
+    def message(self) -> None:
+        self._messages = self._batch.prio3.verifier_shares_to_message(CTX, self._groups)
+
+    def finish(self) -> None:
+        self._out_shares = self._batch.prio3.verify_next(self._helper.state, self._messages)
+
+    def aggregate(self) -> None:
+        self._batch.prio3.agg_update(self._batch.prio3.agg_init(), self._out_shares.shares)
+
+
 def time_steps(made: Case, reports: int, rounds: int) -> StepTimes:
-    """Time every step of verification and aggregation, by turns."""
-    prio3, batch = made.prio3, honest_reports(made, reports)
+    """Time every step of verification and aggregation: by turns, in the order of service."""
+    batch = honest_reports(made, reports)
     few = min(reports, _GENERAL_REPORTS)
-    leader, helper = batch.verify_init(LEADER), batch.verify_init(HELPER)
-    groups = list(zip(leader.verifier_shares, helper.verifier_shares, strict=True))
-    messages = prio3.verifier_shares_to_message(CTX, groups)
-    verified = prio3.verify_next(helper.state, messages).shares
-    nothing, general_shares = prio3.agg_init(), _report_shares(batch, slice(0, few))
+    steps, general_shares = _Steps(batch), _report_shares(batch, slice(0, few))
     works: dict[str, Work] = {
+        "general": lambda: query_shares(made.prio3, general_shares),
         "leader": lambda: batch.verify_init(LEADER),
-        "helper": lambda: batch.verify_init(HELPER),
-        "general": lambda: query_shares(prio3, general_shares),
-        "message": lambda: prio3.verifier_shares_to_message(CTX, groups),
-        "finish": lambda: prio3.verify_next(helper.state, messages),
-        "aggregate": lambda: prio3.agg_update(nothing, verified),
+        "helper": steps.init,
+        "message": steps.message,
+        "finish": steps.finish,
+        "aggregate": steps.aggregate,
     }
     seconds = median_seconds(works, rounds)
     counts = dict.fromkeys(works, reports) | {"general": few}
