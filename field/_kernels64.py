@@ -19,7 +19,7 @@ _P = np.uint64(2**64 - 2**32 + 1)
 # 2^64 - p: adding it to a word that wrapped, or is p or more, takes p away.
 _FOLD = np.uint64(2**32 - 1)
 _HALF_WORD = np.uint64(32)
-_COLUMNS_AT_ONCE = 1024
+_COLUMNS_AT_ONCE = 2048
 
 
 @inlined
