@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.budget import require_positive
-from aggregator.dp.certified import Interval, exp, ln, round_up, sqrt
+from aggregator.dp.certified import Interval, exp, ln, round_up_closely, sqrt
 from aggregator.dp.zcdp import implied_epsilon, textbook_epsilon
 from aggregator.errors import ParameterError
 
@@ -40,7 +40,7 @@ def advanced(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
         [DR14], Theorem 3.20.
     """
     _check(epsilon, releases, delta)
-    return round_up(
+    return round_up_closely(
         lambda digits: (
             epsilon * sqrt(2 * releases * ln(1 / delta, digits), digits)
             + releases * epsilon * (exp(epsilon, digits) - 1)
@@ -100,7 +100,7 @@ def privacy_at_risk_theorem_9(
         spread = epsilon * sqrt(2 * releases * ln(1 / delta, digits), digits)
         return spread + releases * (risky + rest)
 
-    return round_up(bound)
+    return round_up_closely(bound)
 
 
 def optimal(
@@ -144,11 +144,13 @@ def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> 
     """Return the least epsilon' of n randomised responses at `delta`, rounded up.
 
     All terms are positive and each operation is right to `_GUARD_DIGITS` digits more than 1/delta
-    has, so a few times n units of the last place bound the error, far below the final rounding.
+    and 1/epsilon have, so a few times n units of the last place bound the error, far below the
+    final rounding.
     """
     small = len(str(delta.denominator)) - len(str(delta.numerator)) + 1
+    decimals = _DECIMALS + (len(str(math.floor(1 / epsilon))) if epsilon < 1 else 0)
     context = decimal.Context(
-        prec=_GUARD_DIGITS + max(0, small),
+        prec=_GUARD_DIGITS + max(0, small) + decimals - _DECIMALS,
         Emin=decimal.MIN_EMIN,
         Emax=decimal.MAX_EMAX,
         traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
@@ -173,7 +175,7 @@ def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> 
         if total <= target:
             return Fraction(0)
         root = ((total - target) / neighbour_total).ln()
-        return Fraction(max(0, math.ceil(root * 10**_DECIMALS + Decimal("1e-9"))), 10**_DECIMALS)
+        return Fraction(max(0, math.ceil(root * 10**decimals + Decimal("1e-9"))), 10**decimals)
 
 
 def _check(epsilon: Fraction, releases: int, delta: Fraction | None = None) -> None:

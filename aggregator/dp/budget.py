@@ -55,6 +55,8 @@ def parse_rational(text: object, name: str) -> Fraction:
             f"{text!r} is a float"
         )
     if isinstance(text, int) and not isinstance(text, bool):
+        if abs(text) >= 10**MAX_RATIONAL_TEXT:
+            raise ParameterError(f"{name} has more than {MAX_RATIONAL_TEXT} digits")
         text = str(text)
     if not isinstance(text, str):
         raise ParameterError(f"{name} must be a positive rational written as text, not {text!r}")

@@ -12,12 +12,14 @@ The digits come from `decimal`, whose `exp` and `ln` are correctly rounded.
 import dataclasses
 import decimal
 import math
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
 _FIRST_DIGITS = 40
+_LEAST_FLOAT = Fraction(1, 2**1075)
 
 
 class TooWide(ArithmeticError):
@@ -126,16 +128,34 @@ def round_up(number: Real, decimals: int = 12) -> Fraction:
         digits *= 2
 
 
+def round_up_closely(number: Real) -> Fraction:
+    """Return a rational at least the positive real number, to twelve digits however small it is."""
+    digits = _FIRST_DIGITS
+    while True:
+        interval = _evaluate(number, digits)
+        if interval is not None and interval.low > 0:
+            zeros = len(str(math.floor(1 / interval.low))) if interval.low < 1 else 0
+            return round_up(number, 12 + zeros)
+        digits *= 2
+
+
 def to_float(number: Real) -> float:
     """Return a float within a relative 10^-17 or so of the real number.
 
-    Zero is recognised where its enclosure is zero itself; no other zero may be asked for.
+    What is closer to zero than any float is 0.0, and what is beyond them all is infinite. A zero is
+    recognised where its enclosure is, so narrow.
     """
     digits = _FIRST_DIGITS
     while True:
         interval = _evaluate(number, digits)
         if interval is not None:
             width = interval.high - interval.low
+            if max(-interval.low, interval.high) < _LEAST_FLOAT:
+                return 0.0
+            if interval.low > sys.float_info.max:
+                return math.inf
+            if interval.high < -sys.float_info.max:
+                return -math.inf
             if width * 10**17 <= min(abs(interval.low), abs(interval.high)):
                 return float((interval.low + interval.high) / 2)
         digits *= 2

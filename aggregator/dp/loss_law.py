@@ -24,6 +24,7 @@ from aggregator.errors import ParameterError
 
 # A convolution of more cells takes over ten seconds.
 _MOST_CELLS = 5_000_000
+_MOST_BINOMIAL = 100_000
 MOST_EPSILON0 = 1000
 
 
@@ -101,10 +102,16 @@ class LatticeLaw:
             ParameterError: epsilon0 is outside its range, or the law has too many atoms to add up.
         """
         number = rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True)
-        if move.step > 1 and move.length * move.coordinates > _MOST_CELLS:
+        # One coordinate has closed forms, and several moved by 1 each are binomial.
+        if move.coordinates > 1 and move.step > 1 and move.length * move.coordinates > _MOST_CELLS:
             raise ParameterError(
                 "length^2 * max_measurement must be at most 5,000,000 for the exact law, not"
                 f" {move.length * move.coordinates}: quote epsilon0 instead"
+            )
+        if move.step == 1 and move.coordinates > _MOST_BINOMIAL:
+            raise ParameterError(
+                f"coordinates moved must be at most {_MOST_BINOMIAL:,} for the exact law, not"
+                f" {move.coordinates}: quote epsilon0 instead"
             )
         return cls(number, move)
 
@@ -207,7 +214,9 @@ def _lattice_probabilities(epsilon0: Fraction, move: Move) -> tuple[Decimal, ...
         count, step = move.coordinates, move.step
         if step == 1:
             # Binomial: each coordinate's loss is negative with probability q/(1+q).
-            weights = [Decimal(math.comb(count, j)) for j in range(count + 1)]
+            weights = [Decimal(1)]
+            for j in range(count):
+                weights.append(weights[-1] * (count - j) / (j + 1))
         else:
             weights = _spread(1 - q, count, step)
         # A single coordinate has 1, 1-q, ..., 1-q, 1 times q^j/(1+q): take q^j/(1+q) out of all.

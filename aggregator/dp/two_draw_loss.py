@@ -56,6 +56,8 @@ class TwoDrawLaw:
     def probability_at_most(self, epsilon: Real) -> Decimal:
         """Return P(|L| <= `epsilon`)."""
         bound = rational_in(epsilon, "epsilon", 0, None)
+        if bound >= self.epsilon0:
+            return Decimal(1)
         with working():
             limit = to_decimal(bound)
             return self._above(-limit - _HAIR) - self._above(limit + _HAIR)
@@ -63,6 +65,8 @@ class TwoDrawLaw:
     def probability_above(self, epsilon: Real) -> Decimal:
         """Return P(L > `epsilon`)."""
         bound = rational_in(epsilon, "epsilon", 0, None)
+        if bound >= self.epsilon0:
+            return Decimal(0)
         with working():
             return self._above(to_decimal(bound) + _HAIR)
 

@@ -4,7 +4,7 @@ import functools
 import math
 from fractions import Fraction
 
-from aggregator.dp.certified import Interval, ln, round_up, sqrt
+from aggregator.dp.certified import Interval, ln, round_up, round_up_closely, sqrt
 
 
 @functools.lru_cache(maxsize=256)
@@ -21,7 +21,7 @@ def implied_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     Source:
         [CKS20], Corollary 13.
     """
-    alpha = Fraction(_best_order(float(rho), -_log(delta)))
+    alpha = 1 + Fraction(_best_excess(float(rho), -_log(delta)))
 
     def bound(digits: int) -> Interval:
         penalty = ln(1 / (alpha * delta), digits) / (alpha - 1)
@@ -36,31 +36,30 @@ def textbook_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     Source:
         [BS16], Proposition 1.3.
     """
-    return round_up(lambda digits: rho + 2 * sqrt(rho * ln(1 / delta, digits), digits))
+    return round_up_closely(lambda digits: rho + 2 * sqrt(rho * ln(1 / delta, digits), digits))
 
 
-def _best_order(rho: float, log_one_over_delta: float) -> float:
-    """Return about the best alpha, by golden-section search on ln(alpha - 1)."""
+def _best_excess(rho: float, log_one_over_delta: float) -> float:
+    """Return about the best alpha - 1, above 0, by golden-section search on its logarithm.
 
-    def epsilon(log_excess: float) -> float:
+    alpha itself would be 1 in floating point where rho is large.
+    """
+
+    def above_rho(log_excess: float) -> float:
+        """Return epsilon less rho, which would drown the rest where it is large."""
         excess = math.exp(log_excess)
-        alpha = 1 + excess
-        return (
-            alpha * rho
-            + (log_one_over_delta - math.log(alpha)) / excess
-            + math.log(excess)
-            - math.log(alpha)
-        )
+        log_alpha = math.log1p(excess)
+        return excess * rho + (log_one_over_delta - log_alpha) / excess + log_excess - log_alpha
 
-    low, high = -40.0, 80.0
+    low, high = -300.0, 80.0
     ratio = (math.sqrt(5) - 1) / 2
-    for _ in range(120):
+    for _ in range(140):
         left, right = high - ratio * (high - low), low + ratio * (high - low)
-        if epsilon(left) <= epsilon(right):
+        if above_rho(left) <= above_rho(right):
             high = right
         else:
             low = left
-    return 1 + math.exp((low + high) / 2)
+    return math.exp((low + high) / 2)
 
 
 def _log(value: Fraction) -> float:

@@ -14,6 +14,7 @@ from aggregator.dp.certified import (
     is_positive,
     ln,
     round_up,
+    round_up_closely,
     sqrt,
     to_float,
 )
@@ -102,3 +103,17 @@ def test_binary_digits_are_those_of_the_number() -> None:
 
 def mpmath_of(value: Fraction) -> mpmath.mpf:
     return mpmath.mpf(value.numerator) / value.denominator
+
+
+def test_a_number_beyond_the_floats_becomes_zero_or_infinite() -> None:
+    for exponent, value in ((-(10**12), 0.0), (10**6, math.inf)):
+        assert to_float(lambda digits, x=Fraction(exponent): exp(x, digits)) == value
+        assert to_float(lambda digits, x=Fraction(exponent): -exp(x, digits)) == -value
+
+
+def test_rounding_up_closely_keeps_twelve_digits_of_a_small_number() -> None:
+    rounded = round_up_closely(lambda digits: exp(Fraction(-100), digits))
+    with mpmath.workdps(40):
+        true = mpmath.exp(-100)
+        excess = (mpmath.mpf(rounded.numerator) / rounded.denominator - true) / true
+    assert 0 <= excess < 1e-12

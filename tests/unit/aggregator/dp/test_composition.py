@@ -155,3 +155,45 @@ def test_theorem_9_at_no_confidence_is_the_advanced_bound() -> None:
     assert bound == accounting.advanced(epsilon, 50, DELTA)
     with pytest.raises(ParameterError, match="gamma must be from 0 to 1"):
         accounting.privacy_at_risk_theorem_9(epsilon, epsilon, Fraction(2), 50, DELTA)
+
+
+def test_the_conversion_of_a_huge_rho_ends() -> None:
+    """The best alpha lies closer to 1 than floating point can say."""
+    rho = Fraction(10) ** 40
+    epsilon = implied_epsilon(rho, DELTA)
+    assert rho < epsilon <= textbook_epsilon(rho, DELTA) + rho / 10**15
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "releases", "delta"),
+    [("1/2", 100, "1e-5"), ("1/2", 600, "1e-11"), ("1", 300, "1e-5"), ("1/10", 1000, "1e-11")],
+)
+def test_the_rounding_of_doubles_takes_no_bound_of_the_library_below_the_exact_optimum(
+    epsilon: str, releases: int, delta: str
+) -> None:
+    each, chance = Fraction(epsilon), Fraction(delta)
+    exact = accounting.optimal(each, releases, chance)
+    found = pld.epsilon_of_releases(PureDpDiscreteLaplace(each), Count(), releases, chance)
+    assert exact is not None
+    assert found is not None
+    # The optimum itself is rounded up to twelve decimals.
+    assert Fraction(found) >= exact - Fraction(2, 10**12)
+
+
+def test_a_delta_below_the_precision_of_the_library_gets_no_bound_from_it() -> None:
+    mechanism = PureDpDiscreteLaplace(Fraction(1, 2))
+    assert pld.epsilon_of_releases(mechanism, Count(), 100, Fraction(1, 10**14)) is None
+    assert pld.epsilon_of_laplace(Fraction(1, 2), 100, Fraction(1, 10**14)) is None
+
+
+def test_bounds_of_small_epsilons_keep_their_digits() -> None:
+    """Values from mpmath, 30 digits."""
+    delta = Fraction(1, 10**5)
+    found = accounting.advanced(Fraction(1, 10**9), 1, delta)
+    assert float(found) == pytest.approx(4.79852591318808e-9, rel=1e-11)
+    found = accounting.zcdp_textbook(Fraction(1, 10**6), 3, delta)
+    assert float(found) == pytest.approx(8.31129218134705e-6, rel=1e-11)
+    # One randomised response has delta = (e^epsilon - e^epsilon') / (1 + e^epsilon).
+    best = accounting.optimal(Fraction(1, 10**4), 1, delta)
+    assert best is not None
+    assert float(best) == pytest.approx(8.000079996733387e-5, rel=1e-11)

@@ -118,3 +118,24 @@ def test_a_float_counts_as_the_binary_number_it_holds() -> None:
 def test_a_root_needs_a_change_of_sign() -> None:
     with working(), pytest.raises(ParameterError, match="no change of sign between 1 and 2"):
         find_root(lambda x: x, Decimal(1), Decimal(2))
+
+
+def test_the_law_of_a_sum_has_no_limit_on_the_measurement() -> None:
+    """Values of the continuous law, which it approaches, from the reference."""
+    law = LatticeLaw.of(1, worst_move("sum", max_measurement=10**12))
+    assert float(law.probability_at_most("0.5")) == pytest.approx(0.153217115165, rel=1e-10)
+    assert float(law.delta("0.5")) == pytest.approx(0.221199216929, rel=1e-10)
+
+
+def test_the_law_of_many_counts_is_found_or_refused_without_delay() -> None:
+    law = LatticeLaw.of(1, worst_move("multihot", length=20_000, max_weight=20_000))
+    assert len(law.probabilities) == 20_001
+    assert float(sum(law.probabilities)) == pytest.approx(1, rel=1e-15)
+    with pytest.raises(ParameterError, match="coordinates moved must be at most 100,000"):
+        LatticeLaw.of(1, worst_move("sumvec", length=100_001))
+
+
+def test_two_draws_lose_never_more_than_epsilon0() -> None:
+    law = TwoDrawLaw.of("2.5", worst_move("count"))
+    assert law.probability_above("2.5") == 0
+    assert law.probability_at_most("2.5") == 1
