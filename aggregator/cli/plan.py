@@ -66,9 +66,9 @@ class NeighbourChoice(StrEnum):
     REPLACEMENT = "replacement"
 
 
-Length = Annotated[int, typer.Option(help="Buckets, or entries of a vector.", min=1)]
-MaxMeasurement = Annotated[int, typer.Option(help="Largest value of one entry.", min=1)]
-MaxWeight = Annotated[int, typer.Option(help="Most ones in one multihot vector.", min=1)]
+Length = Annotated[int, typer.Option(help="Buckets, or entries of a vector, at least 1.")]
+MaxMeasurement = Annotated[int, typer.Option(help="Largest value of one entry, at least 1.")]
+MaxWeight = Annotated[int, typer.Option(help="Most ones in one multihot vector, at least 1.")]
 
 
 @app.command()

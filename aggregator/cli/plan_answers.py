@@ -12,9 +12,8 @@ from aggregator.cli.plan_output import Value
 from aggregator.dp import accounting, pld
 from aggregator.dp.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
 from aggregator.dp.advise import plain as _plain
-from aggregator.dp.certified import Real, to_float
 from aggregator.dp.cost_model import CostModel, Optimum
-from aggregator.dp.decimals import rational_in
+from aggregator.dp.decimals import expm1, rational_in, to_decimal, working
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.dp.mechanisms import PureDpDiscreteLaplace
@@ -370,11 +369,14 @@ def error(move: Move, num_coordinates: int, epsilon: str, confidence: str) -> An
 
 def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int) -> Answer:
     return {
-        "variance": _real(law.variance()),
+        "variance": _variance(law),
         "half_width": half_width_of(law, confidence),
         "joint_half_width": half_width_of(law, confidence, num_coordinates),
     }
 
 
-def _real(number: Real) -> Decimal:
-    return Decimal(to_float(number))
+def _variance(law: DiscreteLaplaceLaw) -> Decimal:
+    """Return 2q / (1 - q)^2 for each draw, also where it is beyond a double's range."""
+    with working():
+        rate = to_decimal(1 / law.scale)
+        return law.aggregators * 2 * (-rate).exp() / expm1(-rate) ** 2

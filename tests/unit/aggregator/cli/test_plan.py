@@ -282,3 +282,27 @@ def test_json_numbers_keep_their_size_and_infinities_are_null() -> None:
     assert to_json({"a": [], "b": {}}) == '{\n  "a": [],\n  "b": {}\n}'
     assert to_json({"a": True}) == '{\n  "a": true\n}'
     assert to_text({"a": {}, "b": [1, 2], "c": None}) == "a: none\nb:\n  - 1\n  - 2\nc: none"
+
+
+def test_a_shape_out_of_range_is_named_with_its_range_and_what_was_given() -> None:
+    for circuit, option, name in (
+        ("sumvec", "--length", "length"),
+        ("sum", "--max-measurement", "max_measurement"),
+        ("multihot", "--max-weight", "max_weight"),
+    ):
+        refused = run("error", "--circuit", circuit, "--epsilon", "1", option, "0")
+        assert refused.exit_code == 2
+        assert f"{name} must be an integer at least 1, not 0" in refused.stderr
+
+
+def test_the_error_of_extreme_epsilons_is_printed() -> None:
+    """Values from mpmath: 2q/(1-q)^2 with q = e^-1e9, and at a scale of 1e300."""
+    found = run("error", "--circuit", "count", "--epsilon", "1e9", "--json")
+    numbers = json.loads(found.stdout, parse_float=Decimal)["one_aggregator"]
+    assert numbers["half_width"] == 0
+    assert abs(numbers["variance"] / Decimal("2.4990685438420266e-434294482") - 1) < Decimal(
+        "1e-15"
+    )
+    found = run("error", "--circuit", "count", "--epsilon", "1e-300", "--json")
+    numbers = json.loads(found.stdout, parse_float=Decimal)["one_aggregator"]
+    assert abs(numbers["variance"] / Decimal("2e600") - 1) < Decimal("1e-15")
