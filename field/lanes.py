@@ -46,6 +46,9 @@ Integer: TypeAlias = ir.Value
 
 CACHE_LINE_SIZE = 64
 
+WORD_SIZE = 8
+"""Bytes of a word."""
+
 _I8 = ir.IntType(8)
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
@@ -225,6 +228,18 @@ class Rows:
         stored = self.code.builder.store(word.value, self._vector(lane, stride))
         stored.align = 1
 
+    def load_some(self, lane: int, stride: ir.Value, count: ir.Value) -> Word:
+        """Emit a load of `count` words from the row of `lane`; the others are 0 and not touched."""
+        code, pointer = self.code, self._vector(lane, stride)
+        arguments = [pointer, ir.Constant(_I32, 1), code.first(count), code.constant(0).value]
+        return Word(code, code.masked("load", code.vector, arguments))
+
+    def store_some(self, word: Word, lane: int, stride: ir.Value, count: ir.Value) -> None:
+        """Emit a store of the first `count` words to the row of `lane`, and to nothing beyond."""
+        code, pointer = self.code, self._vector(lane, stride)
+        arguments = [word.value, pointer, ir.Constant(_I32, 1), code.first(count)]
+        code.masked("store", ir.VoidType(), arguments)
+
     def row(self, lane: int, stride: ir.Value) -> ir.Value:
         """Return the pointer to the row of `lane`."""
         return self.code.builder.gep(self.pointer, [self.code.scaled(stride, lane)])
@@ -293,6 +308,19 @@ class Code:
     def scaled(self, index: ir.Value, factor: int) -> ir.Value:
         """Emit the product of an integer of the run and a constant."""
         return self.builder.mul(index, ir.Constant(_I64, factor))
+
+    def first(self, count: ir.Value) -> ir.Value:
+        """Emit the mask that is true in the first `count` lanes."""
+        numbers = ir.Constant(self.vector, list(range(self.lanes)))
+        return self.builder.icmp_unsigned("<", numbers, self.in_every_lane(count).value)
+
+    def masked(self, action: str, result: ir.Type, arguments: Sequence[ir.Value]) -> ir.CallInstr:
+        """Emit LLVM's load or store of some words of a vector."""
+        name, module = f"llvm.masked.{action}.v{self.lanes}i64.p0", self.builder.module
+        if name not in module.globals:
+            kinds = [argument.type for argument in arguments]
+            ir.Function(module, ir.FunctionType(result, kinds), name)
+        return self.builder.call(module.globals[name], arguments)
 
     def multiply_add(self) -> ir.Function | None:
         """Return the intrinsic that adds the low 52 bits of a product, or None if there is none."""
@@ -460,6 +488,28 @@ def transpose_out(code: Code, rows: Rows, stride: Integer, source: Place) -> Non
         rows.store(word, lane, stride)
 
 
+@operation
+def transpose_some_in(code: Code, out: Place, rows: Rows, stride: Integer, count: Integer) -> None:
+    """As `transpose_in` for `count` words, fewer than there are lanes; zeros follow them."""
+    words = [rows.load_some(lane, stride, count) for lane in range(code.lanes)]
+    out.store_many(_transposed(code, words))
+
+
+@operation
+def transpose_some_out(
+    code: Code, rows: Rows, stride: Integer, source: Place, count: Integer
+) -> None:
+    """As `transpose_out` for `count` words, fewer than there are lanes."""
+    for lane, word in enumerate(_transposed(code, source.load_many(code.lanes))):
+        rows.store_some(word, lane, stride, count)
+
+
+@operation
+def word_out(_code: Code, rows: Rows, stride: Integer, source: Place) -> None:
+    """Write a word of each lane to rows of one word, which are laid out as a lane array is."""
+    rows.store(source.load(), 0, stride)
+
+
 @kernel
 def rows_to_words(
     width: LaneWidth,
@@ -470,8 +520,14 @@ def rows_to_words(
     stride: int,
     count: int,
 ) -> None:
-    """Gather `count` words of each lane's row; at least as many as there are lanes."""
+    """Gather `count` words of each lane's row, one at least.
+
+    If there are fewer than lanes, rows beyond them, as many as there are lanes, become 0.
+    """
     lanes = len(width)
+    if count < lanes:
+        transpose_some_in(width, out, out_row, rows, first_byte, stride, count)
+        return
     for start in range(0, count, lanes):
         # Where `count` is no multiple of the number of lanes, the last step repeats some words.
         word = min(start, count - lanes)
@@ -491,18 +547,25 @@ def words_to_rows(
 ) -> None:
     """Write `size` bytes, any number of them, of each lane's words to its row.
 
-    `block` is scratch of as many bytes as the words in one step: 8 * lanes rows of 8 bytes suffice.
+    `block` is scratch of as many bytes as the words in one step, 8 * lanes rows of 8 bytes; it
+    takes the bytes at the end that are no whole word.
     """
     lanes = len(width)
-    step = 8 * lanes
-    start = 0
-    while start + step <= size:
-        transpose_out(width, rows, first_byte + start, stride, source, source_row + start // 8)
-        start += step
-    if start == size:
+    if size == stride == WORD_SIZE:
+        word_out(width, rows, first_byte, stride, source, source_row)
         return
-    transpose_out(width, block, 0, step, source, source_row + start // 8)
-    copy_rows(width, rows, first_byte + start, stride, block, 0, step, size - start)
+    words = size // WORD_SIZE
+    whole = words - words % lanes
+    for word in range(0, whole, lanes):
+        place = first_byte + WORD_SIZE * word
+        transpose_out(width, rows, place, stride, source, source_row + word)
+    if whole < words:
+        place = first_byte + WORD_SIZE * whole
+        transpose_some_out(width, rows, place, stride, source, source_row + whole, words - whole)
+    if WORD_SIZE * words < size:
+        place, step = first_byte + WORD_SIZE * words, WORD_SIZE * lanes
+        transpose_out(width, block, 0, step, source, source_row + words)
+        copy_rows(width, rows, place, stride, block, 0, step, size - WORD_SIZE * words)
 
 
 def _transposed(code: Code, words: Sequence[Word]) -> list[Word]:

@@ -32,7 +32,6 @@ from field.lanes import (
     copy_rows,
     copy_words,
     rows_to_words,
-    transpose_in,
 )
 from field.lanes64 import (
     butterfly,
@@ -132,7 +131,7 @@ class Scratch(NamedTuple):
         registers: Residues named above.
         result: The verifier share.
         flags: One row.
-        block: Bytes on their way to or from a row.
+        block: Bytes on their way to a row.
     """
 
     sponge: LaneArray
@@ -194,12 +193,7 @@ def _load_share(
     """Bring the leader's shares of a measurement and its proof into lanes; check every residue."""
     size = input_shares.shape[1]
     length = shape.num_calls + _proof_len(shape)
-    if length >= len(width):
-        rows_to_words(width, scratch.share, 0, input_shares, first * size, size, length)
-    else:
-        stride = scratch.block.shape[1]
-        copy_rows(width, scratch.block, 0, stride, input_shares, first * size, size, size)
-        transpose_in(width, scratch.share, 0, scratch.block, 0, stride)
+    rows_to_words(width, scratch.share, 0, input_shares, first * size, size, length)
     flag_not_residues(width, scratch.flags, 0, scratch.share, 0, length, NOT_A_RESIDUE)
 
 

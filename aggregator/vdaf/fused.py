@@ -100,7 +100,9 @@ class Verifier:
             return queried
         outputs = _outputs(parameters, rows, out_shares)
         whole = rows - rows % lanes
-        run(_inputs(shares.rows(slice(0, whole))), Outputs(*(array[:whole] for array in outputs)))
+        if whole > 0:
+            filled = Outputs(*(array[:whole] for array in outputs))
+            run(_inputs(shares.rows(slice(0, whole))), filled)
         if whole < rows:
             # The lanes that are left over at the end repeat the last report.
             chosen = np.minimum(np.arange(whole, whole + lanes), rows - 1)

@@ -37,9 +37,6 @@ from field import FieldError, Vector, centre, decode, encode, encode_rows
 SLICE_SIZE = 2**21
 """Bytes of shares that a fused kernel is given at a time: they stay in the processor's cache."""
 
-LONG_SHARE_SIZE = 1024
-"""Bytes from which an input share is copied by itself into memory that is used again."""
-
 
 class VerifyError(ReportRejected):
     """A report failed verification: DAP's `vdaf_verify_error`."""
@@ -150,7 +147,7 @@ class Prio3(Parameters):
         if not 0 <= agg_id < self.num_shares:
             raise ParameterError(f"agg_id must be from 0 to {self.num_shares - 1}, not {agg_id}")
         rows = len(nonces)
-        checked_rows("nonce", nonces, rows, self.nonce_size)
+        nonce_rows = checked_rows("nonce", nonces, rows, self.nonce_size)
         for name, shares in (("public share", public_shares), ("input share", input_shares)):
             if len(shares) != rows:
                 raise ParameterError(
@@ -160,20 +157,16 @@ class Prio3(Parameters):
         aggregator = Aggregator(verify_key, ctx, agg_id)
         verifier = fused.Verifier(self, aggregator)
         working_memory = SLICE_SIZE if fused.is_fused(self) else WORKING_MEMORY
-        whole = list(slices(rows, fused.working_size(self, agg_id), working_memory))
-        memory = None
-        if self.input_share_size(agg_id) >= LONG_SHARE_SIZE:
-            memory = np.empty((whole[0].stop, self.input_share_size(agg_id)), dtype=np.uint8)
         parts = [
             self._verify_init_slice(
                 verifier,
                 aggregator,
-                nonces[part],
+                nonce_rows[part],
                 public_shares[part],
-                to_rows(input_shares[part], self.input_share_size(agg_id), memory),
+                input_shares[part],
                 out_shares[part],
             )
-            for part in whole
+            for part in slices(rows, fused.working_size(self, agg_id), working_memory)
         ]
         state = VerifyState(
             out_shares=Vector(self.field, out_shares),
@@ -321,24 +314,25 @@ class Prio3(Parameters):
         self,
         verifier: fused.Verifier,
         aggregator: Aggregator,
-        nonces: Sequence[bytes],
+        nonces: ByteRows,
         public_shares: Sequence[bytes],
-        input_shares: tuple[ByteRows, BoolRows],
+        input_shares: Sequence[bytes],
         out_shares: npt.NDArray[np.uint64],
     ) -> VerifyInit:
         """Begin to verify as many reports as fit the working memory; fill in their out shares."""
         public_rows, is_public = to_rows(public_shares, self.public_share_size)
-        input_rows, is_input = input_shares
-        nonce_rows, _ = to_rows(nonces, self.nonce_size)
-        shares = ReportShares(aggregator, nonce_rows, public_rows, input_rows)
+        input_rows, is_input = to_rows(input_shares, self.input_share_size(aggregator.agg_id))
+        shares = ReportShares(aggregator, nonces, public_rows, input_rows)
         queried = verifier.query(shares, out_shares)
-        errors = _init_errors(is_public, is_input, queried)
         encoded = [encode_rows(queried.verifiers_shares), queried.joint_rand_parts]
         strings = to_strings(np.concatenate(encoded, axis=1))
+        errors: list[ReportRejected | None] = [None] * len(strings)
         is_good = is_public & is_input & ~queried.is_undecodable & ~queried.is_rejected
-        for index in np.flatnonzero(~is_good):
-            out_shares[index] = 0
-            strings[index] = b""
+        if not is_good.all():
+            errors = _init_errors(is_public, is_input, queried)
+            for index in np.flatnonzero(~is_good):
+                out_shares[index] = 0
+                strings[index] = b""
         return VerifyInit(
             VerifyState(Vector(self.field, out_shares), queried.joint_rand_seeds, errors), strings
         )

@@ -23,16 +23,12 @@ ROWS_TOGETHER = 8
 """Kernels take this many reports side by side: no slice but the last should leave lanes empty."""
 
 
-def to_rows(
-    strings: Sequence[bytes], size: int, memory: ByteRows | None = None
-) -> tuple[ByteRows, BoolRows]:
+def to_rows(strings: Sequence[bytes], size: int) -> tuple[ByteRows, BoolRows]:
     """Return byte strings as one array, and which of them have the right size.
 
     Args:
         strings: One a report.
         size: The size that each should have.
-        memory: Shape `(rows, size)` or more rows, to be used again for one slice of a batch after
-            the other: new memory for long strings takes the system as long as a kernel to fill.
 
     Returns:
         Shape `(rows, size)`, zero where a string has another size; and shape `(rows,)`.
@@ -42,11 +38,6 @@ def to_rows(
         is_right[:] = [len(string) == size for string in strings]
         blank = bytes(size)
         strings = [string if len(string) == size else blank for string in strings]
-    if memory is not None:
-        view = memory.reshape(-1).data
-        for index, string in enumerate(strings):
-            view[index * size : (index + 1) * size] = string
-        return memory[: len(strings)], is_right
     joined = np.frombuffer(b"".join(strings), dtype=np.uint8)
     return joined.reshape(len(strings), size), is_right
 
