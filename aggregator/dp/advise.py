@@ -5,14 +5,14 @@ releases by adding up, and no threshold is needed for it. The epsilon advised is
 digits that keeps the wanted error; a smaller error costs privacy and there is no way around that.
 """
 
-import math
+import decimal
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp import accounting, composition
 from aggregator.dp.budget import format_rational
-from aggregator.dp.certified import is_positive
+from aggregator.dp.certified import exp, is_positive, round_up
 from aggregator.dp.decimals import Real, integer_in, rational_in
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.mechanisms import PureDpDiscreteLaplace
@@ -259,11 +259,11 @@ def _sentences(
     question: Question, epsilon: Fraction, width: int, joint: int, bound: composition.Bound
 ) -> tuple[str, str, str]:
     releases = "each release" if question.releases == 1 else f"each of {question.releases} releases"
-    factor = math.exp(epsilon) if epsilon < 700 else math.inf  # noqa: PLR2004 - a double's end
+    factor = _at_most(round_up(lambda digits: exp(epsilon, digits)))
     promise = (
         f"As long as one of the two aggregators is honest, {releases} a year hides what any one"
         f" person answered within epsilon = {plain(epsilon)}: whatever a reader suspects of a"
-        f" person, the odds move by a factor of at most {factor:.3g} compared with a release in"
+        f" person, the odds move by a factor of at most {factor} compared with a release in"
         " which that person had answered differently."
     )
     part = 100 * width / question.reports
@@ -282,7 +282,7 @@ def _sentences(
         ""
         if bound.epsilon >= total * Fraction(98, 100)
         else (
-            f", or {float(bound.epsilon):.3g} but for a chance of"
+            f", or {_at_most(bound.epsilon)} but for a chance of"
             f" {plain(bound.delta)} if the plan is fixed beforehand"
         )
     )
@@ -332,6 +332,12 @@ def _warnings(
             " was high is more often too large."
         )
     return tuple(warnings)
+
+
+def _at_most(value: Fraction) -> str:
+    """Return three digits of a number, rounded up: what is said to be the most has to be."""
+    with decimal.localcontext(prec=3, rounding=decimal.ROUND_CEILING):
+        return f"{Decimal(value.numerator) / Decimal(value.denominator):g}"
 
 
 def plain(value: Fraction) -> str:

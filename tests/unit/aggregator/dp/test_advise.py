@@ -74,3 +74,11 @@ def test_what_a_steward_should_think_about_is_said() -> None:
 
 def test_a_percentage_is_a_part_of_the_reports() -> None:
     assert Question.of(2000, 3, error="5 %").error == 100
+
+
+def test_what_a_sentence_says_is_the_most_is_rounded_up() -> None:
+    """e^0.16 is 1.1735; the optimal bound of 365 releases of 1/3 is 30.6187."""
+    promise, _, _ = advise(Question.of(1800, 6, epsilon="0.16")).sentences
+    assert "a factor of at most 1.18 " in promise
+    _, _, cost = advise(Question.of(500, 4, epsilon="1/3", releases=365)).sentences
+    assert "or 30.7 but for a chance" in cost

@@ -108,7 +108,8 @@ def test_with_a_fixed_number_the_optimum_is_of_all_releases_that_may_come() -> N
     assert early.name == "basic"
     late = smallest_valid(ledger_bounds([(task, 400)], DELTA))
     assert late is not None
-    assert late.name == "PLD"
+    # For a count the optimum is exact; the package's doubles may not look smaller.
+    assert late.name == "optimal (KOV)"
     assert late.releases == 50
 
 
