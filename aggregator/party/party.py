@@ -24,6 +24,7 @@ from aggregator.dap.problems import OWN_NAMESPACE, Problem, UnrecognizedTask
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.party.kernels import log_kernel_cache, vdaf_kernel_cache
 from aggregator.protocol.aggregation import VerificationKey
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
 from aggregator.protocol.task import Task, check_floor, task_from_toml
@@ -182,6 +183,7 @@ class Party:
 
     async def warm_up(self) -> None:
         """Have the kernels of all tasks compiled before the first report comes."""
+        log_kernel_cache(vdaf_kernel_cache())
         for served in await self.tasks():
             log.info("task", task=str(served.task.task_id), fingerprint=served.task.fingerprint)
             await self.verify(served.task, _nothing)

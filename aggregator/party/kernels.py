@@ -1,0 +1,38 @@
+"""What an aggregator says on its log of the kernels that it may have to compile.
+
+Compiling takes seconds a task, and the first report waits for it. Whoever reads the log is told
+before, and whether a cache that was meant to spare it did not fit.
+"""
+
+from pathlib import Path
+
+import structlog
+
+from aggregator import vdaf
+from field._cache import KernelCache, kernel_cache
+
+log = structlog.get_logger()
+
+
+def vdaf_kernel_cache() -> KernelCache | None:
+    """Return the cache of the verification kernels as this process found it."""
+    return kernel_cache(Path(vdaf.__path__[0]))
+
+
+def log_kernel_cache(cache: KernelCache | None) -> None:
+    """Say whether kernels are cached, and if they are not, why they will be compiled.
+
+    Args:
+        cache: The cache that the process found; None if it can write none.
+    """
+    if cache is None:
+        log.warning("no cache of kernels can be written: every process compiles them anew")
+    elif cache.is_warm:
+        log.info("kernels are cached", directory=str(cache.directory))
+    elif cache.has_others:
+        log.warning(
+            "cached kernels are of another version, processor or compiler: compiling anew",
+            directory=str(cache.directory),
+        )
+    else:
+        log.info("no kernels are cached yet: compiling", directory=str(cache.directory))
