@@ -195,8 +195,9 @@ def first(
 ) -> None:
     """Time the first `verify_init` of this process: it loads kernels or compiles them.
 
-    Both on the wall clock and of the processor, which on an idle machine are the same. With `NUMBA_CACHE_DIR` set to an empty folder it compiles; done again with that it loads. Twenty
-    reports of random bytes, as both whole groups of lanes and a rest are then among them.
+    Both on the wall clock and of the processor, which on an idle machine are the same. With
+    `NUMBA_CACHE_DIR` set to an empty folder it compiles; done again with that it loads. There are
+    twenty reports of random bytes, so that some fill all lanes and some do not.
     """
     made = _case(circuit, length, chunk_length, max_measurement, max_weight)
     batch = random_reports(made, 20)
