@@ -17,8 +17,7 @@ Montgomery form and one that is *plain* is plain. Shares stay plain, only coeffi
 converted.
 
 Bounds. `multiply` of x < a*p and y < b*p gives less than (a*b/4 + 1)*p, for the reduction returns
-at most x*y/R + p, and p < R/4. So products of factors below 2p stay below 2p, and factors below 4p
-and 3p, or 4p and 2p, stay below 4p.
+at most x*y/R + p, and p < R/4. So products of factors below 2p stay below 2p.
 
 Source: Montgomery, "Modular Multiplication Without Trial Division".
 """
@@ -131,10 +130,12 @@ def carried(columns: Sequence[Word]) -> list[Word]:
 
 
 def folded(x: Sequence[Word]) -> list[Word]:
-    """Return limbs below 2p of a residue whose limbs are carried, if it is below 2^160.
+    """Return limbs below 2p of a residue of limbs below 2^40, the last below 2^56; none negative.
 
-    Write x = h * 2^128 + l. As 2^128 = 28*2^64 - 1 (mod p), x = l + h * (28*2^64 - 1). That is
-    positive, and with h < 2^32 less than 2^128 + 2^101 < 2p.
+    Write x = h * 2^128 + l, where h is what the last limb has above its 24 bits. As
+    2^128 = 28*2^64 - 1 (mod p), x = l + h * (28*2^64 - 1). The other limbs need not be carried: l
+    is below 2^128 + 2^119, so that with h < 2^32 the sum is below 2^128 + 2^120 < 2p; and positive,
+    for if h > 0 it is at least h * 2^64.
     """
     h = x[4].logical_right(_TOP_BITS)
     return carried([x[0] - h, x[1], x[2] + h.times32(_MIDDLE), x[3], x[4] & (2**_TOP_BITS - 1)])
@@ -156,13 +157,18 @@ def _load_split(words: Place) -> list[Word]:
 
 
 def plus_and_minus(x: Sequence[Word], y: Sequence[Word]) -> tuple[list[Word], list[Word]]:
-    """Return limbs of x + y and of x - y, both below 3p, for x < p and y < 2p.
+    """Return limbs of x + y and of x - y, both below 2p, for x and y < 2p.
 
-    2p is added to the difference to keep it positive.
+    4p is added to the difference, in limbs that are larger than those of y, so that none of the
+    difference's is negative.
     """
-    two_p = [2 * limb for limb in limbs(MODULUS)]
-    difference = [a - b + c for a, b, c in zip(x, y, two_p, strict=True)]
-    return carried(_added(x, y)), carried(difference)
+    four_p = [4 * limb for limb in limbs(MODULUS)]
+    for i in range(LIMBS - 1):
+        while four_p[i] < 2**LIMB_BITS:
+            four_p[i] += 2**LIMB_BITS
+            four_p[i + 1] -= 1
+    difference = [a - b + c for a, b, c in zip(x, y, four_p, strict=True)]
+    return folded(_added(x, y)), folded(difference)
 
 
 def _added(x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
@@ -185,7 +191,7 @@ def to_words(_code: Code, words: Place, x: Place) -> None:
 def add_to_words(_code: Code, words: Place, x: Place) -> None:
     """Add x < 2p to an encoded residue."""
     total = _added(_load_split(words), x.load_many(LIMBS))
-    words.store_many(canonical_words(folded(carried(total))))
+    words.store_many(canonical_words(folded(total)))
 
 
 @operation
@@ -211,15 +217,12 @@ def multiply_constant(_code: Code, out: Place, x: Place, constant: Scalars) -> N
 @operation
 def add(_code: Code, out: Place, x: Place, y: Place) -> None:
     """Set `out` to x + y, below 2p."""
-    out.store_many(folded(carried(_added(x.load_many(LIMBS), y.load_many(LIMBS)))))
+    out.store_many(folded(_added(x.load_many(LIMBS), y.load_many(LIMBS))))
 
 
 @operation
 def constant_plus_and_minus(_code: Code, out: Place, constant: Scalars, y: Place) -> None:
-    """Set `out` to constant + y and the next residue to constant - y, both below 3p.
-
-    Given constant < p and y < 2p.
-    """
+    """Set `out` to constant + y and the next residue to constant - y, both below 2p, for y < 2p."""
     plus, minus = plus_and_minus(constant.load_many(LIMBS), y.load_many(LIMBS))
     out.store_many(plus + minus)
 

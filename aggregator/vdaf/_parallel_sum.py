@@ -461,8 +461,6 @@ def _lagrange_basis(
             LIMBS * b,
             tables.roots,
             LIMBS * (size - 1),
-            tables.constants,
-            ONE,
             size,
         )
         size *= 2
@@ -475,21 +473,21 @@ def double_basis(
     high: Place,
     power: Place,
     roots: Scalars,
-    one: Scalars,
     size: Integer,
 ) -> None:
     """Multiply `size` residues by 1 + power*root into `low` and by 1 - power*root into `high`.
 
-    Residues stay below 4p: the factors are below 3p.
+    Residues x stay below 2p: x + x*y and x - x*y need one product and are folded.
     """
     with code.repeat(size) as index:
-        y, unit = power.load_many(LIMBS), one.load_many(LIMBS)
         row = code.scaled(index, LIMBS)
         root = roots.advanced(row).load_many(LIMBS)
-        plus, minus = plus_and_minus(unit, montgomery_reduced(columns_of_product(y, root)))
+        y = montgomery_reduced(columns_of_product(power.load_many(LIMBS), root))
         residue = low.advanced(row).load_many(LIMBS)
-        low.advanced(row).store_many(montgomery_reduced(columns_of_product(residue, plus)))
-        high.advanced(row).store_many(montgomery_reduced(columns_of_product(residue, minus)))
+        term = montgomery_reduced(columns_of_product(residue, y))
+        plus, minus = plus_and_minus(residue, term)
+        low.advanced(row).store_many(plus)
+        high.advanced(row).store_many(minus)
 
 
 @kernel
@@ -604,8 +602,8 @@ def add_call(
 ) -> None:
     """Add one call's digits to the sums of `pairs` pairs of wires.
 
-    `factor` is L_k(t) * r_k^j for the pair before the first, below 4p, and ends as that of the
-    last: multiplying by r_k < 2p keeps it below 4p.
+    `factor` is L_k(t) * r_k^j for the pair before the first, below 2p, and ends as that of the
+    last: multiplying by r_k < 2p keeps it below 2p.
     """
     with code.repeat(pairs) as index:
         total = sums.advanced(code.scaled(index, PAIR_ROWS))
