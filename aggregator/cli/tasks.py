@@ -17,6 +17,7 @@ from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.provisioning import PARTIES, provision
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
@@ -180,10 +181,19 @@ def task_id_of(text: str) -> TaskId:
 def describe_privacy(task: Task) -> str:
     """Return what a task promises and what it costs in accuracy, for a reader."""
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
-    return (
-        f"{mechanism.name}: {mechanism.guarantee(circuit).statement}\n"
-        f"noise of each aggregator: {mechanism.describe_scale(circuit)}"
-    )
+    lines = [
+        f"{mechanism.name}: {mechanism.guarantee(circuit).statement}",
+        f"noise of each aggregator: {mechanism.describe_scale(circuit)}",
+    ]
+    if mechanism.is_noisy:
+        width = mechanism.half_width(circuit, DEFAULT_CONFIDENCE)
+        joint = mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE)
+        lines.append(f"variance of both together: {mechanism.variance(circuit):,.6g}")
+        lines.append(
+            f"95 % interval with both: plus or minus {width:,} for each value, "
+            f"plus or minus {joint:,} for all at once"
+        )
+    return "\n".join(lines)
 
 
 def _collector_config(text: str) -> HpkeConfig:

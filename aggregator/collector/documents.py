@@ -10,7 +10,7 @@ from aggregator.dp.budget import Guarantee, format_rational
 from aggregator.dp.disclosure import Disclosure, Figures
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import Result
+from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 from aggregator.protocol.task import Task
 from aggregator.storage.collector import StoredCollection
 
@@ -37,6 +37,13 @@ def task_document(task: Task) -> Document:
             mechanism.name, mechanism.guarantee(circuit), is_bound=task.is_policy_bound
         ),
         "scale": mechanism.describe_scale(circuit),
+        "error": {
+            "confidence": format_rational(DEFAULT_CONFIDENCE),
+            # As text: JSON has no infinity, which a tiny epsilon comes to.
+            "variance": f"{mechanism.variance(circuit):.6g}",
+            "half_width": mechanism.half_width(circuit, DEFAULT_CONFIDENCE),
+            "joint_half_width": mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE),
+        },
     }
 
 

@@ -1,0 +1,17 @@
+from aggregator.cli.tasks import describe_privacy
+from tests.support.tasks import LAPLACE, NO_NOISE, make_task
+
+
+def test_scale_variance_and_intervals_are_printed_with_a_task() -> None:
+    # t = 4: the reference's figures for two aggregators.
+    text = describe_privacy(make_task(privacy=LAPLACE))
+    assert "discrete Laplace, t = 4" in text
+    assert "variance of both together: 63.6677" in text
+    assert "plus or minus 16 for each value" in text
+    assert "replacement" in text
+
+
+def test_a_task_without_noise_says_so_and_names_no_interval() -> None:
+    text = describe_privacy(make_task(privacy=NO_NOISE))
+    assert "no differential privacy" in text
+    assert "interval" not in text
