@@ -1,4 +1,4 @@
-"""Field64 on lanes: one word a residue, and sums of products reduced twice, not once a product.
+"""Field64 on lanes: one word a residue, and sums of products reduced once, not once a product.
 
 The modulus is p = 2^64 - 2^32 + 1, so that with E = 2^32 - 1
 
@@ -18,6 +18,9 @@ MODULUS = FIELD64.modulus
 
 _E = 2**32 - 1
 _HALF = 32
+
+_COLUMNS = 4
+"""Words of a sum of products, one a power of 2^32."""
 
 
 def reduced(low: Word, high: Word) -> Word:
@@ -77,8 +80,14 @@ def _below(x: Word, y: Word) -> Word:
     return ~x.at_least(y)
 
 
-def _reduced_halves(low: Word, high: Word) -> Word:
-    """Return the residue of low + high * 2^32, two sums of halves of words."""
+def _reduced_columns(c0: Word, c1: Word, c2: Word, c3: Word) -> Word:
+    """Return the residue of a sum in columns below 3 * 2^60.
+
+    By (1) the sum is c0 - c2 - c3 + (c1 + c2) * 2^32. To keep both terms positive, 2^31 * p is
+    added, which is 2^63 + 2^31 + (2^63 - 2^32) * 2^32.
+    """
+    low = c0 + (2**63 + 2**31) - c2 - c3
+    high = c1 + c2 + (2**63 - 2**32)
     shifted = high << _HALF
     total = low + shifted
     carry = _below(total, shifted) & 1
@@ -123,29 +132,41 @@ def dot(
 ) -> None:
     """Set `out` to the sum of `count` products of words `x_step` and `y_step` rows apart.
 
-    The halves of the products' words are summed, so `count` may be up to 2^32.
+    `count` may be up to 2^28.
     """
-    halves = code.variables([code.constant(0)] * 2)
+    columns = code.variables([code.constant(0)] * _COLUMNS)
     with code.repeat(count) as index:
         a = x.advanced(code.builder.mul(index, x_step)).load()
         b = y.advanced(code.builder.mul(index, y_step)).load()
-        halves.store_many(_with_word(halves.load_many(), product(a, b)))
-    out.store(_reduced_halves(*halves.load_many()))
+        columns.store_many(_with_product(columns.load_many(), a, b))
+    out.store(_reduced_columns(*columns.load_many()))
 
 
 @operation
 def dot_constants(code: Code, out: Place, constants: Scalars, words: Place, count: Integer) -> None:
-    """Set `out` to the sum of `count` products, up to 2^32, of a constant and a word."""
-    halves = code.variables([code.constant(0)] * 2)
+    """Set `out` to the sum of `count` products, up to 2^28, of a constant and a word."""
+    columns = code.variables([code.constant(0)] * _COLUMNS)
     with code.repeat(count) as index:
-        term = product(words.advanced(index).load(), constants.advanced(index).load())
-        halves.store_many(_with_word(halves.load_many(), term))
-    out.store(_reduced_halves(*halves.load_many()))
+        a, b = words.advanced(index).load(), constants.advanced(index).load()
+        columns.store_many(_with_product(columns.load_many(), a, b))
+    out.store(_reduced_columns(*columns.load_many()))
 
 
-def _with_word(halves: Sequence[Word], word: Word) -> list[Word]:
-    low, high = halves
-    return [low + (word & _E), high + word.logical_right(_HALF)]
+def _with_product(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
+    """Return a sum of products with x*y added, in columns: one a power of 2^32.
+
+    A product adds less than 3 * 2^32 to a column.
+    """
+    x1, y1 = x.logical_right(_HALF), y.logical_right(_HALF)
+    low, high = x.times32(y), x1.times32(y1)
+    cross, other = x1.times32(y), x.times32(y1)
+    c0, c1, c2, c3 = columns
+    return [
+        c0 + (low & _E),
+        c1 + low.logical_right(_HALF) + (cross & _E) + (other & _E),
+        c2 + cross.logical_right(_HALF) + other.logical_right(_HALF) + (high & _E),
+        c3 + high.logical_right(_HALF),
+    ]
 
 
 @operation
