@@ -56,11 +56,11 @@ def template(lanes: int, dst: bytes, binder: bytes) -> Template:
     head = len(dst).to_bytes(2, "little") + dst + bytes([SEED_SIZE])
     message = head + bytes(SEED_SIZE) + binder
     size = (len(message) // RATE_SIZE + 1) * RATE_SIZE
-    row = np.zeros(size, np.uint8)
-    row[: len(message)] = np.frombuffer(message, np.uint8)
-    row[len(message)] = TURBOSHAKE_DOMAIN
-    row[-1] ^= 0x80
-    return Template(np.tile(row, (lanes, 1)), len(head), len(head) + SEED_SIZE)
+    rows = np.zeros((lanes, size), np.uint8)
+    rows[:, : len(message)] = np.frombuffer(message, np.uint8)
+    rows[:, len(message)] = TURBOSHAKE_DOMAIN
+    rows[:, -1] ^= 0x80
+    return Template(rows, len(head), len(head) + SEED_SIZE)
 
 
 def open_template(lanes: int, dst: bytes, binder: bytes) -> Template:
