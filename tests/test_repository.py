@@ -18,6 +18,7 @@ from aggregator.dap.resources import resources_of
 from aggregator.helper.routes import HelperLimits, HelperResources
 from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.party import Party
+from tests.support.file_table import DOCUMENT, with_table
 from tests.support.settings_table import SETTINGS, setting_names, settings_rows
 
 ROOT = Path(__file__).parents[1]
@@ -176,3 +177,8 @@ def test_no_source_has_work_left_in_it() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
     found = [path for path in SOURCES if marks.search(path.read_text(encoding="utf-8"))]
     assert found == []
+
+
+def test_every_module_stands_in_the_architecture_with_its_one_responsibility() -> None:
+    document = DOCUMENT.read_text("utf-8")
+    assert document == with_table(document), "run python -m tests.support.file_table"
