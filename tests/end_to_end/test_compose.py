@@ -125,7 +125,7 @@ def _provision(project: Project, folder: Path) -> str:
     config = project.prio("collector", "collector", "config").strip()
     made = project.client(
         folder,
-        *("task", "new", "--out", "/work/task"),
+        *("task", "new", "--out", "/survey/task"),
         *("--leader", "http://leader:8001/", "--helper", "http://helper:8002/"),
         *("--collector-config", config, "--vdaf", "Prio3Histogram", "--length", "4"),
         *("--epsilon", "1", "--min-batch-size", "100", "--max-reports", "100000"),
@@ -141,7 +141,7 @@ def _upload(project: Project, folder: Path, answers: list[str], start: int) -> N
     table.write_text("\n".join(["health", *answers]) + "\n")
     said = project.client(
         folder,
-        *("upload", "/work/task/task.toml", "--csv", "/work/answers.csv", "--column", "health"),
+        *("upload", "/survey/task/task.toml", "--csv", "/survey/answers.csv", "--column", "health"),
         *("--buckets", ",".join(BUCKETS), "--time", str(start)),
     )
     assert f"{len(answers)} of {len(answers)} reports accepted" in said

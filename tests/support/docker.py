@@ -94,10 +94,10 @@ class Project:
         return self.compose("exec", "-T", service, "prio", *arguments, stdin=stdin)
 
     def client(self, folder: Path, *arguments: str) -> str:
-        """Run `prio` as whoever makes tasks and uploads, with `folder` as its /work."""
+        """Run `prio` as whoever makes tasks and uploads, with `folder` as its /survey."""
         user = f"{os.getuid()}:{os.getgid()}"
         return self.compose(
-            *("run", "--rm", "-T", "--user", user, "--volume", f"{folder}:/work"),
+            *("run", "--rm", "-T", "--user", user, "--volume", f"{folder}:/survey"),
             *("client", *arguments),
         )
 
