@@ -3,8 +3,11 @@
 Computed elsewhere, with 40 to 60 digits, and compared to as many as they were printed with.
 """
 
+import itertools
 from fractions import Fraction
 
+import mpmath
+import numpy as np
 import pytest
 
 from aggregator.dp.certified import Real, to_float
@@ -133,20 +136,26 @@ def test_next_to_an_integer_the_bound_is_on_the_safe_side(epsilon: str, k: int, 
 
 
 # epsilon, delta: k, exact delta, standard deviation of two, 95 % half-widths, P[S > k], and the
-# chance that a count of 2k + 1 is shown.
+# chances that counts of 2k + 1 and of 3k are shown.
 HISTOGRAM_RELEASE = {
-    ("1", "1e-5"): (22, 8.181202876e-6, 3.9567284, (6, 8), 3.1595973e-5, 0.56490417),
-    ("2", "1e-5"): (12, 5.678702598e-6, 1.9187186, (3, 4), 8.7190654e-6, 0.64020176),
-    ("0.5", "1e-6"): (50, 9.268438268e-7, 7.9779953, (12, 16), 9.4305237e-6, 0.53156919),
-    ("1", "1e-6"): (27, 6.715475137e-7, 3.9584080, (6, 8), 3.2273344e-6, 0.56490267),
-    ("1", "1e-10"): (45, 8.287547523e-11, 3.9586351, (6, 8), 6.7988360e-10, 0.56490254),
-    ("0.1", "1e-10"): (401, 9.801108076e-11, 39.995825, (60, 82), 9.1140608e-9, 0.50625260),
+    ("1", "1e-5"): (22, 8.181202876e-6, 3.9567284, (6, 8), 3.1595973e-5, 0.56490417, 0.99994536),
+    ("2", "1e-5"): (12, 5.678702598e-6, 1.9187186, (3, 4), 8.7190654e-6, 0.64020176, 0.99997422),
+    ("0.5", "1e-6"): (
+        *(50, 9.268438268e-7, 7.9779953, (12, 16), 9.4305237e-6, 0.53156919, 0.99998763),
+    ),
+    ("1", "1e-6"): (27, 6.715475137e-7, 3.9584080, (6, 8), 3.2273344e-6, 0.56490267, 0.99999447),
+    ("1", "1e-10"): (45, 8.287547523e-11, 3.9586351, (6, 8), 6.7988360e-10, 0.56490254, 1.0),
+    ("0.1", "1e-10"): (
+        *(401, 9.801108076e-11, 39.995825, (60, 82), 9.1140608e-9, 0.50625260, 0.99999999),
+    ),
 }
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), HISTOGRAM_RELEASE, ids="-".join)
+@pytest.mark.parametrize(("epsilon", "delta"), HISTOGRAM_RELEASE)
 def test_the_release_of_a_histogram_with_truncated_noise(epsilon: str, delta: str) -> None:
-    k, exact_delta, deviation, widths, above_k, shown = HISTOGRAM_RELEASE[epsilon, delta]
+    k, exact_delta, deviation, widths, above_k, shown, shown_above = HISTOGRAM_RELEASE[
+        epsilon, delta
+    ]
     mechanism = TruncatedGeometric(Fraction(epsilon), Fraction(delta))
     circuit = Histogram(8, 3)
     assert mechanism.bound(circuit) == k
@@ -165,11 +174,59 @@ def test_the_release_of_a_histogram_with_truncated_noise(epsilon: str, delta: st
     assert to_float(tail) == pytest.approx(above_k, rel=2e-8)
     # A count of 2k + 1 is shown if the noise is at least 0, that is not below it.
     assert 1 - to_float(positive) == pytest.approx(shown, rel=2e-8)
+    # A count of 3k is shown unless the noise is -k or below.
+    below = law.upper_tail(k)
+    assert below is not None
+    assert 1 - to_float(below) == pytest.approx(shown_above, abs=6e-9)
     # Noise of two never passes 2k, and reaches it.
     assert law.upper_tail(2 * k + 1) is None
     assert to_float(law.probability(2 * k)) == pytest.approx(
         to_float(edge_mass(Fraction(epsilon) / 2, k)) ** 2, rel=1e-12
     )
+
+
+# epsilon, delta: the edge mass of one draw, and the exact delta if both aggregators are honest.
+BOTH_HONEST = {
+    ("1", "1e-5"): ("4.090609805e-6", "1.006830e-9"),
+    ("2", "1e-5"): ("2.839355330e-6", "3.079854e-10"),
+    ("0.5", "1e-6"): ("4.634220208e-7", "2.812441e-11"),
+    ("1", "1e-6"): ("3.357738132e-7", "8.461805e-12"),
+    ("1", "1e-10"): ("4.143773762e-11", "2.211750e-19"),
+    ("0.1", "1e-10"): ("4.900554038e-11", "2.558556e-18"),
+}
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), BOTH_HONEST)
+def test_two_honest_draws_of_truncated_noise_lose_far_less_than_delta(
+    epsilon: str, delta: str
+) -> None:
+    edge, both = BOTH_HONEST[epsilon, delta]
+    k = TruncatedGeometric(Fraction(epsilon), Fraction(delta)).bound(Histogram(8, 3))
+    assert close(edge_mass(Fraction(epsilon) / 2, k), edge)
+    with mpmath.workdps(50):
+        found = delta_of_two_truncated_draws(mpmath.mpf(epsilon), k)
+        assert abs(found / mpmath.mpf(both) - 1) < 1e-6
+
+
+def delta_of_two_truncated_draws(epsilon: mpmath.mpf, k: int) -> mpmath.mpf:
+    """The hockey-stick divergence of a histogram under the sum of two k-truncated draws.
+
+    One coordinate falls by 1 and one rises by 1; turned round, both rise. The law of the sum is
+    log-concave, so a coordinate loses the less the larger its noise: for each value of the first
+    coordinate, the values of the second with which the loss is above epsilon come before the rest.
+    """
+    one = [int(mpmath.exp(-epsilon / 2 * abs(x)) * 2**400) for x in range(-k, k + 1)]
+    mass = np.convolve(np.array(one, object), np.array(one, object))
+    law = [mpmath.mpf(int(each)) / int(mass.sum()) for each in mass]
+    here, shifted = [*law, mpmath.mpf(0)], [mpmath.mpf(0), *law]
+    sums_here = [mpmath.mpf(0), *itertools.accumulate(here)]
+    sums_shifted = [mpmath.mpf(0), *itertools.accumulate(shifted)]
+    factor, found, count = mpmath.exp(epsilon), mpmath.mpf(0), len(here)
+    for p, q in zip(here, shifted, strict=True):
+        while count and p * here[count - 1] <= factor * q * shifted[count - 1]:
+            count -= 1
+        found += p * sums_here[count] - factor * q * sums_shifted[count]
+    return found
 
 
 def test_ten_reports_a_person_need_the_bound_of_a_tenfold_shift() -> None:
