@@ -9,6 +9,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from aggregator.errors import Abort, AggregatorError, ConfigurationError, ParameterError, PeerError
 
@@ -35,10 +36,19 @@ def reported() -> Iterator[None]:
         yield
     except* (AggregatorError, OSError, UnicodeDecodeError) as group:
         fault = _first(group)
-        # Of bytes that are no text nothing is shown: they may be a secret's.
-        text = "a file is not UTF-8 text" if isinstance(fault, UnicodeDecodeError) else fault
-        print(f"prio: {text}", file=sys.stderr)
+        print(f"prio: {_text(fault)}", file=sys.stderr)
         raise SystemExit(status_of(fault)) from None
+
+
+def _text(fault: BaseException) -> str:
+    match fault:
+        case UnicodeDecodeError():
+            # Of bytes that are no text nothing is shown: they may be a secret's.
+            return "a file is not UTF-8 text"
+        case OSError(filename=str() | Path() as path, strerror=str(reason)):
+            return f"{path}: {reason}"
+        case _:
+            return str(fault)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from aggregator.protocol.task import Task
 from aggregator.storage.ledger import LedgerEntry
 from aggregator.storage.states import LedgerState
 
-RELEASE_COLUMNS = ("from", "to", "mechanism", "epsilon", "delta", "rho", "state")
+RELEASE_COLUMNS = ("from, to", "mechanism", "epsilon", "delta", "rho", "state")
 
 
 def ledger(
@@ -140,11 +141,13 @@ def _bound(row: LedgerBound) -> Document:
 
 def _print_task(console: Console, document: Document) -> None:
     releases = document["releases"]
-    table = Table(*RELEASE_COLUMNS, title=f"task {document['task_id']}")
+    table = Table(title=f"task {document['task_id']}")
+    for column in RELEASE_COLUMNS:
+        table.add_column(column, overflow="fold")
     for release in releases if isinstance(releases, list) else ():
         cells = (_short(release[name]) for name in ("epsilon", "delta", "rho"))
-        first = (str(release[name]) for name in ("start", "end", "mechanism"))
-        table.add_row(*first, *cells, release["state"])
+        interval = "\n".join(_moment(int(release[name])) for name in ("start", "end"))
+        table.add_row(interval, str(release["mechanism"]), *cells, release["state"])
     console.print(table)
     _print_costs(console, document)
     if document["budget"] is not None:
@@ -191,6 +194,15 @@ def _print_costs(console: Console, document: Document) -> None:
             f"smallest valid bound: {smallest['name']}, epsilon {_short(smallest['epsilon'])} at "
             f"delta {_short(smallest['delta'])}"
         )
+
+
+def _moment(seconds: int) -> str:
+    """Return a time as `prio collect` takes it; seconds since 1970 where the calendar ends."""
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)
+    return moment.strftime("%Y-%m-%dT%H:%MZ" if seconds % 60 == 0 else "%Y-%m-%dT%H:%M:%SZ")
 
 
 def _short(value: object) -> str:

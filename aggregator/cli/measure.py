@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config
+from aggregator.cli.options import Config, TaskArgument
 from aggregator.cli.parties import open_collector
 from aggregator.cli.tables import print_result
 from aggregator.cli.tasks import task_id_of
@@ -127,8 +127,10 @@ def upload(
 
 
 def collect(
-    task_id: Annotated[str, typer.Argument(help="The task's id, as in its file.")],
-    start: Annotated[str, typer.Option(help="ISO 8601 or seconds since 1970.")],
+    task_id: TaskArgument,
+    start: Annotated[
+        str, typer.Option(help="ISO 8601, UTC without a zone, or seconds since 1970.")
+    ],
     end: Annotated[str, typer.Option(help="The same; the batch ends before it.")],
     config: Config = None,
     buckets: Annotated[

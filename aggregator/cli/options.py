@@ -5,6 +5,10 @@ from typing import Annotated
 
 import typer
 
+TaskArgument = Annotated[
+    str, typer.Argument(metavar="TASK_ID", help="As in the task file; `prio task list` prints it.")
+]
+
 Config = Annotated[
     Path | None,
     typer.Option(

@@ -184,7 +184,10 @@ def open_aggregator(config: Path | None) -> Iterator[AggregatorDesk]:
     """Open an aggregator's store; raises as `open_desk`, or if the settings are the collector's."""
     with open_desk(config) as desk:
         if not isinstance(desk, AggregatorDesk):
-            raise ConfigurationError(f"{config or 'the environment'}: has the collector's settings")
+            raise ConfigurationError(
+                f"{config or 'the environment'}: has the collector's settings; only a leader or a "
+                "helper has this"
+            )
         yield desk
 
 

@@ -180,7 +180,7 @@ def advise(
     with_threshold: Annotated[
         bool, typer.Option("--with-threshold", help="Hide buckets at or below the threshold.")
     ] = False,
-    out: Annotated[Path | None, typer.Option(help="File for the task's [privacy] section.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the task's privacy section.")] = None,
     json: Json = False,
 ) -> None:
     """From a question to a privacy section, with three sentences for a board."""

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import Config
+from aggregator.cli.options import Config, TaskArgument
 from aggregator.cli.parties import open_desk
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig
@@ -22,14 +22,19 @@ from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, ta
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
 
-Setting = str | int
+Setting = str | int  # bool is an int
+BOOLEANS = {"true": True, "false": False}
+TEXTS = ("population", "public_buckets")  # text even if it is digits
 SECRET_MODE = 0o600
+VDAF_HELP = (
+    "Prio3Count, Prio3Sum, Prio3SumVec, Prio3Histogram, Prio3MultihotCountVec or Prio3L1BoundSum."
+)
 
 
 @app.command()
 def new(
     out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
-    vdaf: Annotated[str, typer.Option(help="Prio3Histogram, Prio3SumVec and so on.")],
+    vdaf: Annotated[str, typer.Option(help=VDAF_HELP)],
     leader: Annotated[str, typer.Option(help="The leader's URL.")],
     helper: Annotated[str, typer.Option(help="The helper's URL.")],
     collector_config: Annotated[
@@ -45,11 +50,21 @@ def new(
     ] = "PureDpDiscreteLaplace",
     privacy: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="Further settings of the [privacy] table."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Another setting of the task's privacy table, such as budget=4; repeatable.",
+        ),
     ] = None,
-    length: Annotated[int | None, typer.Option(help="Buckets or coordinates.")] = None,
-    max_measurement: Annotated[int | None, typer.Option(help="Largest value.")] = None,
-    max_weight: Annotated[int | None, typer.Option(help="Most ones in a vector.")] = None,
+    length: Annotated[
+        int | None, typer.Option(help="Buckets or coordinates; not for Count, Sum.")
+    ] = None,
+    max_measurement: Annotated[int | None, typer.Option(help="Largest value: Sum, SumVec.")] = None,
+    max_weight: Annotated[
+        int | None, typer.Option(help="Most ones in a vector: MultihotCountVec.")
+    ] = None,
+    max_value: Annotated[
+        int | None, typer.Option(help="Most that a vector adds up to: L1BoundSum.")
+    ] = None,
     chunk_length: Annotated[
         int | None, typer.Option(help="The proof's; the best one if not given.")
     ] = None,
@@ -65,6 +80,7 @@ def new(
         "length": length,
         "max_measurement": max_measurement,
         "max_weight": max_weight,
+        "max_value": max_value,
         "chunk_length": chunk_length,
     }
     settings = dict(_assignment(text) for text in privacy or [])
@@ -117,21 +133,21 @@ def list_(config: Config = None) -> None:
 
 
 @app.command()
-def show(task_id: str, config: Config = None) -> None:
+def show(task_id: TaskArgument, config: Config = None) -> None:
     """Print a task with its privacy and what became of its reports, as JSON."""
     with open_desk(config) as desk:
         print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
 
 
 @app.command()
-def end(task_id: str, config: Config = None) -> None:
+def end(task_id: TaskArgument, config: Config = None) -> None:
     """Take no more uploads for a task; what was uploaded can still be collected."""
     with open_desk(config) as desk:
         desk.end_task(task_id_of(task_id))
 
 
 @app.command()
-def check(file: Annotated[Path, typer.Argument(help="A task file.")]) -> None:
+def check(file: Annotated[Path, typer.Argument(help="The public task file.")]) -> None:
     """Check a task file and print its fingerprint, which all parties must agree on."""
     task = task_from_toml(file.read_text(encoding="utf-8"))
     print(f"fingerprint {task.fingerprint}")
@@ -175,7 +191,9 @@ def task_id_of(text: str) -> TaskId:
     try:
         return TaskId.parse(text)
     except DecodeError as error:
-        raise ParameterError(f"task id: {error}") from None
+        raise ParameterError(
+            f"task id: {text!r} is none, `prio task list` prints them: {error}"
+        ) from None
 
 
 def describe_privacy(task: Task) -> str:
@@ -200,15 +218,19 @@ def _collector_config(text: str) -> HpkeConfig:
     try:
         return decode(HpkeConfig, decode_base64url(text))
     except DecodeError as error:
-        raise ParameterError(f"collector_config: {error}") from None
+        raise ParameterError(
+            f"collector_config: not what `prio collector config` prints: {error}"
+        ) from None
 
 
 def _assignment(text: str) -> tuple[str, Setting]:
-    """Return the name and the value of NAME=VALUE; whole numbers as such."""
+    """Return the name and the value of NAME=VALUE; whole numbers as such, and whether bound."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ParameterError(f"privacy: must be NAME=VALUE, not {text!r}")
-    return name, int(value) if value.isdecimal() else value
+    if name == "bound" and value in BOOLEANS:
+        return name, BOOLEANS[value]
+    return name, int(value) if value.isdecimal() and name not in TEXTS else value
 
 
 def _toml(top: Mapping[str, Setting], **tables: Mapping[str, Setting]) -> str:

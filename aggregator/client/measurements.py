@@ -35,14 +35,13 @@ class MeasurementReader:
         if not self.labels:
             return
         if self.circuit.name != "Histogram":
-            raise ParameterError(f"labels: only a histogram has them, not {self.circuit.name}")
+            raise ParameterError(f"buckets: only a histogram has them, not {self.circuit.name}")
         if len(self.labels) != self.circuit.output_len:
             raise ParameterError(
-                f"labels: the histogram has {self.circuit.output_len} buckets, "
-                f"not {len(self.labels)}"
+                f"buckets: the histogram has {self.circuit.output_len}, not {len(self.labels)}"
             )
         if len(set(self.labels)) != len(self.labels):
-            raise ParameterError("labels: two buckets have the same name")
+            raise ParameterError("buckets: two have the same name")
 
     @property
     def is_vector(self) -> bool:
@@ -146,4 +145,5 @@ class MeasurementReader:
         try:
             return int(cell)
         except ValueError:
-            raise CellError(f"{place}: must be an integer, not {cell!r}") from None
+            hint = "; names need buckets" if self.circuit.name == "Histogram" else ""
+            raise CellError(f"{place}: must be an integer, not {cell!r}{hint}") from None

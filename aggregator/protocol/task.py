@@ -148,6 +148,12 @@ def task_from_toml(text: str) -> Task:
         table: dict[str, object] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ParameterError(f"task file: not TOML: {error}") from error
+    if "secrets" in table:
+        raise ParameterError(
+            "task file: has secrets, so it is one party's; the public one has none"
+        )
+    if "role" in table:
+        raise ParameterError("task file: has a role, so it is a service file; name the task's")
     reader = _Table(table, "")
     version = reader.integer("version")
     if version != TASK_FILE_VERSION:

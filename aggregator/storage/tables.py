@@ -246,7 +246,7 @@ report_counters = Table(
     metadata,
     _task(primary_key=True),
     Column("stage", Text, primary_key=True, comment="`upload` or `aggregation`."),
-    Column("reason", Text, primary_key=True, comment="`success` or the reason of the rejection."),
+    Column("reason", Text, primary_key=True, comment="`stored`, `aggregated`, or why not."),
     Column("reports", Integer, nullable=False, comment="How many reports."),
     sqlite_strict=True,
 )

@@ -74,6 +74,55 @@ def test_an_unknown_type_and_a_missing_parameter_are_named(tmp_path: Path) -> No
     assert "length" in new_task(tmp_path, "--vdaf", "Prio3Histogram", "--epsilon", "1").stderr
 
 
+@pytest.mark.parametrize(
+    "vdaf",
+    [
+        ("Prio3Count",),
+        ("Prio3Sum", "--max-measurement", "5"),
+        ("Prio3SumVec", "--length", "3", "--max-measurement", "5"),
+        ("Prio3Histogram", "--length", "3"),
+        ("Prio3MultihotCountVec", "--length", "3", "--max-weight", "2"),
+        ("Prio3L1BoundSum", "--length", "3", "--max-value", "5"),
+    ],
+)
+def test_every_type_with_a_code_point_can_be_asked_for(
+    tmp_path: Path, vdaf: tuple[str, ...]
+) -> None:
+    assert new_task(tmp_path, "--epsilon", "1", "--vdaf", *vdaf).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "line"),
+    [
+        ("bound=false", "bound = false"),
+        ("population=2026", 'population = "2026"'),
+        ("max_batches_per_person=4", "max_batches_per_person = 4"),
+    ],
+)
+def test_a_privacy_setting_is_text_a_number_or_a_truth_value_as_the_task_file_wants_it(
+    tmp_path: Path, setting: str, line: str
+) -> None:
+    done = new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon", "1", "--privacy", setting)
+    assert done.returncode == 0, done.stderr
+    assert line in (tmp_path / "task" / "task.toml").read_text()
+
+
+def test_a_folder_that_exists_is_named_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "task").mkdir()
+    done = new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon", "1")
+    assert (done.returncode, done.stderr) == (2, f"prio: {tmp_path / 'task'}: File exists\n")
+
+
+def test_another_file_of_the_same_name_is_not_taken_for_the_public_task_file(
+    tmp_path: Path,
+) -> None:
+    service = tmp_path / "leader.toml"
+    service.write_text('role = "leader"\ndatabase = "x.sqlite"\n')
+    assert "service file" in run_here("upload", service, "1").stderr
+    new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon", "1")
+    assert "has secrets" in run_here("upload", tmp_path / "task" / "leader.toml", "1").stderr
+
+
 def test_measurements_come_from_arguments_or_a_file_and_not_from_both(tmp_path: Path) -> None:
     file = tmp_path / "task.toml"
     file.write_text(task_text())

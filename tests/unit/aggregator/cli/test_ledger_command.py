@@ -90,7 +90,7 @@ def test_the_tables_name_the_smallest_valid_bound_and_what_is_not_installed(
 ) -> None:
     shown = run_here("ledger", "--config", config, "--delta", "1e-5").stdout
     # Of three releases the optimum is a hair below their sum; it is valid, as three is the most.
-    assert "smallest valid bound: PLD, epsilon 1.49968 at delta 1/100000" in shown
+    assert "smallest valid bound: optimal (KOV), epsilon 1.49968 at delta 1/100000" in shown
     assert "smallest valid bound: basic, epsilon 1/2 at delta 0" in shown
     assert "added up: epsilon 3/2, delta 0 (releases that a person is in: 3)" in shown
     assert "budget: epsilon 2, 1/2 left; a person is in 3 releases at most" in shown
