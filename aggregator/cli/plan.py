@@ -19,6 +19,7 @@ from aggregator.dp.advise import Question
 from aggregator.dp.advise import advise as advice_for
 from aggregator.dp.decimals import integer_in
 from aggregator.dp.loss_law import Move, worst_move
+from aggregator.errors import ParameterError
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -66,9 +67,21 @@ class NeighbourChoice(StrEnum):
     REPLACEMENT = "replacement"
 
 
-Length = Annotated[int, typer.Option(help="Buckets, or entries of a vector, at least 1.")]
-MaxMeasurement = Annotated[int, typer.Option(help="Largest value of one entry, at least 1.")]
-MaxWeight = Annotated[int, typer.Option(help="Most ones in one multihot vector, at least 1.")]
+LENGTH = typer.Option(help="Buckets, or entries of a vector, at least 1.")
+MAX_MEASUREMENT = typer.Option(help="Largest value of one entry, at least 1.")
+MAX_WEIGHT = typer.Option(help="Most ones in one multihot vector, at least 1.")
+Length = Annotated[int, LENGTH]
+MaxMeasurement = Annotated[int, MAX_MEASUREMENT]
+MaxWeight = Annotated[int, MAX_WEIGHT]
+
+NEEDED: Mapping[CircuitChoice, tuple[str, ...]] = {
+    CircuitChoice.COUNT: (),
+    CircuitChoice.HISTOGRAM: ("length",),
+    CircuitChoice.SUM: ("max_measurement",),
+    CircuitChoice.SUMVEC: ("length", "max_measurement"),
+    CircuitChoice.MULTIHOT: ("length", "max_weight"),
+}
+"""Which sizes the error of each circuit depends on."""
 
 
 @app.command()
@@ -211,17 +224,28 @@ def advise(
 def error(
     epsilon: Epsilon,
     circuit: Annotated[CircuitChoice, typer.Option(help="Type of measurement.")],
-    length: Length = 2,
-    max_measurement: MaxMeasurement = 1,
-    max_weight: MaxWeight = 1,
+    length: Annotated[int | None, LENGTH] = None,
+    max_measurement: Annotated[int | None, MAX_MEASUREMENT] = None,
+    max_weight: Annotated[int | None, MAX_WEIGHT] = None,
     confidence: Annotated[str, typer.Option(help="Of the interval, such as 0.95.")] = "0.95",
     json: Json = False,
 ) -> None:
-    """How far a result lies from the truth under discrete Laplace noise."""
+    """How far a result lies from the truth under discrete Laplace noise.
+
+    What the circuit's sensitivity or its number of values depends on must be given: a default would
+    make the error look smaller than it is.
+    """
     with reported():
-        move = _move(circuit, length, max_measurement, max_weight)
-        vector = circuit not in (CircuitChoice.COUNT, CircuitChoice.SUM)
-        _print(plan_answers.error(move, length if vector else 1, epsilon, confidence), json=json)
+        given = {"length": length, "max_measurement": max_measurement, "max_weight": max_weight}
+        for name, value in given.items():
+            if value is not None:
+                integer_in(value, name, 1, None)
+        sizes = {name: _needed(circuit, name, given[name]) for name in NEEDED[circuit]}
+        move = _move(circuit, **sizes)
+        answer = plan_answers.error(move, sizes.get("length", 1), epsilon, confidence)
+        if not json:
+            print(f"confidence: {confidence}")
+        _print(answer, json=json)
 
 
 @app.command()
@@ -236,7 +260,13 @@ def figures(
         _print({"files": written}, json=json)
 
 
-def _move(circuit: StrEnum, length: int, max_measurement: int, max_weight: int) -> Move:
+def _needed(circuit: CircuitChoice, name: str, value: int | None) -> int:
+    if value is None:
+        raise ParameterError(f"{name}: missing; the error of {circuit} depends on it")
+    return value
+
+
+def _move(circuit: StrEnum, length: int = 1, max_measurement: int = 1, max_weight: int = 1) -> Move:
     if circuit == CircuitChoice.HISTOGRAM:
         integer_in(length, "length of a histogram", 2, None)
     return worst_move(

@@ -306,3 +306,20 @@ def test_the_error_of_extreme_epsilons_is_printed() -> None:
     found = run("error", "--circuit", "count", "--epsilon", "1e-300", "--json")
     numbers = json.loads(found.stdout, parse_float=Decimal)["one_aggregator"]
     assert abs(numbers["variance"] / Decimal("2e600") - 1) < Decimal("1e-15")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "missing"),
+    [
+        (("--circuit", "sum"), "max_measurement"),
+        (("--circuit", "histogram"), "length"),
+        (("--circuit", "sumvec", "--length", "3"), "max_measurement"),
+        (("--circuit", "multihot", "--length", "3"), "max_weight"),
+    ],
+)
+def test_an_error_is_not_told_for_a_size_that_nobody_gave(
+    arguments: tuple[str, ...], missing: str
+) -> None:
+    refused = run("error", *arguments, "--epsilon", "1")
+    assert refused.exit_code == 2
+    assert f"{missing}: missing" in refused.stderr
