@@ -35,6 +35,8 @@ REPORTS_PER_REQUEST = 20
 LEAST_KILLS = 6
 REAPING_SECONDS = 35.0
 PATIENCE_SECONDS = 240.0
+PACE_SECONDS = 0.15
+"""Between a client's requests, so that a quick machine has no fewer deaths in the middle."""
 
 
 class Reaper:
@@ -49,7 +51,7 @@ class Reaper:
         """Kill and start again, for so long at most; in the end both aggregators run."""
         deadline = time.monotonic() + seconds
         while not is_over() and time.monotonic() < deadline:
-            time.sleep(self._random.uniform(0.1, 1.5))
+            time.sleep(self._random.uniform(0.1, 0.8))
             name = self._random.choice(["leader", "helper"])
             self.services.kill(name)
             self.kills[name] += 1
@@ -66,6 +68,7 @@ class Patient(httpx.AsyncHTTPTransport):
 
     @override
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await anyio.sleep(PACE_SECONDS)
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
