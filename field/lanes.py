@@ -30,7 +30,7 @@ from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import intrinsic
 
-from field._jit import LaneWidth, has_multiply_add, kernel
+from field._jit import LaneWidth, kernel
 
 LaneArray: TypeAlias = npt.NDArray[np.uint64]
 """`uint64[count, lanes]`, contiguous: one row a word, one column a report."""
@@ -115,16 +115,29 @@ class Word:
         low, other_low = self & _MASK32, other & _MASK32
         return Word(self.code, self.builder.mul(low.value, self._operand(other_low)))
 
-    def plus_product(self, x: "Word", y: "Word") -> "Word":
-        """Return this word plus x*y, for x and y below 2^26.
+    def plus_low_product(self, x: "Word", y: "Word") -> "Word":
+        """Return this word plus the low 52 bits of the product of the low 52 bits of x and y.
 
-        Where the processor has it that is one instruction, which adds the low 52 bits of a product.
+        One instruction, of processors for which `field._jit.has_multiply_add` is true.
         """
-        multiply_add = self.code.multiply_add()
-        if multiply_add is None:
-            return self + x.times32(y)
-        operands = [self.value, x.value, y.value]
-        return Word(self.code, self.builder.call(multiply_add, operands))
+        return self._multiply_add("l", x, y)
+
+    def plus_high_product(self, x: "Word", y: "Word") -> "Word":
+        """Return this word plus the next 52 bits of that product."""
+        return self._multiply_add("h", x, y)
+
+    def _multiply_add(self, half: str, x: "Word", y: "Word") -> "Word":
+        name = f"llvm.x86.avx512.vpmadd52{half}.uq.{64 * self.code.lanes}"
+        return self.code.call(name, [self, x, y])
+
+    def shifted_left_with(self, low: "Word", bits: "Word | int") -> "Word":
+        """Return the word shifted left by 0 to 63 bits, the highest bits of `low` coming in."""
+        count = bits if isinstance(bits, Word) else self.code.constant(bits)
+        return self.code.call(f"llvm.fshl.v{self.code.lanes}i64", [self, low, count])
+
+    def maximum(self, other: "Word") -> "Word":
+        """Return the larger word, both unsigned."""
+        return self.code.call(f"llvm.umax.v{self.code.lanes}i64", [self, other])
 
     def rotate_left(self, bits: int) -> "Word":
         """Return the word rotated left by `bits`, 0 to 63."""
@@ -322,15 +335,14 @@ class Code:
             ir.Function(module, ir.FunctionType(result, kinds), name)
         return self.builder.call(module.globals[name], arguments)
 
-    def multiply_add(self) -> ir.Function | None:
-        """Return the intrinsic that adds the low 52 bits of a product, or None if there is none."""
-        if not has_multiply_add(self.lanes):
-            return None
-        name = f"llvm.x86.avx512.vpmadd52l.uq.{64 * self.lanes}"
+    def call(self, name: str, operands: Sequence[Word]) -> Word:
+        """Emit the use of one of LLVM's functions from words to a word."""
         module = self.builder.module
         if name not in module.globals:
-            ir.Function(module, ir.FunctionType(self.vector, [self.vector] * 3), name)
-        return module.globals[name]
+            kinds = [self.vector] * len(operands)
+            ir.Function(module, ir.FunctionType(self.vector, kinds), name)
+        values = [operand.value for operand in operands]
+        return Word(self, self.builder.call(module.globals[name], values))
 
     @contextmanager
     def repeat(self, times: ir.Value | int) -> Iterator[ir.Value]:

@@ -17,7 +17,7 @@ from aggregator.vdaf._kernel_arrays import (
     NOT_A_RESIDUE,
     ROOT_OF_UNITY,
     SEED_SIZE,
-    XOF_REJECTED,
+    IRREGULAR,
     Inputs,
     Outputs,
     copy_nonces,
@@ -223,7 +223,7 @@ def _expand(
     """Draw `length` residues from the stream of a message."""
     absorb_template(width, scratch.sponge, message)
     squeeze_words(width, scratch.sponge, out, row, length)
-    flag_not_residues(width, scratch.flags, 0, out, row, length, XOF_REJECTED)
+    flag_not_residues(width, scratch.flags, 0, out, row, length, IRREGULAR)
 
 
 @kernel

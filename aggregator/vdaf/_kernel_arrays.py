@@ -12,8 +12,8 @@ from field.lanes import Bytes, LaneArray, copy_rows, words_to_rows
 SEED_SIZE = 32
 NONCE_SIZE = 16
 
-XOF_REJECTED = 1
-"""Flag: some XOF drew a number that is no residue, so the stream is read differently."""
+IRREGULAR = 1
+"""Flag: some number may be no residue; if an XOF drew it, the stream is read differently."""
 
 NOT_A_RESIDUE = 2
 """Flag: the leader's input share holds a number that is no residue."""

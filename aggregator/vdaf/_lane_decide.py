@@ -34,20 +34,15 @@ from field.lanes import (
 )
 from field.lanes128 import (
     COLUMNS,
-    LIMBS,
-    MAX_PRODUCTS,
-    MODULUS,
+    RESIDUE,
     WORDS,
     add,
-    added_product,
-    carried,
-    constant_table,
-    folded,
+    load_columns,
     multiply_constant,
     reduce_products,
-    split,
     to_words,
 )
+from field.limbs128 import MAX_PRODUCTS, MODULUS, limbs_in
 
 UNDECODABLE = 1
 """Flag: an aggregator's share holds a number that is no residue."""
@@ -57,13 +52,11 @@ INVALID = 2
 
 SEED_SIZE = 32
 
-MINUS_ONE = constant_table([-1])
-
 # Rows of the scratch space `Scratch.registers`.
 OUTPUT = 0
-TOTAL = OUTPUT + LIMBS
-CLAIMED = TOTAL + LIMBS
-PRODUCTS = CLAIMED + LIMBS
+TOTAL = OUTPUT + RESIDUE
+CLAIMED = TOTAL + RESIDUE
+PRODUCTS = CLAIMED + RESIDUE
 RESULTS = PRODUCTS + COLUMNS
 FLAGS = RESULTS + 2 * WORDS
 REGISTER_ROWS = FLAGS + 1
@@ -204,12 +197,12 @@ def add_pairs(
 
     Shares that are no residues are flagged as `UNDECODABLE`.
     """
-    columns, found = code.variables(total.load_many(COLUMNS)), code.variables([code.constant(0)])
+    columns, found = code.variables(load_columns(total)), code.variables([code.constant(0)])
     with code.repeat(count) as index:
         pair = words.advanced(code.scaled(index, 2 * WORDS))
         left = _added_shares(code, found, pair, stride, num_shares)
         right = _added_shares(code, found, pair.moved(WORDS), stride, num_shares)
-        columns.store_many(added_product(columns.load_many(), left, right))
+        columns.store_many(limbs_in(code).added_product(columns.load_many(), left, right))
     total.store_many(columns.load_many())
     _flag(flags, found, UNDECODABLE)
 
@@ -228,10 +221,11 @@ def _added_shares(
 ) -> Sequence[Word]:
     """Return the limbs, below 2p, of the sum of `count` encoded shares.
 
-    There are at most 255, so a limb of the sum is below 2^34 and the sum below 2^136, and can be
-    folded. Where a share is no residue, `found` becomes other than 0.
+    There are at most 255, so a limb of the sum has 8 bits more than a limb and the sum is below
+    2^136: it can be folded. Where a share is no residue, `found` becomes other than 0.
     """
-    sums = code.variables([code.constant(0)] * LIMBS)
+    limbs = limbs_in(code)
+    sums = code.variables([code.constant(0)] * limbs.count)
     # p = (2^64 - 28) * 2^64 + 1: the high word alone decides, or the low word is not 0.
     top = MODULUS >> 64
     with code.repeat(count) as agg_id:
@@ -239,9 +233,8 @@ def _added_shares(
         low, high = share.load(0), share.load(1)
         is_not_below = high.at_least(top + 1) | (high.at_least(top) & low.at_least(1))
         found.store_many([found.load_many()[0] | is_not_below])
-        limbs = split(low, high)
-        sums.store_many([a + b for a, b in zip(sums.load_many(), limbs, strict=True)])
-    return folded(carried(sums.load_many()))
+        sums.store_many(limbs.plus(sums.load_many(), limbs.split(low, high)))
+    return limbs.folded(sums.load_many())
 
 
 def _flag(flags: Place, found: Variables, flag: int) -> None:

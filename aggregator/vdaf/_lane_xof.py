@@ -25,13 +25,12 @@ from field.lanes import (
     copy_words,
     new_lane_array,
     operation,
-    xor_words,
 )
 
-CARRY = STATE_WORDS + RATE_WORDS
-"""Row of a sponge, after the state and a block, that holds the bytes that fill no word yet."""
+BEFORE = STATE_WORDS + RATE_WORDS
+"""Row of a sponge, after the state and a block, with the word absorbed last, shifted or not."""
 
-SPONGE_ROWS = CARRY + 1
+SPONGE_ROWS = BEFORE + 1
 
 LAST_PADDING = -(1 << 63)
 """The bit that ends the padding, in the last word of a block, as a signed word."""
@@ -108,17 +107,16 @@ def absorb_open(
 ) -> None:
     """Absorb `head_size` bytes a lane from `head`, then `count` words, and the padding.
 
-    Where the head is no whole number of words, the words are shifted: the bytes that fill no word
-    yet are carried into the next.
+    Where the head is no whole number of words, all words are shifted: the bytes that fill no word
+    yet go before them.
     """
     whole, rest = head_size // 8, 8 * (head_size % 8)
     sponge[:] = 0
     position = absorb_words(width, sponge, 0, head, whole, 0)
     if rest:
-        copy_words(width, sponge, CARRY, head, whole, 1)
+        shift_left(width, sponge, BEFORE, head, whole, 64 - rest)
     position = absorb_words(width, sponge, position, words, count, rest)
-    add_constant(width, sponge, CARRY, domain << rest)
-    xor_words(width, sponge, position, sponge, CARRY, 1)
+    xor_last(width, sponge, position, sponge, BEFORE, domain, rest)
     add_constant(width, sponge, RATE_WORDS - 1, LAST_PADDING)
     permute(width, sponge, 0)
 
@@ -131,7 +129,7 @@ def absorb_words(
     done = 0
     while done < count:
         size = min(RATE_WORDS - position, count - done)
-        xor_shifted(width, sponge, position, sponge, CARRY, words, done, size, shift)
+        xor_shifted(width, sponge, position, sponge, BEFORE, words, done, size, shift)
         done += size
         position += size
         if position == RATE_WORDS:
@@ -142,21 +140,35 @@ def absorb_words(
 
 @operation
 def xor_shifted(
-    code: Code, state: Place, carry: Place, words: Place, count: Integer, shift: Integer
+    code: Code, state: Place, before: Place, words: Place, count: Integer, shift: Integer
 ) -> None:
     """Add `count` words, shifted left by 0 to 56 bits, into as many of the state's.
 
-    What a shift pushes out of a word goes into the next, at last into `carry`.
+    What a shift pushes out of a word comes into the next; `before` is the word before the first,
+    and becomes the last.
     """
     left = code.in_every_lane(shift)
-    # A shift by 64 - 0 is undefined, so 64 - shift is made of two shifts, 1 and 63 - shift.
-    right = code.constant(63) - left
-    carried = code.variables([carry.load()])
+    last = code.variables([before.load()])
     with code.repeat(count) as index:
         word, place = words.advanced(index).load(), state.advanced(index)
-        place.store(place.load() ^ carried.load_many()[0] ^ (word << left))
-        carried.store_many([word.logical_right(1).logical_right(right)])
-    carry.store(carried.load_many()[0])
+        place.store(place.load() ^ word.shifted_left_with(last.load_many()[0], left))
+        last.store_many([word])
+    before.store(last.load_many()[0])
+
+
+@operation
+def xor_last(code: Code, state: Place, before: Place, last: Integer, shift: Integer) -> None:
+    """Add a word of the run into the state as `xor_shifted` does, after the word `before`."""
+    word = code.in_every_lane(last)
+    state.store(
+        state.load() ^ word.shifted_left_with(before.load(), code.in_every_lane(shift))
+    )
+
+
+@operation
+def shift_left(code: Code, out: Place, word: Place, shift: Integer) -> None:
+    """Set `out` to a word shifted left by 0 to 63 bits."""
+    out.store(word.load() << code.in_every_lane(shift))
 
 
 @operation

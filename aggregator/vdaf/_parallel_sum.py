@@ -29,11 +29,10 @@ Source:
 from typing import NamedTuple
 
 from aggregator.vdaf._kernel_arrays import (
+    IRREGULAR,
     NONCE_SIZE,
-    NOT_A_RESIDUE,
     ROOT_OF_UNITY,
     SEED_SIZE,
-    XOF_REJECTED,
     Inputs,
     Outputs,
     copy_nonces,
@@ -54,7 +53,6 @@ from field.lanes import (
     Place,
     Scalars,
     Table,
-    Word,
     copy_rows,
     copy_words,
     operation,
@@ -62,68 +60,68 @@ from field.lanes import (
 )
 from field.lanes128 import (
     COLUMNS,
-    LIMBS,
+    QUARTERS,
+    RESIDUE,
     WORDS,
     add,
+    add_constant,
     add_encoded,
-    add_residues,
     add_to_words,
     add_weighted,
-    added_product,
-    columns_of_product,
+    constant_at,
     constant_plus_and_minus,
     flag_equal,
-    flag_not_residues,
-    montgomery_reduced,
+    flag_large,
+    load_columns,
+    load_constant,
+    load_encoded,
+    load_residue,
     multiply,
     multiply_constant,
-    plus_and_minus,
     reduce_products,
     reduce_sum,
+    residue_at,
     set_constant,
     set_product,
-    split,
     sum_of_constant_products,
     sum_of_products,
+    sum_residues,
     to_limbs,
+    to_montgomery,
     to_words,
 )
+from field.limbs128 import limbs_in
 
 CALLS_AT_ONCE = 256
 """Calls whose products are summed before they are reduced; with two more, below `MAX_PRODUCTS`."""
 
-PAIRS_AT_ONCE = 8
-"""Pairs of wires summed side by side, few enough for their sums to stay in the fastest cache."""
-
-PAIR_ROWS = 2 * COLUMNS
-
 # Places in the table of constants.
-TO_MONTGOMERY = 0 * LIMBS
+TO_MONTGOMERY = 0 * RESIDUE
 """R^2: `multiply` by it brings a plain residue into Montgomery form."""
-ONE = 1 * LIMBS
+ONE = 1 * RESIDUE
 """1 in Montgomery form."""
-HALF = 2 * LIMBS
+HALF = 2 * RESIDUE
 """1/2 in Montgomery form."""
-INVERSE_P = 3 * LIMBS
+INVERSE_P = 3 * RESIDUE
 """1/p in Montgomery form."""
-INVERSE_BETA = 4 * LIMBS
+INVERSE_BETA = 4 * RESIDUE
 """1/beta in Montgomery form."""
-MINUS_SHARE_OF_ONE = 5 * LIMBS
+MINUS_SHARE_OF_ONE = 5 * RESIDUE
 """-1/s, plain."""
-CHECK_CONSTANT = 6 * LIMBS
+CHECK_CONSTANT = 6 * RESIDUE
 """The constant of the circuit's linear check, an s-th of it, plain."""
 
-# Rows of the scratch space `Scratch.registers`, five a residue.
-TEST_POINT = 0 * LIMBS
-TEST_POWER = 1 * LIMBS
-A = 2 * LIMBS
-B = 3 * LIMBS
-PLUS = 4 * LIMBS
-MINUS = 5 * LIMBS
-EVEN_VALUE = 6 * LIMBS
-ODD_VALUE = 9 * LIMBS
-SUMS = 12 * LIMBS
-REGISTER_ROWS = 15 * LIMBS
+# Rows of the scratch space `Scratch.registers`.
+TEST_POINT = 0 * RESIDUE
+TEST_POWER = 1 * RESIDUE
+A = 2 * RESIDUE
+B = 3 * RESIDUE
+PLUS = 4 * RESIDUE
+MINUS = 5 * RESIDUE
+EVEN_VALUE = 6 * RESIDUE
+ODD_VALUE = 9 * RESIDUE
+SUMS = 12 * RESIDUE
+REGISTER_ROWS = 15 * RESIDUE
 """`EVEN_VALUE`, `ODD_VALUE` and `SUMS` have fifteen rows each, as sums of products need."""
 
 
@@ -158,7 +156,7 @@ class Shape(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Constants in limbs.
+    """Constants in the limbs of the kernel's lanes.
 
     Attributes:
         constants: The constants named above.
@@ -223,7 +221,7 @@ class Scratch(NamedTuple):
         basis: L_k(t) in Montgomery form.
         odd_basis: L_k(t/beta) in Montgomery form.
         wire_factors: L_k(t) * r_k^j, for j advancing.
-        sums: Sums of products of `PAIRS_AT_ONCE` pairs of wires.
+        sums: Sums of products of a pair of wires.
         odd_start: The sum that every odd wire starts with.
         registers: Residues named above.
         result: The verifier share, then the out share, encoded.
@@ -306,7 +304,7 @@ def _load_share(
     size = input_shares.shape[1]
     length = shape.meas_len + _proof_len(shape)
     rows_to_words(width, scratch.share, 0, input_shares, first * size, size, WORDS * length)
-    flag_not_residues(width, scratch.flags, 0, scratch.share, 0, length, NOT_A_RESIDUE)
+    flag_large(width, scratch.flags, 0, scratch.share, 0, length, IRREGULAR)
 
 
 @kernel
@@ -345,7 +343,7 @@ def _expand(
     """Draw `length` residues from the stream of a message."""
     absorb_template(width, scratch.sponge, message)
     squeeze_words(width, scratch.sponge, out, row, WORDS * length)
-    flag_not_residues(width, scratch.flags, 0, out, row, length, XOF_REJECTED)
+    flag_large(width, scratch.flags, 0, out, row, length, IRREGULAR)
 
 
 @kernel
@@ -421,7 +419,7 @@ def _prepare_bases(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scra
     to_limbs(width, registers, A, scratch.query_rand, row)
     multiply_constant(width, registers, TEST_POINT, registers, A, constants, TO_MONTGOMERY)
     _lagrange_basis(width, shape, tables, scratch.basis, scratch)
-    last = LIMBS * (shape.log_p - 1)
+    last = RESIDUE * (shape.log_p - 1)
     multiply(width, registers, TEST_POWER, scratch.powers, last, scratch.powers, last)
     to_words(width, scratch.result, 0, registers, TEST_POWER)
     flag_equal(width, scratch.flags, 0, scratch.result, 0, tables.one, 0, ROOT_OF_UNITY)
@@ -444,10 +442,10 @@ def _lagrange_basis(
     root alpha^(k * 2^b) for k < size, and its negative for k + size.
     """
     powers = scratch.powers
-    copy_words(width, powers, 0, scratch.registers, TEST_POINT, LIMBS)
+    copy_words(width, powers, 0, scratch.registers, TEST_POINT, RESIDUE)
     for b in range(1, shape.log_p):
-        previous = LIMBS * (b - 1)
-        multiply(width, powers, LIMBS * b, powers, previous, powers, previous)
+        previous = RESIDUE * (b - 1)
+        multiply(width, powers, RESIDUE * b, powers, previous, powers, previous)
     set_constant(width, basis, 0, tables.constants, INVERSE_P)
     size = 1
     for b in range(shape.log_p - 1, -1, -1):
@@ -456,11 +454,11 @@ def _lagrange_basis(
             basis,
             0,
             basis,
-            LIMBS * size,
+            RESIDUE * size,
             powers,
-            LIMBS * b,
+            RESIDUE * b,
             tables.roots,
-            LIMBS * (size - 1),
+            RESIDUE * (size - 1),
             size,
         )
         size *= 2
@@ -479,15 +477,14 @@ def double_basis(
 
     Residues x stay below 2p: x + x*y and x - x*y need one product and are folded.
     """
+    limbs = limbs_in(code)
     with code.repeat(size) as index:
-        row = code.scaled(index, LIMBS)
-        root = roots.advanced(row).load_many(LIMBS)
-        y = montgomery_reduced(columns_of_product(power.load_many(LIMBS), root))
-        residue = low.advanced(row).load_many(LIMBS)
-        term = montgomery_reduced(columns_of_product(residue, y))
-        plus, minus = plus_and_minus(residue, term)
-        low.advanced(row).store_many(plus)
-        high.advanced(row).store_many(minus)
+        low_place, high_place = residue_at(low, index), residue_at(high, index)
+        y = limbs.product(load_residue(power), load_constant(constant_at(roots, index)))
+        residue = load_residue(low_place)
+        plus, minus = limbs.plus_and_minus(residue, limbs.product(residue, y))
+        low_place.store_many(plus)
+        high_place.store_many(minus)
 
 
 @kernel
@@ -497,158 +494,85 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
     The formulas are in the module's docstring. `wire_factors` has L_k(t) * r_k^j and is stepped
     from one j to the next.
     """
-    calls, chunk_length = shape.num_calls, shape.chunk_length
-    constants, registers = tables.constants, scratch.registers
-    basis, factors, sums = scratch.basis, scratch.wire_factors, scratch.sums
-    to_montgomery(
-        width, scratch.joint_rand_limbs, 0, scratch.joint_rand, 0, constants, TO_MONTGOMERY, calls
-    )
-    copy_words(width, factors, 0, basis, LIMBS, LIMBS * calls)
-    registers[SUMS : SUMS + LIMBS] = 0
-    add_residues(width, registers, SUMS, basis, LIMBS, calls)
-    reduce_sum(width, registers, A, registers, SUMS)
+    calls, chunk_length, digits = shape.num_calls, shape.chunk_length, shape.meas_len
+    constants, registers, sums = tables.constants, scratch.registers, scratch.sums
+    basis, factors, joint_rand = scratch.basis, scratch.wire_factors, scratch.joint_rand_limbs
+    to_montgomery(width, joint_rand, 0, scratch.joint_rand, 0, constants, TO_MONTGOMERY, calls)
+    copy_words(width, factors, 0, basis, RESIDUE, RESIDUE * calls)
+    sum_residues(width, registers, A, basis, RESIDUE, calls)
     set_product(width, scratch.odd_start, 0, registers, A, constants, MINUS_SHARE_OF_ONE)
 
-    scratch.result[WORDS : WORDS + 2 * WORDS * chunk_length] = 0
-    for pair in range(0, chunk_length, PAIRS_AT_ONCE):
-        pairs = min(PAIRS_AT_ONCE, chunk_length - pair)
-        seeds = WORDS * (shape.meas_len + 2 * pair)
-        start_wires(width, sums, 0, basis, 0, scratch.odd_start, 0, scratch.share, seeds, pairs)
-        for first in range(0, calls, CALLS_AT_ONCE):
-            _add_calls(width, shape, scratch, first, min(calls, first + CALLS_AT_ONCE), pair)
-            for wire in range(2 * pairs):
+    distance = WORDS * chunk_length
+    for pair in range(chunk_length):
+        result = WORDS * (1 + 2 * pair)
+        seeds = WORDS * (digits + 2 * pair)
+        start_wires(width, sums, 0, basis, 0, scratch.odd_start, 0, scratch.share, seeds)
+        scratch.result[result : result + 2 * WORDS] = 0
+        # The last call may have no digit for this pair: its wires are 0 there.
+        pair_calls = calls if (calls - 1) * chunk_length + pair < digits else calls - 1
+        for first in range(0, max(1, pair_calls), CALLS_AT_ONCE):
+            count = min(CALLS_AT_ONCE, pair_calls - first)
+            row, word = RESIDUE * first, distance * first + WORDS * pair
+            add_digits(
+                width,
+                sums,
+                0,
+                factors,
+                row,
+                joint_rand,
+                row,
+                basis,
+                RESIDUE + row,
+                scratch.share,
+                word,
+                distance,
+                count,
+            )
+            for wire in range(2):
                 reduce_products(width, registers, A, sums, COLUMNS * wire)
-                row = WORDS * (1 + 2 * pair + wire)
-                add_to_words(width, scratch.result, row, registers, A)
+                add_to_words(width, scratch.result, result + WORDS * wire, registers, A)
             sums[:] = 0
 
 
-@kernel
-def _add_calls(
-    width: LaneWidth, shape: Shape, scratch: Scratch, first: int, end: int, pair: int
-) -> None:
-    """Add the digits of some calls to the sums of `PAIRS_AT_ONCE` pairs of wires from `pair` on."""
-    pairs = min(PAIRS_AT_ONCE, shape.chunk_length - pair)
-    sums, factors, basis, share = scratch.sums, scratch.wire_factors, scratch.basis, scratch.share
-    joint_rand, distance = scratch.joint_rand_limbs, WORDS * shape.chunk_length
-    call = first
-    # The last call of all may have fewer digits: beyond them there are zeros, which add nothing.
-    while call + 1 < end and call + 2 < shape.num_calls:
-        row, word = LIMBS * call, distance * call + WORDS * pair
-        add_two_calls(
-            width,
-            sums,
-            0,
-            factors,
-            row,
-            joint_rand,
-            row,
-            basis,
-            row + LIMBS,
-            share,
-            word,
-            distance,
-            pairs,
-        )
-        call += 2
-    while call < end:
-        row, word = LIMBS * call, distance * call + WORDS * pair
-        digits = max(0, min(pairs, shape.meas_len - call * shape.chunk_length - pair))
-        add_call(
-            width, sums, 0, factors, row, joint_rand, row, basis, row + LIMBS, share, word, digits
-        )
-        call += 1
+@operation
+def start_wires(code: Code, sums: Place, seed_basis: Place, odd_start: Place, seeds: Place) -> None:
+    """Set the sums of a pair of wires to what their seeds and constants contribute."""
+    limbs, factor = limbs_in(code), load_residue(seed_basis)
+    even_seed, odd_seed = load_encoded(seeds), load_encoded(seeds.moved(WORDS))
+    sums.store_many(limbs.columns_of_product(factor, even_seed))
+    odd = limbs.added_product(load_columns(odd_start), factor, odd_seed)
+    sums.moved(COLUMNS).store_many(odd)
 
 
 @operation
-def to_montgomery(
-    code: Code, out: Place, words: Place, radix_squared: Scalars, count: Integer
-) -> None:
-    """Bring `count` encoded residues into Montgomery form, below 2p."""
-    with code.repeat(count) as index:
-        factor = radix_squared.load_many(LIMBS)
-        element = words.advanced(code.scaled(index, WORDS))
-        residue = split(element.load(0), element.load(1))
-        product = montgomery_reduced(columns_of_product(residue, factor))
-        out.advanced(code.scaled(index, LIMBS)).store_many(product)
-
-
-@operation
-def start_wires(
-    code: Code, sums: Place, seed_basis: Place, odd_start: Place, seeds: Place, pairs: Integer
-) -> None:
-    """Set the sums of `pairs` pairs of wires to what their seeds and constants contribute."""
-    with code.repeat(pairs) as index:
-        factor = seed_basis.load_many(LIMBS)
-        pair = seeds.advanced(code.scaled(index, 2 * WORDS))
-        total = sums.advanced(code.scaled(index, PAIR_ROWS))
-        even_seed = split(pair.load(0), pair.load(1))
-        odd_seed = split(pair.load(2), pair.load(3))
-        total.store_many(
-            columns_of_product(factor, even_seed)
-            + added_product(odd_start.load_many(COLUMNS), factor, odd_seed)
-        )
-
-
-@operation
-def add_call(
-    code: Code,
-    sums: Place,
-    factor: Place,
-    joint_rand: Place,
-    basis: Place,
-    words: Place,
-    pairs: Integer,
-) -> None:
-    """Add one call's digits to the sums of `pairs` pairs of wires.
-
-    `factor` is L_k(t) * r_k^j for the pair before the first, below 2p, and ends as that of the
-    last: multiplying by r_k < 2p keeps it below 2p.
-    """
-    with code.repeat(pairs) as index:
-        total = sums.advanced(code.scaled(index, PAIR_ROWS))
-        digit = words.advanced(code.scaled(index, WORDS))
-        added = _with_digit(total.load_many(PAIR_ROWS), factor, joint_rand, basis, digit)
-        total.store_many(added)
-
-
-@operation
-def add_two_calls(
+def add_digits(
     code: Code,
     sums: Place,
     factors: Place,
-    joint_rands: Place,
-    bases: Place,
+    joint_rand: Place,
+    basis: Place,
     words: Place,
     distance: Integer,
-    pairs: Integer,
+    calls: Integer,
 ) -> None:
-    """Add the digits of two consecutive calls, `distance` rows apart, as `add_call` does.
+    """Add a pair's digits of `calls` calls, `distance` rows apart, to the sums of its wires.
 
-    A factor has to wait for the one before it; with two calls at a time there is work to do
-    meanwhile.
+    A call's factor is L_k(t) * r_k^j for the pair before, below 2p, and is stepped to this pair:
+    multiplying by r_k < 2p keeps it below 2p. No call waits for another's factor, so the processor
+    works on several at once.
     """
-    with code.repeat(pairs) as index:
-        total = sums.advanced(code.scaled(index, PAIR_ROWS))
-        digit = words.advanced(code.scaled(index, WORDS))
-        added = _with_digit(total.load_many(PAIR_ROWS), factors, joint_rands, bases, digit)
-        factor, joint_rand, basis = (place.moved(LIMBS) for place in (factors, joint_rands, bases))
-        added = _with_digit(added, factor, joint_rand, basis, digit.advanced(distance))
-        total.store_many(added)
-
-
-def _with_digit(
-    sums: list[Word], factor: Place, joint_rand: Place, basis: Place, digit: Place
-) -> list[Word]:
-    """Return the sums of a pair of wires with one digit added, and step the call's factor."""
-    # What stays the same is loaded for every digit: a load is free beside the products, and LLVM,
-    # which looks at one turn of the loop at a time, sees that limbs have at most 32 bits.
-    step, weight = joint_rand.load_many(LIMBS), basis.load_many(LIMBS)
-    stepped = montgomery_reduced(columns_of_product(factor.load_many(LIMBS), step))
-    factor.store_many(stepped)
-    share = split(digit.load(0), digit.load(1))
-    even = added_product(sums[:COLUMNS], share, stepped)
-    return even + added_product(sums[COLUMNS:], share, weight)
+    limbs, odd_sums = limbs_in(code), sums.moved(COLUMNS)
+    even, odd = code.variables(load_columns(sums)), code.variables(load_columns(odd_sums))
+    with code.repeat(calls) as index:
+        factor = residue_at(factors, index)
+        step, weight = (load_residue(residue_at(place, index)) for place in (joint_rand, basis))
+        stepped = limbs.product(load_residue(factor), step)
+        factor.store_many(stepped)
+        digit = load_encoded(words.advanced(code.builder.mul(index, distance)))
+        even.store_many(limbs.added_product(even.load_many(), digit, stepped))
+        odd.store_many(limbs.added_product(odd.load_many(), digit, weight))
+    sums.store_many(even.load_many())
+    odd_sums.store_many(odd.load_many())
 
 
 @kernel
@@ -699,14 +623,15 @@ def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: S
     """
     registers, constants, share = scratch.registers, tables.constants, scratch.share
     values = WORDS * (shape.meas_len + 2 * shape.chunk_length)
-    registers[SUMS : SUMS + LIMBS] = 0
+    registers[SUMS : SUMS + QUARTERS] = 0
     first = values + 2 * WORDS
     add_encoded(width, registers, SUMS, share, first, 2 * WORDS, shape.num_calls)
     reduce_sum(width, registers, A, registers, SUMS)
     if shape.has_check:
-        set_constant(width, registers, SUMS, constants, CHECK_CONSTANT)
+        registers[SUMS : SUMS + QUARTERS] = 0
         add_encoded(width, registers, SUMS, share, 0, WORDS, shape.num_summed)
         reduce_sum(width, registers, B, registers, SUMS)
+        add_constant(width, registers, B, registers, B, constants, CHECK_CONSTANT)
         if shape.num_weighted > 0:
             sum_of_constant_products(
                 width,
@@ -738,7 +663,7 @@ def _truncate(
     for output in range(shape.output_len):
         row = WORDS * digits * output
         if shape.has_small_weights:
-            registers[SUMS : SUMS + LIMBS] = 0
+            registers[SUMS : SUMS + QUARTERS] = 0
             add_weighted(
                 width, registers, SUMS, tables.small_weights, 0, scratch.share, row, digits
             )

@@ -30,13 +30,13 @@ from field._jit import LaneWidth, lane_width
 from field.lanes import LaneArray, new_lane_array
 from field.lanes128 import (
     COLUMNS,
-    LIMBS,
     MAX_WEIGHT,
-    RADIX,
+    RESIDUE,
     WORDS,
     constant_table,
     montgomery_table,
 )
+from field.limbs128 import limbs_of
 
 MAX_SCRATCH = 48 * 2**20
 """Bytes of scratch above which fewer lanes are used: a long report fills the memory by itself."""
@@ -49,32 +49,24 @@ class Plan:
     Attributes:
         width: As many lanes as the processor has and memory allows.
         shape: The numbers that fix the kernel's work.
-        tables: The kernel's constants.
     """
 
     width: LaneWidth
     shape: kernels.Shape
-    tables: kernels.Tables
 
     def prepare(
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
     ) -> Callable[[Inputs, Outputs], None]:
         """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
         lanes = len(width)
+        tables = kernel_tables(parameters, lanes)
         messages = _messages(parameters, aggregator, lanes)
         scratch = new_scratch(self.shape, lanes, messages.joint_rand_part.shape[1])
-        return functools.partial(_run, self, width, messages, scratch)
+        
+        def run(inputs: Inputs, outputs: Outputs) -> None:
+            kernels.query_groups(width, self.shape, tables, messages, inputs, outputs, scratch)
 
-
-def _run(
-    plan: Plan,
-    width: LaneWidth,
-    messages: kernels.Messages,
-    scratch: kernels.Scratch,
-    inputs: Inputs,
-    outputs: Outputs,
-) -> None:
-    kernels.query_groups(width, plan.shape, plan.tables, messages, inputs, outputs, scratch)
+        return run
 
 
 class _Linear(NamedTuple):
@@ -115,46 +107,53 @@ def _linear(circuit: Circuit) -> _Linear:
 @functools.lru_cache(maxsize=32)
 def plan(parameters: Parameters, agg_id: int) -> Plan:
     """Return the plan for one Prio3 and one of its aggregators."""
-    circuit, field = parameters.circuit, parameters.field
+    circuit = parameters.circuit
     linear = _linear(circuit)
-    p = circuit.wire_poly_len
-    beta = field.root_of_unity(2 * p)
-    share_of_one = field.inverse(parameters.num_shares)
-    constants = np.concatenate(
-        [
-            constant_table([RADIX * RADIX]),
-            montgomery_table([1, field.inverse(2), field.inverse(p), field.inverse(beta)]),
-            constant_table([-share_of_one, linear.constant * share_of_one]),
-        ]
-    )
-    total_weight = sum(linear.weights)
     shape = kernels.Shape(
         agg_id=agg_id,
         meas_len=circuit.meas_len,
         chunk_length=circuit.gadget.arity // 2,
         num_calls=circuit.num_calls,
-        log_p=p.bit_length() - 1,
+        log_p=circuit.wire_poly_len.bit_length() - 1,
         output_len=circuit.output_len,
         digits=len(linear.weights),
-        has_small_weights=total_weight <= MAX_WEIGHT,
+        has_small_weights=sum(linear.weights) <= MAX_WEIGHT,
         has_check=linear.has_check,
         num_summed=linear.num_summed,
         num_weighted=len(linear.check_weights),
     )
-    small_weights = linear.weights if shape.has_small_weights else [0]
-    tables = kernels.Tables(
-        constants=constants,
-        roots=montgomery_table(basis_roots(field, p)),
-        last_value=montgomery_table(last_value_weights(field, p)),
-        small_weights=np.array(small_weights, np.uint64),
-        weights=montgomery_table(linear.weights),
-        check_weights=montgomery_table(linear.check_weights),
-        one=Vector.from_ints(field, RADIX % field.modulus).words.reshape(-1),
-    )
     lanes = len(lane_width())
     while lanes > 1 and scratch_size(shape) * lanes > MAX_SCRATCH:
         lanes //= 2
-    return Plan(lane_width(lanes), shape, tables)
+    return Plan(lane_width(lanes), shape)
+
+
+@functools.lru_cache(maxsize=32)
+def kernel_tables(parameters: Parameters, lanes: int) -> kernels.Tables:
+    """Return the constants, in the limbs of so many lanes."""
+    circuit, field = parameters.circuit, parameters.field
+    linear = _linear(circuit)
+    small_weights = linear.weights if sum(linear.weights) <= MAX_WEIGHT else [0]
+    p = circuit.wire_poly_len
+    beta = field.root_of_unity(2 * p)
+    share_of_one = field.inverse(parameters.num_shares)
+    radix = limbs_of(lanes).radix
+    constants = np.concatenate(
+        [
+            constant_table(lanes, [radix * radix]),
+            montgomery_table(lanes, [1, field.inverse(2), field.inverse(p), field.inverse(beta)]),
+            constant_table(lanes, [-share_of_one, linear.constant * share_of_one]),
+        ]
+    )
+    return kernels.Tables(
+        constants=constants,
+        roots=montgomery_table(lanes, basis_roots(field, p)),
+        last_value=montgomery_table(lanes, last_value_weights(field, p)),
+        small_weights=np.array(small_weights, np.uint64),
+        weights=montgomery_table(lanes, linear.weights),
+        check_weights=montgomery_table(lanes, linear.check_weights),
+        one=Vector.from_ints(field, radix % field.modulus).words.reshape(-1),
+    )
 
 
 def _messages(parameters: Parameters, aggregator: Aggregator, lanes: int) -> kernels.Messages:
@@ -204,12 +203,12 @@ def new_scratch(shape: kernels.Shape, lanes: int, head_size: int = 0) -> kernels
         share=words(WORDS * (shape.meas_len + proof_len + 1)),
         query_rand=words(WORDS * 3),
         joint_rand=words(WORDS * shape.num_calls),
-        joint_rand_limbs=words(LIMBS * shape.num_calls),
-        powers=words(LIMBS * shape.log_p),
-        basis=words(LIMBS * p),
-        odd_basis=words(LIMBS * p),
-        wire_factors=words(LIMBS * shape.num_calls),
-        sums=words(kernels.PAIR_ROWS * kernels.PAIRS_AT_ONCE),
+        joint_rand_limbs=words(RESIDUE * shape.num_calls),
+        powers=words(RESIDUE * shape.log_p),
+        basis=words(RESIDUE * p),
+        odd_basis=words(RESIDUE * p),
+        wire_factors=words(RESIDUE * shape.num_calls),
+        sums=words(2 * COLUMNS),
         odd_start=words(COLUMNS),
         registers=words(kernels.REGISTER_ROWS),
         result=words(WORDS * max(verifier_len, shape.output_len)),

@@ -28,6 +28,7 @@ from aggregator.vdaf.xof import (
 )
 from field import Vector, decode_rows
 from field._jit import LaneWidth, lane_width
+from field.lanes128 import constant_table
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def _decided_on_lanes(
     dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_SEED, ctx)
     message = template(lanes, dst, bytes(parameters.public_share_size))
     scratch = kernels.new_scratch(parameters.num_shares, parameters.verifiers_len, lanes)
+    minus_one = constant_table(lanes, [-1])
     # The lanes that are left over at the end repeat the last report.
     padded = -(-rows // lanes) * lanes
     seeds, flags = np.empty((padded, SEED_SIZE), np.uint8), np.empty((padded, 8), np.uint8)
@@ -100,7 +102,7 @@ def _decided_on_lanes(
         kernels.decide_groups(
             width,
             parameters.verifiers_len,
-            kernels.MINUS_ONE,
+            minus_one,
             message,
             chosen,
             seeds[part],

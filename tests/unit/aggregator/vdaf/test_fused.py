@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aggregator.vdaf import _parallel_sum, _parallel_sum_plan, fused
-from aggregator.vdaf._kernel_arrays import XOF_REJECTED, Outputs
+from aggregator.vdaf._kernel_arrays import IRREGULAR, Outputs
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
@@ -24,7 +24,7 @@ from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares
 from aggregator.vdaf.xof import ByteRows
 from field import FIELD64, FIELD128
 from field._jit import LaneWidth, lane_width
-from field.lanes128 import RADIX
+from field.limbs128 import limbs_of
 
 VERIFY_KEY = bytes(range(32))
 CTX = b"a context"
@@ -226,7 +226,7 @@ def test_a_flagged_report_is_computed_again_and_the_others_are_not(
         if len(outputs.flags) > 2:
             for array in outputs:
                 array[2] = 0xEE
-            outputs.flags[2] = [XOF_REJECTED, 0, 0, 0, 0, 0, 0, 0]
+            outputs.flags[2] = [IRREGULAR, 0, 0, 0, 0, 0, 0, 0]
 
     def counting(parameters: Prio3, shares: ReportShares) -> QueriedShares:
         taken.append(len(shares))
@@ -250,11 +250,11 @@ def test_a_test_point_that_is_a_root_of_unity_is_flagged(
     randomness = Randomness(prio3, CTX)
     test_points = randomness.query_rands(VERIFY_KEY, shares.nonces)[:, -1].to_ints()
     power = pow(test_points[3], prio3.circuit.wire_poly_len, FIELD128.modulus)
-    encoded = power * RADIX % FIELD128.modulus
-    plan = _parallel_sum_plan.plan(prio3, 1)
+    encoded = power * limbs_of(len(width)).radix % FIELD128.modulus
+    tables = _parallel_sum_plan.kernel_tables(prio3, len(width))
     words = np.array([encoded % 2**64, encoded >> 64], np.uint64)
-    other = dataclasses.replace(plan, tables=plan.tables._replace(one=words))
-    monkeypatch.setattr(fused, "_plan", lambda *_arguments: other)
+    other = tables._replace(one=words)
+    monkeypatch.setattr(_parallel_sum_plan, "kernel_tables", lambda *_arguments: other)
     taken: list[bytes] = []
 
     def watching(parameters: Prio3, irregular: ReportShares) -> QueriedShares:

@@ -1,0 +1,315 @@
+"""Field128 in limbs: two ways to lay a residue out, and the arithmetic of each.
+
+A residue is cut into *limbs*, least significant first: x = x0 + x1*B + x2*B^2 + ... A product of two
+residues, or a sum of many, is kept as *columns*, one a power of B, and nothing is carried before the
+sum is complete; that slack is what makes the code fast. The modulus is p = 2^128 - 28*2^64 + 1.
+
+Residues are not kept below p. "x < 3p" in a comment bounds the integer that the limbs make up; what
+is below 4p < 2^130 fits the limbs, the last included. R = B^limbs is the Montgomery radix, and
+`reduced` divides by it: the product of x and y comes out as x*y/R mod p. A residue times R mod p is
+in *Montgomery form*; the product of one in Montgomery form and one that is *plain* is plain. Shares
+stay plain, only coefficients are converted.
+
+Which layout: processors that multiply and add 52-bit numbers in one instruction take `Limbs52`, all
+others `Limbs26`. Both compute the same residues; the limbs of what is not fully reduced may differ.
+
+Source: Montgomery, "Modular Multiplication Without Trial Division".
+"""
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+from typing_extensions import override
+
+from field._jit import has_multiply_add
+from field.fields import FIELD128
+from field.lanes import Code, Word
+
+MODULUS = FIELD128.modulus
+"""p."""
+
+MAX_PRODUCTS = 400
+"""How many products a sum may have before it is reduced.
+
+In both layouts a column of one product is at most five numbers below 2^52: 400 of them make less
+than 400 * 5 * 2^52 < 2^62.97, to which a reduction adds less than 2^55: all stay below 2^63.
+"""
+
+
+class Limbs(ABC):
+    """One layout, and what is the same in all."""
+
+    bits: ClassVar[int]
+    """B is two to the power of this."""
+    count: ClassVar[int]
+    """Limbs of a residue."""
+    columns: ClassVar[int]
+    """Columns of a product."""
+
+    @property
+    def radix(self) -> int:
+        """R, the Montgomery radix."""
+        return 1 << (self.bits * self.count)
+
+    @property
+    def mask(self) -> int:
+        """B - 1."""
+        return (1 << self.bits) - 1
+
+    @property
+    def last_bits(self) -> int:
+        """Bits of the last limb of a residue below 2^128."""
+        return 128 - self.bits * (self.count - 1)
+
+    def of(self, value: int) -> list[int]:
+        """Return the limbs of an integer below 2^130."""
+        return [(value >> (self.bits * i)) & self.mask for i in range(self.count)]
+
+    @abstractmethod
+    def split(self, low: Word, high: Word) -> list[Word]:
+        """Return the limbs of a residue in its encoding, two words."""
+
+    @abstractmethod
+    def joined(self, x: Sequence[Word]) -> tuple[Word, Word]:
+        """Return the two words of what `split` takes apart."""
+
+    @abstractmethod
+    def added_product(
+        self, columns: Sequence[Word], x: Sequence[Word], y: Sequence[Word]
+    ) -> list[Word]:
+        """Return the columns of a sum with x*y added, for x and y below 4p."""
+
+    @abstractmethod
+    def reduced(self, columns: Sequence[Word]) -> list[Word]:
+        """Return limbs of c/R mod p, below c/R + p, of columns that make up c >= 0."""
+
+    def reduced_sum(self, columns: Sequence[Word]) -> list[Word]:
+        """Return limbs, below 2p, of c/R mod p for the sum c of at most `MAX_PRODUCTS` products."""
+        return self.folded(self.reduced(columns))
+
+    @abstractmethod
+    def plus_folded(self, x: Sequence[Word], h: Word) -> list[Word]:
+        """Return x + h * (28*2^64 - 1), not carried, for h < 2^32; its last limb is that of x."""
+
+    def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return limbs of x*y/R mod p.
+
+        For x < a*p and y < b*p that is below (a*b/4 + 1)*p, as p < R/4: factors below 2p have a
+        product below 2p.
+        """
+        return self.reduced(self.columns_of_product(x, y))
+
+    def columns_of_product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return the columns of x*y."""
+        return self.added_product([x[0] & 0] * self.columns, x, y)
+
+    def carried(self, columns: Sequence[Word]) -> list[Word]:
+        """Return the same integer with all limbs but the last below B.
+
+        Columns may be negative, down to -2^63: `>>` copies the sign, so the carry rounds down and
+        what stays is positive. If the integer is positive, so is the last limb.
+        """
+        c = list(columns)
+        for i in range(self.count - 1):
+            c[i + 1] = c[i + 1] + (c[i] >> self.bits)
+            c[i] = c[i] & self.mask
+        return c
+
+    def folded(self, x: Sequence[Word]) -> list[Word]:
+        """Return limbs below 2p of a residue below 2^160 whose limbs are not negative.
+
+        The limbs need not be carried, but without the last they make up less than 2^119.
+
+        Write x = h * 2^128 + l, where h is what the last limb has above its part of 128 bits. As
+        2^128 = 28*2^64 - 1 (mod p), x = l + h * (28*2^64 - 1). l is below 2^128 + 2^119, so that
+        with h < 2^32 the sum is below 2^128 + 2^120 < 2p; and positive, for if h > 0 it is at least
+        h * 2^64.
+        """
+        h = x[-1].logical_right(self.last_bits)
+        last = x[-1] & ((1 << self.last_bits) - 1)
+        return self.carried(self.plus_folded([*x[:-1], last], h))
+
+    def plus(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return limbs of x + y, neither carried nor folded."""
+        return [a + b for a, b in zip(x, y, strict=True)]
+
+    def plus_and_minus(
+        self, x: Sequence[Word], y: Sequence[Word]
+    ) -> tuple[list[Word], list[Word]]:
+        """Return limbs of x + y and of x - y, both below 2p, for x and y < 2p.
+
+        4p is added to the difference, in limbs that are larger than those of y, so that none of the
+        difference's is negative.
+        """
+        four_p = [4 * limb for limb in self.of(MODULUS)]
+        for i in range(self.count - 1):
+            while four_p[i] < 1 << self.bits:
+                four_p[i] += 1 << self.bits
+                four_p[i + 1] -= 1
+        difference = [a - b + c for a, b, c in zip(x, y, four_p, strict=True)]
+        return self.folded(self.plus(x, y)), self.folded(difference)
+
+    def encoded(self, x: Sequence[Word]) -> tuple[Word, Word]:
+        """Return the encoding, below p, of a residue below 2p."""
+        difference = self.carried(
+            [limb - part for limb, part in zip(x, self.of(MODULUS), strict=True)]
+        )
+        # All ones if x < p, and then x itself is the result; no branch, for x is secret.
+        is_below = difference[-1] >> 63
+        return self.joined([((a ^ b) & is_below) ^ b for a, b in zip(x, difference, strict=True)])
+
+
+class Limbs26(Limbs):
+    """Five limbs of 26 bits: 25 multiplications of 32-bit numbers make the columns of a product.
+
+    In base B = 2^26 the modulus is
+
+        p = 1 - 28*2^12 * B^2 + 2^24 * B^4                                                      (1)
+    """
+
+    bits = 26
+    count = 5
+    columns = 9
+
+    @override
+    def split(self, low: Word, high: Word) -> list[Word]:
+        return [
+            low & self.mask,
+            low.logical_right(26) & self.mask,
+            (low.logical_right(52) | (high << 12)) & self.mask,
+            high.logical_right(14) & self.mask,
+            high.logical_right(40),
+        ]
+
+    @override
+    def joined(self, x: Sequence[Word]) -> tuple[Word, Word]:
+        low = x[0] | (x[1] << 26) | (x[2] << 52)
+        high = x[2].logical_right(12) | (x[3] << 14) | (x[4] << 40)
+        return low, high
+
+    @override
+    def added_product(
+        self, columns: Sequence[Word], x: Sequence[Word], y: Sequence[Word]
+    ) -> list[Word]:
+        c = list(columns)
+        for i, j in itertools.product(range(self.count), repeat=2):
+            c[i + j] = c[i + j] + x[i].times32(y[j])
+        return c
+
+    @override
+    def reduced(self, columns: Sequence[Word]) -> list[Word]:
+        """Return c/R mod p, of columns that make up c >= 0.
+
+        One step makes the lowest column divisible by B and drops it, five steps divide by B^5 = R.
+        Let q be the low 26 bits of the lowest column. Because p = 1 (mod B), subtracting q*p clears
+        exactly these bits, whatever q is: no inverse of p is needed. By (1), subtracting q*p
+
+        - takes q from the lowest column, which leaves c0 - q = (c0 >> 26) * B: a carry into the
+          next;
+        - adds q * 28*2^12 two columns up, less than 2^43;
+        - takes q * 2^24 four columns up, less than 2^50.
+
+        All steps together subtract Q*p with 0 <= Q < R, so that (c - Q*p)/R is between c/R - p and
+        c/R. Adding p in the columns that remain makes it positive, and at most c/R + p.
+        """
+        c = [*columns, columns[0] & 0]
+        for i, limb in enumerate(self.of(MODULUS)):
+            c[self.count + i] = c[self.count + i] + limb
+        for i in range(self.count):
+            q = c[i] & self.mask
+            c[i + 1] = c[i + 1] + (c[i] >> self.bits)
+            c[i + 2] = c[i + 2] + q.times32(28 << 12)
+            c[i + 4] = c[i + 4] - (q << 24)
+        return self.carried(c[self.count :])
+
+    @override
+    def plus_folded(self, x: Sequence[Word], h: Word) -> list[Word]:
+        return [x[0] - h, x[1], x[2] + h.times32(28 << 12), x[3], x[4]]
+
+
+class Limbs52(Limbs):
+    """Three limbs of 52 bits, for processors that multiply and add such numbers in one instruction.
+
+    A product of two limbs has 104 bits; one instruction adds its low 52 bits to a column, another
+    its high 52 bits to the next. Both look at the low 52 bits of their factors only. The last limbs
+    of factors below 4p have 26 bits, so that their product has no high part: five columns will do.
+
+    In base B = 2^52 the modulus is, in limbs that are positive,
+
+        p = 1 + (B - 28*2^12) * B + (2^24 - 1) * B^2                                            (1)
+    """
+
+    bits = 52
+    count = 3
+    columns = 5
+
+    @override
+    def split(self, low: Word, high: Word) -> list[Word]:
+        return [
+            low & self.mask,
+            high.shifted_left_with(low, 12) & self.mask,
+            high.logical_right(40),
+        ]
+
+    @override
+    def joined(self, x: Sequence[Word]) -> tuple[Word, Word]:
+        return x[0] | (x[1] << 52), x[1].logical_right(12) | (x[2] << 40)
+
+    @override
+    def added_product(
+        self, columns: Sequence[Word], x: Sequence[Word], y: Sequence[Word]
+    ) -> list[Word]:
+        c = list(columns)
+        for i, j in itertools.product(range(self.count), repeat=2):
+            c[i + j] = c[i + j].plus_low_product(x[i], y[j])
+            if i + j + 1 < self.columns:
+                c[i + j + 1] = c[i + j + 1].plus_high_product(x[i], y[j])
+        return c
+
+    @override
+    def reduced(self, columns: Sequence[Word]) -> list[Word]:
+        """Return c/R mod p, of columns that make up c >= 0 and none of which is negative.
+
+        One step makes the lowest column c0 divisible by B and drops it, three steps divide by
+        B^3 = R. Because p = 1 (mod B), adding q*p for q = -c0 mod B does that: no inverse of p is
+        needed. The lowest column becomes c0 + q, the next multiple of B from c0 on, and is carried
+        as (c0 + B - 1) >> 52. Only the low 52 bits of q count where it is multiplied, and those of
+        -c0 are q. The other limbs of p, by (1), are multiplied and added as any.
+
+        All steps together add Q*p with 0 <= Q < R, so the result is below c/R + p.
+        """
+        _, middle, last = self.of(MODULUS)
+        zero = columns[0] & 0
+        p1, p2 = zero + middle, zero + last
+        c = [*columns, zero]
+        for i in range(self.count):
+            q = zero - c[i]
+            c[i + 1] = c[i + 1] + (c[i] + self.mask).logical_right(self.bits)
+            c[i + 1] = c[i + 1].plus_low_product(q, p1)
+            c[i + 2] = c[i + 2].plus_high_product(q, p1).plus_low_product(q, p2)
+            c[i + 3] = c[i + 3].plus_high_product(q, p2)
+        return self.carried(c[self.count :])
+
+    @override
+    def reduced_sum(self, columns: Sequence[Word]) -> list[Word]:
+        # Of factors below 4p, c/R is below 400 * 2^260 / 2^156 < 2^113: nothing is to be folded.
+        return self.reduced(columns)
+
+    @override
+    def plus_folded(self, x: Sequence[Word], h: Word) -> list[Word]:
+        return [x[0] - h, x[1].plus_low_product(h, (h & 0) + (28 << 12)), x[2]]
+
+
+_LIMBS26, _LIMBS52 = Limbs26(), Limbs52()
+
+
+def limbs_of(lanes: int) -> Limbs:
+    """Return the layout for so many lanes on this processor."""
+    return _LIMBS52 if has_multiply_add(lanes) else _LIMBS26
+
+
+def limbs_in(code: Code) -> Limbs:
+    """Return the layout for an operation's code."""
+    return limbs_of(code.lanes)
