@@ -69,7 +69,11 @@ def _compiled(function: Callable[P, R], *, forceinline: bool = False) -> Callabl
         # numba asks for the directory when the function is decorated.
         numba.config.CACHE_DIR = str(cache.directory)
     try:
-        decorate = numba.njit(cache=cache is not None, nogil=True, forceinline=forceinline)
+        # Kernels allocate nothing. Without numba's allocator they need not count references either:
+        # one call of a kernel by another did so dozens of times, in every group of reports.
+        decorate = numba.njit(
+            cache=cache is not None, nogil=True, forceinline=forceinline, _nrt=False
+        )
         return cast("Callable[P, R]", decorate(function))
     finally:
         numba.config.CACHE_DIR = configured

@@ -177,10 +177,15 @@ def reduce_products(code: Code, out: Place, total: Place) -> None:
     out.store_many(limbs_in(code).reduced_sum(load_columns(total)))
 
 
-def _quarters(words: Place) -> list[Word]:
+def load_quarters(words: Place) -> list[Word]:
     """Emit the loads of an encoded residue, in numbers of 32 bits."""
     low, high = words.load(0), words.load(1)
-    return [low & _QUARTER_MASK, low.logical_right(32), high & _QUARTER_MASK, high.logical_right(32)]
+    return [
+        low & _QUARTER_MASK,
+        low.logical_right(32),
+        high & _QUARTER_MASK,
+        high.logical_right(32),
+    ]
 
 
 def _add_quarters(sums: Variables, quarters: Sequence[Word]) -> None:
@@ -192,18 +197,7 @@ def add_encoded(code: Code, total: Place, words: Place, step: Integer, count: In
     """Add `count` encoded residues, `step` rows apart, into a sum of residues."""
     sums = code.variables(total.load_many(QUARTERS))
     with code.repeat(count) as index:
-        _add_quarters(sums, _quarters(words.advanced(code.builder.mul(index, step))))
-    total.store_many(sums.load_many())
-
-
-@operation
-def add_weighted(code: Code, total: Place, weights: Scalars, words: Place, count: Integer) -> None:
-    """Add `count` encoded residues, each as often as its weight says, into a sum of residues."""
-    sums = code.variables(total.load_many(QUARTERS))
-    with code.repeat(count) as index:
-        weight = weights.advanced(index).load()
-        quarters = _quarters(encoded_at(words, index))
-        _add_quarters(sums, [quarter.times32(weight) for quarter in quarters])
+        _add_quarters(sums, load_quarters(words.advanced(code.builder.mul(index, step))))
     total.store_many(sums.load_many())
 
 

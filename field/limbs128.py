@@ -1,8 +1,9 @@
 """Field128 in limbs: two ways to lay a residue out, and the arithmetic of each.
 
-A residue is cut into *limbs*, least significant first: x = x0 + x1*B + x2*B^2 + ... A product of two
-residues, or a sum of many, is kept as *columns*, one a power of B, and nothing is carried before the
-sum is complete; that slack is what makes the code fast. The modulus is p = 2^128 - 28*2^64 + 1.
+A residue is cut into *limbs*, least significant first: x = x0 + x1*B + x2*B^2 + ... A product of
+two residues, or a sum of many, is kept as *columns*, one a power of B, and nothing is carried
+before the sum is complete; that slack is what makes the code fast. The modulus is
+p = 2^128 - 28*2^64 + 1.
 
 Residues are not kept below p. "x < 3p" in a comment bounds the integer that the limbs make up; what
 is below 4p < 2^130 fits the limbs, the last included. R = B^limbs is the Montgomery radix, and
@@ -135,9 +136,7 @@ class Limbs(ABC):
         """Return limbs of x + y, neither carried nor folded."""
         return [a + b for a, b in zip(x, y, strict=True)]
 
-    def plus_and_minus(
-        self, x: Sequence[Word], y: Sequence[Word]
-    ) -> tuple[list[Word], list[Word]]:
+    def plus_and_minus(self, x: Sequence[Word], y: Sequence[Word]) -> tuple[list[Word], list[Word]]:
         """Return limbs of x + y and of x - y, both below 2p, for x and y < 2p.
 
         4p is added to the difference, in limbs that are larger than those of y, so that none of the

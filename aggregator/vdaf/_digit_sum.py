@@ -14,10 +14,10 @@ Source:
 from typing import NamedTuple
 
 from aggregator.vdaf._kernel_arrays import (
+    IRREGULAR,
     NOT_A_RESIDUE,
     ROOT_OF_UNITY,
     SEED_SIZE,
-    IRREGULAR,
     Inputs,
     Outputs,
     copy_nonces,

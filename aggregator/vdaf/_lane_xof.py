@@ -160,9 +160,7 @@ def xor_shifted(
 def xor_last(code: Code, state: Place, before: Place, last: Integer, shift: Integer) -> None:
     """Add a word of the run into the state as `xor_shifted` does, after the word `before`."""
     word = code.in_every_lane(last)
-    state.store(
-        state.load() ^ word.shifted_left_with(before.load(), code.in_every_lane(shift))
-    )
+    state.store(state.load() ^ word.shifted_left_with(before.load(), code.in_every_lane(shift)))
 
 
 @operation

@@ -67,14 +67,16 @@ from field.lanes128 import (
     add_constant,
     add_encoded,
     add_to_words,
-    add_weighted,
     constant_at,
     constant_plus_and_minus,
+    encoded_at,
     flag_equal,
     flag_large,
+    from_quarters,
     load_columns,
     load_constant,
     load_encoded,
+    load_quarters,
     load_residue,
     multiply,
     multiply_constant,
@@ -271,7 +273,9 @@ def query_groups(
         _evaluate_gadget(width, shape, tables, scratch)
         _evaluate_circuit(width, shape, tables, scratch)
         store(width, outputs.verifiers, first, scratch.result, 0, scratch.block)
-        if shape.digits == 1 and shape.agg_id == 0:
+        if outputs.out_shares.shape[1] == 0:
+            pass
+        elif shape.digits == 1 and shape.agg_id == 0:
             # The leader's out share is the beginning of its input share.
             size, stride = outputs.out_shares.shape[1], inputs.input_shares.shape[1]
             source = first * stride
@@ -660,18 +664,41 @@ def _truncate(
     if digits == 1:
         store(width, out_shares, first, scratch.share, 0, scratch.block)
         return
-    for output in range(shape.output_len):
-        row = WORDS * digits * output
-        if shape.has_small_weights:
-            registers[SUMS : SUMS + QUARTERS] = 0
-            add_weighted(
-                width, registers, SUMS, tables.small_weights, 0, scratch.share, row, digits
-            )
-            reduce_sum(width, registers, A, registers, SUMS)
-            to_words(width, scratch.result, WORDS * output, registers, A)
-        else:
+    if shape.has_small_weights:
+        decode_digits(
+            width,
+            scratch.result,
+            0,
+            tables.small_weights,
+            0,
+            scratch.share,
+            0,
+            digits,
+            shape.output_len,
+        )
+    else:
+        for output in range(shape.output_len):
+            row = WORDS * digits * output
             sum_of_constant_products(
                 width, registers, SUMS, tables.weights, 0, scratch.share, row, digits
             )
             to_words(width, scratch.result, WORDS * output, registers, SUMS)
     store(width, out_shares, first, scratch.result, 0, scratch.block)
+
+
+@operation
+def decode_digits(
+    code: Code, out: Place, weights: Scalars, words: Place, digits: Integer, count: Integer
+) -> None:
+    """Set `count` encodings to weighted sums of as many times `digits` encodings."""
+    limbs = limbs_in(code)
+    with code.repeat(count) as output:
+        sums = code.variables([code.constant(0)] * QUARTERS)
+        first = words.advanced(code.scaled(code.builder.mul(output, digits), WORDS))
+        with code.repeat(digits) as digit:
+            weight = weights.advanced(digit).load()
+            quarters = load_quarters(encoded_at(first, digit))
+            total = [a + b.times32(weight) for a, b in zip(sums.load_many(), quarters, strict=True)]
+            sums.store_many(total)
+        residue = limbs.folded(from_quarters(limbs, sums.load_many()))
+        encoded_at(out, output).store_many(limbs.encoded(residue))

@@ -62,7 +62,7 @@ class Plan:
         tables = kernel_tables(parameters, lanes)
         messages = _messages(parameters, aggregator, lanes)
         scratch = new_scratch(self.shape, lanes, messages.joint_rand_part.shape[1])
-        
+
         def run(inputs: Inputs, outputs: Outputs) -> None:
             kernels.query_groups(width, self.shape, tables, messages, inputs, outputs, scratch)
 

@@ -9,20 +9,36 @@ import numpy as np
 import pytest
 
 from field import FIELD128, lanes128
-from field._jit import LaneWidth, kernel, lane_width
+from field._jit import LaneWidth, has_multiply_add, kernel, lane_width
 from field.lanes import LaneArray, Table, Word, new_lane_array
-from field.lanes128 import COLUMNS, LIMBS, MAX_PRODUCTS, RADIX, WORDS
+from field.lanes128 import COLUMNS, MAX_WEIGHT, QUARTERS, RESIDUE, WORDS
+from field.limbs128 import MAX_PRODUCTS, Limbs, Limbs26, Limbs52, limbs_of
 
 P = FIELD128.modulus
-LIMB = 2**26
-EDGES = [0, 1, 2, LIMB - 1, 2**64 - 1, 2**64, P - 2**64, P - 2, P - 1]
+EDGES = [0, 1, 2, 2**26 - 1, 2**52 - 1, 2**52, 2**64 - 1, 2**64, P - 2**64, P - 2, P - 1]
 ALL_ONES = 2**128 - 1
-R_INVERSE = pow(RADIX, -1, P)
 
 
 @pytest.fixture(params=[1, 4, 8], ids=lambda count: f"{count} lanes")
 def width(request: pytest.FixtureRequest) -> LaneWidth:
     return lane_width(request.param)
+
+
+def layout(width: LaneWidth) -> Limbs:
+    return limbs_of(len(width))
+
+
+def r_inverse(width: LaneWidth) -> int:
+    return pow(layout(width).radix, -1, P)
+
+
+def test_the_layout_is_the_one_that_the_processor_is_quicker_with(width: LaneWidth) -> None:
+    assert isinstance(layout(width), Limbs52 if has_multiply_add(len(width)) else Limbs26)
+    for limbs in (Limbs26(), Limbs52()):
+        assert limbs.count <= RESIDUE
+        assert limbs.columns <= COLUMNS
+        for value in (*EDGES, ALL_ONES, 4 * P - 1):
+            assert sum(limb << (limbs.bits * i) for i, limb in enumerate(limbs.of(value))) == value
 
 
 def integers(seed: int, count: int, below: int = P) -> list[int]:
@@ -38,10 +54,11 @@ def integers(seed: int, count: int, below: int = P) -> list[int]:
 
 
 def in_limbs(width: LaneWidth, values: Sequence[Sequence[int]]) -> LaneArray:
-    """Return residues as limbs: `values[i][lane]` in rows 5*i and on."""
-    array = new_lane_array(LIMBS * len(values), len(width))
+    """Return residues as limbs: `values[i][lane]` in rows `RESIDUE * i` and on."""
+    array = new_lane_array(RESIDUE * len(values), len(width))
     for i, lane in itertools.product(range(len(values)), range(len(width))):
-        array[LIMBS * i : LIMBS * (i + 1), lane] = lanes128.limbs(values[i][lane])
+        limbs = layout(width).of(values[i][lane])
+        array[RESIDUE * i : RESIDUE * i + len(limbs), lane] = limbs
     return array
 
 
@@ -54,7 +71,7 @@ def encoded(width: LaneWidth, values: Sequence[Sequence[int]]) -> LaneArray:
     return array
 
 
-def numbers(array: LaneArray, bits: int, row: int = 0, rows: int = LIMBS) -> list[int]:
+def numbers(array: LaneArray, bits: int, row: int, rows: int) -> list[int]:
     """Return the integer in each lane whose digits of `bits` bits are in the rows."""
     columns = array[row : row + rows].astype(object)
     return [
@@ -64,8 +81,9 @@ def numbers(array: LaneArray, bits: int, row: int = 0, rows: int = LIMBS) -> lis
 
 
 def limb_numbers(array: LaneArray, row: int = 0) -> list[int]:
-    assert (array[row : row + LIMBS - 1] < LIMB).all()
-    return numbers(array, 26, row)
+    limbs = limbs_of(array.shape[1])
+    assert (array[row : row + limbs.count - 1] <= limbs.mask).all()
+    return numbers(array, limbs.bits, row, limbs.count)
 
 
 def many(width: LaneWidth, seed: int, count: int, below: int = P) -> list[list[int]]:
@@ -83,7 +101,7 @@ def _to_limbs_and_back(
 def test_an_encoding_becomes_limbs_and_an_encoding_again(width: LaneWidth) -> None:
     for seed in range(20):
         [values] = many(width, seed, 1)
-        limbs, out = new_lane_array(LIMBS, len(width)), new_lane_array(WORDS, len(width))
+        limbs, out = new_lane_array(RESIDUE, len(width)), new_lane_array(WORDS, len(width))
         _to_limbs_and_back(width, out, limbs, encoded(width, [values]))
         assert limb_numbers(limbs) == values
         assert numbers(out, 64, 0, WORDS) == values
@@ -108,9 +126,10 @@ def _multiply(
     width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArray, constants: Table
 ) -> None:
     lanes128.multiply(width, out, 0, x, 0, y, 0)
-    lanes128.multiply_constant(width, out, LIMBS, x, 0, constants, LIMBS)
-    lanes128.add(width, out, 2 * LIMBS, x, 0, y, 0)
-    lanes128.set_constant(width, out, 3 * LIMBS, constants, LIMBS)
+    lanes128.multiply_constant(width, out, RESIDUE, x, 0, constants, RESIDUE)
+    lanes128.add(width, out, 2 * RESIDUE, x, 0, y, 0)
+    lanes128.set_constant(width, out, 3 * RESIDUE, constants, RESIDUE)
+    lanes128.add_constant(width, out, 4 * RESIDUE, x, 0, constants, RESIDUE)
 
 
 @pytest.mark.parametrize(
@@ -123,19 +142,22 @@ def test_products_and_sums_are_those_of_integers_and_keep_their_bounds(
         xs, ys = many(width, seed, 2, min(below_x, below_y))
         xs = [x + below_x - below_y if x + below_x - below_y < below_x else x for x in xs]
         [constant] = integers(seed, 1)
-        out = new_lane_array(4 * LIMBS, len(width))
-        table = lanes128.constant_table([0, constant])
+        out = new_lane_array(5 * RESIDUE, len(width))
+        table = lanes128.constant_table(len(width), [0, constant])
         _multiply(width, out, in_limbs(width, [xs]), in_limbs(width, [ys]), table)
-        products, scaled = limb_numbers(out), limb_numbers(out, LIMBS)
+        products, scaled = limb_numbers(out), limb_numbers(out, RESIDUE)
         assert [z % P for z in products] == [
-            x * y * R_INVERSE % P for x, y in zip(xs, ys, strict=True)
+            x * y * r_inverse(width) % P for x, y in zip(xs, ys, strict=True)
         ]
         assert all(z <= bound * P for z in products)
-        assert [z % P for z in scaled] == [x * constant * R_INVERSE % P for x in xs]
-        sums = limb_numbers(out, 2 * LIMBS)
+        assert [z % P for z in scaled] == [x * constant * r_inverse(width) % P for x in xs]
+        sums = limb_numbers(out, 2 * RESIDUE)
         assert [z % P for z in sums] == [(x + y) % P for x, y in zip(xs, ys, strict=True)]
         assert all(z < 2 * P for z in sums)
-        assert limb_numbers(out, 3 * LIMBS) == [constant] * len(width)
+        assert limb_numbers(out, 3 * RESIDUE) == [constant] * len(width)
+        moved = limb_numbers(out, 4 * RESIDUE)
+        assert [z % P for z in moved] == [(x + constant) % P for x in xs]
+        assert all(z < 2 * P for z in moved)
 
 
 @kernel
@@ -148,9 +170,11 @@ def test_a_constant_plus_and_minus_a_residue_stay_below_twice_the_modulus(
 ) -> None:
     for constant in EDGES:
         [ys] = many(width, constant % 97, 1, 2 * P)
-        out = new_lane_array(2 * LIMBS, len(width))
-        _plus_and_minus(width, out, lanes128.constant_table([constant]), in_limbs(width, [ys]))
-        plus, minus = limb_numbers(out), limb_numbers(out, LIMBS)
+        out = new_lane_array(2 * RESIDUE, len(width))
+        _plus_and_minus(
+            width, out, lanes128.constant_table(len(width), [constant]), in_limbs(width, [ys])
+        )
+        plus, minus = limb_numbers(out), limb_numbers(out, RESIDUE)
         assert [z % P for z in plus] == [(constant + y) % P for y in ys]
         assert [z % P for z in minus] == [(constant - y) % P for y in ys]
         assert all(0 <= z < 2 * P for z in (*plus, *minus))
@@ -167,75 +191,98 @@ def _products(
 def _constant_products(
     width: LaneWidth, out: LaneArray, constants: Table, words: LaneArray, count: int
 ) -> None:
-    lanes128.sum_of_constant_products(width, out, 0, constants, LIMBS, words, 0, count)
+    lanes128.sum_of_constant_products(width, out, 0, constants, RESIDUE, words, 0, count)
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, MAX_PRODUCTS, MAX_PRODUCTS + 1, 2 * MAX_PRODUCTS + 3])
 def test_a_sum_of_any_number_of_products_is_reduced(width: LaneWidth, count: int) -> None:
     factors = many(width, 1, count, 4 * P)
     shares = many(width, 2, 2 * count)
-    out = new_lane_array(LIMBS + COLUMNS + 1, len(width))
+    out = new_lane_array(RESIDUE + COLUMNS + 1, len(width))
     _products(width, out, in_limbs(width, factors), encoded(width, shares), 2 * WORDS, count)
     total = limb_numbers(out)
     for lane in range(len(width)):
         exact = sum(factors[k][lane] * shares[2 * k][lane] for k in range(count))
-        assert total[lane] % P == exact * R_INVERSE % P
+        assert total[lane] % P == exact * r_inverse(width) % P
         assert total[lane] < 2 * P
     constants = integers(3, count)
-    table = lanes128.constant_table([5, *constants])
+    table = lanes128.constant_table(len(width), [5, *constants])
     _constant_products(width, out, table, encoded(width, shares), count)
     total = limb_numbers(out)
     for lane in range(len(width)):
         exact = sum(constants[k] * shares[k][lane] for k in range(count))
-        assert total[lane] % P == exact * R_INVERSE % P
+        assert total[lane] % P == exact * r_inverse(width) % P
         assert total[lane] < 2 * P
 
 
 def test_the_most_products_of_the_largest_factors_do_not_overflow(width: LaneWidth) -> None:
-    factors = [[RADIX - 1] * len(width)] * MAX_PRODUCTS
+    factors = [[4 * P - 1] * len(width)] * MAX_PRODUCTS
     shares = [[P - 1] * len(width)] * MAX_PRODUCTS
-    out = new_lane_array(LIMBS + COLUMNS + 1, len(width))
+    out = new_lane_array(RESIDUE + COLUMNS + 1, len(width))
     _products(width, out, in_limbs(width, factors), encoded(width, shares), WORDS, MAX_PRODUCTS)
-    exact = MAX_PRODUCTS * (RADIX - 1) * (P - 1) * R_INVERSE % P
+    exact = MAX_PRODUCTS * (4 * P - 1) * (P - 1) * r_inverse(width) % P
     assert [z % P for z in limb_numbers(out)] == [exact] * len(width)
 
 
 @kernel
 def _sums(
-    width: LaneWidth,
-    out: LaneArray,
-    words: LaneArray,
-    residues: LaneArray,
-    weights: Table,
-    count: int,
+    width: LaneWidth, out: LaneArray, words: LaneArray, residues: LaneArray, count: int
 ) -> None:
-    out[:LIMBS] = 0
+    out[:QUARTERS] = 0
     lanes128.add_encoded(width, out, 0, words, 0, 2 * WORDS, count)
     lanes128.reduce_sum(width, out, 0, out, 0)
-    out[LIMBS : 2 * LIMBS] = 0
-    lanes128.add_weighted(width, out, LIMBS, weights, 0, words, 0, count)
-    lanes128.reduce_sum(width, out, LIMBS, out, LIMBS)
-    out[2 * LIMBS : 3 * LIMBS] = 0
-    lanes128.add_residues(width, out, 2 * LIMBS, residues, 0, count)
-    lanes128.reduce_sum(width, out, 2 * LIMBS, out, 2 * LIMBS)
+    lanes128.sum_residues(width, out, RESIDUE, residues, 0, count)
 
 
-@pytest.mark.parametrize("count", [1, 2, 30])
+@pytest.mark.parametrize("count", [0, 1, 2, 30, 5000])
 def test_sums_of_residues_are_reduced(width: LaneWidth, count: int) -> None:
     shares, residues = many(width, 4, 2 * count), many(width, 5, count, 4 * P)
-    weights = np.array([2**i if i < 29 else 1 for i in range(count)], np.uint64)
-    out = new_lane_array(3 * LIMBS, len(width))
-    _sums(width, out, encoded(width, shares), in_limbs(width, residues), weights, count)
+    out = new_lane_array(2 * RESIDUE, len(width))
+    _sums(width, out, encoded(width, shares), in_limbs(width, residues), count)
     for lane in range(len(width)):
         sums = [
             sum(shares[2 * k][lane] for k in range(count)),
-            sum(int(weights[k]) * shares[k][lane] for k in range(count)),
             sum(residues[k][lane] for k in range(count)),
         ]
         for i, exact in enumerate(sums):
-            total = limb_numbers(out, LIMBS * i)[lane]
+            total = limb_numbers(out, RESIDUE * i)[lane]
             assert total % P == exact % P
             assert total < 2 * P
+
+
+@kernel
+def _reduce_sum(width: LaneWidth, out: LaneArray, total: LaneArray) -> None:
+    lanes128.reduce_sum(width, out, 0, total, 0)
+
+
+def test_the_heaviest_sum_is_reduced(width: LaneWidth) -> None:
+    for share in (P - 1, 2**128 - 2**65, 2**96 - 1, 1):
+        quarters = [MAX_WEIGHT * ((share >> (32 * i)) % 2**32) for i in range(QUARTERS)]
+        total, out = new_lane_array(QUARTERS, len(width)), new_lane_array(RESIDUE, len(width))
+        total[:] = np.array(quarters, np.uint64)[:, np.newaxis]
+        _reduce_sum(width, out, total)
+        assert [z % P for z in limb_numbers(out)] == [MAX_WEIGHT * share % P] * len(width)
+        assert all(z < 2 * P for z in limb_numbers(out))
+
+
+@kernel
+def _to_montgomery(
+    width: LaneWidth, out: LaneArray, words: LaneArray, constants: Table, count: int
+) -> None:
+    lanes128.to_montgomery(width, out, 0, words, 0, constants, 0, count)
+
+
+def test_encodings_are_brought_into_montgomery_form(width: LaneWidth) -> None:
+    shares, radix = many(width, 6, 20), layout(width).radix
+    out = new_lane_array(RESIDUE * len(shares), len(width))
+    table = lanes128.constant_table(len(width), [radix * radix])
+    _to_montgomery(width, out, encoded(width, shares), table, len(shares))
+    for i, share in enumerate(shares):
+        assert [z % P for z in limb_numbers(out, RESIDUE * i)] == [x * radix % P for x in share]
+    table = lanes128.montgomery_table(len(width), [3, P - 1])
+    assert table.size == 2 * RESIDUE
+    limbs = layout(width).of((P - 1) * radix % P)
+    assert table[RESIDUE : RESIDUE + len(limbs)].tolist() == limbs
 
 
 @kernel
@@ -257,16 +304,16 @@ def test_a_residue_is_added_to_an_encoding(width: LaneWidth) -> None:
 def _flags(
     width: LaneWidth, flags: LaneArray, words: LaneArray, constant: Table, count: int
 ) -> None:
-    lanes128.flag_not_residues(width, flags, 0, words, 0, count, 1)
+    lanes128.flag_large(width, flags, 0, words, 0, count, 1)
     lanes128.flag_equal(width, flags, 0, words, 0, constant, 0, 4)
 
 
 def test_lanes_with_an_encoding_that_is_no_residue_are_flagged(width: LaneWidth) -> None:
     constant = np.array([7, 9], np.uint64)
-    for bad in (P, P + 1, ALL_ONES, P + 2**64 - 28, 2**128 - 2**64):
+    # P - 1 is the one residue with the high word of P, and is flagged with those that are none.
+    for bad in (P - 1, P, P + 1, ALL_ONES, P + 2**64 - 28, 2**128 - 2**64):
         for lane, place in itertools.product(range(len(width)), range(3)):
-            # P - 1 has the same high word as P: the low word decides.
-            shares = [[P - 1, 0, 2**64 - 1][i : i + 1] * len(width) for i in range(3)]
+            shares = [[P - 2, 0, 2**64 - 1][i : i + 1] * len(width) for i in range(3)]
             shares[place][lane] = bad
             flags = new_lane_array(1, len(width))
             flags[:] = 2
@@ -321,9 +368,17 @@ class Range:
         assert max(self.high, other.high) < 2**32
         return Range(self.low * other.low, self.high * other.high)
 
-    def plus_product(self, x: "Range", y: "Range") -> "Range":
-        assert max(x.high, y.high) < LIMB
-        return self + x.times32(y)
+    def plus_low_product(self, _x: "Range", _y: "Range") -> "Range":
+        return self + Range(0, 2**52 - 1)
+
+    def plus_high_product(self, x: "Range", y: "Range") -> "Range":
+        """Whatever is not known to be a number of 52 bits may be any, of its low 52."""
+        most = [z.high if z.low >= 0 and z.high < 2**52 else 2**52 - 1 for z in (x, y)]
+        return self + Range(0, (most[0] * most[1]) >> 52)
+
+    def shifted_left_with(self, low: "Range", bits: int) -> "Range":
+        assert min(self.low, low.low) >= 0
+        return Range(0, min(2**63 - 1, ((self.high + 1) << bits) - 1))
 
 
 def _range(value: Range | int) -> Range:
@@ -334,30 +389,46 @@ def _on_ranges(function: Callable[..., Sequence[Word]], *arguments: Sequence[Ran
     return cast("list[Range]", function(*arguments))
 
 
-ANY_LIMBS = [Range(0, LIMB - 1)] * LIMBS
-"""Any integer below 2^130, which is above 4p."""
-
-LIMBS_BELOW_2P = [*ANY_LIMBS[:-1], Range(0, (2 * P - 1) >> (26 * (LIMBS - 1)))]
-"""Any integer below 2p, and a few above."""
+LAYOUTS = pytest.mark.parametrize("limbs", [Limbs26(), Limbs52()], ids=["26 bits", "52 bits"])
 
 
-def test_no_column_overflows_while_the_most_products_are_added_and_reduced() -> None:
-    columns = [Range(0, 0)] * COLUMNS
+def ranges(limbs: Limbs, below: int) -> list[Range]:
+    """Return bounds of the limbs of any integer below a bound."""
+    last = (below - 1) >> (limbs.bits * (limbs.count - 1))
+    return [*[Range(0, limbs.mask)] * (limbs.count - 1), Range(0, last)]
+
+
+def all_carried(limbs: Limbs, found: list[Range]) -> bool:
+    return all(limb.low >= 0 and limb.high <= limbs.mask for limb in found[:-1])
+
+
+@LAYOUTS
+def test_no_column_overflows_while_the_most_products_are_added_and_reduced(limbs: Limbs) -> None:
+    factor = ranges(limbs, 4 * P)
+    columns = [Range(0, 0)] * limbs.columns
     for _ in range(MAX_PRODUCTS):
-        columns = _on_ranges(lanes128.added_product, columns, ANY_LIMBS, ANY_LIMBS)
-    reduced = _on_ranges(lanes128.montgomery_reduced, columns)
-    assert all(limb.high < LIMB for limb in reduced[:-1])
+        columns = _on_ranges(limbs.added_product, columns, factor, factor)
+    assert all_carried(limbs, _on_ranges(limbs.reduced, columns))
 
 
-def test_no_limb_overflows_while_the_heaviest_sum_is_reduced() -> None:
-    columns = [limb.times32(lanes128.MAX_WEIGHT) for limb in ANY_LIMBS]
-    carried = _on_ranges(lanes128.carried, columns)
-    assert carried[-1].high < 2**56
-    # What is folded may have a last limb of 56 bits: an integer below 2^160.
-    _on_ranges(lanes128.folded, carried)
+def test_products_of_last_limbs_have_no_high_part() -> None:
+    last = ranges(Limbs52(), 4 * P)[-1]
+    assert last.high**2 < 2**52
 
 
-def test_limbs_of_the_difference_of_residues_do_not_overflow() -> None:
-    plus_and_minus = cast("Callable[..., Sequence[Sequence[Range]]]", lanes128.plus_and_minus)
-    for limbs in plus_and_minus(LIMBS_BELOW_2P, LIMBS_BELOW_2P):
-        assert all(limb.low >= 0 and limb.high < LIMB for limb in limbs[:-1])
+@LAYOUTS
+def test_a_sum_of_255_shares_can_be_folded(limbs: Limbs) -> None:
+    found = [
+        limb.times32(255) if limbs.bits < 32 else Range(0, 255 * limb.high)
+        for limb in ranges(limbs, 2**128)
+    ]
+    without_last = sum(limb.high << (limbs.bits * i) for i, limb in enumerate(found[:-1]))
+    assert without_last < 2**119
+    assert all_carried(limbs, _on_ranges(limbs.folded, found))
+
+
+@LAYOUTS
+def test_limbs_of_the_difference_of_residues_do_not_overflow(limbs: Limbs) -> None:
+    plus_and_minus = cast("Callable[..., Sequence[list[Range]]]", limbs.plus_and_minus)
+    for found in plus_and_minus(ranges(limbs, 2 * P), ranges(limbs, 2 * P)):
+        assert all_carried(limbs, found)
