@@ -1,7 +1,6 @@
 """Both aggregators killed again and again while reports are uploaded, verified and collected."""
 
 import json
-import os
 import time
 from pathlib import Path
 
@@ -48,12 +47,11 @@ async def upload_and_collect(
 def test_every_report_is_counted_once_whenever_an_aggregator_dies(tmp_path: Path) -> None:
     start = int(time.time()) // HOUR * HOUR - HOUR
     settings = {"lease_seconds": 2, "work_interval_seconds": 0.2, "aggregation_job_size": 40}
-    seed = int(os.environ.get("PRIO_TEST_SEED", "20"))
     with Processes(tmp_path, **settings) as services:
         exact = make_measured_task(services, "exact", REPORTS, BUCKETS, start, "--mechanism=None")
         noised = make_measured_task(services, "noised", REPORTS, BUCKETS, start, "--epsilon=1")
         transport = Patient(PACE_SECONDS)
-        reaper = Reaper(services, ("leader", "helper"), (0.1, 0.8), seed)
+        reaper = Reaper(services, ("leader", "helper"), (0.1, 0.8))
         with explained(services, reaper, transport):
             services.start("leader", "helper")
             bodies = anyio.run(upload_and_collect, [exact, noised], transport, reaper)
