@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
 from tests.support.processes import COMMANDS, Processes, run_prio
-from tests.support.sudden_death import Patient, Reaper, explained
+from tests.support.sudden_death import Patient, Reaper, explained, failures_in_logs
 
 pytestmark = pytest.mark.slow
 
@@ -58,6 +58,7 @@ def test_every_report_is_counted_once_whenever_an_aggregator_dies(tmp_path: Path
 
             assert sum(reaper.kills.values()) >= LEAST_KILLS
             transport.assert_no_failure()
+            assert failures_in_logs(services, "leader", "helper") == []
             values = [asked.open(body) for asked, body in zip((exact, noised), bodies, strict=True)]
             for asked, found in zip((exact, noised), values, strict=True):
                 asked.assert_right(found)
