@@ -102,6 +102,13 @@ def _below(x: Word, y: Word) -> Word:
     return ~x.at_least(y)
 
 
+def larger(x: Word, y: Word) -> Word:
+    """Return the larger word, unsigned."""
+    builder = x.builder
+    is_larger = builder.icmp_unsigned(">", x.value, y.value)
+    return Word(x.code, builder.select(is_larger, x.value, y.value))
+
+
 def _has_limbs(code: Code) -> bool:
     """Return whether the processor multiplies 52 bits by 52 bits."""
     return has_multiply_add(code.lanes)
@@ -293,16 +300,9 @@ def flag_not_residues(
     """Set the bits `flag` in the lanes where one of `count` words is p or more."""
     largest = code.variables([code.constant(0)])
     with code.repeat(count) as index:
-        largest.store_many([_larger(largest.load_many()[0], words.advanced(index).load())])
+        largest.store_many([larger(largest.load_many()[0], words.advanced(index).load())])
     is_found = largest.load_many()[0].at_least(MODULUS)
     flags.store(flags.load() | (is_found & code.in_every_lane(flag)))
-
-
-def _larger(x: Word, y: Word) -> Word:
-    """Return the larger word, unsigned."""
-    builder = x.builder
-    is_larger = builder.icmp_unsigned(">", x.value, y.value)
-    return Word(x.code, builder.select(is_larger, x.value, y.value))
 
 
 @operation

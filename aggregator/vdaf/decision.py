@@ -1,8 +1,8 @@
 """What `verifier_shares_to_message` computes for a slice of a batch: shares in, decisions out.
 
 `decide_shares` adds up the aggregators' verifier shares, decides which proofs hold, and derives the
-seeds of the joint randomness. It works for every circuit in terms of the field's vectors; for those
-that check digits in chunks, a kernel does the same on lanes.
+seeds of the joint randomness. It works for every circuit in terms of the field's vectors; for
+those that have a fused kernel, another kernel does the same on lanes.
 
 Source:
     VDAF, "Verification" of Prio3.
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from aggregator.vdaf import _digit_decide, flp, fused
 from aggregator.vdaf import _lane_decide as kernels
-from aggregator.vdaf import flp, fused
 from aggregator.vdaf._kernel_arrays import in_groups
 from aggregator.vdaf._lane_xof import template
 from aggregator.vdaf.circuits import BitVectorCircuit
@@ -63,9 +63,11 @@ def decide_shares(
         width: How many lanes a kernel uses; by default as many as the processor has.
     """
     width = lane_width() if width is None else width
-    if fused.is_fused(parameters) and isinstance(parameters.circuit, BitVectorCircuit):
+    if len(shares[0]) == 0 or not fused.is_fused(parameters):
+        return _decided(parameters, ctx, shares)
+    if isinstance(parameters.circuit, BitVectorCircuit):
         return _decided_on_lanes(parameters, ctx, shares, width)
-    return _decided(parameters, ctx, shares)
+    return _decided_on_words(parameters, shares, width)
 
 
 def _decided(parameters: Parameters, ctx: bytes, shares: Sequence[ByteRows]) -> Decided:
@@ -92,7 +94,7 @@ def _decided(parameters: Parameters, ctx: bytes, shares: Sequence[ByteRows]) -> 
 def _decided_on_lanes(
     parameters: Parameters, ctx: bytes, shares: Sequence[ByteRows], width: LaneWidth
 ) -> Decided:
-    """Decide by a kernel."""
+    """Decide by the kernel for sums of products in Field128."""
     lanes, rows = len(width), len(shares[0])
     dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_SEED, ctx)
     message = template(lanes, dst, bytes(parameters.public_share_size))
@@ -112,8 +114,28 @@ def _decided_on_lanes(
         )
 
     seeds, flags = np.empty((rows, SEED_SIZE), np.uint8), np.empty((rows, 8), np.uint8)
-    if rows > 0:
-        in_groups(decide, lanes, shares, (seeds, flags))
+    in_groups(decide, lanes, shares, (seeds, flags))
+    return _as_flagged(seeds, flags)
+
+
+def _decided_on_words(
+    parameters: Parameters, shares: Sequence[ByteRows], width: LaneWidth
+) -> Decided:
+    """Decide by the kernel for Count and Sum, which have no joint randomness."""
+    lanes, rows, arity = len(width), len(shares[0]), parameters.circuit.gadget.arity
+    scratch = _digit_decide.new_scratch(parameters.num_shares, parameters.verifiers_len, lanes)
+
+    def decide(chosen: Sequence[ByteRows], found: Sequence[ByteRows]) -> None:
+        others = _beside_each_other(chosen[1:])
+        _digit_decide.decide_groups(width, arity, chosen[0], others, found[0], scratch)
+
+    flags = np.empty((rows, 8), np.uint8)
+    in_groups(decide, lanes, shares, (flags,))
+    return _as_flagged(np.empty((rows, 0), np.uint8), flags)
+
+
+def _as_flagged(seeds: ByteRows, flags: ByteRows) -> Decided:
+    """Return what a kernel found."""
     if not flags.any():
         return Decided(seeds, (), ())
     words = flags.view(np.uint64)[:, 0]
