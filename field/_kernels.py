@@ -30,8 +30,8 @@ class Kernels(Protocol):
     def dot(self, a: Words, b: Words, out: Words) -> None:
         """Set `out[i, j]` to the sum over k of `a[i, j, k] * b[i, j, k]`."""
 
-    def sum_middle(self, a: Words, out: Words) -> None:
-        """Set `out[i, j]` to the sum over k of `a[i, k, j]`."""
+    def add_middle(self, a: Words, out: Words) -> None:
+        """Add the sum over k of `a[i, k, j]` to `out[i, j]`."""
 
     def transform(self, a: Words, roots: Words, out: Words) -> None:
         """Set `out[i]` to the transform of `a[i]`, `roots` as `field.ntt` lays them out."""

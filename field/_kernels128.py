@@ -188,8 +188,8 @@ def dot(a: Words, b: Words, out: Words) -> None:
 
 
 @kernel
-def sum_middle(a: Words, out: Words) -> None:
-    """Set `out[i, j]` to the sum over k of `a[i, k, j]`.
+def add_middle(a: Words, out: Words) -> None:
+    """Add the sum over k of `a[i, k, j]` to `out[i, j]`.
 
     The halves of all words are summed by themselves, which takes 2^32 of them to overflow and which
     vector units do many at a time; each sum is reduced once. Some columns at a time, so that their
@@ -201,7 +201,9 @@ def sum_middle(a: Words, out: Words) -> None:
     for i in range(words.shape[0]):
         for start in range(0, words.shape[2], _COLUMNS_AT_ONCE):
             count = min(_COLUMNS_AT_ONCE, words.shape[2] - start)
-            low[:], high[:] = _ZERO, _ZERO
+            for j in range(count):
+                word = out[i, (start + j) // 2, (start + j) % 2]
+                low[j], high[j] = word & _LOW_HALF, word >> _HALF_WORD
             for k in range(words.shape[1]):
                 row = words[i, k, start : start + count]
                 for j in range(count):

@@ -110,8 +110,8 @@ def dot(a: Words, b: Words, out: Words) -> None:
 
 
 @kernel
-def sum_middle(a: Words, out: Words) -> None:
-    """Set `out[i, j]` to the sum over k of `a[i, k, j]`.
+def add_middle(a: Words, out: Words) -> None:
+    """Add the sum over k of `a[i, k, j]` to `out[i, j]`.
 
     The halves of all words are summed by themselves, which takes 2^32 of them to overflow and which
     vector units do many at a time; each sum is reduced once. Some columns at a time, so that their
@@ -122,7 +122,9 @@ def sum_middle(a: Words, out: Words) -> None:
     for i in range(a.shape[0]):
         for start in range(0, a.shape[2], _COLUMNS_AT_ONCE):
             count = min(_COLUMNS_AT_ONCE, a.shape[2] - start)
-            low[:], high[:] = _ZERO, _ZERO
+            for j in range(count):
+                low[j] = out[i, start + j] & _FOLD
+                high[j] = out[i, start + j] >> _HALF_WORD
             for k in range(a.shape[1]):
                 for j in range(count):
                     low[j] += a[i, k, start + j] & _FOLD

@@ -30,7 +30,7 @@ from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import intrinsic
 
-from field._jit import LaneWidth, kernel
+from field._jit import LaneWidth, bare_inlined
 
 LaneArray: TypeAlias = npt.NDArray[np.uint64]
 """`uint64[count, lanes]`, contiguous: one row a word, one column a report."""
@@ -293,6 +293,10 @@ class Code:
         """Return `value` in every lane."""
         return Word(self, ir.Constant(self.vector, [value & _ALL_ONES] * self.lanes))
 
+    def integer(self, value: int) -> ir.Value:
+        """Return an integer of the run that is always `value`."""
+        return ir.Constant(_I64, value)
+
     def in_every_lane(self, scalar: ir.Value) -> Word:
         """Emit the copying of a 64-bit integer of the run into every lane."""
         undefined = ir.Constant(self.vector, ir.Undefined)
@@ -522,7 +526,7 @@ def word_out(_code: Code, rows: Rows, stride: Integer, source: Place) -> None:
     rows.store(source.load(), 0, stride)
 
 
-@kernel
+@bare_inlined
 def rows_to_words(
     width: LaneWidth,
     out: LaneArray,
@@ -546,7 +550,7 @@ def rows_to_words(
         transpose_in(width, out, out_row + word, rows, first_byte + 8 * word, stride)
 
 
-@kernel
+@bare_inlined
 def words_to_rows(
     width: LaneWidth,
     rows: Bytes,

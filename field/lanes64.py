@@ -6,10 +6,20 @@ The modulus is p = 2^64 - 2^32 + 1, so that with E = 2^32 - 1
 
 A word stands for its residue even where it is p or more: "any word" below. Canonical words, below
 p, are what is encoded; `plus` and `minus` want one operand to be canonical.
+
+Products come in one of two ways, by the instructions that the processor has. Every vector unit
+multiplies halves of words, 32 bits by 32 bits. Some multiply 52 bits by 52 bits, and add the low or
+the high 52 bits of the product to a word in the same instruction. Then a word x is x0 + x1 * 2^52
+with x1 below 2^12, and a product, or a sum of them, three columns:
+
+    c0 + c1 * 2^52 + c2 * 2^104.                                                                 (2)
 """
 
 from collections.abc import Sequence
 
+from llvmlite import ir
+
+from field._jit import has_multiply_add
 from field.fields import FIELD64
 from field.lanes import Code, Integer, Place, Scalars, Word, operation
 
@@ -19,8 +29,16 @@ MODULUS = FIELD64.modulus
 _E = 2**32 - 1
 _HALF = 32
 
+_LIMB = 52
+
 _COLUMNS = 4
-"""Words of a sum of products, one a power of 2^32."""
+"""Words of a sum of products of halves, one a power of 2^32."""
+
+_LIMB_TERMS = 7
+"""Words of a sum of products of limbs: the terms of the columns of (2), which are 1, 3 and 3."""
+
+MAX_PRODUCTS = 2**10
+"""The most products in a sum: three times as many limbs are added in the fullest column of (2)."""
 
 
 def reduced(low: Word, high: Word) -> Word:
@@ -42,7 +60,11 @@ def reduced(low: Word, high: Word) -> Word:
 
 
 def product(x: Word, y: Word) -> Word:
-    """Return a word that is x*y modulo p, for any words, from four products of halves."""
+    """Return a word that is x*y modulo p, for any words."""
+    if _has_limbs(x.code):
+        zeros = [x.code.constant(0)] * _LIMB_TERMS
+        terms = _with_product_of_limbs(zeros, x, y)
+        return _reduced_limbs(*_columns_of_terms(terms), is_one_product=True)
     x1, y1 = x.logical_right(_HALF), y.logical_right(_HALF)
     # Each sum is at most (2^32 - 1)^2 + (2^32 - 1) < 2^64.
     lowest = x.times32(y)
@@ -78,6 +100,95 @@ def minus(x: Word, y: Word) -> Word:
 def _below(x: Word, y: Word) -> Word:
     """Return all ones in lanes where x < y, zero elsewhere."""
     return ~x.at_least(y)
+
+
+def larger(x: Word, y: Word) -> Word:
+    """Return the larger word, unsigned."""
+    builder = x.builder
+    is_larger = builder.icmp_unsigned(">", x.value, y.value)
+    return Word(x.code, builder.select(is_larger, x.value, y.value))
+
+
+def _has_limbs(code: Code) -> bool:
+    """Return whether the processor multiplies 52 bits by 52 bits."""
+    return has_multiply_add(code.lanes)
+
+
+def _plus_part(total: Word, x: Word, y: Word, part: str) -> Word:
+    """Return a word plus the low 52 bits, or the high ones, of x0*y0.
+
+    The instruction takes no notice of the bits above the 52nd of x and y. `part` is "l" or "h".
+    """
+    code = total.code
+    name = f"llvm.x86.avx512.vpmadd52{part}.uq.{64 * code.lanes}"
+    functions = code.builder.module.globals
+    if name not in functions:
+        kind = ir.FunctionType(code.vector, [code.vector] * 3)
+        ir.Function(code.builder.module, kind, name)
+    operands = [total.value, x.value, y.value]
+    return Word(code, code.builder.call(functions[name], operands))
+
+
+def _with_product_of_limbs(terms: Sequence[Word], x: Word, y: Word) -> list[Word]:
+    """Return a sum of products with x*y added, as the terms of the columns of (2).
+
+    x*y is x0*y0 + (x0*y1 + x1*y0) * 2^52 + x1*y1 * 2^104. The first product has 104 bits, of which
+    the high 52 go to the next column; so have those in parentheses, with at most 12 high bits; the
+    last has 24 bits. Each part is added up by itself, because an addition waits for the one before.
+    """
+    x1, y1 = x.logical_right(_LIMB), y.logical_right(_LIMB)
+    parts = [(x, y, "l"), *((x, y, "h"), (x, y1, "l"), (x1, y, "l"))]
+    parts += [(x, y1, "h"), (x1, y, "h"), (x1, y1, "l")]
+    return [_plus_part(term, *part) for term, part in zip(terms, parts, strict=True)]
+
+
+def _columns_of_terms(terms: Sequence[Word]) -> tuple[Word, Word, Word]:
+    """Return the columns of (2). A product adds less than 2^52, 3 * 2^52 and 2^25 to them."""
+    return terms[0], terms[1] + terms[2] + terms[3], terms[4] + terms[5] + terms[6]
+
+
+def _reduced_limbs(c0: Word, c1: Word, c2: Word, *, is_one_product: bool = False) -> Word:
+    """Return a word that is (2) modulo p, for `MAX_PRODUCTS` products at most.
+
+    By (1), 2^104 = -2^8. Write c1 = l + h * 2^12, so that c1 * 2^52 = l * 2^52 + h * 2^64, and then
+    h = h0 + h1 * 2^32: h * 2^64 = h0 * 2^32 - h0 - h1. Together
+
+        c0 + l * 2^52 + h0 * 2^32 - (h0 + h1 + c2 * 2^8).
+
+    - c0 is below 2^62, and for one product below 2^52, when the first sum cannot wrap. Where it
+      wraps it leaves E too little in a word below 2^62, so that E can be added.
+    - So it does in the second sum, which leaves at most 2^64 - 2^32 - 1.
+    - In parentheses is less than 2^32 + 2^20 + 2^43. Where the difference wraps it is E too much,
+      in a word above 2^63, so that E can be taken away.
+    """
+    total = c0 + (c1 << _LIMB)
+    if not is_one_product:
+        total = total + (_below(total, c0) & _E)
+    h = c1.logical_right(64 - _LIMB)
+    shifted = h << _HALF
+    total = total + shifted
+    total = total + (_below(total, shifted) & _E)
+    negative = (h & _E) + h.logical_right(_HALF) + (c2 << 8)
+    return total - negative - (_below(total, negative) & _E)
+
+
+def _sum_of_none(code: Code) -> list[Word]:
+    """Return the columns of a sum of products, all 0."""
+    return [code.constant(0)] * (_LIMB_TERMS if _has_limbs(code) else _COLUMNS)
+
+
+def with_product(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
+    """Return a sum of products with x*y added, in columns."""
+    if len(columns) == _LIMB_TERMS:
+        return _with_product_of_limbs(columns, x, y)
+    return _with_product_of_halves(columns, x, y)
+
+
+def _reduced_sum(columns: Sequence[Word]) -> Word:
+    """Return the residue, canonical, of a sum of at most `MAX_PRODUCTS` products."""
+    if len(columns) == _LIMB_TERMS:
+        return canonical(_reduced_limbs(*_columns_of_terms(columns)))
+    return _reduced_columns(*columns)
 
 
 def _reduced_columns(c0: Word, c1: Word, c2: Word, c3: Word) -> Word:
@@ -132,27 +243,27 @@ def dot(
 ) -> None:
     """Set `out` to the sum of `count` products of words `x_step` and `y_step` rows apart.
 
-    `count` may be up to 2^28.
+    `count` may be up to `MAX_PRODUCTS`.
     """
-    columns = code.variables([code.constant(0)] * _COLUMNS)
+    columns = code.variables(_sum_of_none(code))
     with code.repeat(count) as index:
         a = x.advanced(code.builder.mul(index, x_step)).load()
         b = y.advanced(code.builder.mul(index, y_step)).load()
-        columns.store_many(_with_product(columns.load_many(), a, b))
-    out.store(_reduced_columns(*columns.load_many()))
+        columns.store_many(with_product(columns.load_many(), a, b))
+    out.store(_reduced_sum(columns.load_many()))
 
 
 @operation
 def dot_constants(code: Code, out: Place, constants: Scalars, words: Place, count: Integer) -> None:
-    """Set `out` to the sum of `count` products, up to 2^28, of a constant and a word."""
-    columns = code.variables([code.constant(0)] * _COLUMNS)
+    """Set `out` to the sum of `count` products of a constant and a word, see `dot`."""
+    columns = code.variables(_sum_of_none(code))
     with code.repeat(count) as index:
         a, b = words.advanced(index).load(), constants.advanced(index).load()
-        columns.store_many(_with_product(columns.load_many(), a, b))
-    out.store(_reduced_columns(*columns.load_many()))
+        columns.store_many(with_product(columns.load_many(), a, b))
+    out.store(_reduced_sum(columns.load_many()))
 
 
-def _with_product(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
+def _with_product_of_halves(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
     """Return a sum of products with x*y added, in columns: one a power of 2^32.
 
     A product adds less than 3 * 2^32 to a column.
@@ -187,11 +298,11 @@ def flag_not_residues(
     code: Code, flags: Place, words: Place, count: Integer, flag: Integer
 ) -> None:
     """Set the bits `flag` in the lanes where one of `count` words is p or more."""
-    found = code.variables([code.constant(0)])
+    largest = code.variables([code.constant(0)])
     with code.repeat(count) as index:
-        word = words.advanced(index).load()
-        found.store_many([found.load_many()[0] | word.at_least(MODULUS)])
-    flags.store(flags.load() | (found.load_many()[0] & code.in_every_lane(flag)))
+        largest.store_many([larger(largest.load_many()[0], words.advanced(index).load())])
+    is_found = largest.load_many()[0].at_least(MODULUS)
+    flags.store(flags.load() | (is_found & code.in_every_lane(flag)))
 
 
 @operation

@@ -208,9 +208,23 @@ class Vector:
         before, after = self.shape[:axis], self.shape[axis + 1 :]
         total = Vector.zeros(self.field, before + after)
         outer, inner = math.prod(before), math.prod(after)
-        kernels(self.field).sum_middle(
+        kernels(self.field).add_middle(
             _with_axes(self, outer, self.shape[axis], inner), _with_axes(total, outer, inner)
         )
+        return total
+
+    def plus_sum_of(self, rows: "Vector") -> "Vector":
+        """Return this row and all rows of a batch added up, in one pass over the batch.
+
+        Raises:
+            ShapeError: This is no row, or the batch has no such rows.
+            FieldError: The fields differ.
+        """
+        self._check_field(rows)
+        if self.ndim != 1 or rows.shape[1:] != self.shape:
+            raise ShapeError(f"cannot add the rows of {rows.shape} to {self.shape}")
+        total = Vector(self.field, self.words.copy())
+        kernels(self.field).add_middle(rows.words[None], total.words[None])
         return total
 
     def dot(self, other: "Vector") -> "Vector":

@@ -170,7 +170,7 @@ class Audit:
             for agg_id in range(len(ROLES))
         ]
         messages = prio3.verifier_shares_to_message(
-            ctx, list(zip(*(init.verifier_shares for init in inits), strict=True))
+            ctx, [init.verifier_share_rows for init in inits]
         )
         agg_shares = {}
         for role, init in zip(ROLES, inits, strict=True):

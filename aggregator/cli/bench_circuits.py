@@ -1,6 +1,7 @@
 """Made-up reports of any type, for measurements of time."""
 
 import dataclasses
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import assert_never
 
@@ -9,6 +10,8 @@ from aggregator.errors import ParameterError
 from aggregator.vdaf import instances
 from aggregator.vdaf.circuits import Measurement
 from aggregator.vdaf.prio3 import Prio3, VerifyInit
+from aggregator.vdaf.shares import Batch, to_rows
+from aggregator.vdaf.xof import ByteRows
 
 CTX = b"benchmark"
 
@@ -78,7 +81,7 @@ def case(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reports:
-    """A batch of reports as the aggregators get them.
+    """A batch of reports as the aggregators get them, in arrays or in byte strings.
 
     Attributes:
         prio3: The VDAF.
@@ -90,9 +93,27 @@ class Reports:
 
     prio3: Prio3
     verify_key: bytes = dataclasses.field(repr=False)
-    nonces: list[bytes]
-    public_shares: list[bytes] = dataclasses.field(repr=False)
-    input_shares: list[list[bytes]] = dataclasses.field(repr=False)
+    nonces: Batch
+    public_shares: Batch = dataclasses.field(repr=False)
+    input_shares: Sequence[Batch] = dataclasses.field(repr=False)
+
+    def as_arrays(self) -> "Reports":
+        """Return the same reports, each kind of share an array of rows."""
+        prio3 = self.prio3
+
+        def rows(strings: Batch, size: int) -> ByteRows:
+            return to_rows(strings, size)[0]
+
+        return Reports(
+            prio3,
+            self.verify_key,
+            rows(self.nonces, prio3.nonce_size),
+            rows(self.public_shares, prio3.public_share_size),
+            [
+                rows(shares, prio3.input_share_size(agg_id))
+                for agg_id, shares in enumerate(self.input_shares)
+            ],
+        )
 
     def verify_init(self, agg_id: int, part: slice = slice(None)) -> VerifyInit:
         """Begin to verify all reports, or some, as one aggregator."""
@@ -113,7 +134,7 @@ def drawn(size: int, count: int) -> list[bytes]:
 
 
 def honest_reports(made: Case, count: int) -> Reports:
-    """Return reports that clients would send."""
+    """Return reports that clients would send, as byte strings."""
     prio3 = made.prio3
     nonces = drawn(prio3.nonce_size, count)
     shards = prio3.shard(CTX, [made.measurement] * count, nonces, drawn(prio3.rand_size, count))
@@ -122,7 +143,7 @@ def honest_reports(made: Case, count: int) -> Reports:
 
 
 def random_reports(made: Case, count: int) -> Reports:
-    """Return reports of random bytes, which no client made: nothing is compiled to make them."""
+    """Return strings that no client made, of random bytes: nothing is compiled to make them."""
     prio3 = made.prio3
     (key,) = drawn(prio3.verify_key_size, 1)
     return Reports(

@@ -1,4 +1,8 @@
-"""Time of the steps of Prio3 for a batch, and what it is to be compared with."""
+"""Time of the steps of Prio3 for a batch, and what it is to be compared with.
+
+Batches are arrays, one row a report, as kernels have them; what byte strings cost besides is
+measured once, for `verify_init`.
+"""
 
 import dataclasses
 import functools
@@ -21,9 +25,7 @@ from aggregator.cli.bench_circuits import (
 from aggregator.cli.bench_timing import Work, least_wall_seconds, median_seconds
 from aggregator.cli.bench_xof import hash_only, permute_only
 from aggregator.vdaf.ping_pong import HELPER, LEADER
-from aggregator.vdaf.shares import to_rows
 from aggregator.vdaf.verification import Aggregator, ReportShares, query_shares
-from aggregator.vdaf.xof import ByteRows
 
 _GENERAL_REPORTS = 100
 
@@ -33,12 +35,14 @@ class VerifyTimes:
     """Microseconds of processor time a report, of one aggregator.
 
     Attributes:
-        init: `verify_init`.
+        init: `verify_init`, from arrays to arrays.
+        from_strings: The same from lists of byte strings to lists of byte strings.
         hashing: The XOF alone: as much absorbed and squeezed as `init` does.
         permutations: The Keccak permutations alone that this takes.
     """
 
     init: float
+    from_strings: float
     hashing: float
     permutations: float
 
@@ -84,10 +88,12 @@ class ShardTimes:
 
 def time_verify(made: Case, agg_id: int, reports: int, rounds: int) -> VerifyTimes:
     """Time `verify_init` of one aggregator, and the hashing in it, by turns."""
-    batch = honest_reports(made, reports)
+    strings = honest_reports(made, reports)
+    batch = strings.as_arrays()
     seconds = median_seconds(
         {
             "init": lambda: batch.verify_init(agg_id),
+            "from_strings": lambda: strings.verify_init(agg_id).verifier_shares,
             "hashing": lambda: hash_only(made.prio3, CTX, agg_id, reports),
             "permutations": lambda: permute_only(made.prio3, CTX, agg_id, reports),
         },
@@ -108,11 +114,10 @@ class _Steps:
 
     def init(self) -> None:
         self._helper = self._batch.verify_init(HELPER)
-        shares = self._leader.verifier_shares, self._helper.verifier_shares
-        self._groups = list(zip(*shares, strict=True))
 
     def message(self) -> None:
-        self._messages = self._batch.prio3.verifier_shares_to_message(CTX, self._groups)
+        shares = [self._leader.verifier_share_rows, self._helper.verifier_share_rows]
+        self._messages = self._batch.prio3.verifier_shares_to_message(CTX, shares)
 
     def finish(self) -> None:
         self._out_shares = self._batch.prio3.verify_next(self._helper.state, self._messages)
@@ -123,7 +128,7 @@ class _Steps:
 
 def time_steps(made: Case, reports: int, rounds: int) -> StepTimes:
     """Time every step of verification and aggregation: by turns, in the order of service."""
-    batch = honest_reports(made, reports)
+    batch = honest_reports(made, reports).as_arrays()
     few = min(reports, _GENERAL_REPORTS)
     steps, general_shares = _Steps(batch), _report_shares(batch, slice(0, few))
     works: dict[str, Work] = {
@@ -159,7 +164,7 @@ def speedup_of_threads(made: Case, agg_id: int, reports: int, threads: int, roun
 
     Each takes a part of the batch; kernels hold no lock while they run.
     """
-    batch = honest_reports(made, reports)
+    batch = honest_reports(made, reports).as_arrays()
     bounds = [reports * i // threads for i in range(threads + 1)]
     parts = [slice(a, b) for a, b in itertools.pairwise(bounds)]
     return _speedup(
@@ -189,7 +194,7 @@ def _speedup(whole: Work, parts: Sequence[Work], rounds: int) -> float:
 
 def working_bytes(made: Case, agg_id: int, reports: int) -> int:
     """Return how much memory `verify_init` takes at most, beyond its inputs and its outputs."""
-    batch = honest_reports(made, reports)
+    batch = honest_reports(made, reports).as_arrays()
     batch.verify_init(agg_id, slice(0, 1))  # What is kept for the next batch is not counted.
     tracemalloc.start()
     try:
@@ -203,14 +208,7 @@ def working_bytes(made: Case, agg_id: int, reports: int) -> int:
 
 def _report_shares(batch: Reports, part: slice) -> ReportShares:
     """Return a helper's shares as the general path wants them."""
-    prio3 = batch.prio3
-
-    def rows(strings: list[bytes], size: int) -> ByteRows:
-        return np.ascontiguousarray(to_rows(strings[part], size)[0])
-
-    return ReportShares(
-        Aggregator(batch.verify_key, CTX, HELPER),
-        rows(batch.nonces, prio3.nonce_size),
-        rows(batch.public_shares, prio3.public_share_size),
-        rows(batch.input_shares[HELPER], prio3.input_share_size(HELPER)),
-    )
+    arrays = batch.nonces, batch.public_shares, batch.input_shares[HELPER]
+    nonces, public_shares, input_shares = (np.asarray(array, np.uint8)[part] for array in arrays)
+    aggregator = Aggregator(batch.verify_key, CTX, HELPER)
+    return ReportShares(aggregator, nonces, public_shares, input_shares)

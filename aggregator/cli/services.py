@@ -42,6 +42,7 @@ log = structlog.get_logger()
 
 GRACE_SECONDS = 20
 _CONNECT_SECONDS = 10
+_BACKLOG = 2048
 
 Work = Callable[[anyio.Event], Coroutine[None, None, None]]
 """Something that runs beside the servers until the event is set."""
@@ -232,6 +233,8 @@ def _listen(address: str) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, int(port)))
+        # At once: whoever hears from one listener that we are up can reach the others too.
+        listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
         raise ConfigurationError(f"listen: {address}: {error.strerror}") from error

@@ -146,7 +146,8 @@ class CollectionDriver:
             return None
         pending = pending_reports(tx, job.task_id, job.start, job.end)
         if closed is not None or pending.unclaimed or pending.claimed:
-            release_collection_job(tx, leased.lease, self._poll_seconds)
+            # No failed attempt: having waited long must make no later outage longer.
+            release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
             return None
         totals = batch_totals(summarize_batch(tx, job.task_id, job.start, job.end))
         try:

@@ -75,9 +75,16 @@ def _config() -> Config:
 
 
 def _create_private_file(url: str) -> None:
-    """Make the database file readable by its owner only; SQLite's log inherits the mode."""
+    """Make the database file readable by its owner only; SQLite's log inherits the mode.
+
+    A file that is there is left alone: closing any descriptor of it would drop the locks that
+    SQLite holds on it in this process (POSIX), and another process could then empty the log of a
+    store in use.
+    """
     path = _path(url)
     try:
+        if path.exists():
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:

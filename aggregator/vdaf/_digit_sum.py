@@ -14,56 +14,63 @@ Source:
 from typing import NamedTuple
 
 from aggregator.vdaf._kernel_arrays import (
-    IRREGULAR,
+    NONCE_SIZE,
     NOT_A_RESIDUE,
     ROOT_OF_UNITY,
     SEED_SIZE,
+    IRREGULAR,
     Inputs,
     Outputs,
-    copy_nonces,
     store,
 )
-from aggregator.vdaf._lane_xof import absorb_template, squeeze_words
-from field._jit import LaneWidth, kernel
+from aggregator.vdaf._lane_message import absorb_filled
+from aggregator.vdaf._lane_xof import squeeze_words
+from field._jit import LaneWidth, bare_inlined, bare_kernel
 from field.lanes import (
+    WORD_SIZE,
     Bytes,
+    Code,
+    Integer,
     LaneArray,
+    Place,
+    Scalars,
     Table,
-    copy_rows,
+    Word,
     copy_words,
+    operation,
     rows_to_words,
 )
 from field.lanes64 import (
-    butterfly,
+    canonical,
     dot,
     dot_constants,
-    double_basis,
     flag_equal,
     flag_not_residues,
-    multiply,
+    minus,
     multiply_constant,
+    plus,
+    product,
     subtract,
-    sum_with_product,
 )
 
+SEED_WORDS = SEED_SIZE // WORD_SIZE
+NONCE_WORDS = NONCE_SIZE // WORD_SIZE
+
 # Places in the table of constants.
-HALF = 0
-"""1/2."""
-INVERSE_P = 1
+INVERSE_P = 0
 """1/p."""
+INVERSE_2P = 1
+"""1/2p."""
 INVERSE_BETA = 2
 """1/beta."""
 
 # Rows of `Scratch.registers`.
 TEST_POINT = 0
-TEST_POWER = 1
-UNIT = 2
-PLUS = 3
-MINUS = 4
-EVEN_VALUE = 5
-ODD_VALUE = 6
-TERM = 7
-REGISTER_ROWS = 8
+EVEN_VALUE = 1
+ODD_VALUE = 2
+TERM = 3
+FLAGS = 4
+REGISTER_ROWS = 5
 
 
 class Shape(NamedTuple):
@@ -73,7 +80,7 @@ class Shape(NamedTuple):
         agg_id: The aggregator; 0 is the leader.
         num_calls: Digits of a measurement, one a call of the gadget.
         arity: Wires of the gadget, which all carry the digit.
-        log_p: The logarithm of p, to base two.
+        log_p: The logarithm of p, to base two; p is 2 at least.
         is_minus_digit: Whether the gadget squares only, and the circuit takes the digit away.
     """
 
@@ -89,7 +96,7 @@ class Tables(NamedTuple):
 
     Attributes:
         constants: The constants named above.
-        roots: Powers of 1/alpha, in the order of `_lagrange_basis`.
+        roots: Powers of 1/alpha, in the order of `lagrange_basis`.
         last_value: -beta^(i+1), for i from 0 to 2p - 2.
         weights: Weights of the digits.
     """
@@ -101,7 +108,7 @@ class Tables(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """Messages of the XOF with blanks.
+    """Messages of the XOF with blanks; see `aggregator.vdaf._lane_message`.
 
     Attributes:
         meas_share: Blank: the seed, at `seed_start`.
@@ -111,9 +118,9 @@ class Messages(NamedTuple):
         nonce_start: In `query_rand`.
     """
 
-    meas_share: Bytes
-    proofs_share: Bytes
-    query_rand: Bytes
+    meas_share: Table
+    proofs_share: Table
+    query_rand: Table
     seed_start: int
     nonce_start: int
 
@@ -123,18 +130,19 @@ class Scratch(NamedTuple):
 
     Attributes:
         sponge: See `aggregator.vdaf._lane_xof`.
+        blank: A seed or a nonce on its way into the sponge.
         share: Measurement share, proof share, and room for one more residue.
         query_rand: Query randomness.
         powers: t^(2^i), then those of t/beta.
-        basis: L_k(t).
-        odd_basis: L_k(t/beta).
-        registers: Residues named above.
+        basis: p * L_k(t).
+        odd_basis: p * L_k(t/beta).
+        registers: Residues named above, and flags.
         result: The verifier share.
-        flags: One row.
         block: Bytes on their way to a row.
     """
 
     sponge: LaneArray
+    blank: LaneArray
     share: LaneArray
     query_rand: LaneArray
     powers: LaneArray
@@ -142,11 +150,10 @@ class Scratch(NamedTuple):
     odd_basis: LaneArray
     registers: LaneArray
     result: LaneArray
-    flags: LaneArray
     block: Bytes
 
 
-@kernel
+@bare_kernel
 def query_groups(
     width: LaneWidth,
     shape: Shape,
@@ -159,34 +166,41 @@ def query_groups(
     """Fill in the outputs of all reports, as many at a time as there are lanes."""
     registers, share, result = scratch.registers, scratch.share, scratch.result
     for first in range(0, inputs.nonces.shape[0], len(width)):
-        scratch.flags[:] = 0
+        clear(width, registers, FLAGS)
         if shape.agg_id == 0:
             _load_share(width, shape, inputs.input_shares, first, scratch)
         else:
             _expand_share(width, shape, messages, inputs.input_shares, first, scratch)
-        query = messages.query_rand
-        copy_nonces(width, query, messages.nonce_start, inputs.nonces, first)
         # One residue reduces each output, if there are many, and the last is the test point.
         length = shape.num_calls + 1 if shape.num_calls > 1 else 1
-        _expand(width, query, scratch.query_rand, 0, length, scratch)
+        absorb_filled(
+            width,
+            scratch.sponge,
+            messages.query_rand,
+            messages.nonce_start,
+            scratch.blank,
+            inputs.nonces,
+            first,
+            NONCE_WORDS,
+        )
+        _squeeze(width, scratch.query_rand, 0, length, scratch)
         _prepare_bases(width, shape, tables, length - 1, scratch)
-        _evaluate_wires(width, shape, scratch)
+        _evaluate_wires(width, shape, tables, scratch)
         _evaluate_gadget(width, shape, tables, scratch)
         _evaluate_circuit(width, shape, scratch)
         store(width, outputs.verifiers, first, result, 0, scratch.block)
         dot_constants(width, registers, TERM, tables.weights, 0, share, 0, shape.num_calls)
-        copy_words(width, result, 0, registers, TERM, 1)
-        store(width, outputs.out_shares, first, result, 0, scratch.block)
-        store(width, outputs.flags, first, scratch.flags, 0, scratch.block)
+        store(width, outputs.out_shares, first, registers, TERM, scratch.block)
+        store(width, outputs.flags, first, registers, FLAGS, scratch.block)
 
 
-@kernel
+@bare_inlined
 def _proof_len(shape: Shape) -> int:
     """Return the residues of a proof: a seed a wire, and the gadget polynomial's 2p - 1 values."""
     return shape.arity + (2 << shape.log_p) - 1
 
 
-@kernel
+@bare_inlined
 def _load_share(
     width: LaneWidth, shape: Shape, input_shares: Bytes, first: int, scratch: Scratch
 ) -> None:
@@ -194,10 +208,10 @@ def _load_share(
     size = input_shares.shape[1]
     length = shape.num_calls + _proof_len(shape)
     rows_to_words(width, scratch.share, 0, input_shares, first * size, size, length)
-    flag_not_residues(width, scratch.flags, 0, scratch.share, 0, length, NOT_A_RESIDUE)
+    flag_not_residues(width, scratch.registers, FLAGS, scratch.share, 0, length, NOT_A_RESIDUE)
 
 
-@kernel
+@bare_inlined
 def _expand_share(
     width: LaneWidth,
     shape: Shape,
@@ -211,68 +225,114 @@ def _expand_share(
         (messages.meas_share, 0, shape.num_calls),
         (messages.proofs_share, shape.num_calls, _proof_len(shape)),
     ):
-        start, stride, size = messages.seed_start, message.shape[1], input_shares.shape[1]
-        copy_rows(width, message, start, stride, input_shares, first * size, size, SEED_SIZE)
-        _expand(width, message, scratch.share, row, length, scratch)
+        absorb_filled(
+            width,
+            scratch.sponge,
+            message,
+            messages.seed_start,
+            scratch.blank,
+            input_shares,
+            first,
+            SEED_WORDS,
+        )
+        _squeeze(width, scratch.share, row, length, scratch)
 
 
-@kernel
-def _expand(
-    width: LaneWidth, message: Bytes, out: LaneArray, row: int, length: int, scratch: Scratch
-) -> None:
-    """Draw `length` residues from the stream of a message."""
-    absorb_template(width, scratch.sponge, message)
+@bare_inlined
+def _squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: Scratch) -> None:
+    """Draw `length` residues from the stream that begins in the sponge."""
     squeeze_words(width, scratch.sponge, out, row, length)
-    flag_not_residues(width, scratch.flags, 0, out, row, length, IRREGULAR)
+    flag_not_residues(width, scratch.registers, FLAGS, out, row, length, IRREGULAR)
 
 
-@kernel
+@bare_inlined
 def _prepare_bases(
     width: LaneWidth, shape: Shape, tables: Tables, test_point: int, scratch: Scratch
 ) -> None:
-    """Evaluate L_k at t and at t/beta, and t^p; flag the lanes in which that is 1."""
-    registers, powers = scratch.registers, scratch.powers
-    copy_words(width, registers, TEST_POINT, scratch.query_rand, test_point, 1)
-    _lagrange_basis(width, shape, tables, scratch.basis, scratch)
-    last = shape.log_p - 1
-    multiply(width, registers, TEST_POWER, powers, last, powers, last)
-    flag_equal(width, scratch.flags, 0, registers, TEST_POWER, 1, ROOT_OF_UNITY)
-    multiply_constant(
-        width, registers, TEST_POINT, registers, TEST_POINT, tables.constants, INVERSE_BETA
-    )
-    _lagrange_basis(width, shape, tables, scratch.odd_basis, scratch)
+    """Evaluate p * L_k at t and at t/beta, and t^p; flag the lanes in which that is 1."""
+    registers, powers, log_p = scratch.registers, scratch.powers, shape.log_p
+    constants, roots, query_rand = tables.constants, tables.roots, scratch.query_rand
+    multiply_constant(width, registers, TEST_POINT, query_rand, test_point, constants, INVERSE_BETA)
+    lagrange_basis(width, scratch.odd_basis, 0, powers, 0, registers, TEST_POINT, roots, 0, log_p)
+    lagrange_basis(width, scratch.basis, 0, powers, 0, query_rand, test_point, roots, 0, log_p)
+    flag_equal(width, registers, FLAGS, powers, log_p, 1, ROOT_OF_UNITY)
 
 
-@kernel
-def _lagrange_basis(
-    width: LaneWidth, shape: Shape, tables: Tables, basis: LaneArray, scratch: Scratch
+@operation
+def clear(code: Code, word: Place) -> None:
+    """Set a word to 0."""
+    word.store(code.constant(0))
+
+
+@operation
+def lagrange_basis(
+    code: Code, basis: Place, powers: Place, point: Place, roots: Scalars, log_p: Integer
 ) -> None:
-    """Evaluate L_k at the point in `TEST_POINT`, for all k from 0 to p - 1.
+    """Evaluate p * L_k at a point, for all k from 0 to p - 1, and the point's powers t^(2^i).
 
-    See `aggregator.vdaf._parallel_sum._lagrange_basis`.
+    See `aggregator.vdaf._parallel_sum._lagrange_basis`. The first root of each factor is 1, and the
+    first factor is multiplied by nothing, so these products are left out.
     """
-    powers = scratch.powers
-    copy_words(width, powers, 0, scratch.registers, TEST_POINT, 1)
-    for b in range(1, shape.log_p):
-        multiply(width, powers, b, powers, b - 1, powers, b - 1)
-    basis[0] = tables.constants[INVERSE_P]
-    size = 1
-    for b in range(shape.log_p - 1, -1, -1):
-        double_basis(width, basis, 0, basis, size, powers, b, tables.roots, size - 1, size)
-        size *= 2
+    builder, one, unit = code.builder, code.constant(1), code.integer(1)
+    powers.store(canonical(point.load()))
+    with code.repeat(log_p) as index:
+        place = powers.advanced(index)
+        word = place.load()
+        place.store(canonical(product(word, word)), 1)
+    last = builder.sub(log_p, unit)
+    power = powers.advanced(last).load()
+    basis.store(plus(one, power))
+    basis.store(minus(one, power), 1)
+    with code.repeat(last) as level:
+        size = builder.shl(code.integer(2), level)
+        power = powers.advanced(builder.sub(builder.sub(last, unit), level)).load()
+        high, level_roots = basis.advanced(size), roots.advanced(builder.sub(size, unit))
+        _multiply_pair(basis, high, power)
+        with code.repeat(builder.sub(size, unit)) as before:
+            index = builder.add(before, unit)
+            factor = product(power, level_roots.advanced(index).load())
+            _multiply_pair(basis.advanced(index), high.advanced(index), factor)
 
 
-@kernel
-def _evaluate_wires(width: LaneWidth, shape: Shape, scratch: Scratch) -> None:
+def _multiply_pair(low: Place, high: Place, factor: Word) -> None:
+    """Multiply the word at `low` by 1 + factor into `low` and by 1 - factor into `high`."""
+    word = low.load()
+    term = canonical(product(word, factor))
+    low.store(plus(word, term))
+    high.store(minus(word, term))
+
+
+@bare_inlined
+def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Evaluate every wire polynomial at t, into residues 1 and on of the verifier."""
     registers, share, basis = scratch.registers, scratch.share, scratch.basis
     dot(width, registers, TERM, basis, 1, 1, share, 0, 1, shape.num_calls)
     for wire in range(shape.arity):
-        seed = shape.num_calls + wire
-        sum_with_product(width, scratch.result, 1 + wire, basis, 0, share, seed, registers, TERM)
+        wire_value(
+            width,
+            scratch.result,
+            1 + wire,
+            basis,
+            0,
+            share,
+            shape.num_calls + wire,
+            registers,
+            TERM,
+            tables.constants,
+            INVERSE_P,
+        )
 
 
-@kernel
+@operation
+def wire_value(
+    _code: Code, out: Place, basis: Place, seed: Place, digits: Place, constant: Scalars
+) -> None:
+    """Set `out` to constant * (basis*seed + digits), canonical, for canonical digits."""
+    total = plus(product(basis.load(), seed.load()), digits.load())
+    out.store(canonical(product(total, constant.load())))
+
+
+@bare_inlined
 def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Evaluate the gadget polynomial at t, into the last residue of the verifier.
 
@@ -284,18 +344,29 @@ def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Sc
     dot_constants(width, share, values + 2 * p - 1, tables.last_value, 0, share, values, 2 * p - 1)
     dot(width, registers, EVEN_VALUE, scratch.basis, 0, 1, share, values, 2, p)
     dot(width, registers, ODD_VALUE, scratch.odd_basis, 0, 1, share, values + 1, 2, p)
-    registers[UNIT] = 1
-    butterfly(
-        width, registers, PLUS, registers, UNIT, registers, TEST_POWER, tables.constants, HALF
-    )
-    multiply(width, registers, TERM, registers, MINUS, registers, ODD_VALUE)
-    last = 1 + shape.arity
-    sum_with_product(
-        width, scratch.result, last, registers, PLUS, registers, EVEN_VALUE, registers, TERM
+    gadget_value(
+        width,
+        scratch.result,
+        1 + shape.arity,
+        scratch.powers,
+        shape.log_p,
+        registers,
+        EVEN_VALUE,
+        tables.constants,
+        INVERSE_2P,
     )
 
 
-@kernel
+@operation
+def gadget_value(_code: Code, out: Place, power: Place, values: Place, constant: Scalars) -> None:
+    """Set `out` to constant * ((1 + power) * even + (1 - power) * odd), all values canonical."""
+    even, odd = values.load(0), values.load(ODD_VALUE - EVEN_VALUE)
+    difference = product(power.load(), minus(even, odd))
+    total = plus(difference, canonical(plus(even, odd)))
+    out.store(canonical(product(total, constant.load())))
+
+
+@bare_inlined
 def _evaluate_circuit(width: LaneWidth, shape: Shape, scratch: Scratch) -> None:
     """Reduce the circuit's outputs to one, residue 0 of the verifier."""
     share, result = scratch.share, scratch.result

@@ -9,19 +9,21 @@ import numpy as np
 from aggregator.vdaf import _digit_sum as kernels
 from aggregator.vdaf._kernel_arrays import Inputs, Outputs
 from aggregator.vdaf._kernel_tables import basis_roots, last_value_weights
-from aggregator.vdaf._lane_xof import Template, new_sponge, template
+from aggregator.vdaf._lane_message import message_words, seed_start
+from aggregator.vdaf._lane_xof import SPONGE_ROWS
 from aggregator.vdaf.circuits import Circuit, Count, Sum
 from aggregator.vdaf.circuits.range_checked import weights
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.verification import Aggregator
 from aggregator.vdaf.xof import (
+    SEED_SIZE,
     USAGE_MEAS_SHARE,
     USAGE_PROOF_SHARE,
     USAGE_QUERY_RANDOMNESS,
     domain_separation_tag,
 )
 from field._jit import LaneWidth, lane_width
-from field.lanes import LaneArray, Table, new_lane_array
+from field.lanes import Table, new_lane_array
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Plan:
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
     ) -> Callable[[Inputs, Outputs], None]:
         """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
-        messages = _messages(parameters, aggregator, len(width))
+        messages = _messages(parameters, aggregator)
         return functools.partial(_run, self, width, messages, _new_scratch(self.shape, len(width)))
 
 
@@ -71,7 +73,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         is_minus_digit=isinstance(circuit, Count),
     )
     tables = kernels.Tables(
-        constants=_table([field.inverse(2), field.inverse(p), field.inverse(beta)]),
+        constants=_table([field.inverse(p), field.inverse(2 * p), field.inverse(beta)]),
         roots=_table(basis_roots(field, p)),
         last_value=_table(last_value_weights(field, p)),
         weights=_table(_weights(circuit)),
@@ -87,44 +89,43 @@ def _table(values: Sequence[int]) -> Table:
     return np.array(values, np.uint64)
 
 
-def _messages(parameters: Parameters, aggregator: Aggregator, lanes: int) -> kernels.Messages:
-    """Return the messages, each for as many reports as there are lanes."""
+def _messages(parameters: Parameters, aggregator: Aggregator) -> kernels.Messages:
+    """Return the messages."""
+    algorithm_id, ctx = parameters.algorithm_id, aggregator.ctx
     agg_id, proofs = bytes([aggregator.agg_id]), bytes([parameters.num_proofs])
+    blank_seed, blank_nonce = bytes(SEED_SIZE), bytes(parameters.nonce_size)
 
-    def message(usage: int, binder: bytes) -> Template:
-        dst = domain_separation_tag(parameters.algorithm_id, usage, aggregator.ctx)
-        return template(lanes, dst, binder)
-
-    meas_share = message(USAGE_MEAS_SHARE, agg_id)
-    query_rand = message(USAGE_QUERY_RANDOMNESS, proofs + bytes(parameters.nonce_size))
-    verify_key = np.frombuffer(aggregator.verify_key, np.uint8)
-    query_rand.rows[:, query_rand.seed : query_rand.binder] = verify_key
+    meas_share = domain_separation_tag(algorithm_id, USAGE_MEAS_SHARE, ctx)
+    proofs_share = domain_separation_tag(algorithm_id, USAGE_PROOF_SHARE, ctx)
+    query_rand = domain_separation_tag(algorithm_id, USAGE_QUERY_RANDOMNESS, ctx)
     return kernels.Messages(
-        meas_share=meas_share.rows,
-        proofs_share=message(USAGE_PROOF_SHARE, proofs + agg_id).rows,
-        query_rand=query_rand.rows,
-        seed_start=meas_share.seed,
-        nonce_start=query_rand.binder + len(proofs),
+        meas_share=message_words(meas_share, blank_seed, agg_id),
+        proofs_share=message_words(proofs_share, blank_seed, proofs + agg_id),
+        query_rand=message_words(query_rand, aggregator.verify_key, proofs + blank_nonce),
+        seed_start=seed_start(meas_share),
+        nonce_start=seed_start(query_rand) + SEED_SIZE + len(proofs),
     )
 
 
 def _new_scratch(shape: kernels.Shape, lanes: int) -> kernels.Scratch:
     """Return scratch space for one group of reports."""
     p = 1 << shape.log_p
-
-    def words(count: int) -> LaneArray:
-        # Where words are copied to rows of bytes, some beyond the last are read, though never used.
-        return new_lane_array(count + lanes, lanes)
-
-    return kernels.Scratch(
-        sponge=new_sponge(lanes),
-        share=words(shape.num_calls + shape.arity + 2 * p),
-        query_rand=words(shape.num_calls + 1),
-        powers=words(shape.log_p),
-        basis=words(p),
-        odd_basis=words(p),
-        registers=words(kernels.REGISTER_ROWS),
-        result=words(shape.arity + 2),
-        flags=words(1),
-        block=np.empty((lanes, 8 * lanes), np.uint8),
-    )
+    rows = {
+        "sponge": SPONGE_ROWS,
+        "blank": kernels.SEED_WORDS + 1,
+        "share": shape.num_calls + shape.arity + 2 * p,
+        "query_rand": shape.num_calls + 1,
+        "powers": shape.log_p + 1,
+        "basis": p,
+        "odd_basis": p,
+        "registers": kernels.REGISTER_ROWS,
+        "result": shape.arity + 2,
+    }
+    # Where words are copied to rows of bytes, some beyond the last are read, though never used; and
+    # where they are gathered from rows, some beyond the last become zero.
+    space = new_lane_array(sum(rows.values()) + lanes * len(rows), lanes)
+    arrays, start = {}, 0
+    for name, count in rows.items():
+        arrays[name] = space[start : start + count + lanes]
+        start += count + lanes
+    return kernels.Scratch(**arrays, block=np.empty((lanes, 8 * lanes), np.uint8))

@@ -4,9 +4,12 @@ Source:
     VDAF, "Auxiliary Functions" of Prio3.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from field._jit import LaneWidth, kernel
+import numpy as np
+
+from field._jit import LaneWidth, bare_inlined
 from field.lanes import Bytes, LaneArray, copy_rows, words_to_rows
 
 SEED_SIZE = 32
@@ -54,7 +57,46 @@ class Outputs(NamedTuple):
     flags: Bytes
 
 
-@kernel
+def in_groups(
+    run: Callable[[Sequence[Bytes], Sequence[Bytes]], None],
+    lanes: int,
+    inputs: Sequence[Bytes],
+    outputs: Sequence[Bytes],
+) -> None:
+    """Let a kernel that takes a multiple of as many reports as there are lanes take any number.
+
+    Args:
+        run: Calls the kernel on rows of inputs, contiguous and read-only, and of outputs.
+        lanes: The number of lanes.
+        inputs: Arrays of as many rows as there are reports, one or more.
+        outputs: Arrays of as many rows, contiguous, to be filled in.
+    """
+    rows = len(outputs[0])
+    whole = rows - rows % lanes
+    if whole == rows:
+        run(_read_only(inputs), outputs)
+    elif whole > 0:
+        # The reports that are left over at the end are taken together with some before them.
+        for part in (slice(0, whole), slice(rows - lanes, rows)):
+            run(_read_only([a[part] for a in inputs]), [a[part] for a in outputs])
+    else:
+        # Fewer reports than lanes: the last is repeated.
+        chosen = np.minimum(np.arange(lanes), rows - 1)
+        found = [np.empty((lanes, array.shape[1]), np.uint8) for array in outputs]
+        run(_read_only([array[chosen] for array in inputs]), found)
+        for array, filled in zip(outputs, found, strict=True):
+            array[:] = filled[:rows]
+
+
+def _read_only(arrays: Sequence[Bytes]) -> Sequence[Bytes]:
+    """Return arrays of one type for numba, to which read-only ones are others than writable."""
+    views = [np.ascontiguousarray(array).view() for array in arrays]
+    for view in views:
+        view.flags.writeable = False
+    return views
+
+
+@bare_inlined
 def store(
     width: LaneWidth, rows: Bytes, first: int, words: LaneArray, row: int, block: Bytes
 ) -> None:
@@ -63,7 +105,7 @@ def store(
     words_to_rows(width, rows, first * size, size, words, row, size, block)
 
 
-@kernel
+@bare_inlined
 def copy_seeds(width: LaneWidth, message: Bytes, column: int, seeds: Bytes, first: int) -> None:
     """Write rows of seeds, from row `first` on, into a column of a message."""
     copy_rows(
@@ -71,7 +113,7 @@ def copy_seeds(width: LaneWidth, message: Bytes, column: int, seeds: Bytes, firs
     )
 
 
-@kernel
+@bare_inlined
 def copy_nonces(width: LaneWidth, message: Bytes, column: int, nonces: Bytes, first: int) -> None:
     """Write rows of nonces, from row `first` on, into a column of a message."""
     copy_rows(

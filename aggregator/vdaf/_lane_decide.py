@@ -95,7 +95,8 @@ def decide_groups(
     verifier_len: int,
     minus_one: Table,
     message: Template,
-    shares: Bytes,
+    leader: Bytes,
+    others: Bytes,
     seeds: Bytes,
     flags: Bytes,
     scratch: Scratch,
@@ -107,37 +108,53 @@ def decide_groups(
         verifier_len: Residues of a verifier, an even number: the output, pairs, the gadget's.
         minus_one: -1 as a table of constants.
         message: That of the joint randomness seed; its binder is blank.
-        shares: `uint8[rows, num_shares, size]`, each a share of the verifier and then a part of the
-            joint randomness; the number of rows is a multiple of the number of lanes.
+        leader: `uint8[rows, size]`, each a share of the verifier and then a part of the joint
+            randomness; the number of rows is a multiple of the number of lanes.
+        others: `uint8[num_shares - 1, rows, size]`, the same of the other aggregators.
         seeds: `uint8[rows, 32]`.
         flags: `uint8[rows, 8]`: one word a report.
         scratch: From `new_scratch`.
     """
-    rows, num_shares, size = shares.shape
-    flat = shares.reshape(rows * num_shares, size)
-    words = WORDS * verifier_len
+    rows, size = leader.shape
+    num_others = others.shape[0]
+    flat = others.reshape(num_others * rows, size)
     for first in range(0, rows, len(width)):
-        for agg_id in range(num_shares):
-            start = (first * num_shares + agg_id) * size
-            rows_to_words(
-                width, scratch.words, agg_id * words, flat, start, num_shares * size, words
-            )
-            copy_rows(
-                width,
-                message.rows,
-                message.binder + SEED_SIZE * agg_id,
-                message.rows.shape[1],
-                flat,
-                start + size - SEED_SIZE,
-                num_shares * size,
-                SEED_SIZE,
-            )
+        _load_share(width, verifier_len, message, leader, first, 0, scratch)
+        for index in range(num_others):
+            place = index * rows + first
+            _load_share(width, verifier_len, message, flat, place, index + 1, scratch)
         absorb_template(width, scratch.sponge, message.rows)
         words_to_rows(
             width, seeds, first * SEED_SIZE, SEED_SIZE, scratch.sponge, 0, SEED_SIZE, scratch.block
         )
-        _decide(width, verifier_len, num_shares, minus_one, scratch)
+        _decide(width, verifier_len, num_others + 1, minus_one, scratch)
         words_to_rows(width, flags, first * 8, 8, scratch.registers, FLAGS, 8, scratch.block)
+
+
+@kernel
+def _load_share(
+    width: LaneWidth,
+    verifier_len: int,
+    message: Template,
+    shares: Bytes,
+    first: int,
+    agg_id: int,
+    scratch: Scratch,
+) -> None:
+    """Bring an aggregator's shares of verifiers into lanes, and its parts into the message."""
+    words, size = WORDS * verifier_len, shares.shape[1]
+    start = first * size
+    rows_to_words(width, scratch.words, agg_id * words, shares, start, size, words)
+    copy_rows(
+        width,
+        message.rows,
+        message.binder + SEED_SIZE * agg_id,
+        message.rows.shape[1],
+        shares,
+        start + size - SEED_SIZE,
+        size,
+        SEED_SIZE,
+    )
 
 
 @kernel

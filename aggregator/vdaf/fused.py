@@ -6,19 +6,19 @@ no residue, or whose test point is a root of unity, and such a report is compute
 `aggregator.vdaf.verification.query_shares`, the definition of both.
 """
 
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from aggregator.vdaf import _digit_sum_plan, _parallel_sum_plan, flp
-from aggregator.vdaf._kernel_arrays import NOT_A_RESIDUE, Inputs, Outputs
+from aggregator.vdaf._kernel_arrays import NOT_A_RESIDUE, Inputs, Outputs, in_groups
 from aggregator.vdaf.circuits import BitVectorCircuit, Count, Sum
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
-from field import FIELD128, Field, Vector, encode_rows
+from field import FIELD128, encode_rows
 from field._jit import LaneWidth
 
 Words: TypeAlias = npt.NDArray[np.uint64]
@@ -61,6 +61,47 @@ def working_size(parameters: Parameters, agg_id: int) -> int:
     return shares + flp.working_size(parameters.circuit)
 
 
+class Results(NamedTuple):
+    """What verification of a batch computes, one row a report; filled in a slice at a time.
+
+    Attributes:
+        verifier_shares: `uint8[rows, verifier_share_size]`.
+        out_shares: `uint64[rows, output_len]`, with the words of an element as one more axis.
+        joint_rand_seeds: `uint8[rows, 32]`, or `uint8[rows, 0]` without joint randomness.
+    """
+
+    verifier_shares: ByteRows
+    out_shares: Words
+    joint_rand_seeds: ByteRows
+
+    def rows(self, part: slice) -> "Results":
+        """Return the arrays of some of the reports."""
+        return Results(
+            self.verifier_shares[part], self.out_shares[part], self.joint_rand_seeds[part]
+        )
+
+
+def new_results(parameters: Parameters, rows: int) -> Results:
+    """Return arrays to be filled in."""
+    return Results(
+        np.empty((rows, parameters.verifier_share_size), np.uint8),
+        np.empty((rows, parameters.output_len, *parameters.field.word_shape), np.uint64),
+        np.empty((rows, parameters.blind_size), np.uint8),
+    )
+
+
+class Refused(NamedTuple):
+    """Which reports have no result: their rows mean nothing.
+
+    Attributes:
+        undecodable: Their input shares hold a number that is no residue.
+        rejected: They met a test point that is a root of unity.
+    """
+
+    undecodable: Sequence[int] = ()
+    rejected: Sequence[int] = ()
+
+
 class Verifier:
     """`query` for one aggregator: what all its reports have in common is computed once.
 
@@ -85,81 +126,78 @@ class Verifier:
             self._lanes = len(width)
             self._run = plan.prepare(parameters, aggregator, width)
 
-    def query(self, shares: ReportShares, out_shares: Words) -> QueriedShares:
-        """Return what `verification.query_shares` returns, by a fused kernel if there is one.
+    def query(self, shares: ReportShares, results: Results) -> Refused:
+        """Fill in what `verification.query_shares` returns, by a fused kernel if there is one.
 
         Args:
             shares: Any number of reports, of this aggregator.
-            out_shares: Where the words of the out shares go, shape `(rows, output_len)` and the
-                words of an element: the result's `out_shares` is this array.
+            results: As many rows, to be filled in.
         """
-        parameters, run, lanes, rows = self._parameters, self._run, self._lanes, len(shares)
+        parameters, run = self._parameters, self._run
         if run is None:
-            queried = query_shares(parameters, shares)
-            out_shares[...] = queried.out_shares.words
-            return queried
-        outputs = _outputs(parameters, rows, out_shares)
-        whole = rows - rows % lanes
-        if whole > 0:
-            filled = Outputs(*(array[:whole] for array in outputs))
-            run(_inputs(shares.rows(slice(0, whole))), filled)
-        if whole < rows:
-            # The lanes that are left over at the end repeat the last report.
-            chosen = np.minimum(np.arange(whole, whole + lanes), rows - 1)
-            found = _outputs(parameters, lanes, np.empty((lanes, *out_shares.shape[1:]), np.uint64))
-            run(_inputs(shares.rows(chosen)), found)
-            for array, part in zip(outputs, found, strict=True):
-                array[whole:] = part[: rows - whole]
-        return _decided(parameters, shares, outputs)
+            return _put(parameters, query_shares(parameters, shares), results, slice(None))
+        outputs = _outputs(parameters, results)
+        if len(shares) > 0:
+            inputs = shares.nonces, shares.public_shares, shares.input_shares
+            in_groups(
+                lambda chosen, found: run(Inputs(*chosen), Outputs(*found)),
+                self._lanes,
+                inputs,
+                outputs,
+            )
+        size = parameters.verifiers_share_size
+        if parameters.has_joint_rand:
+            results.verifier_shares[:, :size] = outputs.verifiers
+            results.verifier_shares[:, size:] = outputs.joint_rand_parts
+        if not outputs.flags.any():
+            return Refused()
+        return self._again(shares, outputs.flags.view(np.uint64)[:, 0], results)
+
+    def _again(self, shares: ReportShares, flags: Words, results: Results) -> Refused:
+        """Compute the reports again that a kernel flagged, but for those it could not decode."""
+        is_undecodable = flags & np.uint64(NOT_A_RESIDUE) != 0
+        undecodable = np.flatnonzero(is_undecodable).tolist()
+        irregular = np.flatnonzero((flags != 0) & ~is_undecodable)
+        if not len(irregular):
+            return Refused(undecodable)
+        queried = query_shares(self._parameters, shares.rows(irregular))
+        refused = _put(self._parameters, queried, results, irregular)
+        return Refused(
+            undecodable + irregular[list(refused.undecodable)].tolist(),
+            irregular[list(refused.rejected)].tolist(),
+        )
 
 
-def _inputs(shares: ReportShares) -> Inputs:
-    """Return arrays as numba knows them: read-only and writable ones have different types."""
-    arrays = [
-        np.ascontiguousarray(rows).view()
-        for rows in (shares.nonces, shares.public_shares, shares.input_shares)
-    ]
-    for array in arrays:
-        array.flags.writeable = False
-    return Inputs(*arrays)
+def _put(
+    parameters: Parameters,
+    queried: QueriedShares,
+    results: Results,
+    place: slice | npt.NDArray[np.intp],
+) -> Refused:
+    """Fill in what the general function found."""
+    size = parameters.verifiers_share_size
+    results.verifier_shares[place, :size] = encode_rows(queried.verifiers_shares)
+    results.verifier_shares[place, size:] = queried.joint_rand_parts
+    results.out_shares[place] = queried.out_shares.words
+    results.joint_rand_seeds[place] = queried.joint_rand_seeds
+    return Refused(
+        np.flatnonzero(queried.is_undecodable).tolist(),
+        np.flatnonzero(queried.is_rejected).tolist(),
+    )
 
 
-def _outputs(parameters: Parameters, rows: int, out_shares: Words) -> Outputs:
+def _outputs(parameters: Parameters, results: Results) -> Outputs:
+    """Return the arrays for a kernel: the results' own, where they are laid out as a kernel's."""
+    rows = len(results.verifier_shares)
+    verifiers = results.verifier_shares
+    if parameters.has_joint_rand:
+        verifiers = np.empty((rows, parameters.verifiers_share_size), np.uint8)
     out_share_size = parameters.output_len * parameters.field.encoded_size
     return Outputs(
-        verifiers=np.empty((rows, parameters.verifiers_share_size), np.uint8),
-        out_shares=out_shares.view(np.uint8).reshape(rows, out_share_size),
+        verifiers=verifiers,
+        # The processor's byte order is the encoding's.
+        out_shares=results.out_shares.view(np.uint8).reshape(rows, out_share_size),
         joint_rand_parts=np.empty((rows, parameters.blind_size), np.uint8),
-        joint_rand_seeds=np.empty((rows, parameters.blind_size), np.uint8),
+        joint_rand_seeds=results.joint_rand_seeds,
         flags=np.empty((rows, 8), np.uint8),
     )
-
-
-def _decided(parameters: Parameters, shares: ReportShares, outputs: Outputs) -> QueriedShares:
-    """Return what the kernel computed, with the reports that it flagged computed again."""
-    flags = outputs.flags.view(np.uint64)[:, 0]
-    is_undecodable = flags & np.uint64(NOT_A_RESIDUE) != 0
-    is_rejected = np.zeros(len(shares), np.bool_)
-    irregular = np.flatnonzero((flags != 0) & ~is_undecodable)
-    if len(irregular):
-        again = query_shares(parameters, shares.rows(irregular))
-        outputs.verifiers[irregular] = encode_rows(again.verifiers_shares)
-        outputs.out_shares[irregular] = encode_rows(again.out_shares)
-        outputs.joint_rand_parts[irregular] = again.joint_rand_parts
-        outputs.joint_rand_seeds[irregular] = again.joint_rand_seeds
-        is_undecodable[irregular] = again.is_undecodable
-        is_rejected[irregular] = again.is_rejected
-    return QueriedShares(
-        out_shares=_vector(parameters.field, outputs.out_shares),
-        verifiers_shares=_vector(parameters.field, outputs.verifiers),
-        joint_rand_parts=outputs.joint_rand_parts,
-        joint_rand_seeds=outputs.joint_rand_seeds,
-        is_undecodable=is_undecodable,
-        is_rejected=is_rejected,
-    )
-
-
-def _vector(field: Field, rows: ByteRows) -> Vector:
-    """Return encoded residues below p as a vector; the processor's byte order is the encoding's."""
-    length = rows.shape[1] // field.encoded_size
-    return Vector(field, rows.view(np.uint64).reshape(len(rows), length, *field.word_shape))

@@ -5,7 +5,8 @@ Prio3 has one round, so each party speaks once:
     leader_initialized   ── initialize(verifier share) ──▶   helper_initialized
     leader_continued     ◀── finish(verifier message) ──     (has its out shares already)
 
-The messages of the reports are separate byte strings; how they travel is not for this module.
+The messages of the reports are separate byte strings; how they travel is not for this module. Those
+of a batch have one size and begin alike, so they are made and read as rows of an array.
 
 Source:
     VDAF, "The Ping-Pong Topology (Only Two Aggregators)".
@@ -15,8 +16,22 @@ import dataclasses
 from collections.abc import Sequence
 from enum import IntEnum
 
+import numpy as np
+
 from aggregator.errors import ReportRejected
-from aggregator.vdaf.prio3 import OutShares, Prio3, VerifyError, VerifyState
+from aggregator.vdaf.outcomes import (
+    NO_VERIFIER_SHARE,
+    OTHER_JOINT_RANDOMNESS,
+    OutShares,
+    VerifierMessages,
+    VerifyError,
+    VerifyState,
+    strings_without_errors,
+    without_errors,
+)
+from aggregator.vdaf.prio3 import Prio3
+from aggregator.vdaf.shares import Batch, to_rows
+from aggregator.vdaf.xof import ByteRows
 
 LEADER, HELPER = 0, 1
 
@@ -66,28 +81,23 @@ def leader_initialized(
     prio3: Prio3,
     verify_key: bytes,
     ctx: bytes,
-    nonces: Sequence[bytes],
-    public_shares: Sequence[bytes],
-    input_shares: Sequence[bytes],
+    nonces: Batch,
+    public_shares: Batch,
+    input_shares: Batch,
 ) -> LeaderContinued:
     """Begin to verify a batch as the leader; the arguments are those of `Prio3.verify_init`."""
     init = prio3.verify_init(verify_key, ctx, LEADER, nonces, public_shares, input_shares)
-    return LeaderContinued(
-        init.state,
-        [
-            b"" if error else encode(MessageType.INITIALIZE, share)
-            for share, error in zip(init.verifier_shares, init.state.errors, strict=True)
-        ],
-    )
+    outbound = _encoded(MessageType.INITIALIZE, init.verifier_share_rows, init.state.errors)
+    return LeaderContinued(init.state, outbound)
 
 
 def helper_initialized(
     prio3: Prio3,
     verify_key: bytes,
     ctx: bytes,
-    nonces: Sequence[bytes],
-    public_shares: Sequence[bytes],
-    input_shares: Sequence[bytes],
+    nonces: Batch,
+    public_shares: Batch,
+    input_shares: Batch,
     inbound: Sequence[bytes],
 ) -> HelperFinished:
     """Verify a batch as the helper.
@@ -102,27 +112,13 @@ def helper_initialized(
         inbound: The leader's messages as they came, one a report.
     """
     init = prio3.verify_init(verify_key, ctx, HELPER, nonces, public_shares, input_shares)
-    received = [decode(MessageType.INITIALIZE, message) for message in inbound]
-    # A report without a leader's share gets an empty one here, and its own error below.
-    pairs = [
-        (b"" if isinstance(share, VerifyError) else share, own)
-        for share, own in zip(received, init.verifier_shares, strict=True)
-    ]
-    messages = [
-        share if isinstance(share, VerifyError) else message
-        for share, message in zip(
-            received, prio3.verifier_shares_to_message(ctx, pairs), strict=True
-        )
-    ]
+    shares, wrong = _decoded(MessageType.INITIALIZE, inbound, prio3.verifier_share_size)
+    messages = prio3.verifier_shares_to_message(ctx, [shares, init.verifier_share_rows])
+    for index, error in wrong.items():
+        messages.errors[index] = error or VerifyError(NO_VERIFIER_SHARE)
     out_shares = prio3.verify_next(init.state, messages)
     return HelperFinished(
-        out_shares,
-        [
-            b""
-            if error or isinstance(message, ReportRejected)
-            else encode(MessageType.FINISH, message)
-            for message, error in zip(messages, out_shares.errors, strict=True)
-        ],
+        out_shares, _encoded(MessageType.FINISH, messages.rows, out_shares.errors)
     )
 
 
@@ -136,16 +132,16 @@ def leader_continued(
         continued: From `leader_initialized`.
         inbound: One a report: the helper's message as it came, or why the report is rejected.
     """
-    messages = [
-        message if isinstance(message, ReportRejected) else decode(MessageType.FINISH, message)
-        for message in inbound
-    ]
-    return prio3.verify_next(continued.state, messages)
+    received, errors = without_errors(inbound)
+    rows, wrong = _decoded(MessageType.FINISH, received, prio3.verifier_message_size)
+    for index, error in wrong.items():
+        errors[index] = errors[index] or error or VerifyError(OTHER_JOINT_RANDOMNESS)
+    return prio3.verify_next(continued.state, VerifierMessages(rows, errors))
 
 
 def encode(message_type: MessageType, content: bytes) -> bytes:
     """Return a message of one part: a verifier share to initialize, a message to finish."""
-    return bytes([message_type]) + len(content).to_bytes(4, "big") + content
+    return _header(message_type, len(content)) + content
 
 
 def decode(expected: MessageType, message: bytes) -> bytes | VerifyError:
@@ -159,3 +155,36 @@ def decode(expected: MessageType, message: bytes) -> bytes | VerifyError:
     if len(message) != _HEADER_SIZE + size:
         return VerifyError("a ping-pong message has another size than it says")
     return message[_HEADER_SIZE:]
+
+
+def _header(message_type: MessageType, size: int) -> bytes:
+    return bytes([message_type]) + size.to_bytes(_HEADER_SIZE - 1, "big")
+
+
+def _encoded(
+    message_type: MessageType, contents: ByteRows, errors: list[ReportRejected | None]
+) -> list[bytes]:
+    """Return `encode` of every row; where there is an error, nothing."""
+    rows, size = contents.shape
+    messages = np.empty((rows, _HEADER_SIZE + size), np.uint8)
+    messages[:, :_HEADER_SIZE] = np.frombuffer(_header(message_type, size), np.uint8)
+    messages[:, _HEADER_SIZE:] = contents
+    return strings_without_errors(messages, errors)
+
+
+def _decoded(
+    expected: MessageType, messages: Sequence[bytes], size: int
+) -> tuple[ByteRows, dict[int, VerifyError | None]]:
+    """Return `decode` of every message as a row of `size` bytes.
+
+    Returns:
+        Shape `(rows, size)`; and the messages that are none, whose rows mean nothing, with their
+        errors: None where a message is well formed, and what it holds has another size.
+    """
+    rows, wrong = to_rows(messages, _HEADER_SIZE + size)
+    header = np.frombuffer(_header(expected, size), np.uint8)
+    is_other = (rows[:, :_HEADER_SIZE] != header).any(axis=1)
+    others = {*wrong, *np.flatnonzero(is_other).tolist()}
+    decoded = {index: decode(expected, messages[index]) for index in others}
+    errors = {i: found if isinstance(found, VerifyError) else None for i, found in decoded.items()}
+    return rows[:, _HEADER_SIZE:], errors

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aggregator.errors import ParameterError
 from aggregator.vdaf import flp
 from aggregator.vdaf.circuits import Measurement, MeasurementError
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.randomness import Randomness
-from aggregator.vdaf.shares import nth, slices, to_rows, to_strings
+from aggregator.vdaf.shares import Batch, checked_rows, nth, slices, to_strings
 from aggregator.vdaf.xof import SEED_SIZE, ByteRows
 from field import Vector, concat, encode_rows
 
@@ -39,8 +38,8 @@ def shard(
     parameters: Parameters,
     ctx: bytes,
     measurements: Sequence[Measurement],
-    nonces: Sequence[bytes],
-    rands: Sequence[bytes],
+    nonces: Batch,
+    rands: Batch,
 ) -> Shards:
     """Return the shares of each measurement; see `Prio3.shard`."""
     nonce_rows = checked_rows("nonce", nonces, len(measurements), parameters.nonce_size)
@@ -59,22 +58,6 @@ def shard(
         for strings, rows in zip(shards.input_shares, input_shares, strict=True):
             strings.extend(to_strings(rows))
     return shards
-
-
-def checked_rows(name: str, strings: Sequence[bytes], num_reports: int, size: int) -> ByteRows:
-    """Return an argument that has one string a report as an array, one row a report.
-
-    Raises:
-        ParameterError: There are more or fewer, or one has the wrong size.
-    """
-    if len(strings) != num_reports:
-        raise ParameterError(
-            f"there must be one {name} a report, {num_reports}, not {len(strings)}"
-        )
-    rows, is_right = to_rows(strings, size)
-    for index in np.flatnonzero(~is_right).tolist():
-        raise ParameterError(f"{name} {index} must have {size} bytes, not {len(strings[index])}")
-    return rows
 
 
 def _shard_rows(

@@ -1,64 +1,79 @@
 """Public shares, input shares, verifier shares and messages in their wire form, a batch at a time.
 
-In memory a batch of one kind of share is an array of bytes, one row a report; outside it is a list
-of byte strings, any of which may have the wrong size. This is where one turns into the other.
+A batch of one kind of share is an array of bytes, one row a report; or it is a sequence of byte
+strings, as they come from a peer, any of which may have the wrong size. This is where the second
+form turns into the first, and back where somebody asks for strings.
 
 Source:
     VDAF, "Message Serialization".
 """
 
-import itertools
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from aggregator.errors import ParameterError
 from aggregator.vdaf.xof import ByteRows
 from field import Vector
 
 BoolRows: TypeAlias = npt.NDArray[np.bool_]
 
+Batch: TypeAlias = Sequence[bytes] | ByteRows
+"""One byte string a report: the rows of a `uint8` array, or strings that may have any size."""
+
 ROWS_TOGETHER = 8
 """Kernels take this many reports side by side: no slice but the last should leave lanes empty."""
 
 
-def to_rows(strings: Sequence[bytes], size: int) -> tuple[ByteRows, BoolRows]:
-    """Return byte strings as one array, and which of them have the right size.
+def check_batch(name: str, batch: Batch, rows: int, size: int) -> None:
+    """Refuse a batch that is not one of so many reports; strings may have any size.
+
+    Raises:
+        ParameterError: There are more or fewer reports, or an array is none of rows of this size.
+    """
+    if len(batch) != rows:
+        raise ParameterError(f"there must be one {name} a report, {rows}, not {len(batch)}")
+    if isinstance(batch, np.ndarray) and (batch.dtype != np.uint8 or batch.shape != (rows, size)):
+        raise ParameterError(
+            f"an array of {name}s must be uint8{[rows, size]}, not {batch.dtype}{list(batch.shape)}"
+        )
+
+
+def to_rows(batch: Batch, size: int) -> tuple[ByteRows, list[int]]:
+    """Return a batch as an array, and which of its strings have another size than the right one.
 
     Args:
-        strings: One a report.
+        batch: One string a report, or an array of rows of the right size.
         size: The size that each should have.
 
     Returns:
-        Shape `(rows, size)`, zero where a string has another size; and shape `(rows,)`.
+        Shape `(rows, size)`, zero where a string has another size; and the indices of those.
     """
-    is_right = np.ones(len(strings), dtype=np.bool_)
-    if [string for string in strings if len(string) != size]:
-        is_right[:] = [len(string) == size for string in strings]
+    if isinstance(batch, np.ndarray):
+        return batch, []
+    wrong: list[int] = []
+    # Looking only whether there is one takes half as long.
+    if [string for string in batch if len(string) != size]:
+        wrong = [index for index, string in enumerate(batch) if len(string) != size]
         blank = bytes(size)
-        strings = [string if len(string) == size else blank for string in strings]
-    joined = np.frombuffer(b"".join(strings), dtype=np.uint8)
-    return joined.reshape(len(strings), size), is_right
+        batch = [string if len(string) == size else blank for string in batch]
+    joined = np.frombuffer(b"".join(batch), dtype=np.uint8)
+    return joined.reshape(len(batch), size), wrong
 
 
-def to_grouped_rows(
-    groups: Sequence[Sequence[bytes]], num_shares: int, size: int
-) -> tuple[ByteRows, BoolRows]:
-    """Return all aggregators' strings of each report as one array.
+def checked_rows(name: str, batch: Batch, rows: int, size: int) -> ByteRows:
+    """Return an argument whose strings all must have the right size as an array.
 
-    Args:
-        groups: For each report one string an aggregator.
-        num_shares: How many aggregators there are.
-        size: The size that each string should have.
-
-    Returns:
-        Shape `(rows, num_shares, size)`, zero where a string has another size; and shape `(rows,)`:
-        where all strings have the right size.
+    Raises:
+        ParameterError: There are more or fewer strings than reports, or one has the wrong size.
     """
-    rows, is_right = to_rows(list(itertools.chain.from_iterable(groups)), size)
-    is_all_right: BoolRows = np.logical_and.reduce(is_right.reshape(-1, num_shares), axis=1)
-    return rows.reshape(-1, num_shares, size), is_all_right
+    check_batch(name, batch, rows, size)
+    found, wrong = to_rows(batch, size)
+    for index in wrong:
+        raise ParameterError(f"{name} {index} must have {size} bytes, not {len(batch[index])}")
+    return found
 
 
 def to_strings(rows: ByteRows) -> list[bytes]:
@@ -71,16 +86,14 @@ def to_strings(rows: ByteRows) -> list[bytes]:
     return strings
 
 
-def equal_rows(left: ByteRows, right: ByteRows) -> BoolRows:
-    """Return which rows are equal, in time that does not depend on where they differ."""
+def different_rows(left: ByteRows, right: ByteRows) -> list[int]:
+    """Return which rows differ, in time that does not depend on where in a row they do."""
     difference = left ^ right
-    if difference.shape[1] % 8 == 0:
-        difference = difference.view(np.uint64)
-    # Column by column: numpy reduces short rows three times as slowly.
-    is_different = np.zeros(len(difference), np.bool_)
-    for column in difference.T:
-        is_different |= column != 0
-    return ~is_different
+    # Nearly always nothing differs, and one look at all bytes says so.
+    if not np.bitwise_or.reduce(difference, axis=None):
+        return []
+    different: list[int] = np.flatnonzero(np.bitwise_or.reduce(difference, axis=1)).tolist()
+    return different
 
 
 def slices(rows: int, size: int, most: int) -> Iterator[slice]:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import aggregator
@@ -19,6 +20,7 @@ from aggregator.storage.engine import Busy
 from aggregator.web.problems import (
     abort_response,
     busy_response,
+    cut_off_response,
     http_error_response,
     internal_error_response,
 )
@@ -44,6 +46,7 @@ def create_app(title: str, routers: Iterable[APIRouter]) -> FastAPI:
     app.add_exception_handler(Abort, _on_abort)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Busy, _on_busy)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_middleware(Edge)
     return app
 
@@ -126,3 +129,8 @@ async def _on_http_error(_request: Request, error: Exception) -> Response:
 async def _on_busy(_request: Request, _error: Exception) -> Response:
     log.warning("the store was busy too long")
     return busy_response()
+
+
+async def _on_disconnect(_request: Request, _error: Exception) -> Response:
+    log.info("request cut off")
+    return cut_off_response()

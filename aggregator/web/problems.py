@@ -61,6 +61,15 @@ def busy_response() -> Response:
     )
 
 
+def cut_off_response() -> Response:
+    """Return the answer to a peer that went away in the middle of its request: for the log only."""
+    return _response(
+        {"type": "about:blank", "title": "The request was cut off"},
+        status.HTTP_400_BAD_REQUEST,
+        {},
+    )
+
+
 def internal_error_response() -> Response:
     """Return the answer to a request that failed by our own fault: no detail leaves us."""
     return _response(

@@ -27,6 +27,7 @@ WORKER = "worker"
 START_SECONDS = 120.0
 STOP_SECONDS = 40.0
 COMMAND_SECONDS = 240.0
+ROOT = Path(__file__).parents[2]
 
 
 class Processes:
@@ -36,6 +37,8 @@ class Processes:
         self.folder = folder
         self.configs: dict[str, Path] = {}
         self.urls: dict[str, str] = {}
+        self.programs: dict[str, Sequence[str]] = {}
+        """What runs a service in place of `prio`, where a test says so."""
         self._health: dict[str, str] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         names = (*COMMANDS, WORKER)
@@ -71,7 +74,13 @@ class Processes:
         for name in names:
             with self.log_path(name).open("ab") as log:
                 self._running[name] = subprocess.Popen(  # noqa: S603 - our own command
-                    [*_PRIO, *_COMMANDS[name], "--config", self.configs[name]],
+                    [
+                        *self.programs.get(name, _PRIO),
+                        *_COMMANDS[name],
+                        "--config",
+                        self.configs[name],
+                    ],
+                    cwd=ROOT,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -84,6 +93,10 @@ class Processes:
         process = self._running.pop(name)
         process.kill()
         process.wait()
+
+    def exit_status(self, name: str) -> int | None:
+        """Return how a service that was started has ended, -9 if it was killed; None if it runs."""
+        return self._running[name].poll()
 
     def stop(self, name: str) -> int:
         """Ask a service to end; return its exit status."""

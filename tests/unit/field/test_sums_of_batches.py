@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from field import FIELD64, FIELD128, Field, Vector
+from field import FIELD64, FIELD128, Field, FieldError, ShapeError, Vector
 
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=str)
@@ -25,3 +25,24 @@ def test_sums_along_any_axis_are_those_of_integers(field: Field) -> None:
     columns = [sum(column) % field.modulus for column in zip(*numbers, strict=True)]
     assert batch.sum(axis=0).to_ints() == columns
     assert batch.sum(axis=1).to_ints() == [sum(row) % field.modulus for row in numbers]
+
+
+@pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=str)
+def test_a_row_and_all_rows_of_a_batch_are_added_in_one_pass(field: Field) -> None:
+    largest = Vector.from_ints(field, [[field.modulus - 1] * 2100] * 3)
+    row = Vector.from_ints(field, [field.modulus - 1, *range(2099)])
+    expected = [(number - 3) % field.modulus for number in row.to_ints()]
+    before = row.to_ints()
+    assert row.plus_sum_of(largest).to_ints() == expected
+    assert row.plus_sum_of(largest[:0]) == row
+    assert row.to_ints() == before
+
+
+def test_rows_of_another_length_or_field_are_not_added() -> None:
+    row = Vector.zeros(FIELD64, 3)
+    with pytest.raises(ShapeError, match=r"cannot add the rows of \(2, 4\) to \(3,\)"):
+        row.plus_sum_of(Vector.zeros(FIELD64, (2, 4)))
+    with pytest.raises(ShapeError, match="cannot add"):
+        Vector.zeros(FIELD64, (1, 3)).plus_sum_of(Vector.zeros(FIELD64, (2, 1, 3)))
+    with pytest.raises(FieldError, match="different fields"):
+        row.plus_sum_of(Vector.zeros(FIELD128, (2, 3)))

@@ -6,9 +6,8 @@ import pytest
 from aggregator.vdaf import decision, instances
 from aggregator.vdaf.decision import Decided, decide_shares
 from aggregator.vdaf.prio3 import Prio3
-from aggregator.vdaf.shares import to_grouped_rows
 from aggregator.vdaf.xof import ByteRows
-from field import FIELD128
+from field import FIELD64, FIELD128
 from field._jit import lane_width
 from tests.support.prio3_batches import CTX, make_batch, verify
 
@@ -18,15 +17,17 @@ ROWS = 11
 def grouped_shares(prio3: Prio3, measurement: int | list[int]) -> ByteRows:
     """All aggregators' verifier shares of honest reports, writable."""
     outcome = verify(prio3, make_batch(prio3, [measurement] * ROWS))
-    groups = list(zip(*(init.verifier_shares for init in outcome.inits), strict=True))
-    shares, _ = to_grouped_rows(groups, prio3.num_shares, prio3.verifier_share_size)
-    return shares.copy()
+    return np.stack([init.verifier_share_rows for init in outcome.inits], axis=1)
 
 
 def decided_generally(prio3: Prio3, shares: ByteRows, monkeypatch: pytest.MonkeyPatch) -> Decided:
     with monkeypatch.context() as patch:
         patch.setattr(decision.fused, "is_fused", lambda _parameters: False)
-        return decide_shares(prio3, CTX, shares)
+        return decide_shares(prio3, CTX, by_aggregator(shares))
+
+
+def by_aggregator(shares: ByteRows) -> list[ByteRows]:
+    return [shares[:, agg_id] for agg_id in range(shares.shape[1])]
 
 
 PRIO3S = [
@@ -56,17 +57,64 @@ def test_the_kernel_decides_as_the_definition_does(
     shares[7, last, 32:48] = 255
     shares[10, 0, 16:32] = np.frombuffer((FIELD128.modulus - 1).to_bytes(16, "little"), np.uint8)
 
-    found = decide_shares(prio3, CTX, shares, width=lane_width(lanes))
+    found = decide_shares(prio3, CTX, by_aggregator(shares), width=lane_width(lanes))
 
     expected = decided_generally(prio3, shares, monkeypatch)
     assert found.joint_rand_seeds.tolist() == expected.joint_rand_seeds.tolist()
-    assert found.is_decodable.tolist() == expected.is_decodable.tolist()
-    assert np.flatnonzero(~found.is_decodable).tolist() == [5, 6, 7]
-    assert (found.is_valid[found.is_decodable] == expected.is_valid[found.is_decodable]).all()
-    assert np.flatnonzero(found.is_valid & found.is_decodable).tolist() == [0, 4, 8, 9]
+    assert found.undecodable == expected.undecodable == [5, 6, 7]
+    assert found.invalid == expected.invalid == [1, 2, 3, 10]
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8])
+@pytest.mark.parametrize(
+    "prio3",
+    [
+        instances.prio3_count(),
+        instances.prio3_count(3),
+        instances.prio3_count(255),
+        instances.prio3_sum(1),
+        instances.prio3_sum(2**32 - 1, 4),
+    ],
+    ids=str,
+)
+def test_the_kernel_of_words_decides_as_the_definition_does(
+    prio3: Prio3, lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shares = grouped_shares(prio3, 1)
+    words = shares.view(np.uint64)
+    last, modulus = prio3.num_shares - 1, FIELD64.modulus
+    words[1, 0, 0] ^= 1  # the circuit's output
+    words[2, last, 1] ^= 1  # a wire
+    words[3, last, -1] ^= 1  # the gadget's output
+    words[4, 0] = words[4, last] = 0  # a proof of nothing
+    words[5, last, 0] = modulus  # the smallest number that is no residue
+    words[6, 0, -1] = modulus
+    words[7, last, 1] = 2**64 - 1
+    words[8, :, 0] = 0  # an output of 0
+    words[9, :, 0] = 0
+    words[9, 0, 0], words[9, last, 0] = modulus - 1, 1  # an output of p
+    words[10, 0, 1] = modulus - 1
+
+    found = decide_shares(prio3, CTX, by_aggregator(shares), width=lane_width(lanes))
+
+    expected = decided_generally(prio3, shares, monkeypatch)
+    assert found.joint_rand_seeds.shape == expected.joint_rand_seeds.shape == (ROWS, 0)
+    assert found.undecodable == expected.undecodable == [5, 6, 7]
+    assert found.invalid == expected.invalid
+    assert {1, 2, 3, 10} <= set(found.invalid)
+    assert not {0, 8, 9} & set(found.invalid)
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8])
+@pytest.mark.parametrize("rows", [1, 3, 8, 9, 16])
+def test_any_number_of_reports_is_decided(rows: int, lanes: int) -> None:
+    prio3 = instances.prio3_sum(10)
+    shares = grouped_shares(prio3, 7)[np.arange(rows) % ROWS]
+    shares[-1, 0, 0] ^= 1
+    found = decide_shares(prio3, CTX, by_aggregator(shares), width=lane_width(lanes))
+    assert (found.undecodable, found.invalid) == ([], [rows - 1])
 
 
 def test_a_batch_of_none_is_decided() -> None:
-    prio3 = instances.prio3_histogram(5, 2)
-
-    assert prio3.verifier_shares_to_message(CTX, []) == []
+    for prio3 in (instances.prio3_histogram(5, 2), instances.prio3_count()):
+        assert prio3.verifier_shares_to_message(CTX, []) == []

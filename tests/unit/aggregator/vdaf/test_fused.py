@@ -22,7 +22,7 @@ from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.randomness import Randomness
 from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
-from field import FIELD64, FIELD128
+from field import FIELD64, FIELD128, Vector, decode_rows
 from field._jit import LaneWidth, lane_width
 from field.limbs128 import limbs_of
 
@@ -56,13 +56,28 @@ def shares_of(
 
 def by_kernel(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None) -> QueriedShares:
     assert fused.is_fused(prio3)
-    shape = (len(shares), prio3.output_len, *prio3.field.word_shape)
-    out_shares = np.full(shape, 0xAA, np.uint64)
-    verifier = fused.Verifier(prio3, shares.aggregator, width=width)
-    queried = verifier.query(shares, out_shares)
-    assert queried.out_shares.words.base is not None
-    assert (queried.out_shares.words == out_shares).all()
-    return queried
+    return queried(prio3, shares, fused.Verifier(prio3, shares.aggregator, width=width))
+
+
+def queried(prio3: Prio3, shares: ReportShares, verifier: fused.Verifier) -> QueriedShares:
+    """What a verifier fills in, in the form that the definition has."""
+    results = fused.new_results(prio3, len(shares))
+    for array in results:
+        array.view(np.uint8)[...] = 0xAA
+    refused = verifier.query(shares, results)
+    size = prio3.verifiers_share_size
+    verifiers, _ = decode_rows(prio3.field, results.verifier_shares[:, :size])
+    is_undecodable, is_rejected = np.zeros((2, len(shares)), np.bool_)
+    is_undecodable[list(refused.undecodable)] = True
+    is_rejected[list(refused.rejected)] = True
+    return QueriedShares(
+        Vector(prio3.field, results.out_shares),
+        verifiers,
+        results.verifier_shares[:, size:],
+        results.joint_rand_seeds,
+        is_undecodable,
+        is_rejected,
+    )
 
 
 def values(queried: QueriedShares, report: int) -> tuple[object, ...]:
@@ -270,10 +285,8 @@ def test_circuits_without_a_kernel_go_the_general_way() -> None:
     prio3 = Prio3(4, SumVec(3, 3, 2, FIELD64), num_proofs=3)
     assert not fused.is_fused(prio3)
     shares = shares_of(prio3, [[1, 2, 3]], 1)
-    out_shares = np.zeros((1, 3), np.uint64)
-    queried = fused.Verifier(prio3, shares.aggregator).query(shares, out_shares)
-    assert all_values(queried) == all_values(query_shares(prio3, shares))
-    assert (out_shares == queried.out_shares.words).all()
+    found = queried(prio3, shares, fused.Verifier(prio3, shares.aggregator))
+    assert all_values(found) == all_values(query_shares(prio3, shares))
 
 
 def test_long_reports_use_fewer_lanes_so_that_scratch_space_stays_bounded() -> None:

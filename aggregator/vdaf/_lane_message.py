@@ -1,0 +1,111 @@
+"""Messages of the XOF that go straight into the sponge: constant words, and a blank filled in.
+
+A message of the XOF is the same for all reports but for a few words: a seed or a nonce. Here its
+constant part is a table of words, the blank zero and the padding included. Rows that fill the blank
+are gathered into lanes, shifted to where the blank begins, which is at any byte, and added to the
+sponge's state; no message ever lies in memory as a whole.
+
+Source:
+    VDAF, "XofTurboShake128".
+"""
+
+import numpy as np
+
+from aggregator.vdaf.keccak import RATE_SIZE, RATE_WORDS, STATE_WORDS, permute
+from aggregator.vdaf.xof import SEED_SIZE, TURBOSHAKE_DOMAIN
+from field._jit import LaneWidth, bare_inlined
+from field.lanes import (
+    Bytes,
+    Code,
+    Integer,
+    LaneArray,
+    Place,
+    Scalars,
+    Table,
+    operation,
+    rows_to_words,
+    xor_words,
+)
+
+
+def seed_start(dst: bytes) -> int:
+    """Return the byte of a message at which the seed begins: after two sizes and the tag."""
+    return 3 + len(dst)
+
+
+def message_words(dst: bytes, seed: bytes, binder: bytes) -> Table:
+    """Return a message as words, padded; zeros stand where there is to be a blank."""
+    head = len(dst).to_bytes(2, "little") + dst + bytes([SEED_SIZE])
+    message = head + seed + binder + bytes([TURBOSHAKE_DOMAIN])
+    padded = bytearray(message.ljust(-(-len(message) // RATE_SIZE) * RATE_SIZE, b"\0"))
+    padded[-1] ^= 0x80
+    return np.frombuffer(bytes(padded), np.uint64)
+
+
+@bare_inlined
+def absorb_filled(
+    width: LaneWidth,
+    sponge: LaneArray,
+    message: Table,
+    start: int,
+    blank: LaneArray,
+    rows: Bytes,
+    first: int,
+    count: int,
+) -> None:
+    """Absorb a message whose blank is filled from rows; its stream begins in the state.
+
+    Args:
+        width: The number of lanes.
+        sponge: Its first rows are the state.
+        message: From `message_words`.
+        start: The byte at which the blank begins.
+        blank: Scratch of `count + 1` rows, and as many as there are lanes.
+        rows: What fills the blank begins the rows from `first` on, one a lane.
+        first: The row of lane 0.
+        count: Words of the blank.
+    """
+    stride = rows.shape[1]
+    rows_to_words(width, blank, 0, rows, first * stride, stride, count)
+    shift_words(width, blank, 0, count, 8 * (start % 8))
+    first_word = start // 8
+    for block in range(0, message.shape[0], RATE_WORDS):
+        if block == 0:
+            begin_state(width, sponge, 0, message, 0)
+        else:
+            add_constants(width, sponge, 0, message, block)
+        begin = max(first_word, block)
+        end = min(first_word + count + 1, block + RATE_WORDS)
+        if begin < end:
+            xor_words(width, sponge, begin - block, blank, begin - first_word, end - begin)
+        permute(width, sponge, 0)
+
+
+@operation
+def shift_words(code: Code, words: Place, count: Integer, shift: Integer) -> None:
+    """Shift `count` words, as one number, left by 0 to 56 bits into one word more."""
+    left = code.in_every_lane(shift)
+    # A shift by 64 - 0 is undefined, so 64 - shift is made of two shifts, 1 and 63 - shift.
+    right = code.constant(63) - left
+    carried = code.variables([code.constant(0)])
+    with code.repeat(count) as index:
+        place = words.advanced(index)
+        word = place.load()
+        place.store(carried.load_many()[0] | (word << left))
+        carried.store_many([word.logical_right(1).logical_right(right)])
+    words.advanced(count).store(carried.load_many()[0])
+
+
+@operation
+def begin_state(code: Code, state: Place, constants: Scalars) -> None:
+    """Set the state to a first block, the same in all lanes."""
+    state.store_many(constants.load_many(RATE_WORDS))
+    capacity = STATE_WORDS - RATE_WORDS
+    state.moved(RATE_WORDS).store_many([code.constant(0)] * capacity)
+
+
+@operation
+def add_constants(_code: Code, state: Place, constants: Scalars) -> None:
+    """Add a block, the same in all lanes, into the state."""
+    words = zip(state.load_many(RATE_WORDS), constants.load_many(RATE_WORDS), strict=True)
+    state.store_many([word ^ constant for word, constant in words])

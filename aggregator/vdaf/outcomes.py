@@ -1,0 +1,128 @@
+"""What the steps of verification return, a batch at a time: arrays of rows, and errors as values.
+
+Each report of a batch has its own outcome. `errors` has None where nothing is wrong.
+
+Source:
+    VDAF, "Verification" of Prio3.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from functools import cached_property
+from typing import cast
+
+from aggregator.errors import ReportRejected
+from aggregator.vdaf.shares import to_strings
+from aggregator.vdaf.xof import ByteRows
+from field import Vector
+
+NO_ENCODING = 0xFF
+"""Every byte of a row that stands for no verifier share: all ones are no residue in any field."""
+
+NO_VERIFIER_SHARE = "a verifier share is no encoding of one"
+OTHER_JOINT_RANDOMNESS = "the joint randomness is not what the client used"
+
+
+class VerifyError(ReportRejected):
+    """A report failed verification: DAP's `vdaf_verify_error`."""
+
+
+class ShareDecodeError(ReportRejected):
+    """A public share or an input share is no encoding of one: DAP's `invalid_message`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VerifyState:
+    """What one aggregator keeps of a batch between `verify_init` and `verify_next`.
+
+    Attributes:
+        out_shares: Shape `(rows, output_len)`; zero where there is an error.
+        joint_rand_seeds: Shape `(rows, 32)`, or `(rows, 0)` without joint randomness.
+        errors: Why a report is rejected already, or None.
+    """
+
+    out_shares: Vector = dataclasses.field(repr=False)
+    joint_rand_seeds: ByteRows = dataclasses.field(repr=False)
+    errors: list[ReportRejected | None]
+
+
+@dataclasses.dataclass(frozen=True)  # No slots: the strings are kept once somebody asked for them.
+class VerifyInit:
+    """What `verify_init` returns.
+
+    Attributes:
+        state: To be kept for `verify_next`.
+        verifier_share_rows: Shape `(rows, verifier_share_size)`, to be combined with the other
+            aggregators'. Where there is an error it holds no residues (`NO_ENCODING`), so that with
+            whatever shares it is combined, the report is rejected.
+    """
+
+    state: VerifyState
+    verifier_share_rows: ByteRows = dataclasses.field(repr=False)
+
+    @cached_property
+    def verifier_shares(self) -> list[bytes]:
+        """The verifier shares as byte strings; empty where there is an error."""
+        return strings_without_errors(self.verifier_share_rows, self.state.errors)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VerifierMessages:
+    """What all aggregators' verifier shares of a batch say.
+
+    Attributes:
+        rows: Shape `(rows, verifier_message_size)`; where there is an error it means nothing.
+        errors: Why a report is rejected, or None.
+    """
+
+    rows: ByteRows
+    errors: list[ReportRejected | None]
+
+    def __len__(self) -> int:
+        return len(self.errors)
+
+    def to_list(self) -> list[bytes | ReportRejected]:
+        """Return each report's message as a byte string, or its error."""
+        messages: list[bytes | ReportRejected] = [*to_strings(self.rows)]
+        for index in indices_of_errors(self.errors):
+            messages[index] = self.errors[index] or messages[index]
+        return messages
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class OutShares:
+    """One aggregator's shares of verified measurements, ready to be summed.
+
+    Attributes:
+        shares: Shape `(rows, output_len)`; zero where there is an error, so a sum over all rows is
+            the sum over the verified ones.
+        errors: Why a report was rejected, or None.
+    """
+
+    shares: Vector = dataclasses.field(repr=False)
+    errors: list[ReportRejected | None]
+
+
+def indices_of_errors(errors: list[ReportRejected | None]) -> list[int]:
+    """Return which reports have an error; a batch without one is not walked through in Python."""
+    if errors.count(None) == len(errors):
+        return []
+    return [index for index, error in enumerate(errors) if error is not None]
+
+
+def strings_without_errors(rows: ByteRows, errors: list[ReportRejected | None]) -> list[bytes]:
+    """Return rows as byte strings, empty where there is an error."""
+    strings = to_strings(rows)
+    for index in indices_of_errors(errors):
+        strings[index] = b""
+    return strings
+
+
+def without_errors(
+    messages: Sequence[bytes | ReportRejected],
+) -> tuple[Sequence[bytes], list[ReportRejected | None]]:
+    """Return messages with nothing in place of errors, and the errors."""
+    if set(map(type, messages)) <= {bytes}:  # Nearly always; looking at each takes twice as long.
+        return cast("Sequence[bytes]", messages), [None] * len(messages)
+    errors = [m if isinstance(m, ReportRejected) else None for m in messages]
+    return [b"" if isinstance(m, ReportRejected) else m for m in messages], errors

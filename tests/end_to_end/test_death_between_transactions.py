@@ -1,0 +1,88 @@
+"""Real processes that die before and after the commit of every transaction of a report's way.
+
+`tests/integration/test_crashes.py` does the same in memory; here the death is the operating
+system's, and what comes after is a start from nothing but the files.
+"""
+
+import itertools
+import time
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
+from tests.support.mortal import MOMENTS, Fate
+from tests.support.processes import Processes
+from tests.support.sudden_death import Patient, explained, failures_in_logs
+
+pytestmark = pytest.mark.slow
+
+REPORTS = 40
+BUCKETS = 5
+FIRST_TRANSACTION = "ensure hpke key"  # of a new store, before its process listens
+TRANSACTIONS = {
+    "leader": (
+        "upload",
+        "create aggregation job",
+        "lease aggregation jobs",
+        "store aggregation request",
+        "finish aggregation job",
+        "create collection job",
+        "lease collection jobs",
+        "freeze batch",
+        "release batch",
+    ),
+    "helper": ("commit aggregation job", "release batch"),
+}
+"""All that write on the way of a batch from its clients to its collector, in their order."""
+
+
+PRIVACY = ("--mechanism=None", "--epsilon=1")
+
+
+async def round_trip(asked: MeasuredTask, transport: Patient) -> bytes:
+    """Upload everything in one request, wait until it is added up, and collect it twice."""
+    async with httpx.AsyncClient(transport=transport, timeout=30) as http:
+        await asked.upload(http, REPORTS)
+        while not asked.aggregated("leader"):  # noqa: ASYNC110 - only the store can say it
+            await anyio.sleep(0.05)
+        body = await asked.collect(http)
+        assert await asked.collect(http) == body, "whoever asks again gets the same sealed shares"
+        return body
+
+
+def test_a_death_around_any_transaction_changes_nothing_that_anybody_sees(tmp_path: Path) -> None:
+    start = int(time.time()) // HOUR * HOUR - HOUR
+    settings = {"lease_seconds": 1, "work_interval_seconds": 0.05}
+    with Processes(tmp_path, **settings) as services:
+        fates = {party: Fate(tmp_path / f"{party}-fate") for party in TRANSACTIONS}
+        for party, fate in fates.items():
+            services.programs[party] = fate.command()
+            fate.arm((FIRST_TRANSACTION, moment) for moment in MOMENTS)
+        transport = Patient()
+
+        def go(name: str, privacy: str) -> None:
+            asked = make_measured_task(services, name, REPORTS, BUCKETS, start, privacy)
+            asked.assert_right(asked.open(anyio.run(round_trip, asked, transport)))
+            asked.assert_counted_once()
+
+        with explained(services, transport):
+            services.start(*TRANSACTIONS)
+            go("undisturbed", PRIVACY[-1])
+            for party, fate in fates.items():
+                assert not fate.is_armed
+                written = dict.fromkeys(name for name, _ in fate.moments())
+                assert tuple(written) == (FIRST_TRANSACTION, *TRANSACTIONS[party])
+
+            for privacy, moment in itertools.product(PRIVACY, MOMENTS):
+                for party, fate in fates.items():
+                    fate.arm((name, moment) for name in TRANSACTIONS[party])
+                go(f"{privacy}, {moment}", privacy)
+                assert not any(fate.is_armed for fate in fates.values())
+            transport.assert_no_failure()
+            assert failures_in_logs(services, *TRANSACTIONS) == []
+        for party, fate in fates.items():
+            names = (FIRST_TRANSACTION, *len(PRIVACY) * TRANSACTIONS[party])
+            assert sorted(fate.deaths()) == sorted(itertools.product(names, MOMENTS))

@@ -1,0 +1,41 @@
+"""A collection job that waits for its batch's reports to be aggregated."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aggregator.leader.collections import CollectionDriver
+from aggregator.leader.job_creator import JobCreator
+from aggregator.leader.job_driver import DriverSettings, JobDriver
+from tests.support.pair import LEASE_SECONDS, Pair
+from tests.support.tasks import LAPLACE, make_task
+
+pytestmark = pytest.mark.anyio
+
+SETTINGS = DriverSettings(concurrency=1, lease_seconds=LEASE_SECONDS, peer_attempts=1)
+
+
+def nobody(_request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("nobody there")
+
+
+async def test_having_waited_long_makes_no_later_outage_longer(tmp_path: Path) -> None:
+    """Waiting for reports is no failed attempt: the back-off begins at its shortest."""
+    pair = Pair(tmp_path, make_task(privacy=LAPLACE))
+    await pair.provision()
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.ask()
+    collections = CollectionDriver(pair.leader.party, pair.http, SETTINGS)
+    for _ in range(10):
+        assert await collections.run_once() == 1
+        pair.clock.advance(1)
+    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
+    await JobDriver(pair.leader.party, pair.http, SETTINGS).run_once()
+
+    async with httpx.AsyncClient(transport=httpx.MockTransport(nobody)) as away:
+        assert await CollectionDriver(pair.leader.party, away, SETTINGS).run_once() == 1
+    pair.clock.advance(1)
+    assert await collections.run_once() == 1
+    assert (await pair.collect()).report_count == 3
+    await pair.close()

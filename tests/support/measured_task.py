@@ -1,0 +1,149 @@
+"""A histogram task of running services: its measurements, upload, collection and truth."""
+
+import json
+import random
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import httpx
+
+from aggregator.cli.parties import open_aggregator, open_collector
+from aggregator.client import Client, UploadSummary
+from aggregator.codec import decode, encode
+from aggregator.dap.auth import bearer_header
+from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
+from aggregator.dap.resources import media_type, path
+from aggregator.dap.times import Interval
+from aggregator.protocol.results import collection_request, open_result
+from aggregator.protocol.task import Task, task_from_toml
+from aggregator.storage.states import LedgerState
+from tests.support.bounds import assert_near
+from tests.support.processes import Processes
+
+HOUR = 3600
+
+
+@dataclass(frozen=True)
+class MeasuredTask:
+    """A task with what was measured, as its clients and its collector know it.
+
+    Attributes:
+        services: Who runs it.
+        task_id: Its name.
+        task_file: Its public file.
+        token: The collector's, for the leader.
+        start: When all was measured, in seconds: the beginning of an hour.
+        measurements: Indices of buckets.
+        length: How many buckets there are.
+    """
+
+    services: Processes
+    task_id: str
+    task_file: Path
+    token: str
+    start: int
+    measurements: list[int]
+    length: int
+
+    @property
+    def task(self) -> Task:
+        return task_from_toml(self.task_file.read_text())
+
+    @property
+    def request(self) -> CollectionJobReq:
+        return collection_request(Interval.of(self.start // HOUR, 1))
+
+    @property
+    def truth(self) -> list[int]:
+        counts = Counter(self.measurements)
+        return [counts[bucket] for bucket in range(self.length)]
+
+    async def upload(self, http: httpx.AsyncClient, reports_per_request: int) -> None:
+        """Upload everything; no report may be refused."""
+        summary = await Client(self.task, http).upload(
+            self.measurements, time=self.start, reports_per_request=reports_per_request
+        )
+        assert summary == UploadSummary(len(self.measurements), {})
+
+    async def collect(self, http: httpx.AsyncClient) -> bytes:
+        """Ask for the batch until it is there; return the leader's answer as it came."""
+        leader = self.task.configuration.leader_aggregator_endpoint.rstrip("/")
+        headers = {
+            "authorization": bearer_header(self.token),
+            "content-type": media_type(CollectionJobReq.message),
+        }
+        created = await http.post(
+            leader + path("collection_jobs", task_id=self.task.task_id),
+            content=encode(self.request),
+            headers=headers,
+        )
+        assert created.is_success, created.text
+        body = created.content
+        while not body:
+            await anyio.sleep(0.2)
+            answer = await http.get(leader + created.headers["location"], headers=headers)
+            assert answer.is_success, answer.text
+            body = answer.content
+        return body
+
+    def open(self, body: bytes) -> list[int]:
+        """Return the values of the leader's answer, which must count every report."""
+        with open_collector(self.services.configs["collector"]) as desk:
+            result = open_result(
+                self.task, desk.keypair(), self.request, decode(CollectionJobResp, body)
+            )
+        assert result.report_count == len(self.measurements)
+        values = [value for value in result.values if value is not None]
+        assert len(values) == self.length
+        return values
+
+    def assert_right(self, values: list[int]) -> None:
+        """The values are the true counts, or as near as the noise leaves them."""
+        if self.task.policy.mechanism.is_noisy:
+            assert_near(values, self.truth, self.task_file.read_text())
+        else:
+            assert values == self.truth
+
+    def aggregated(self, party: str) -> dict[str, int]:
+        """Return how many reports an aggregator took or refused, by reason."""
+        with open_aggregator(self.services.configs[party]) as desk:
+            document = desk.document(self.task.task_id)
+        counts: dict[str, int] = json.loads(json.dumps(document))["reports"]["aggregation"]
+        return counts
+
+    def assert_counted_once(self) -> None:
+        """Each aggregator has added up every report once, and released them once."""
+        for party in ("leader", "helper"):
+            assert self.aggregated(party) == {"aggregated": len(self.measurements)}, party
+            with open_aggregator(self.services.configs[party]) as desk:
+                states = [entry.state for entry in desk.ledger(self.task.task_id)]
+            assert states == [LedgerState.CHARGED], party
+
+
+def make_measured_task(
+    services: Processes, name: str, reports: int, length: int, start: int, privacy: str
+) -> MeasuredTask:
+    """Make a histogram task, and draw its measurements.
+
+    Args:
+        services: Who shall run it.
+        name: Of its folder; seeds the measurements too.
+        reports: How many measurements, and the least that a batch may have.
+        length: How many buckets.
+        start: When all is measured, in seconds: the beginning of an hour.
+        privacy: The option that says it, such as `--epsilon=1`.
+    """
+    task_id, task_file = services.make_task(
+        name,
+        *("--vdaf", "Prio3Histogram", "--length", str(length), privacy),
+        *("--min-batch-size", str(reports), "--max-reports", "1000000"),
+    )
+    secrets = tomllib.loads(task_file.with_name("collector.toml").read_text())["secrets"]
+    draw = random.Random(name)  # noqa: S311 - no secret
+    measurements = [min(draw.randrange(length), draw.randrange(length)) for _ in range(reports)]
+    return MeasuredTask(
+        services, task_id, task_file, secrets["collector_token"], start, measurements, length
+    )

@@ -1,0 +1,141 @@
+"""Services that die at any moment, clients that go on regardless, and what is said if they fail."""
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import anyio
+import httpx
+from typing_extensions import override
+
+from tests.support.processes import Processes
+
+PATIENCE_SECONDS = 120.0
+_SUCCESSES = {200, 201, 202}
+_REPORTED_LINES = 25
+_REPORTED_BYTES = 600
+
+
+class Reaper:
+    """Kills a service every now and then (SIGKILL), and starts it again on the same store.
+
+    The number of deaths is what bounds it, not a time: on a busy machine a start takes longer, and
+    a test must not become milder there.
+
+    Args:
+        services: Runs them.
+        names: Whom to kill.
+        rest_seconds: The shortest and the longest time between a start and the next death.
+        seed: Of what is drawn, so that a schedule can be tried again.
+    """
+
+    def __init__(
+        self,
+        services: Processes,
+        names: Sequence[str],
+        rest_seconds: tuple[float, float],
+        seed: int = 20,
+    ) -> None:
+        self.kills = Counter[str]()
+        self._services = services
+        self._names = names
+        self._rest_seconds = rest_seconds
+        self._random = random.Random(seed)  # noqa: S311 - no secret
+
+    def reap(self, kills: int, is_over: Callable[[], bool]) -> None:
+        """Kill and start again, that many times at most; in the end all services run."""
+        for _ in range(kills):
+            time.sleep(self._random.uniform(*self._rest_seconds))
+            if is_over():
+                return
+            name = self._random.choice(self._names)
+            self._services.kill(name)
+            self.kills[name] += 1
+            self._services.start(name)
+
+
+class Patient(httpx.AsyncHTTPTransport):
+    """Sends a request again, the same bytes, until there is an answer; keeps what came.
+
+    Args:
+        pace_seconds: How long to wait before each request.
+    """
+
+    def __init__(self, pace_seconds: float = 0.0) -> None:
+        super().__init__()
+        self.statuses = Counter[int]()
+        self.broken_connections = Counter[str]()
+        self.failures: list[str] = []
+        self._pace_seconds = pace_seconds
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await anyio.sleep(self._pace_seconds)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                response = await super().handle_async_request(request)
+                content = await response.aread()
+            except httpx.TransportError as error:
+                self.broken_connections[type(error).__name__] += 1
+                if time.monotonic() > deadline:
+                    raise
+                await anyio.sleep(0.1)
+            else:
+                self.statuses[response.status_code] += 1
+                if response.status_code not in _SUCCESSES:
+                    self.failures.append(
+                        f"{request.method} {request.url.path}: status {response.status_code}, "
+                        f"{content[:_REPORTED_BYTES]!r}"
+                    )
+                return httpx.Response(
+                    response.status_code, headers=response.headers, content=content
+                )
+
+    def assert_no_failure(self) -> None:
+        """Whoever sends again when a connection breaks sees successes only, and some broke."""
+        assert not self.failures, self.failures
+        assert set(self.statuses) <= _SUCCESSES, self.statuses
+        assert self.broken_connections, "no request was ever interrupted"
+
+
+@contextmanager
+def explained(services: Processes, *witnesses: Reaper | Patient) -> Iterator[None]:
+    """Add to whatever goes wrong inside what the witnesses saw, and the ends of all logs."""
+    try:
+        yield
+    except BaseException as error:
+        for witness in witnesses:
+            seen = {name: value for name, value in vars(witness).items() if name[0] != "_"}
+            error.add_note(f"{type(witness).__name__}: {seen}")
+        for name in services.configs:
+            if services.log_path(name).exists():
+                error.add_note(f"the {name}'s log:\n" + "\n".join(_telling_lines(services, name)))
+        raise
+
+
+def failures_in_logs(services: Processes, *names: str) -> list[str]:
+    """Return the log lines that tell of an error of ours, or of an answer of 500 and above."""
+    return [line for name in names for line in _lines(services, name) if _is_failure(line)]
+
+
+def _telling_lines(services: Processes, name: str) -> list[str]:
+    """Return the failures in a log, and its last lines."""
+    lines = _lines(services, name)
+    failures = [line for line in lines[:-_REPORTED_LINES] if _is_failure(line)]
+    return [*failures[-_REPORTED_LINES:], "...", *lines[-_REPORTED_LINES:]]
+
+
+def _lines(services: Processes, name: str) -> list[str]:
+    return services.log_path(name).read_text(errors="replace").splitlines()
+
+
+def _is_failure(line: str) -> bool:
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return bool(line.strip())  # no line of ours: a traceback, or one cut off by a death
+    return said.get("level") in {"error", "critical"} or str(said.get("status"))[0] == "5"
