@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from field import lanes
-from field._jit import LaneWidth, kernel, lane_width
+from field._jit import LaneWidth, has_multiply_add, kernel, lane_width
 from field._jit import lanes as processor_lanes
 from field.lanes import (
     Bytes,
@@ -57,7 +57,10 @@ def _all_arithmetic(code: Code, out: Place, x: Place, y: Place, scalar: Integer)
         a + code.in_every_lane(scalar),
         a - 1,
         code.constant(2**64 - 1) & a,
-        a.plus_product(b & (2**26 - 1), a & (2**26 - 1)),
+        a.maximum(b),
+        a.shifted_left_with(b, 12),
+        a.shifted_left_with(b, b & 63),
+        a.shifted_left_with(b, b & 0),
     ]
     for row, word in enumerate(results):
         out.moved(row).store(word)
@@ -65,7 +68,7 @@ def _all_arithmetic(code: Code, out: Place, x: Place, y: Place, scalar: Integer)
 
 def _expected(a: int, b: int, scalar: int) -> list[int]:
     signed = a - WORD if a >= WORD // 2 else a
-    low, limb = 2**32 - 1, 2**26 - 1
+    low = 2**32 - 1
     return [
         value % WORD
         for value in (
@@ -86,7 +89,10 @@ def _expected(a: int, b: int, scalar: int) -> list[int]:
             a + scalar,
             a - 1,
             a,
-            a + (b & limb) * (a & limb),
+            max(a, b),
+            a << 12 | b >> 52,
+            a << (b % 64) | b >> (64 - b % 64),
+            a,
         )
     ]
 
@@ -103,10 +109,40 @@ def test_arithmetic_on_words_is_arithmetic_modulo_2_to_the_64_in_every_lane(
 ) -> None:
     for seed in range(40):
         x, y = edge_words(width, 1, 2 * seed), edge_words(width, 1, 2 * seed + 1)
-        out = new_lane_array(18, len(width))
+        out = new_lane_array(21, len(width))
         _run_arithmetic(width, out, x, y, 12345)
         for lane in range(len(width)):
             assert out[:, lane].tolist() == _expected(int(x[0, lane]), int(y[0, lane]), 12345)
+
+
+@operation
+def _multiply_add(_code: Code, out: Place, x: Place, y: Place) -> None:
+    a, b = x.load(), y.load()
+    out.store(a.plus_low_product(b, a))
+    out.moved(1).store(a.plus_high_product(b, a))
+
+
+@kernel
+def _run_multiply_add(width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArray) -> None:
+    _multiply_add(width, out, 0, x, 0, y, 0)
+
+
+def test_both_halves_of_a_product_of_52_bits_are_added_where_the_processor_can(
+    width: LaneWidth,
+) -> None:
+    if not has_multiply_add(len(width)):
+        return  # No code asks for it then.
+    for seed in range(40):
+        x, y = edge_words(width, 1, 2 * seed), edge_words(width, 1, 2 * seed + 1)
+        out = new_lane_array(2, len(width))
+        _run_multiply_add(width, out, x, y)
+        for lane in range(len(width)):
+            a, b = int(x[0, lane]), int(y[0, lane])
+            product = (a % 2**52) * (b % 2**52)
+            assert out[:, lane].tolist() == [
+                (a + product % 2**52) % WORD,
+                (a + (product >> 52)) % WORD,
+            ]
 
 
 @kernel
