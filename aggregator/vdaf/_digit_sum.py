@@ -129,6 +129,7 @@ class Scratch(NamedTuple):
     """Lane arrays for one group of reports, and a block of bytes.
 
     Attributes:
+        block: Bytes on their way to a row.
         sponge: See `aggregator.vdaf._lane_xof`.
         blank: A seed or a nonce on its way into the sponge.
         share: Measurement share, proof share, and room for one more residue.
@@ -138,9 +139,9 @@ class Scratch(NamedTuple):
         odd_basis: p * L_k(t/beta).
         registers: Residues named above, and flags.
         result: The verifier share.
-        block: Bytes on their way to a row.
     """
 
+    block: Bytes
     sponge: LaneArray
     blank: LaneArray
     share: LaneArray
@@ -150,7 +151,6 @@ class Scratch(NamedTuple):
     odd_basis: LaneArray
     registers: LaneArray
     result: LaneArray
-    block: Bytes
 
 
 @bare_kernel

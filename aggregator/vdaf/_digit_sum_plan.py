@@ -2,14 +2,15 @@
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from aggregator.vdaf import _digit_sum as kernels
-from aggregator.vdaf._kernel_arrays import Inputs, Outputs
+from aggregator.vdaf._kernel_arrays import NONCE_SIZE, Inputs, Outputs
 from aggregator.vdaf._kernel_tables import basis_roots, last_value_weights
-from aggregator.vdaf._lane_message import message_words, seed_start
+from aggregator.vdaf._lane_message import message_words, seed_start, with_seed
 from aggregator.vdaf._lane_xof import SPONGE_ROWS
 from aggregator.vdaf.circuits import Circuit, Count, Sum
 from aggregator.vdaf.circuits.range_checked import weights
@@ -34,18 +35,22 @@ class Plan:
         width: As many lanes as the processor has.
         shape: The numbers that fix the kernel's work.
         tables: The kernel's constants.
+        scratch_rows: Rows of the lane arrays of the kernel's scratch space.
     """
 
     width: LaneWidth
     shape: kernels.Shape
     tables: kernels.Tables
+    scratch_rows: tuple[int, ...]
 
     def prepare(
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
     ) -> Callable[[Inputs, Outputs], None]:
         """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
         messages = _messages(parameters, aggregator)
-        return functools.partial(_run, self, width, messages, _new_scratch(self.shape, len(width)))
+        return functools.partial(
+            _run, self, width, messages, _new_scratch(self.scratch_rows, len(width))
+        )
 
 
 def _run(
@@ -78,7 +83,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         last_value=_table(last_value_weights(field, p)),
         weights=_table(_weights(circuit)),
     )
-    return Plan(lane_width(), shape, tables)
+    return Plan(lane_width(), shape, tables, _rows_of_scratch(shape))
 
 
 def _weights(circuit: Circuit) -> list[int]:
@@ -91,41 +96,55 @@ def _table(values: Sequence[int]) -> Table:
 
 def _messages(parameters: Parameters, aggregator: Aggregator) -> kernels.Messages:
     """Return the messages."""
-    algorithm_id, ctx = parameters.algorithm_id, aggregator.ctx
-    agg_id, proofs = bytes([aggregator.agg_id]), bytes([parameters.num_proofs])
-    blank_seed, blank_nonce = bytes(SEED_SIZE), bytes(parameters.nonce_size)
+    blank = _blank_messages(
+        parameters.algorithm_id, aggregator.ctx, aggregator.agg_id, parameters.num_proofs
+    )
+    # Tags have one size, so the key begins where in the other messages the blank seed does.
+    keyed = with_seed(blank.query_rand, blank.seed_start, aggregator.verify_key)
+    return blank._replace(query_rand=keyed)
 
-    meas_share = domain_separation_tag(algorithm_id, USAGE_MEAS_SHARE, ctx)
-    proofs_share = domain_separation_tag(algorithm_id, USAGE_PROOF_SHARE, ctx)
-    query_rand = domain_separation_tag(algorithm_id, USAGE_QUERY_RANDOMNESS, ctx)
+
+@functools.lru_cache(maxsize=256)
+def _blank_messages(
+    algorithm_id: int, ctx: bytes, agg_id: int, num_proofs: int
+) -> kernels.Messages:
+    """Return the messages without the aggregators' key, which is not to be kept here."""
+
+    def message(usage: int, binder: bytes) -> Table:
+        return message_words(domain_separation_tag(algorithm_id, usage, ctx), binder)
+
+    agg_ids, proofs = bytes([agg_id]), bytes([num_proofs])
+    start = seed_start(domain_separation_tag(algorithm_id, USAGE_QUERY_RANDOMNESS, ctx))
     return kernels.Messages(
-        meas_share=message_words(meas_share, blank_seed, agg_id),
-        proofs_share=message_words(proofs_share, blank_seed, proofs + agg_id),
-        query_rand=message_words(query_rand, aggregator.verify_key, proofs + blank_nonce),
-        seed_start=seed_start(meas_share),
-        nonce_start=seed_start(query_rand) + SEED_SIZE + len(proofs),
+        meas_share=message(USAGE_MEAS_SHARE, agg_ids),
+        proofs_share=message(USAGE_PROOF_SHARE, proofs + agg_ids),
+        query_rand=message(USAGE_QUERY_RANDOMNESS, proofs + bytes(NONCE_SIZE)),
+        seed_start=start,
+        nonce_start=start + SEED_SIZE + len(proofs),
     )
 
 
-def _new_scratch(shape: kernels.Shape, lanes: int) -> kernels.Scratch:
-    """Return scratch space for one group of reports."""
+def _rows_of_scratch(shape: kernels.Shape) -> tuple[int, ...]:
+    """Return how many rows the lane arrays of `Scratch` need, in their order."""
     p = 1 << shape.log_p
-    rows = {
-        "sponge": SPONGE_ROWS,
-        "blank": kernels.SEED_WORDS + 1,
-        "share": shape.num_calls + shape.arity + 2 * p,
-        "query_rand": shape.num_calls + 1,
-        "powers": shape.log_p + 1,
-        "basis": p,
-        "odd_basis": p,
-        "registers": kernels.REGISTER_ROWS,
-        "result": shape.arity + 2,
-    }
+    return (
+        SPONGE_ROWS,
+        kernels.SEED_WORDS + 1,
+        shape.num_calls + shape.arity + 2 * p,  # share
+        shape.num_calls + 1,  # query_rand
+        shape.log_p + 1,  # powers
+        p,  # basis
+        p,  # odd_basis
+        kernels.REGISTER_ROWS,
+        shape.arity + 2,  # result
+    )
+
+
+def _new_scratch(rows: Sequence[int], lanes: int) -> kernels.Scratch:
+    """Return scratch space for one group of reports."""
     # Where words are copied to rows of bytes, some beyond the last are read, though never used; and
     # where they are gathered from rows, some beyond the last become zero.
-    space = new_lane_array(sum(rows.values()) + lanes * len(rows), lanes)
-    arrays, start = {}, 0
-    for name, count in rows.items():
-        arrays[name] = space[start : start + count + lanes]
-        start += count + lanes
-    return kernels.Scratch(**arrays, block=np.empty((lanes, 8 * lanes), np.uint8))
+    ends = list(itertools.accumulate(count + lanes for count in rows))
+    space = new_lane_array(ends[-1], lanes)
+    arrays = (space[start:end] for start, end in itertools.pairwise([0, *ends]))
+    return kernels.Scratch(np.empty((lanes, 8 * lanes), np.uint8), *arrays)

@@ -33,13 +33,21 @@ def seed_start(dst: bytes) -> int:
     return 3 + len(dst)
 
 
-def message_words(dst: bytes, seed: bytes, binder: bytes) -> Table:
-    """Return a message as words, padded; zeros stand where there is to be a blank."""
+def message_words(dst: bytes, binder: bytes) -> Table:
+    """Return a message as words, padded; the seed is blank, and zeros in the binder may be."""
     head = len(dst).to_bytes(2, "little") + dst + bytes([SEED_SIZE])
-    message = head + seed + binder + bytes([TURBOSHAKE_DOMAIN])
+    message = head + bytes(SEED_SIZE) + binder + bytes([TURBOSHAKE_DOMAIN])
     padded = bytearray(message.ljust(-(-len(message) // RATE_SIZE) * RATE_SIZE, b"\0"))
     padded[-1] ^= 0x80
     return np.frombuffer(bytes(padded), np.uint64)
+
+
+def with_seed(message: Table, start: int, seed: bytes) -> Table:
+    """Return a message with the same seed for all reports, at byte `start`."""
+    words = message.copy()
+    words.view(np.uint8)[start : start + SEED_SIZE] = np.frombuffer(seed, np.uint8)
+    words.flags.writeable = False
+    return words
 
 
 @bare_inlined

@@ -44,7 +44,7 @@ def is_fused(parameters: Parameters) -> bool:
         return False
     if isinstance(circuit, BitVectorCircuit):
         return circuit.field is FIELD128
-    return isinstance(circuit, Count | Sum)
+    return isinstance(circuit, (Count, Sum))
 
 
 def _plan(parameters: Parameters, agg_id: int) -> Plan:

@@ -5,6 +5,7 @@ Source:
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from aggregator.errors import ParameterError
@@ -16,7 +17,7 @@ MAX_INPUT_SHARE_SIZE = 2**32 - 1
 """DAP writes the size of an input share in four bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # No slots: sizes are computed once, when they are first asked for.
 class Parameters:
     """The parameters of one Prio3 and the sizes that follow, in bytes.
 
@@ -53,52 +54,52 @@ class Parameters:
                 f"not {self.input_share_size(0)}"
             )
 
-    @property
+    @cached_property
     def field(self) -> Field:
         """The field of all residues."""
         return self.circuit.field
 
-    @property
+    @cached_property
     def output_len(self) -> int:
         """How many residues an out share or an aggregate share has."""
         return self.circuit.output_len
 
-    @property
+    @cached_property
     def has_joint_rand(self) -> bool:
         """Whether the proofs need randomness that depends on every share of the measurement."""
         return self.circuit.joint_rand_len > 0
 
-    @property
+    @cached_property
     def proofs_len(self) -> int:
         """How many residues all proofs of a report have."""
         return self.circuit.proof_len * self.num_proofs
 
-    @property
+    @cached_property
     def verifiers_len(self) -> int:
         """How many residues all verifiers of a report have."""
         return self.circuit.verifier_len * self.num_proofs
 
-    @property
+    @cached_property
     def blind_size(self) -> int:
         """The size of a blind, of a joint randomness part and of its seed; 0 if there is none."""
         return SEED_SIZE if self.has_joint_rand else 0
 
-    @property
+    @cached_property
     def rand_size(self) -> int:
         """Random bytes to shard one measurement: a seed an aggregator, and as many blinds."""
         return self.num_shares * (SEED_SIZE + self.blind_size)
 
-    @property
+    @cached_property
     def public_share_size(self) -> int:
         """A joint randomness part an aggregator."""
         return self.num_shares * self.blind_size
 
-    @property
+    @cached_property
     def meas_share_size(self) -> int:
         """A share of the encoded measurement."""
         return self.circuit.meas_len * self.field.encoded_size
 
-    @property
+    @cached_property
     def proofs_share_size(self) -> int:
         """A share of all proofs."""
         return self.proofs_len * self.field.encoded_size
@@ -111,17 +112,17 @@ class Parameters:
         share = self.meas_share_size + self.proofs_share_size if agg_id == 0 else SEED_SIZE
         return share + self.blind_size
 
-    @property
+    @cached_property
     def verifiers_share_size(self) -> int:
         """A share of all verifiers, without the joint randomness part."""
         return self.verifiers_len * self.field.encoded_size
 
-    @property
+    @cached_property
     def verifier_share_size(self) -> int:
         """A share of all verifiers, and the joint randomness part."""
         return self.verifiers_share_size + self.blind_size
 
-    @property
+    @cached_property
     def verifier_message_size(self) -> int:
         """The joint randomness seed."""
         return self.blind_size

@@ -11,7 +11,7 @@ Source:
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeGuard, cast, overload
 
 import numpy as np
@@ -61,7 +61,7 @@ SLICE_SIZE = 2**21
 """Bytes of shares that a fused kernel is given at a time: they stay in the processor's cache."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)  # No slots: see `Parameters`.
 class Prio3(Parameters):
     """Prio3 with one validity circuit; `aggregator.vdaf.instances` makes the named ones."""
 
@@ -135,17 +135,10 @@ class Prio3(Parameters):
             shares = ReportShares(aggregator, nonce_rows[part], public_rows, input_rows)
             found = results.rows(part)
             refused = verifier.query(shares, found)
-            for wrong, kind, message in (
-                (wrong_public, ShareDecodeError, "the public share has the wrong size"),
-                (wrong_input, ShareDecodeError, "the input share has the wrong size"),
-                (refused.undecodable, ShareDecodeError, "the input share holds a non-residue"),
-                (refused.rejected, VerifyError, "the test point is a root of unity"),
-            ):
-                for index in wrong:
-                    place = part.start + index
-                    errors[place] = errors[place] or kind(message)
-                    found.out_shares[index] = 0
-                    found.verifier_shares[index] = NO_ENCODING
+            for index, error in _init_errors(wrong_public, wrong_input, refused):
+                errors[part.start + index] = errors[part.start + index] or error
+                found.out_shares[index] = 0
+                found.verifier_shares[index] = NO_ENCODING
         out_shares = Vector(self.field, results.out_shares)
         state = VerifyState(out_shares, results.joint_rand_seeds, errors)
         return VerifyInit(state, results.verifier_shares)
@@ -343,6 +336,20 @@ class Prio3(Parameters):
             for index in decided.undecodable:
                 errors[part.start + index] = VerifyError(NO_VERIFIER_SHARE)
         return VerifierMessages(seeds, errors)
+
+
+def _init_errors(
+    wrong_public: Sequence[int], wrong_input: Sequence[int], refused: fused.Refused
+) -> Iterator[tuple[int, ReportRejected]]:
+    """Yield the errors of reports, by their index; of several for one, the first applies."""
+    for index in wrong_public:
+        yield index, ShareDecodeError("the public share has the wrong size")
+    for index in wrong_input:
+        yield index, ShareDecodeError("the input share has the wrong size")
+    for index in refused.undecodable:
+        yield index, ShareDecodeError("the input share holds a non-residue")
+    for index in refused.rejected:
+        yield index, VerifyError("the test point is a root of unity")
 
 
 def _are_arrays(
