@@ -14,11 +14,11 @@ Source:
 from typing import NamedTuple
 
 from aggregator.vdaf._kernel_arrays import (
+    IRREGULAR,
     NONCE_SIZE,
     NOT_A_RESIDUE,
     ROOT_OF_UNITY,
     SEED_SIZE,
-    IRREGULAR,
     Inputs,
     Outputs,
     store,
@@ -188,7 +188,7 @@ def query_groups(
         _evaluate_wires(width, shape, tables, scratch)
         _evaluate_gadget(width, shape, tables, scratch)
         _evaluate_circuit(width, shape, scratch)
-        store(width, outputs.verifiers, first, result, 0, scratch.block)
+        store(width, outputs.verifier_shares, first, result, 0, scratch.block)
         dot_constants(width, registers, TERM, tables.weights, 0, share, 0, shape.num_calls)
         store(width, outputs.out_shares, first, registers, TERM, scratch.block)
         store(width, outputs.flags, first, registers, FLAGS, scratch.block)

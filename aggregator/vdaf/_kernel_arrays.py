@@ -43,16 +43,15 @@ class Outputs(NamedTuple):
     """What a kernel fills in, one row a report, as bytes.
 
     Attributes:
-        verifiers: `verifier_len` residues.
+        verifier_shares: `verifier_len` residues, and the part of the joint randomness: 32 bytes,
+            none without joint randomness.
         out_shares: `output_len` residues.
-        joint_rand_parts: 32 bytes, none without joint randomness.
         joint_rand_seeds: 32 bytes, none without joint randomness.
         flags: One word of flags.
     """
 
-    verifiers: Bytes
+    verifier_shares: Bytes
     out_shares: Bytes
-    joint_rand_parts: Bytes
     joint_rand_seeds: Bytes
     flags: Bytes
 
@@ -103,14 +102,6 @@ def store(
     """Write whole rows of an output."""
     size = rows.shape[1]
     words_to_rows(width, rows, first * size, size, words, row, size, block)
-
-
-@bare_inlined
-def copy_seeds(width: LaneWidth, message: Bytes, column: int, seeds: Bytes, first: int) -> None:
-    """Write rows of seeds, from row `first` on, into a column of a message."""
-    copy_rows(
-        width, message, column, message.shape[1], seeds, first * SEED_SIZE, SEED_SIZE, SEED_SIZE
-    )
 
 
 @bare_inlined

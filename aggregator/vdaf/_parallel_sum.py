@@ -36,7 +36,6 @@ from aggregator.vdaf._kernel_arrays import (
     Inputs,
     Outputs,
     copy_nonces,
-    copy_seeds,
     store,
 )
 from aggregator.vdaf._lane_xof import (
@@ -57,6 +56,7 @@ from field.lanes import (
     copy_words,
     operation,
     rows_to_words,
+    words_to_rows,
 )
 from field.lanes128 import (
     COLUMNS,
@@ -272,10 +272,8 @@ def query_groups(
         _evaluate_wires(width, shape, tables, scratch)
         _evaluate_gadget(width, shape, tables, scratch)
         _evaluate_circuit(width, shape, tables, scratch)
-        store(width, outputs.verifiers, first, scratch.result, 0, scratch.block)
-        if outputs.out_shares.shape[1] == 0:
-            pass
-        elif shape.digits == 1 and shape.agg_id == 0:
+        _store_verifier(width, outputs.verifier_shares, first, scratch)
+        if shape.digits == 1 and shape.agg_id == 0:
             # The leader's out share is the beginning of its input share.
             size, stride = outputs.out_shares.shape[1], inputs.input_shares.shape[1]
             source = first * stride
@@ -292,6 +290,16 @@ def query_groups(
         else:
             _truncate(width, shape, tables, outputs.out_shares, first, scratch)
         store(width, outputs.flags, first, scratch.flags, 0, scratch.block)
+
+
+@kernel
+def _store_verifier(width: LaneWidth, verifier_shares: Bytes, first: int, scratch: Scratch) -> None:
+    """Write the verifier's residues, before the part of the joint randomness."""
+    stride = verifier_shares.shape[1]
+    size = stride - SEED_SIZE
+    words_to_rows(
+        width, verifier_shares, first * stride, stride, scratch.result, 0, size, scratch.block
+    )
 
 
 @kernel
@@ -385,18 +393,30 @@ def _derive_joint_rand(
         WORDS * shape.meas_len,
         messages.domain,
     )
-    store(width, outputs.joint_rand_parts, first, scratch.sponge, 0, scratch.block)
+    rows, row_size = outputs.verifier_shares, outputs.verifier_shares.shape[1]
+    part_start = (first + 1) * row_size - SEED_SIZE
+    words_to_rows(width, rows, part_start, row_size, scratch.sponge, 0, SEED_SIZE, scratch.block)
 
     # The client's word is taken for the other aggregators' parts, not for this one's.
     size, seed_size = inputs.public_shares.shape[1], seed.shape[1]
     start = messages.parts_start
     copy_rows(width, seed, start, seed_size, inputs.public_shares, first * size, size, size)
-    copy_seeds(width, seed, start + SEED_SIZE * shape.agg_id, outputs.joint_rand_parts, first)
+    own = start + SEED_SIZE * shape.agg_id
+    copy_rows(width, seed, own, seed_size, rows, part_start, row_size, SEED_SIZE)
     absorb_template(width, scratch.sponge, seed)
     store(width, outputs.joint_rand_seeds, first, scratch.sponge, 0, scratch.block)
 
     rand = messages.joint_rand
-    copy_seeds(width, rand, messages.seed_start, outputs.joint_rand_seeds, first)
+    copy_rows(
+        width,
+        rand,
+        messages.seed_start,
+        rand.shape[1],
+        outputs.joint_rand_seeds,
+        first * SEED_SIZE,
+        SEED_SIZE,
+        SEED_SIZE,
+    )
     _expand(width, rand, scratch.joint_rand, 0, shape.num_calls, scratch)
 
 

@@ -145,10 +145,6 @@ class Verifier:
                 inputs,
                 outputs,
             )
-        size = parameters.verifiers_share_size
-        if parameters.has_joint_rand:
-            results.verifier_shares[:, :size] = outputs.verifiers
-            results.verifier_shares[:, size:] = outputs.joint_rand_parts
         if not outputs.flags.any():
             return Refused()
         return self._again(shares, outputs.flags.view(np.uint64)[:, 0], results)
@@ -187,17 +183,13 @@ def _put(
 
 
 def _outputs(parameters: Parameters, results: Results) -> Outputs:
-    """Return the arrays for a kernel: the results' own, where they are laid out as a kernel's."""
+    """Return the results' arrays as a kernel fills them in, with flags."""
     rows = len(results.verifier_shares)
-    verifiers = results.verifier_shares
-    if parameters.has_joint_rand:
-        verifiers = np.empty((rows, parameters.verifiers_share_size), np.uint8)
     out_share_size = parameters.output_len * parameters.field.encoded_size
     return Outputs(
-        verifiers=verifiers,
+        verifier_shares=results.verifier_shares,
         # The processor's byte order is the encoding's.
         out_shares=results.out_shares.view(np.uint8).reshape(rows, out_share_size),
-        joint_rand_parts=np.empty((rows, parameters.blind_size), np.uint8),
         joint_rand_seeds=results.joint_rand_seeds,
         flags=np.empty((rows, 8), np.uint8),
     )
