@@ -326,6 +326,14 @@ class Code:
         """Emit the product of an integer of the run and a constant."""
         return self.builder.mul(index, ir.Constant(_I64, factor))
 
+    def sum(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        """Emit the sum of two integers of the run."""
+        return self.builder.add(a, b)
+
+    def product(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        """Emit the product of two integers of the run."""
+        return self.builder.mul(a, b)
+
     def first(self, count: ir.Value) -> ir.Value:
         """Emit the mask that is true in the first `count` lanes."""
         numbers = ir.Constant(self.vector, list(range(self.lanes)))
@@ -354,6 +362,25 @@ class Code:
         count = ir.Constant(_I64, times) if isinstance(times, int) else times
         with cgutils.for_range(self.builder, count) as loop:
             yield loop.index
+
+    @contextmanager
+    def parts(self, times: ir.Value, most: int) -> Iterator[tuple[ir.Value, ir.Value]]:
+        """Emit the body once, run it for each part of so many turns, of `most` turns but the last.
+
+        Yields a part's first turn and how many it has.
+        """
+        builder, size = self.builder, ir.Constant(_I64, most)
+        rounded = builder.add(times, ir.Constant(_I64, most - 1))
+        with self.repeat(builder.sdiv(rounded, size)) as part:
+            first = builder.mul(part, size)
+            rest = builder.sub(times, first)
+            yield first, builder.select(builder.icmp_signed("<", rest, size), rest, size)
+
+    @contextmanager
+    def unless_zero(self, integer: ir.Value) -> Iterator[None]:
+        """Emit the body once, run it if an integer of the run is not 0."""
+        with self.builder.if_then(self.builder.icmp_signed("!=", integer, ir.Constant(_I64, 0))):
+            yield
 
 
 def operation(body: Callable[..., None]) -> Callable[..., None]:

@@ -59,14 +59,12 @@ from field.lanes import (
     words_to_rows,
 )
 from field.lanes128 import (
-    COLUMNS,
     QUARTERS,
     RESIDUE,
     WORDS,
     add,
     add_constant,
     add_encoded,
-    add_to_words,
     constant_at,
     constant_plus_and_minus,
     encoded_at,
@@ -80,7 +78,6 @@ from field.lanes128 import (
     load_residue,
     multiply,
     multiply_constant,
-    reduce_products,
     reduce_sum,
     residue_at,
     set_constant,
@@ -223,7 +220,6 @@ class Scratch(NamedTuple):
         basis: L_k(t) in Montgomery form.
         odd_basis: L_k(t/beta) in Montgomery form.
         wire_factors: L_k(t) * r_k^j, for j advancing.
-        sums: Sums of products of a pair of wires.
         odd_start: The sum that every odd wire starts with.
         registers: Residues named above.
         result: The verifier share, then the out share, encoded.
@@ -241,7 +237,6 @@ class Scratch(NamedTuple):
     basis: LaneArray
     odd_basis: LaneArray
     wire_factors: LaneArray
-    sums: LaneArray
     odd_start: LaneArray
     registers: LaneArray
     result: LaneArray
@@ -519,84 +514,91 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
     from one j to the next.
     """
     calls, chunk_length, digits = shape.num_calls, shape.chunk_length, shape.meas_len
-    constants, registers, sums = tables.constants, scratch.registers, scratch.sums
+    constants, registers = tables.constants, scratch.registers
     basis, factors, joint_rand = scratch.basis, scratch.wire_factors, scratch.joint_rand_limbs
     to_montgomery(width, joint_rand, 0, scratch.joint_rand, 0, constants, TO_MONTGOMERY, calls)
     copy_words(width, factors, 0, basis, RESIDUE, RESIDUE * calls)
     sum_residues(width, registers, A, basis, RESIDUE, calls)
     set_product(width, scratch.odd_start, 0, registers, A, constants, MINUS_SHARE_OF_ONE)
 
-    distance = WORDS * chunk_length
-    for pair in range(chunk_length):
-        result = WORDS * (1 + 2 * pair)
-        seeds = WORDS * (digits + 2 * pair)
-        start_wires(width, sums, 0, basis, 0, scratch.odd_start, 0, scratch.share, seeds)
-        scratch.result[result : result + 2 * WORDS] = 0
-        # The last call may have no digit for this pair: its wires are 0 there.
-        pair_calls = calls if (calls - 1) * chunk_length + pair < digits else calls - 1
-        for first in range(0, max(1, pair_calls), CALLS_AT_ONCE):
-            count = min(CALLS_AT_ONCE, pair_calls - first)
-            row, word = RESIDUE * first, distance * first + WORDS * pair
-            add_digits(
-                width,
-                sums,
-                0,
-                factors,
-                row,
-                joint_rand,
-                row,
-                basis,
-                RESIDUE + row,
-                scratch.share,
-                word,
-                distance,
-                count,
-            )
-            for wire in range(2):
-                reduce_products(width, registers, A, sums, COLUMNS * wire)
-                add_to_words(width, scratch.result, result + WORDS * wire, registers, A)
-            sums[:] = 0
+    # The last call may have fewer digits: the pairs beyond have one at the other calls only.
+    whole = digits - (calls - 1) * chunk_length
+    for first, end, pair_calls in ((0, whole, calls), (whole, chunk_length, calls - 1)):
+        evaluate_pairs(
+            width,
+            scratch.result,
+            WORDS * (1 + 2 * first),
+            factors,
+            0,
+            joint_rand,
+            0,
+            basis,
+            0,
+            scratch.odd_start,
+            0,
+            scratch.share,
+            WORDS * (digits + 2 * first),
+            scratch.share,
+            WORDS * first,
+            tables.constants,
+            ONE,
+            chunk_length,
+            pair_calls,
+            end - first,
+        )
 
 
 @operation
-def start_wires(code: Code, sums: Place, seed_basis: Place, odd_start: Place, seeds: Place) -> None:
-    """Set the sums of a pair of wires to what their seeds and constants contribute."""
-    limbs, factor = limbs_in(code), load_residue(seed_basis)
-    even_seed, odd_seed = load_encoded(seeds), load_encoded(seeds.moved(WORDS))
-    sums.store_many(limbs.columns_of_product(factor, even_seed))
-    odd = limbs.added_product(load_columns(odd_start), factor, odd_seed)
-    sums.moved(COLUMNS).store_many(odd)
-
-
-@operation
-def add_digits(
+def evaluate_pairs(
     code: Code,
-    sums: Place,
+    result: Place,
     factors: Place,
     joint_rand: Place,
     basis: Place,
+    odd_start: Place,
+    seeds: Place,
     words: Place,
-    distance: Integer,
+    one: Scalars,
+    chunk_length: Integer,
     calls: Integer,
+    pairs: Integer,
 ) -> None:
-    """Add a pair's digits of `calls` calls, `distance` rows apart, to the sums of its wires.
+    """Evaluate `pairs` pairs of wires, with digits of `calls` calls, into `result`.
 
-    A call's factor is L_k(t) * r_k^j for the pair before, below 2p, and is stepped to this pair:
-    multiplying by r_k < 2p keeps it below 2p. No call waits for another's factor, so the processor
-    works on several at once.
+    `factors` are L_k(t) * r_k^j for the pair before the first, below 2p, and are stepped to the
+    last: multiplying by r_k < 2p keeps them below 2p. No call waits for another's factor, so the
+    processor works on several at once.
     """
-    limbs, odd_sums = limbs_in(code), sums.moved(COLUMNS)
-    even, odd = code.variables(load_columns(sums)), code.variables(load_columns(odd_sums))
-    with code.repeat(calls) as index:
-        factor = residue_at(factors, index)
-        step, weight = (load_residue(residue_at(place, index)) for place in (joint_rand, basis))
-        stepped = limbs.product(load_residue(factor), step)
-        factor.store_many(stepped)
-        digit = load_encoded(words.advanced(code.builder.mul(index, distance)))
-        even.store_many(limbs.added_product(even.load_many(), digit, stepped))
-        odd.store_many(limbs.added_product(odd.load_many(), digit, weight))
-    sums.store_many(even.load_many())
-    odd_sums.store_many(odd.load_many())
+    limbs = limbs_in(code)
+    with code.repeat(pairs) as pair:
+        pair_seeds, out = (
+            residues.advanced(code.scaled(pair, 2 * WORDS)) for residues in (seeds, result)
+        )
+        seed_weight = load_residue(basis)
+        even_seed, odd_seed = load_encoded(pair_seeds), load_encoded(pair_seeds.moved(WORDS))
+        even = code.variables(limbs.columns_of_product(seed_weight, even_seed))
+        odd = code.variables(limbs.added_product(load_columns(odd_start), seed_weight, odd_seed))
+        with code.parts(calls, CALLS_AT_ONCE) as (first, count):
+            with code.unless_zero(first):
+                # What the calls before add up to begins a sum anew, as one product.
+                for sums in (even, odd):
+                    total = limbs.reduced_sum(sums.load_many())
+                    sums.store_many(limbs.columns_of_product(total, load_constant(one)))
+            with code.repeat(count) as index:
+                call = code.sum(first, index)
+                factor = residue_at(factors, call)
+                stepped = limbs.product(
+                    load_residue(factor), load_residue(residue_at(joint_rand, call))
+                )
+                factor.store_many(stepped)
+                # The basis begins with L_0, which goes with the seeds.
+                weight = load_residue(residue_at(basis.moved(RESIDUE), call))
+                place = encoded_at(words, code.sum(pair, code.product(call, chunk_length)))
+                digit = load_encoded(place)
+                even.store_many(limbs.added_product(even.load_many(), digit, stepped))
+                odd.store_many(limbs.added_product(odd.load_many(), digit, weight))
+        out.store_many(limbs.encoded(limbs.reduced_sum(even.load_many())))
+        out.moved(WORDS).store_many(limbs.encoded(limbs.reduced_sum(odd.load_many())))
 
 
 @kernel

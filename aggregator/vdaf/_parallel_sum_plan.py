@@ -208,7 +208,6 @@ def new_scratch(shape: kernels.Shape, lanes: int, head_size: int = 0) -> kernels
         basis=words(RESIDUE * p),
         odd_basis=words(RESIDUE * p),
         wire_factors=words(RESIDUE * shape.num_calls),
-        sums=words(2 * COLUMNS),
         odd_start=words(COLUMNS),
         registers=words(kernels.REGISTER_ROWS),
         result=words(WORDS * max(verifier_len, shape.output_len)),
