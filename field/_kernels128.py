@@ -12,6 +12,7 @@ cheap as Montgomery's, and there is nothing to convert.
 import numpy as np
 import numpy.typing as npt
 
+from field._halves import add_halves
 from field._jit import add_carry, inlined, kernel, multiply_wide, opaque, subtract_borrow
 
 Words = npt.NDArray[np.uint64]
@@ -204,12 +205,7 @@ def add_middle(a: Words, out: Words) -> None:
             for j in range(count):
                 word = out[i, (start + j) // 2, (start + j) % 2]
                 low[j], high[j] = word & _LOW_HALF, word >> _HALF_WORD
-            for k in range(words.shape[1]):
-                row = words[i, k, start : start + count]
-                for j in range(count):
-                    word = row[j]
-                    low[j] += word & _LOW_HALF
-                    high[j] += word >> _HALF_WORD
+            add_halves(words[i, :, start : start + count], low, high)
             for j in range(0, count, 2):
                 z0, carry = add_carry(low[j], high[j] << _HALF_WORD, _ZERO)
                 z1, z2 = add_carry(low[j + 1], high[j] >> _HALF_WORD, carry)

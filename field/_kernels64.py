@@ -9,6 +9,7 @@ masks. In `accept_residues` the positions depend on which candidates are dropped
 import numpy as np
 import numpy.typing as npt
 
+from field._halves import add_halves
 from field._jit import add_carry, inlined, kernel, multiply_wide, opaque
 
 Words = npt.NDArray[np.uint64]
@@ -125,10 +126,7 @@ def add_middle(a: Words, out: Words) -> None:
             for j in range(count):
                 low[j] = out[i, start + j] & _FOLD
                 high[j] = out[i, start + j] >> _HALF_WORD
-            for k in range(a.shape[1]):
-                for j in range(count):
-                    low[j] += a[i, k, start + j] & _FOLD
-                    high[j] += a[i, k, start + j] >> _HALF_WORD
+            add_halves(a[i, :, start : start + count], low, high)
             for j in range(count):
                 word, carry = add_carry(low[j], high[j] << _HALF_WORD, _ZERO)
                 out[i, start + j] = _reduced(word, (high[j] >> _HALF_WORD) + carry)

@@ -60,7 +60,8 @@ def new_lane_array(count: int, lanes: int) -> LaneArray:
     """Return a lane array of anything; a vector of eight lanes lies in one cache line."""
     spare = CACHE_LINE_SIZE // 8
     words = np.empty(count * lanes + spare, np.uint64)
-    start = -(words.ctypes.data // 8) % spare
+    address: int = words.__array_interface__["data"][0]
+    start = -(address // 8) % spare
     return words[start : start + count * lanes].reshape(count, lanes)
 
 

@@ -15,7 +15,9 @@ with x1 below 2^12, and a product, or a sum of them, three columns:
     c0 + c1 * 2^52 + c2 * 2^104.                                                                 (2)
 """
 
+import itertools
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from llvmlite import ir
 
@@ -62,9 +64,9 @@ def reduced(low: Word, high: Word) -> Word:
 def product(x: Word, y: Word) -> Word:
     """Return a word that is x*y modulo p, for any words."""
     if _has_limbs(x.code):
-        zeros = [x.code.constant(0)] * _LIMB_TERMS
-        terms = _with_product_of_limbs(zeros, x, y)
-        return _reduced_limbs(*_columns_of_terms(terms), is_one_product=True)
+        zero = x.code.constant(0)
+        c0, c1, c2 = (_plus_parts(zero, parts) for parts in _parts(x, y))
+        return _reduced_limbs(c0, c1, c2, is_one_product=True)
     x1, y1 = x.logical_right(_HALF), y.logical_right(_HALF)
     # Each sum is at most (2^32 - 1)^2 + (2^32 - 1) < 2^64.
     lowest = x.times32(y)
@@ -129,21 +131,43 @@ def _plus_part(total: Word, x: Word, y: Word, part: str) -> Word:
     return Word(code, code.builder.call(functions[name], operands))
 
 
-def _with_product_of_limbs(terms: Sequence[Word], x: Word, y: Word) -> list[Word]:
-    """Return a sum of products with x*y added, as the terms of the columns of (2).
+_Part: TypeAlias = tuple[Word, Word, str]
+"""The low ("l") or high ("h") 52 bits of the product of two words' low 52 bits."""
+
+
+def _parts(x: Word, y: Word) -> tuple[list[_Part], list[_Part], list[_Part]]:
+    """Return what x*y adds to each of the columns of (2).
 
     x*y is x0*y0 + (x0*y1 + x1*y0) * 2^52 + x1*y1 * 2^104. The first product has 104 bits, of which
     the high 52 go to the next column; so have those in parentheses, with at most 12 high bits; the
-    last has 24 bits. Each part is added up by itself, because an addition waits for the one before.
+    last has 24 bits. So a product adds less than 2^52, 3 * 2^52 and 2^25 to the columns.
     """
     x1, y1 = x.logical_right(_LIMB), y.logical_right(_LIMB)
-    parts = [(x, y, "l"), *((x, y, "h"), (x, y1, "l"), (x1, y, "l"))]
-    parts += [(x, y1, "h"), (x1, y, "h"), (x1, y1, "l")]
+    return (
+        [(x, y, "l")],
+        [(x, y, "h"), (x, y1, "l"), (x1, y, "l")],
+        [(x, y1, "h"), (x1, y, "h"), (x1, y1, "l")],
+    )
+
+
+def _plus_parts(total: Word, parts: Sequence[_Part]) -> Word:
+    """Return a word plus some parts of a product."""
+    for part in parts:
+        total = _plus_part(total, *part)
+    return total
+
+
+def _with_product_of_limbs(terms: Sequence[Word], x: Word, y: Word) -> list[Word]:
+    """Return a sum of products with x*y added, as the terms of the columns of (2).
+
+    Each part has a term of its own, because an addition waits for the one before it.
+    """
+    parts = itertools.chain.from_iterable(_parts(x, y))
     return [_plus_part(term, *part) for term, part in zip(terms, parts, strict=True)]
 
 
 def _columns_of_terms(terms: Sequence[Word]) -> tuple[Word, Word, Word]:
-    """Return the columns of (2). A product adds less than 2^52, 3 * 2^52 and 2^25 to them."""
+    """Return the columns of (2) of a sum of products."""
     return terms[0], terms[1] + terms[2] + terms[3], terms[4] + terms[5] + terms[6]
 
 

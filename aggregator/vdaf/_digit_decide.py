@@ -44,8 +44,8 @@ class Scratch(NamedTuple):
 def new_scratch(num_shares: int, verifier_len: int, lanes: int) -> Scratch:
     """Return scratch for one group of reports."""
     # Where words are gathered from rows, some beyond the last become zero.
-    words = new_lane_array(num_shares * verifier_len + lanes, lanes)
-    return Scratch(words, new_lane_array(1, lanes))
+    space = new_lane_array(1 + num_shares * verifier_len + lanes, lanes)
+    return Scratch(space[1:], space[:1])
 
 
 @bare_kernel

@@ -66,11 +66,12 @@ INVERSE_BETA = 2
 
 # Rows of `Scratch.registers`.
 TEST_POINT = 0
-EVEN_VALUE = 1
-ODD_VALUE = 2
-TERM = 3
-FLAGS = 4
-REGISTER_ROWS = 5
+ODD_POINT = 1
+EVEN_VALUE = 2
+ODD_VALUE = 3
+TERM = 4
+FLAGS = 5
+REGISTER_ROWS = 6
 
 
 class Shape(NamedTuple):
@@ -96,7 +97,7 @@ class Tables(NamedTuple):
 
     Attributes:
         constants: The constants named above.
-        roots: Powers of 1/alpha, in the order of `lagrange_basis`.
+        roots: Powers of 1/alpha, in the order of `lagrange_bases`.
         last_value: -beta^(i+1), for i from 0 to 2p - 2.
         weights: Weights of the digits.
     """
@@ -251,10 +252,23 @@ def _prepare_bases(
 ) -> None:
     """Evaluate p * L_k at t and at t/beta, and t^p; flag the lanes in which that is 1."""
     registers, powers, log_p = scratch.registers, scratch.powers, shape.log_p
-    constants, roots, query_rand = tables.constants, tables.roots, scratch.query_rand
-    multiply_constant(width, registers, TEST_POINT, query_rand, test_point, constants, INVERSE_BETA)
-    lagrange_basis(width, scratch.odd_basis, 0, powers, 0, registers, TEST_POINT, roots, 0, log_p)
-    lagrange_basis(width, scratch.basis, 0, powers, 0, query_rand, test_point, roots, 0, log_p)
+    constants, query_rand = tables.constants, scratch.query_rand
+    copy_words(width, registers, TEST_POINT, query_rand, test_point, 1)
+    multiply_constant(width, registers, ODD_POINT, query_rand, test_point, constants, INVERSE_BETA)
+    lagrange_bases(
+        width,
+        scratch.basis,
+        0,
+        scratch.odd_basis,
+        0,
+        powers,
+        0,
+        registers,
+        TEST_POINT,
+        tables.roots,
+        0,
+        log_p,
+    )
     flag_equal(width, registers, FLAGS, powers, log_p, 1, ROOT_OF_UNITY)
 
 
@@ -265,33 +279,48 @@ def clear(code: Code, word: Place) -> None:
 
 
 @operation
-def lagrange_basis(
-    code: Code, basis: Place, powers: Place, point: Place, roots: Scalars, log_p: Integer
+def lagrange_bases(
+    code: Code,
+    basis: Place,
+    odd_basis: Place,
+    powers: Place,
+    points: Place,
+    roots: Scalars,
+    log_p: Integer,
 ) -> None:
-    """Evaluate p * L_k at a point, for all k from 0 to p - 1, and the point's powers t^(2^i).
+    """Evaluate p * L_k, for all k from 0 to p - 1, at two points, and the points' powers t^(2^i).
 
     See `aggregator.vdaf._parallel_sum._lagrange_basis`. The first root of each factor is 1, and the
-    first factor is multiplied by nothing, so these products are left out.
+    first factor is multiplied by nothing, so these products are left out. The points take turns:
+    one's products are computed while the other's are waited for.
     """
     builder, one, unit = code.builder, code.constant(1), code.integer(1)
-    powers.store(canonical(point.load()))
+    odd_powers = powers.advanced(builder.add(log_p, unit))
+    streams = ((basis, powers), (odd_basis, odd_powers))
+    for point, (_, place) in enumerate(streams):
+        place.store(canonical(points.load(point)))
     with code.repeat(log_p) as index:
-        place = powers.advanced(index)
-        word = place.load()
-        place.store(canonical(product(word, word)), 1)
+        for _, place in streams:
+            word = place.advanced(index).load()
+            place.advanced(index).store(canonical(product(word, word)), 1)
     last = builder.sub(log_p, unit)
-    power = powers.advanced(last).load()
-    basis.store(plus(one, power))
-    basis.store(minus(one, power), 1)
+    for values, place in streams:
+        power = place.advanced(last).load()
+        values.store(plus(one, power))
+        values.store(minus(one, power), 1)
     with code.repeat(last) as level:
         size = builder.shl(code.integer(2), level)
-        power = powers.advanced(builder.sub(builder.sub(last, unit), level)).load()
-        high, level_roots = basis.advanced(size), roots.advanced(builder.sub(size, unit))
-        _multiply_pair(basis, high, power)
+        level_roots = roots.advanced(builder.sub(size, unit))
+        step = builder.sub(builder.sub(last, unit), level)
+        factors = [place.advanced(step).load() for _, place in streams]
+        for (values, _), factor in zip(streams, factors, strict=True):
+            _multiply_pair(values, values.advanced(size), factor)
         with code.repeat(builder.sub(size, unit)) as before:
             index = builder.add(before, unit)
-            factor = product(power, level_roots.advanced(index).load())
-            _multiply_pair(basis.advanced(index), high.advanced(index), factor)
+            root = level_roots.advanced(index).load()
+            for (values, _), factor in zip(streams, factors, strict=True):
+                low = values.advanced(index)
+                _multiply_pair(low, low.advanced(size), product(factor, root))
 
 
 def _multiply_pair(low: Place, high: Place, factor: Word) -> None:

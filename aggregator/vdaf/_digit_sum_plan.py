@@ -132,7 +132,7 @@ def _rows_of_scratch(shape: kernels.Shape) -> tuple[int, ...]:
         kernels.SEED_WORDS + 1,
         shape.num_calls + shape.arity + 2 * p,  # share
         shape.num_calls + 1,  # query_rand
-        shape.log_p + 1,  # powers
+        2 * (shape.log_p + 1),  # powers
         p,  # basis
         p,  # odd_basis
         kernels.REGISTER_ROWS,

@@ -229,17 +229,18 @@ class Prio3(Parameters):
             strings, received = without_errors(verifier_messages)
             message_rows, wrong = to_rows(strings, size)
             messages = VerifierMessages(message_rows, received)
+        rejected = indices_of_errors(messages.errors)
+        wrong += different_rows(messages.rows, state.joint_rand_seeds)
         errors = state.errors.copy()
-        for index in indices_of_errors(messages.errors):
+        if not rejected and not wrong:
+            return OutShares(state.out_shares, errors)
+        for index in rejected:
             errors[index] = errors[index] or messages.errors[index]
-        for index in wrong + different_rows(messages.rows, state.joint_rand_seeds):
+        for index in wrong:
             errors[index] = errors[index] or VerifyError(OTHER_JOINT_RANDOMNESS)
-        shares = state.out_shares
-        if errors.count(None) < state.errors.count(None):
-            is_good = np.ones(rows, np.bool_)
-            is_good[indices_of_errors(errors)] = False
-            shares = shares.where(is_good)
-        return OutShares(shares, errors)
+        is_good = np.ones(rows, np.bool_)
+        is_good[indices_of_errors(errors)] = False
+        return OutShares(state.out_shares.where(is_good), errors)
 
     def agg_init(self) -> Vector:
         """Return the aggregate share of no report."""
