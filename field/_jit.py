@@ -24,7 +24,12 @@ LaneWidth: TypeAlias = tuple[int, ...]
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile `function` in nopython mode, cached on disk, and keep its type."""
+    """Compile `function` in nopython mode, cached on disk, and keep its type.
+
+    A kernel makes no array. So it needs no allocator, and without one numba counts no references to
+    arrays. To count is an atomic step, for every array that is passed on or taken out of a tuple:
+    where little is done at a time, it took half of the time.
+    """
     return _compiled(function)
 
 
@@ -62,28 +67,16 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return _compiled(function, forceinline=True)
 
 
-def bare_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a kernel that makes no array, nor copies one by an assignment.
-
-    It does not count references to arrays. To count is an atomic step, for every array that is
-    passed on or taken out of a tuple: where little is done at a time, that takes half of the time.
-    """
-    return _compiled(function, _nrt=False)
-
-
-def bare_inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a step of a bare kernel: as `bare_kernel`, and always made part of its caller."""
-    return _compiled(function, forceinline=True, _nrt=False)
-
-
-def _compiled(function: Callable[P, R], **options: bool) -> Callable[P, R]:
+def _compiled(function: Callable[P, R], *, forceinline: bool = False) -> Callable[P, R]:
     cache = kernel_cache(Path(function.__code__.co_filename).parent)
     configured = numba.config.CACHE_DIR
     if cache is not None:
         # numba asks for the directory when the function is decorated.
         numba.config.CACHE_DIR = str(cache.directory)
     try:
-        decorate = numba.njit(cache=cache is not None, nogil=True, **options)
+        decorate = numba.njit(
+            cache=cache is not None, nogil=True, forceinline=forceinline, _nrt=False
+        )
         return cast("Callable[P, R]", decorate(function))
     finally:
         numba.config.CACHE_DIR = configured

@@ -30,7 +30,7 @@ from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import intrinsic
 
-from field._jit import LaneWidth, bare_inlined
+from field._jit import LaneWidth, inlined
 
 LaneArray: TypeAlias = npt.NDArray[np.uint64]
 """`uint64[count, lanes]`, contiguous: one row a word, one column a report."""
@@ -554,7 +554,7 @@ def word_out(_code: Code, rows: Rows, stride: Integer, source: Place) -> None:
     rows.store(source.load(), 0, stride)
 
 
-@bare_inlined
+@inlined
 def rows_to_words(
     width: LaneWidth,
     out: LaneArray,
@@ -578,7 +578,7 @@ def rows_to_words(
         transpose_in(width, out, out_row + word, rows, first_byte + 8 * word, stride)
 
 
-@bare_inlined
+@inlined
 def words_to_rows(
     width: LaneWidth,
     rows: Bytes,

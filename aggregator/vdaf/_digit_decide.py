@@ -12,7 +12,7 @@ Source:
 from typing import NamedTuple
 
 from aggregator.vdaf._lane_decide import INVALID, UNDECODABLE
-from field._jit import LaneWidth, bare_kernel
+from field._jit import LaneWidth, kernel
 from field.lanes import (
     WORD_SIZE,
     Bytes,
@@ -48,7 +48,7 @@ def new_scratch(num_shares: int, verifier_len: int, lanes: int) -> Scratch:
     return Scratch(space[1:], space[:1])
 
 
-@bare_kernel
+@kernel
 def decide_groups(
     width: LaneWidth,
     arity: int,

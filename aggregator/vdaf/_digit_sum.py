@@ -25,7 +25,7 @@ from aggregator.vdaf._kernel_arrays import (
 )
 from aggregator.vdaf._lane_message import absorb_filled
 from aggregator.vdaf._lane_xof import squeeze_words
-from field._jit import LaneWidth, bare_inlined, bare_kernel
+from field._jit import LaneWidth, inlined, kernel
 from field.lanes import (
     WORD_SIZE,
     Bytes,
@@ -154,7 +154,7 @@ class Scratch(NamedTuple):
     result: LaneArray
 
 
-@bare_kernel
+@kernel
 def query_groups(
     width: LaneWidth,
     shape: Shape,
@@ -195,13 +195,13 @@ def query_groups(
         store(width, outputs.flags, first, registers, FLAGS, scratch.block)
 
 
-@bare_inlined
+@inlined
 def _proof_len(shape: Shape) -> int:
     """Return the residues of a proof: a seed a wire, and the gadget polynomial's 2p - 1 values."""
     return shape.arity + (2 << shape.log_p) - 1
 
 
-@bare_inlined
+@inlined
 def _load_share(
     width: LaneWidth, shape: Shape, input_shares: Bytes, first: int, scratch: Scratch
 ) -> None:
@@ -212,7 +212,7 @@ def _load_share(
     flag_not_residues(width, scratch.registers, FLAGS, scratch.share, 0, length, NOT_A_RESIDUE)
 
 
-@bare_inlined
+@inlined
 def _expand_share(
     width: LaneWidth,
     shape: Shape,
@@ -239,14 +239,14 @@ def _expand_share(
         _squeeze(width, scratch.share, row, length, scratch)
 
 
-@bare_inlined
+@inlined
 def _squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: Scratch) -> None:
     """Draw `length` residues from the stream that begins in the sponge."""
     squeeze_words(width, scratch.sponge, out, row, length)
     flag_not_residues(width, scratch.registers, FLAGS, out, row, length, IRREGULAR)
 
 
-@bare_inlined
+@inlined
 def _prepare_bases(
     width: LaneWidth, shape: Shape, tables: Tables, test_point: int, scratch: Scratch
 ) -> None:
@@ -331,7 +331,7 @@ def _multiply_pair(low: Place, high: Place, factor: Word) -> None:
     high.store(minus(word, term))
 
 
-@bare_inlined
+@inlined
 def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Evaluate every wire polynomial at t, into residues 1 and on of the verifier."""
     registers, share, basis = scratch.registers, scratch.share, scratch.basis
@@ -361,7 +361,7 @@ def wire_value(
     out.store(canonical(product(total, constant.load())))
 
 
-@bare_inlined
+@inlined
 def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Evaluate the gadget polynomial at t, into the last residue of the verifier.
 
@@ -395,7 +395,7 @@ def gadget_value(_code: Code, out: Place, power: Place, values: Place, constant:
     out.store(canonical(product(total, constant.load())))
 
 
-@bare_inlined
+@inlined
 def _evaluate_circuit(width: LaneWidth, shape: Shape, scratch: Scratch) -> None:
     """Reduce the circuit's outputs to one, residue 0 of the verifier."""
     share, result = scratch.share, scratch.result

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from field._jit import LaneWidth, bare_inlined
+from field._jit import LaneWidth, inlined
 from field.lanes import Bytes, LaneArray, copy_rows, words_to_rows
 
 SEED_SIZE = 32
@@ -95,7 +95,7 @@ def _read_only(arrays: Sequence[Bytes]) -> Sequence[Bytes]:
     return views
 
 
-@bare_inlined
+@inlined
 def store(
     width: LaneWidth, rows: Bytes, first: int, words: LaneArray, row: int, block: Bytes
 ) -> None:
@@ -104,7 +104,7 @@ def store(
     words_to_rows(width, rows, first * size, size, words, row, size, block)
 
 
-@bare_inlined
+@inlined
 def copy_nonces(width: LaneWidth, message: Bytes, column: int, nonces: Bytes, first: int) -> None:
     """Write rows of nonces, from row `first` on, into a column of a message."""
     copy_rows(

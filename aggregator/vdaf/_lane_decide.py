@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.vdaf._lane_xof import Template, absorb_template, new_sponge
-from field._jit import LaneWidth, bare_inlined, bare_kernel
+from field._jit import LaneWidth, inlined, kernel
 from field.lanes import (
     Bytes,
     Code,
@@ -89,7 +89,7 @@ def new_scratch(num_shares: int, verifier_len: int, lanes: int) -> Scratch:
     )
 
 
-@bare_kernel
+@kernel
 def decide_groups(
     width: LaneWidth,
     verifier_len: int,
@@ -131,7 +131,7 @@ def decide_groups(
         words_to_rows(width, flags, first * 8, 8, scratch.registers, FLAGS, 8, scratch.block)
 
 
-@bare_inlined
+@inlined
 def _load_share(
     width: LaneWidth,
     verifier_len: int,
@@ -157,7 +157,7 @@ def _load_share(
     )
 
 
-@bare_inlined
+@inlined
 def _decide(
     width: LaneWidth, verifier_len: int, num_shares: int, minus_one: Table, scratch: Scratch
 ) -> None:

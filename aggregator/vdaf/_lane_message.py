@@ -13,7 +13,7 @@ import numpy as np
 
 from aggregator.vdaf.keccak import RATE_SIZE, RATE_WORDS, STATE_WORDS, permute
 from aggregator.vdaf.xof import SEED_SIZE, TURBOSHAKE_DOMAIN
-from field._jit import LaneWidth, bare_inlined
+from field._jit import LaneWidth, inlined
 from field.lanes import (
     Bytes,
     Code,
@@ -50,7 +50,7 @@ def with_seed(message: Table, start: int, seed: bytes) -> Table:
     return words
 
 
-@bare_inlined
+@inlined
 def absorb_filled(
     width: LaneWidth,
     sponge: LaneArray,
