@@ -26,11 +26,17 @@ LaneWidth: TypeAlias = tuple[int, ...]
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` in nopython mode, cached on disk, and keep its type.
 
-    A kernel makes no array. So it needs no allocator, and without one numba counts no references to
-    arrays. To count is an atomic step, for every array that is passed on or taken out of a tuple:
-    where little is done at a time, it took half of the time.
+    A kernel makes no array, nor copies one by an assignment, for which numba may make another. So
+    it needs no allocator, and without one numba counts no references to arrays. To count is an
+    atomic step, for every array that is passed on or taken out of a tuple: where little is done at
+    a time, it took half of the time.
     """
     return _compiled(function)
+
+
+def allocating_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a kernel that makes arrays for itself."""
+    return _compiled(function, allocates=True)
 
 
 def lanes() -> int:
@@ -67,7 +73,9 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return _compiled(function, forceinline=True)
 
 
-def _compiled(function: Callable[P, R], *, forceinline: bool = False) -> Callable[P, R]:
+def _compiled(
+    function: Callable[P, R], *, forceinline: bool = False, allocates: bool = False
+) -> Callable[P, R]:
     cache = kernel_cache(Path(function.__code__.co_filename).parent)
     configured = numba.config.CACHE_DIR
     if cache is not None:
@@ -75,7 +83,7 @@ def _compiled(function: Callable[P, R], *, forceinline: bool = False) -> Callabl
         numba.config.CACHE_DIR = str(cache.directory)
     try:
         decorate = numba.njit(
-            cache=cache is not None, nogil=True, forceinline=forceinline, _nrt=False
+            cache=cache is not None, nogil=True, forceinline=forceinline, _nrt=allocates
         )
         return cast("Callable[P, R]", decorate(function))
     finally:

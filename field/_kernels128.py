@@ -13,7 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from field._halves import add_halves
-from field._jit import add_carry, inlined, kernel, multiply_wide, opaque, subtract_borrow
+from field._jit import (
+    add_carry,
+    allocating_kernel,
+    inlined,
+    kernel,
+    multiply_wide,
+    opaque,
+    subtract_borrow,
+)
 
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
@@ -188,7 +196,7 @@ def dot(a: Words, b: Words, out: Words) -> None:
             out[i, j, 0], out[i, j, 1] = _fold(c0, c1, h0, h1)
 
 
-@kernel
+@allocating_kernel
 def add_middle(a: Words, out: Words) -> None:
     """Add the sum over k of `a[i, k, j]` to `out[i, j]`.
 
@@ -241,7 +249,7 @@ def transform(a: Words, roots: Words, out: Words) -> None:
             half *= 2
 
 
-@kernel
+@allocating_kernel
 def lagrange_basis(points: Words, start: Words, roots: Words, out: Words) -> None:
     """Set `out[i, k]` to the k-th Lagrange basis polynomial at `points[i]`.
 

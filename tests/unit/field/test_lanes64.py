@@ -7,7 +7,16 @@ import pytest
 
 from field import FIELD64, lanes64
 from field._jit import LaneWidth, kernel, lane_width
-from field.lanes import Code, Integer, LaneArray, Place, Table, new_lane_array, operation
+from field.lanes import (
+    Code,
+    Integer,
+    LaneArray,
+    Place,
+    Table,
+    copy_words,
+    new_lane_array,
+    operation,
+)
 
 P = FIELD64.modulus
 E = 2**32 - 1
@@ -80,7 +89,7 @@ def _run_operations(
     lanes64.subtract(width, out, 2, x, 0, y, 0)
     lanes64.sum_with_product(width, out, 3, x, 0, x, 0, y, 0)
     lanes64.butterfly(width, out, 4, x, 0, y, 0, constants, 1)
-    out[6] = x[0]
+    copy_words(width, out, 6, x, 0, 1)
     lanes64.double_basis(width, out, 6, out, 7, y, 0, constants, 1, 1)
 
 
