@@ -201,7 +201,7 @@ def _sum_of_none(code: Code) -> list[Word]:
     return [code.constant(0)] * (_LIMB_TERMS if _has_limbs(code) else _COLUMNS)
 
 
-def with_product(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
+def _with_product(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
     """Return a sum of products with x*y added, in columns."""
     if len(columns) == _LIMB_TERMS:
         return _with_product_of_limbs(columns, x, y)
@@ -230,12 +230,6 @@ def _reduced_columns(c0: Word, c1: Word, c2: Word, c3: Word) -> Word:
 
 
 @operation
-def multiply(_code: Code, out: Place, x: Place, y: Place) -> None:
-    """Set `out` to x*y, canonical."""
-    out.store(canonical(product(x.load(), y.load())))
-
-
-@operation
 def multiply_constant(_code: Code, out: Place, x: Place, constant: Scalars) -> None:
     """Set `out` to x*constant, canonical."""
     out.store(canonical(product(x.load(), constant.load())))
@@ -245,20 +239,6 @@ def multiply_constant(_code: Code, out: Place, x: Place, constant: Scalars) -> N
 def subtract(_code: Code, out: Place, x: Place, y: Place) -> None:
     """Set `out` to x - y, canonical, for canonical y."""
     out.store(canonical(minus(x.load(), y.load())))
-
-
-@operation
-def sum_with_product(_code: Code, out: Place, x: Place, y: Place, z: Place) -> None:
-    """Set `out` to x*y + z, canonical, for canonical z."""
-    out.store(canonical(plus(product(x.load(), y.load()), z.load())))
-
-
-@operation
-def butterfly(_code: Code, out: Place, x: Place, y: Place, constant: Scalars) -> None:
-    """Set `out` to constant * (x + y) and the next word to constant * (x - y), for canonical y."""
-    a, b, factor = x.load(), y.load(), constant.load()
-    out.store(canonical(product(plus(a, b), factor)))
-    out.store(canonical(product(minus(a, b), factor)), 1)
 
 
 @operation
@@ -273,7 +253,7 @@ def dot(
     with code.repeat(count) as index:
         a = x.advanced(code.builder.mul(index, x_step)).load()
         b = y.advanced(code.builder.mul(index, y_step)).load()
-        columns.store_many(with_product(columns.load_many(), a, b))
+        columns.store_many(_with_product(columns.load_many(), a, b))
     out.store(_reduced_sum(columns.load_many()))
 
 
@@ -283,7 +263,7 @@ def dot_constants(code: Code, out: Place, constants: Scalars, words: Place, coun
     columns = code.variables(_sum_of_none(code))
     with code.repeat(count) as index:
         a, b = words.advanced(index).load(), constants.advanced(index).load()
-        columns.store_many(with_product(columns.load_many(), a, b))
+        columns.store_many(_with_product(columns.load_many(), a, b))
     out.store(_reduced_sum(columns.load_many()))
 
 
@@ -302,19 +282,6 @@ def _with_product_of_halves(columns: Sequence[Word], x: Word, y: Word) -> list[W
         c2 + cross.logical_right(_HALF) + other.logical_right(_HALF) + (high & _E),
         c3 + high.logical_right(_HALF),
     ]
-
-
-@operation
-def double_basis(
-    code: Code, low: Place, high: Place, power: Place, roots: Scalars, size: Integer
-) -> None:
-    """Multiply `size` words by 1 + power*root into `low` and by 1 - power*root into `high`."""
-    with code.repeat(size) as index:
-        y = product(power.load(), roots.advanced(index).load())
-        word = low.advanced(index).load()
-        term = canonical(product(word, y))
-        low.advanced(index).store(plus(word, term))
-        high.advanced(index).store(minus(word, term))
 
 
 @operation
