@@ -16,10 +16,8 @@ with x1 below 2^12, and a product, or a sum of them, three columns:
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
-
-from llvmlite import ir
 
 from field._jit import has_multiply_add
 from field.fields import FIELD64
@@ -104,35 +102,13 @@ def _below(x: Word, y: Word) -> Word:
     return ~x.at_least(y)
 
 
-def larger(x: Word, y: Word) -> Word:
-    """Return the larger word, unsigned."""
-    builder = x.builder
-    is_larger = builder.icmp_unsigned(">", x.value, y.value)
-    return Word(x.code, builder.select(is_larger, x.value, y.value))
-
-
 def _has_limbs(code: Code) -> bool:
     """Return whether the processor multiplies 52 bits by 52 bits."""
     return has_multiply_add(code.lanes)
 
 
-def _plus_part(total: Word, x: Word, y: Word, part: str) -> Word:
-    """Return a word plus the low 52 bits, or the high ones, of x0*y0.
-
-    The instruction takes no notice of the bits above the 52nd of x and y. `part` is "l" or "h".
-    """
-    code = total.code
-    name = f"llvm.x86.avx512.vpmadd52{part}.uq.{64 * code.lanes}"
-    functions = code.builder.module.globals
-    if name not in functions:
-        kind = ir.FunctionType(code.vector, [code.vector] * 3)
-        ir.Function(code.builder.module, kind, name)
-    operands = [total.value, x.value, y.value]
-    return Word(code, code.builder.call(functions[name], operands))
-
-
-_Part: TypeAlias = tuple[Word, Word, str]
-"""The low ("l") or high ("h") 52 bits of the product of two words' low 52 bits."""
+_Part: TypeAlias = tuple[Callable[[Word, Word, Word], Word], Word, Word]
+"""How the low or the high 52 bits of a product are added to a word, and the product's factors."""
 
 
 def _parts(x: Word, y: Word) -> tuple[list[_Part], list[_Part], list[_Part]]:
@@ -143,17 +119,18 @@ def _parts(x: Word, y: Word) -> tuple[list[_Part], list[_Part], list[_Part]]:
     last has 24 bits. So a product adds less than 2^52, 3 * 2^52 and 2^25 to the columns.
     """
     x1, y1 = x.logical_right(_LIMB), y.logical_right(_LIMB)
+    low, high = Word.plus_low_product, Word.plus_high_product
     return (
-        [(x, y, "l")],
-        [(x, y, "h"), (x, y1, "l"), (x1, y, "l")],
-        [(x, y1, "h"), (x1, y, "h"), (x1, y1, "l")],
+        [(low, x, y)],
+        [(high, x, y), (low, x, y1), (low, x1, y)],
+        [(high, x, y1), (high, x1, y), (low, x1, y1)],
     )
 
 
 def _plus_parts(total: Word, parts: Sequence[_Part]) -> Word:
     """Return a word plus some parts of a product."""
-    for part in parts:
-        total = _plus_part(total, *part)
+    for add, a, b in parts:
+        total = add(total, a, b)
     return total
 
 
@@ -163,7 +140,7 @@ def _with_product_of_limbs(terms: Sequence[Word], x: Word, y: Word) -> list[Word
     Each part has a term of its own, because an addition waits for the one before it.
     """
     parts = itertools.chain.from_iterable(_parts(x, y))
-    return [_plus_part(term, *part) for term, part in zip(terms, parts, strict=True)]
+    return [add(term, a, b) for term, (add, a, b) in zip(terms, parts, strict=True)]
 
 
 def _columns_of_terms(terms: Sequence[Word]) -> tuple[Word, Word, Word]:
@@ -201,7 +178,7 @@ def _sum_of_none(code: Code) -> list[Word]:
     return [code.constant(0)] * (_LIMB_TERMS if _has_limbs(code) else _COLUMNS)
 
 
-def with_product(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
+def _with_product(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
     """Return a sum of products with x*y added, in columns."""
     if len(columns) == _LIMB_TERMS:
         return _with_product_of_limbs(columns, x, y)
@@ -230,12 +207,6 @@ def _reduced_columns(c0: Word, c1: Word, c2: Word, c3: Word) -> Word:
 
 
 @operation
-def multiply(_code: Code, out: Place, x: Place, y: Place) -> None:
-    """Set `out` to x*y, canonical."""
-    out.store(canonical(product(x.load(), y.load())))
-
-
-@operation
 def multiply_constant(_code: Code, out: Place, x: Place, constant: Scalars) -> None:
     """Set `out` to x*constant, canonical."""
     out.store(canonical(product(x.load(), constant.load())))
@@ -245,20 +216,6 @@ def multiply_constant(_code: Code, out: Place, x: Place, constant: Scalars) -> N
 def subtract(_code: Code, out: Place, x: Place, y: Place) -> None:
     """Set `out` to x - y, canonical, for canonical y."""
     out.store(canonical(minus(x.load(), y.load())))
-
-
-@operation
-def sum_with_product(_code: Code, out: Place, x: Place, y: Place, z: Place) -> None:
-    """Set `out` to x*y + z, canonical, for canonical z."""
-    out.store(canonical(plus(product(x.load(), y.load()), z.load())))
-
-
-@operation
-def butterfly(_code: Code, out: Place, x: Place, y: Place, constant: Scalars) -> None:
-    """Set `out` to constant * (x + y) and the next word to constant * (x - y), for canonical y."""
-    a, b, factor = x.load(), y.load(), constant.load()
-    out.store(canonical(product(plus(a, b), factor)))
-    out.store(canonical(product(minus(a, b), factor)), 1)
 
 
 @operation
@@ -273,7 +230,7 @@ def dot(
     with code.repeat(count) as index:
         a = x.advanced(code.builder.mul(index, x_step)).load()
         b = y.advanced(code.builder.mul(index, y_step)).load()
-        columns.store_many(with_product(columns.load_many(), a, b))
+        columns.store_many(_with_product(columns.load_many(), a, b))
     out.store(_reduced_sum(columns.load_many()))
 
 
@@ -283,7 +240,7 @@ def dot_constants(code: Code, out: Place, constants: Scalars, words: Place, coun
     columns = code.variables(_sum_of_none(code))
     with code.repeat(count) as index:
         a, b = words.advanced(index).load(), constants.advanced(index).load()
-        columns.store_many(with_product(columns.load_many(), a, b))
+        columns.store_many(_with_product(columns.load_many(), a, b))
     out.store(_reduced_sum(columns.load_many()))
 
 
@@ -305,26 +262,13 @@ def _with_product_of_halves(columns: Sequence[Word], x: Word, y: Word) -> list[W
 
 
 @operation
-def double_basis(
-    code: Code, low: Place, high: Place, power: Place, roots: Scalars, size: Integer
-) -> None:
-    """Multiply `size` words by 1 + power*root into `low` and by 1 - power*root into `high`."""
-    with code.repeat(size) as index:
-        y = product(power.load(), roots.advanced(index).load())
-        word = low.advanced(index).load()
-        term = canonical(product(word, y))
-        low.advanced(index).store(plus(word, term))
-        high.advanced(index).store(minus(word, term))
-
-
-@operation
 def flag_not_residues(
     code: Code, flags: Place, words: Place, count: Integer, flag: Integer
 ) -> None:
     """Set the bits `flag` in the lanes where one of `count` words is p or more."""
     largest = code.variables([code.constant(0)])
     with code.repeat(count) as index:
-        largest.store_many([larger(largest.load_many()[0], words.advanced(index).load())])
+        largest.store_many([largest.load_many()[0].maximum(words.advanced(index).load())])
     is_found = largest.load_many()[0].at_least(MODULUS)
     flags.store(flags.load() | (is_found & code.in_every_lane(flag)))
 

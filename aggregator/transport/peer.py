@@ -156,7 +156,7 @@ class Peer:
     ) -> Answer:
         request = self._http.build_request(method, url, headers=headers, content=body)
         try:
-            response = await self._http.send(request, stream=True, follow_redirects=False)
+            response = await self._begin(request)
             try:
                 content = await _read(response)
             finally:
@@ -177,6 +177,14 @@ class Peer:
             retry_after=retry_after,
             headers={name.lower(): value for name, value in response.headers.items()},
         )
+
+    async def _begin(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return await self._http.send(request, stream=True, follow_redirects=False)
+        except AttributeError as error:
+            # anyio over uvloop: a connection that the peer resets as soon as it is made, as one
+            # that is being killed does, has no socket any more, and anyio asks for its address.
+            raise httpx.ConnectError("reset as it was made", request=request) from error
 
     def _resource(self, target: str) -> httpx.URL:
         """Return the URL of a resource: a path below the endpoint, or a URL we were told before."""

@@ -26,7 +26,7 @@ from field.lanes import (
     rows_to_words,
     word_out,
 )
-from field.lanes64 import MODULUS, canonical, larger, plus, product
+from field.lanes64 import MODULUS, canonical, plus, product
 
 
 class Scratch(NamedTuple):
@@ -95,7 +95,7 @@ def decide(code: Code, flags: Place, words: Place, arity: Integer, num_shares: I
         total = code.variables([code.constant(0)])
         with code.repeat(num_shares) as agg_id:
             share = place.advanced(builder.mul(agg_id, length)).load()
-            largest.store_many([larger(largest.load_many()[0], share)])
+            largest.store_many([largest.load_many()[0].maximum(share)])
             total.store_many([plus(total.load_many()[0], share)])
         return total.load_many()[0]
 

@@ -75,7 +75,7 @@ class VerifierMessages:
         errors: Why a report is rejected, or None.
     """
 
-    rows: ByteRows
+    rows: ByteRows = dataclasses.field(repr=False)
     errors: list[ReportRejected | None]
 
     def __len__(self) -> int:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.dp.certified import Real, binary_digits
-from field._jit import kernel
+from field._jit import allocating_kernel
 
 LIMB_BITS = 32
 """Outcomes are packed in 32-bit limbs: row r is bit r % 32 of limb r // 32."""
@@ -128,7 +128,7 @@ def settle(probability: Real, stream: Bits, prefix: int = 0, num_bits: int = 0) 
         num_bits += _EXTENSION_BITS
 
 
-@kernel
+@allocating_kernel
 def _compare(
     words: NDArray[np.uint32],
     extensions: NDArray[np.uint64],

@@ -7,16 +7,7 @@ import pytest
 
 from field import FIELD64, lanes64
 from field._jit import LaneWidth, kernel, lane_width
-from field.lanes import (
-    Code,
-    Integer,
-    LaneArray,
-    Place,
-    Table,
-    copy_words,
-    new_lane_array,
-    operation,
-)
+from field.lanes import Code, Integer, LaneArray, Place, Table, new_lane_array, operation
 
 P = FIELD64.modulus
 E = 2**32 - 1
@@ -84,35 +75,21 @@ def test_steps_are_right_modulo_p_for_any_words(width: LaneWidth) -> None:
 def _run_operations(
     width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArray, constants: Table
 ) -> None:
-    lanes64.multiply(width, out, 0, x, 0, y, 0)
-    lanes64.multiply_constant(width, out, 1, x, 0, constants, 1)
-    lanes64.subtract(width, out, 2, x, 0, y, 0)
-    lanes64.sum_with_product(width, out, 3, x, 0, x, 0, y, 0)
-    lanes64.butterfly(width, out, 4, x, 0, y, 0, constants, 1)
-    copy_words(width, out, 6, x, 0, 1)
-    lanes64.double_basis(width, out, 6, out, 7, y, 0, constants, 1, 1)
+    lanes64.multiply_constant(width, out, 0, x, 0, constants, 1)
+    lanes64.subtract(width, out, 1, x, 0, y, 0)
 
 
 def test_operations_give_canonical_words(width: LaneWidth) -> None:
-    out = new_lane_array(8, len(width))
+    out = new_lane_array(2, len(width))
     for constant in (0, 1, 12345, P - 1):
         table = np.array([3, constant], np.uint64)
         for xs, ys in pairs(width, RESIDUES):
             _run_operations(width, out, lane_rows(width, [xs]), lane_rows(width, [ys]), table)
             for lane, (x, y) in enumerate(zip(xs, ys, strict=True)):
-                expected = [
-                    x * y,
-                    x * constant,
-                    x - y,
-                    x * x + y,
-                    constant * (x + y),
-                    constant * (x - y),
-                    x * (1 + y * constant),
-                    x * (1 - y * constant),
-                ]
+                expected = [x * constant, x - y]
                 found = [int(word) for word in out[:, lane]]
                 assert [word % P for word in found] == [value % P for value in expected]
-                assert max(found[:6]) < P
+                assert max(found) < P
 
 
 @kernel
@@ -123,7 +100,7 @@ def _run_dots(
     lanes64.dot_constants(width, out, 1, constants, 1, y, 0, count)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 300])
+@pytest.mark.parametrize("count", [0, 1, 2, 300, lanes64.MAX_PRODUCTS])
 @pytest.mark.parametrize("largest", [False, True])
 def test_sums_of_products_are_those_of_integers(
     width: LaneWidth, count: int, *, largest: bool

@@ -165,6 +165,13 @@ def test_a_context_of_any_size_shifts_the_words_that_are_absorbed(ctx_size: int)
     assert agree(Prio3(4, Histogram(30, 6)), [3, 29], lane_width(), bytes(ctx_size))
 
 
+@pytest.mark.parametrize("ctx_size", [*range(9), *range(100, 125), 160, 161, 1000])
+def test_a_seed_or_nonce_is_filled_in_wherever_a_block_of_the_message_ends(
+    ctx_size: int, width: LaneWidth
+) -> None:
+    assert agree(Prio3(1, Sum(3)), [3, 1], width, bytes(ctx_size))
+
+
 @pytest.mark.parametrize("length", [300, 500])
 def test_more_calls_than_are_summed_at_once_are_summed_in_parts(length: int) -> None:
     assert length > _parallel_sum.CALLS_AT_ONCE

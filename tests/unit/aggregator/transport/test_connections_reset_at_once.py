@@ -1,0 +1,63 @@
+"""A peer that is killed while connections to it are made."""
+
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+import httpx
+import pytest
+
+from aggregator.transport.peer import Peer, PeerUnreachable
+
+CONNECTIONS = 8
+REQUESTS = 25
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+@contextmanager
+def resetting_server() -> Iterator[str]:
+    """Accept every connection and reset it; the way that a kernel ends those of the dead."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    accepted, _ = server.accept()
+                except OSError:
+                    return
+                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+                accepted.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}/"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize("use_uvloop", [True, False])
+def test_a_connection_that_is_reset_as_it_is_made_is_no_answer(*, use_uvloop: bool) -> None:
+    """The services' event loop, kept busy, finds some of these closed before they are used."""
+    unanswered: list[PeerUnreachable] = []
+
+    async def ask(peer: Peer) -> None:
+        for _ in range(REQUESTS):
+            with pytest.raises(PeerUnreachable) as caught:
+                await peer.get("resource")
+            unanswered.append(caught.value)
+            time.sleep(0.001)  # noqa: ASYNC251 - it is to be busy
+
+    async def ask_all(endpoint: str) -> None:
+        async with httpx.AsyncClient() as http, anyio.create_task_group() as group:
+            for _ in range(CONNECTIONS):
+                group.start_soon(ask, Peer(http, endpoint, attempts=1))
+
+    with resetting_server() as endpoint:
+        anyio.run(ask_all, endpoint, backend_options={"use_uvloop": use_uvloop})
+    assert len(unanswered) == CONNECTIONS * REQUESTS
