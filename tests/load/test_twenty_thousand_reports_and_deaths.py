@@ -27,7 +27,7 @@ REPORTS_PER_REQUEST = 200
 SETTINGS = {"lease_seconds": 3}
 
 KILLS = 80
-LEAST_KILLS = 24
+LEAST_KILLS = 20
 EVERY = {"leader": 25, "helper": 5, "collector": 3}
 """At which moment of its transactions each service dies: odd, so before and after commits."""
 LEAST_DEATHS = {"leader": 24, "helper": 24, "collector": 3}

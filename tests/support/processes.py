@@ -41,6 +41,8 @@ class Processes:
         """What runs a service in place of `prio`, where a test says so."""
         self._health: dict[str, str] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        # One for all: making a client reads every certificate of the system.
+        self._http = httpx.Client(timeout=2)
         names = (*COMMANDS, WORKER)
         ports = iter(free_ports(2 * len(names)))
         for name in names:
@@ -56,7 +58,8 @@ class Processes:
                 "log_format": "json",
             }
             if role == "leader":
-                settings |= {"linger_seconds": 0, "collection_poll_seconds": 1} | leader_settings
+                settings |= {"linger_seconds": 0, "collection_poll_seconds": 1}
+                settings |= leader_settings
             self.configs[name] = folder / f"{name}.toml"
             # A JSON string is a TOML string, and so is a number.
             lines = [f"{key} = {json.dumps(value)}\n" for key, value in settings.items()]
@@ -68,6 +71,7 @@ class Processes:
     def __exit__(self, *_: object) -> None:
         for name in list(self._running):
             self.kill(name)
+        self._http.close()
 
     def start(self, *names: str) -> None:
         """Start services and wait until each answers."""
@@ -150,7 +154,7 @@ class Processes:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self._running[name].poll() is None:
             try:
-                if httpx.get(self._health[name], timeout=2).is_success:
+                if self._http.get(self._health[name]).is_success:
                     return
             except httpx.TransportError:
                 time.sleep(0.05)
