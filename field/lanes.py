@@ -17,6 +17,7 @@ and all three live in one process, for tests.
 
 import dataclasses
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias, cast
@@ -63,6 +64,17 @@ def new_lane_array(count: int, lanes: int) -> LaneArray:
     address: int = words.__array_interface__["data"][0]
     start = -(address // 8) % spare
     return words[start : start + count * lanes].reshape(count, lanes)
+
+
+def new_lane_arrays(counts: Sequence[int], lanes: int) -> list[LaneArray]:
+    """Return lane arrays with as many rows each, cut from one, and `lanes` rows more.
+
+    Where words are copied to rows of bytes, some beyond the last are read, though never used; and
+    where they are gathered from rows, some beyond the last become zero.
+    """
+    ends = list(itertools.accumulate(count + lanes for count in counts))
+    space = new_lane_array(ends[-1], lanes)
+    return [space[start:end] for start, end in itertools.pairwise([0, *ends])]
 
 
 class Word:

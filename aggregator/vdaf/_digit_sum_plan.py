@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -24,7 +23,7 @@ from aggregator.vdaf.xof import (
     domain_separation_tag,
 )
 from field._jit import LaneWidth, lane_width
-from field.lanes import Table, new_lane_array
+from field.lanes import Table, new_lane_arrays
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -142,9 +141,5 @@ def _rows_of_scratch(shape: kernels.Shape) -> tuple[int, ...]:
 
 def _new_scratch(rows: Sequence[int], lanes: int) -> kernels.Scratch:
     """Return scratch space for one group of reports."""
-    # Where words are copied to rows of bytes, some beyond the last are read, though never used; and
-    # where they are gathered from rows, some beyond the last become zero.
-    ends = list(itertools.accumulate(count + lanes for count in rows))
-    space = new_lane_array(ends[-1], lanes)
-    arrays = (space[start:end] for start, end in itertools.pairwise([0, *ends]))
-    return kernels.Scratch(np.empty((lanes, 8 * lanes), np.uint8), *arrays)
+    block = np.empty((lanes, 8 * lanes), np.uint8)
+    return kernels.Scratch(block, *new_lane_arrays(rows, lanes))

@@ -10,7 +10,7 @@ import numpy as np
 from aggregator.vdaf import _parallel_sum as kernels
 from aggregator.vdaf._kernel_arrays import Inputs, Outputs
 from aggregator.vdaf._kernel_tables import basis_roots, last_value_weights
-from aggregator.vdaf._lane_xof import Template, new_sponge, open_template, template
+from aggregator.vdaf._lane_xof import SPONGE_ROWS, Template, open_template, template
 from aggregator.vdaf.circuits import Circuit, Histogram, L1BoundSum, MultihotCountVec, SumVec
 from aggregator.vdaf.circuits.range_checked import weights
 from aggregator.vdaf.parameters import Parameters
@@ -27,7 +27,7 @@ from aggregator.vdaf.xof import (
 )
 from field import Vector
 from field._jit import LaneWidth, lane_width
-from field.lanes import LaneArray, new_lane_array
+from field.lanes import new_lane_arrays
 from field.lanes128 import (
     COLUMNS,
     MAX_WEIGHT,
@@ -157,29 +157,41 @@ def kernel_tables(parameters: Parameters, lanes: int) -> kernels.Tables:
 
 
 def _messages(parameters: Parameters, aggregator: Aggregator, lanes: int) -> kernels.Messages:
-    """Return the messages, each for as many reports as there are lanes."""
-    agg_id, proofs = bytes([aggregator.agg_id]), bytes([parameters.num_proofs])
+    """Return the messages, each for as many reports as there are lanes; kernels fill them in."""
+    blank = _blank_messages(parameters, aggregator.agg_id, aggregator.ctx, lanes)
+    messages = kernels.Messages._make(
+        field.copy() if isinstance(field, np.ndarray) else field for field in blank
+    )
+    # Tags have one size, so the key begins where in the other messages the blank seed does.
+    key = slice(messages.seed_start, messages.seed_start + len(aggregator.verify_key))
+    messages.query_rand[:, key] = np.frombuffer(aggregator.verify_key, np.uint8)
+    return messages
+
+
+@functools.lru_cache(maxsize=32)
+def _blank_messages(
+    parameters: Parameters, agg_id: int, ctx: bytes, lanes: int
+) -> kernels.Messages:
+    """Return the messages without the aggregators' key, which is not to be kept here."""
+    own, proofs = bytes([agg_id]), bytes([parameters.num_proofs])
     nonce = bytes(parameters.nonce_size)
 
     def message(usage: int, binder: bytes) -> Template:
-        dst = domain_separation_tag(parameters.algorithm_id, usage, aggregator.ctx)
-        return template(lanes, dst, binder)
+        return template(lanes, domain_separation_tag(parameters.algorithm_id, usage, ctx), binder)
 
-    meas_share = message(USAGE_MEAS_SHARE, agg_id)
+    meas_share = message(USAGE_MEAS_SHARE, own)
     query_rand = message(USAGE_QUERY_RANDOMNESS, proofs + nonce)
-    verify_key = np.frombuffer(aggregator.verify_key, np.uint8)
-    query_rand.rows[:, query_rand.seed : query_rand.binder] = verify_key
     joint_rand_seed = message(USAGE_JOINT_RAND_SEED, bytes(parameters.public_share_size))
-    part_dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_PART, aggregator.ctx)
-    part = open_template(lanes, part_dst, agg_id + nonce)
+    part_dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_PART, ctx)
+    part = open_template(lanes, part_dst, own + nonce)
     return kernels.Messages(
         meas_share=meas_share.rows,
-        proofs_share=message(USAGE_PROOF_SHARE, proofs + agg_id).rows,
+        proofs_share=message(USAGE_PROOF_SHARE, proofs + own).rows,
         query_rand=query_rand.rows,
         joint_rand=message(USAGE_JOINT_RANDOMNESS, proofs).rows,
         joint_rand_seed=joint_rand_seed.rows,
         joint_rand_part=part.rows,
-        joint_rand_part_size=part.binder + len(agg_id + nonce),
+        joint_rand_part_size=part.binder + len(own + nonce),
         seed_start=meas_share.seed,
         nonce_start=query_rand.binder + len(proofs),
         parts_start=joint_rand_seed.binder,
@@ -192,28 +204,24 @@ def new_scratch(shape: kernels.Shape, lanes: int, head_size: int = 0) -> kernels
     p = 1 << shape.log_p
     proof_len = 2 * shape.chunk_length + 2 * p - 1
     verifier_len = 2 * shape.chunk_length + 2
-
-    def words(count: int) -> LaneArray:
-        # Where words are copied to rows of bytes, some beyond the last are read, though never used.
-        return new_lane_array(count + lanes, lanes)
-
-    return kernels.Scratch(
-        sponge=new_sponge(lanes),
-        head=words(head_size // 8),
-        share=words(WORDS * (shape.meas_len + proof_len + 1)),
-        query_rand=words(WORDS * 3),
-        joint_rand=words(WORDS * shape.num_calls),
-        joint_rand_limbs=words(RESIDUE * shape.num_calls),
-        powers=words(RESIDUE * shape.log_p),
-        basis=words(RESIDUE * p),
-        odd_basis=words(RESIDUE * p),
-        wire_factors=words(RESIDUE * shape.num_calls),
-        odd_start=words(COLUMNS),
-        registers=words(kernels.REGISTER_ROWS),
-        result=words(WORDS * max(verifier_len, shape.output_len)),
-        flags=words(1),
-        block=np.empty((lanes, 8 * lanes), np.uint8),
-    )
+    rows = {
+        "sponge": SPONGE_ROWS,
+        "head": head_size // 8,
+        "share": WORDS * (shape.meas_len + proof_len + 1),
+        "query_rand": WORDS * 3,
+        "joint_rand": WORDS * shape.num_calls,
+        "joint_rand_limbs": RESIDUE * shape.num_calls,
+        "powers": RESIDUE * shape.log_p,
+        "basis": RESIDUE * p,
+        "odd_basis": RESIDUE * p,
+        "wire_factors": RESIDUE * shape.num_calls,
+        "odd_start": COLUMNS,
+        "registers": kernels.REGISTER_ROWS,
+        "result": WORDS * max(verifier_len, shape.output_len),
+        "flags": 1,
+    }
+    arrays = dict(zip(rows, new_lane_arrays(list(rows.values()), lanes), strict=True))
+    return kernels.Scratch(**arrays, block=np.empty((lanes, 8 * lanes), np.uint8))
 
 
 def scratch_size(shape: kernels.Shape) -> int:

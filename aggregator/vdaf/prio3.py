@@ -11,7 +11,7 @@ Source:
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeGuard, cast, overload
 
 import numpy as np
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 SLICE_SIZE = 2**21
-"""Bytes of shares that a fused kernel is given at a time: they stay in the processor's cache."""
+"""Bytes of strings that are joined for a fused kernel at a time: they stay in the fast caches."""
 
 
 @dataclasses.dataclass(frozen=True)  # No slots: see `Parameters`.
@@ -128,8 +128,7 @@ class Prio3(Parameters):
         verifier = fused.Verifier(self, aggregator)
         results = fused.new_results(self, rows)
         errors: list[ReportRejected | None] = [None] * rows
-        working_memory = SLICE_SIZE if fused.is_fused(self) else WORKING_MEMORY
-        for part in slices(rows, fused.working_size(self, agg_id), working_memory):
+        for part in self._verification_slices(agg_id, rows, public_shares, input_shares):
             public_rows, wrong_public = to_rows(public_shares[part], self.public_share_size)
             input_rows, wrong_input = to_rows(input_shares[part], input_share_size)
             shares = ReportShares(aggregator, nonce_rows[part], public_rows, input_rows)
@@ -311,6 +310,15 @@ class Prio3(Parameters):
         if num_measurements < 1:
             raise ParameterError(f"num_measurements must be at least 1, not {num_measurements}")
         return self.merge(agg_shares).to_ints()
+
+    def _verification_slices(self, agg_id: int, rows: int, *shares: Batch) -> Iterable[slice]:
+        """Return the parts of a batch to be verified one after the other."""
+        if not fused.is_fused(self):
+            return slices(rows, fused.working_size(self, agg_id), WORKING_MEMORY)
+        if all(isinstance(batch, np.ndarray) and batch.flags.c_contiguous for batch in shares):
+            # A fused kernel needs no more memory for a larger batch, and nothing is to be joined.
+            return [slice(0, rows)]
+        return slices(rows, fused.working_size(self, agg_id), SLICE_SIZE)
 
     def _checked_shares(self, verifier_shares: Sequence[ByteRows]) -> Sequence[ByteRows]:
         """Return the arrays of all aggregators' shares, which must have one shape."""
