@@ -148,16 +148,16 @@ class Word:
         count = bits if isinstance(bits, Word) else self.code.constant(bits)
         return self.code.call(f"llvm.fshl.v{self.code.lanes}i64", [self, low, count])
 
-    def maximum(self, other: "Word") -> "Word":
-        """Return the larger word, both unsigned."""
-        return self.code.call(f"llvm.umax.v{self.code.lanes}i64", [self, other])
-
     def rotate_left(self, bits: int) -> "Word":
         """Return the word rotated left by `bits`, 0 to 63."""
         return (self << bits) | self.logical_right(64 - bits) if bits else self
 
     def at_least(self, bound: "Word | int") -> "Word":
-        """Return all ones in lanes whose word, unsigned, is `bound` or more, zero elsewhere."""
+        """Return all ones in lanes whose word, unsigned, is `bound` or more, zero elsewhere.
+
+        What depends on secrets is chosen by such masks. LLVM has a maximum of words too, but where
+        there is one lane it makes a branch of it.
+        """
         test = self.builder.icmp_unsigned(">=", self.value, self._operand(bound))
         return Word(self.code, self.builder.sext(test, self.value.type))
 

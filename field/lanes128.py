@@ -80,14 +80,6 @@ def to_words(code: Code, words: Place, x: Place) -> None:
 
 
 @operation
-def add_to_words(code: Code, words: Place, x: Place) -> None:
-    """Add x < 2p to an encoded residue."""
-    limbs = limbs_in(code)
-    total = limbs.plus(load_encoded(words), load_residue(x))
-    words.store_many(limbs.encoded(limbs.folded(total)))
-
-
-@operation
 def set_constant(_code: Code, out: Place, constant: Scalars) -> None:
     """Set `out` to a constant's limbs in every lane."""
     out.store_many(load_constant(constant))
@@ -235,19 +227,26 @@ def sum_residues(code: Code, out: Place, residues: Place, count: Integer) -> Non
     out.store_many(limbs.folded(sums.load_many()))
 
 
-@operation
-def flag_large(code: Code, flags: Place, words: Place, count: Integer, flag: Integer) -> None:
-    """Set the bits `flag` in the lanes where one of `count` encodings may be p or more.
+def is_no_residue(low: Word, high: Word) -> Word:
+    """Return all ones in the lanes where an encoding is p or more, zero elsewhere.
 
-    p = (2^64 - 28) * 2^64 + 1. Only high words are looked at: of the residues 2^64 * (2^64 - 28)
-    is flagged without being above, and no other.
+    p = (2^64 - 28) * 2^64 + 1: the high word alone decides, or the low word is not 0.
     """
-    largest = code.variables([code.constant(0)])
+    top = MODULUS >> 64
+    return high.at_least(top + 1) | (high.at_least(top) & low.at_least(1))
+
+
+@operation
+def flag_not_residues(
+    code: Code, flags: Place, words: Place, count: Integer, flag: Integer
+) -> None:
+    """Set the bits `flag` in the lanes where one of `count` encodings is p or more."""
+    found = code.variables([code.constant(0)])
     with code.repeat(count) as index:
-        high = encoded_at(words, index).load(1)
-        largest.store_many([largest.load_many()[0].maximum(high)])
-    is_large = largest.load_many()[0].at_least(MODULUS >> 64)
-    flags.store(flags.load() | (is_large & code.in_every_lane(flag)))
+        place = encoded_at(words, index)
+        is_found = is_no_residue(place.load(0), place.load(1))
+        found.store_many([found.load_many()[0] | is_found])
+    flags.store(flags.load() | (found.load_many()[0] & code.in_every_lane(flag)))
 
 
 @operation

@@ -266,11 +266,11 @@ def flag_not_residues(
     code: Code, flags: Place, words: Place, count: Integer, flag: Integer
 ) -> None:
     """Set the bits `flag` in the lanes where one of `count` words is p or more."""
-    largest = code.variables([code.constant(0)])
+    found = code.variables([code.constant(0)])
     with code.repeat(count) as index:
-        largest.store_many([largest.load_many()[0].maximum(words.advanced(index).load())])
-    is_found = largest.load_many()[0].at_least(MODULUS)
-    flags.store(flags.load() | (is_found & code.in_every_lane(flag)))
+        is_large = words.advanced(index).load().at_least(MODULUS)
+        found.store_many([found.load_many()[0] | is_large])
+    flags.store(flags.load() | (found.load_many()[0] & code.in_every_lane(flag)))
 
 
 @operation

@@ -80,11 +80,14 @@ class Limbs(ABC):
     def added_product(
         self, columns: Sequence[Word], x: Sequence[Word], y: Sequence[Word]
     ) -> list[Word]:
-        """Return the columns of a sum with x*y added, for x and y below 4p."""
+        """Return the columns of a sum with x*y added, for carried limbs of x and y below 4p."""
 
     @abstractmethod
     def reduced(self, columns: Sequence[Word]) -> list[Word]:
-        """Return limbs of c/R mod p, below c/R + p, of columns that make up c >= 0."""
+        """Return limbs of c/R mod p, at most c/R + p, of columns that make up c >= 0.
+
+        A column is that of at most `MAX_PRODUCTS` products.
+        """
 
     def reduced_sum(self, columns: Sequence[Word]) -> list[Word]:
         """Return limbs, below 2p, of c/R mod p for the sum c of at most `MAX_PRODUCTS` products."""
@@ -139,8 +142,8 @@ class Limbs(ABC):
     def plus_and_minus(self, x: Sequence[Word], y: Sequence[Word]) -> tuple[list[Word], list[Word]]:
         """Return limbs of x + y and of x - y, both below 2p, for x and y < 2p.
 
-        4p is added to the difference, in limbs that are larger than those of y, so that none of the
-        difference's is negative.
+        4p is added to the difference, in limbs that are larger than those of y, which are carried,
+        so that none of the difference's is negative.
         """
         four_p = [4 * limb for limb in self.of(MODULUS)]
         for i in range(self.count - 1):
@@ -151,7 +154,7 @@ class Limbs(ABC):
         return self.folded(self.plus(x, y)), self.folded(difference)
 
     def encoded(self, x: Sequence[Word]) -> tuple[Word, Word]:
-        """Return the encoding, below p, of a residue below 2p."""
+        """Return the encoding, below p, of a residue below 2p whose limbs are carried."""
         difference = self.carried(
             [limb - part for limb, part in zip(x, self.of(MODULUS), strict=True)]
         )
@@ -272,10 +275,14 @@ class Limbs52(Limbs):
         """Return c/R mod p, of columns that make up c >= 0 and none of which is negative.
 
         One step makes the lowest column c0 divisible by B and drops it, three steps divide by
-        B^3 = R. Because p = 1 (mod B), adding q*p for q = -c0 mod B does that: no inverse of p is
-        needed. The lowest column becomes c0 + q, the next multiple of B from c0 on, and is carried
-        as (c0 + B - 1) >> 52. Only the low 52 bits of q count where it is multiplied, and those of
-        -c0 are q. The other limbs of p, by (1), are multiplied and added as any.
+        B^3 = R. What a step adds is a multiple of p, which changes nothing mod p: q*p for
+        q = -c0 mod B. Because p = 1 (mod B), that makes c0 divisible; no inverse of p is needed.
+
+        - The lowest limb of p is 1. The lowest column becomes c0 + q, the next multiple of B from
+          c0 on; over B it is (c0 + B - 1) >> 52, which goes to the next column. c0 is below 2^63,
+          so that this does not wrap. The column itself is not looked at again.
+        - The other limbs of p, by (1), are multiplied by q and added as in any product. The code
+          has -c0 for q: only the low 52 bits of a factor count, and those of -c0 are q.
 
         All steps together add Q*p with 0 <= Q < R, so the result is below c/R + p.
         """

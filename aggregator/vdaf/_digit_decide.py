@@ -88,14 +88,14 @@ def decide(code: Code, flags: Place, words: Place, arity: Integer, num_shares: I
     builder, unit = code.builder, code.integer(1)
     gadget = builder.add(arity, unit)
     length = builder.add(gadget, unit)
-    largest = code.variables([code.constant(0)])
+    found = code.variables([code.constant(0)])
 
     def added(place: Place) -> Word:
-        """Return the sum of all shares of one residue, any word; see to the largest of them."""
+        """Return the sum of all shares of one residue, any word; note any that is no residue."""
         total = code.variables([code.constant(0)])
         with code.repeat(num_shares) as agg_id:
             share = place.advanced(builder.mul(agg_id, length)).load()
-            largest.store_many([largest.load_many()[0].maximum(share)])
+            found.store_many([found.load_many()[0] | share.at_least(MODULUS)])
             total.store_many([plus(total.load_many()[0], share)])
         return total.load_many()[0]
 
@@ -106,5 +106,4 @@ def decide(code: Code, flags: Place, words: Place, arity: Integer, num_shares: I
     expected = plus(claimed, canonical(x) & is_one_wire)
     difference = canonical(product(x, y)) ^ canonical(expected)
     is_wrong = (canonical(output) | difference).at_least(1)
-    is_no_residue = largest.load_many()[0].at_least(MODULUS)
-    flags.store((is_wrong & INVALID) | (is_no_residue & UNDECODABLE))
+    flags.store((is_wrong & INVALID) | (found.load_many()[0] & UNDECODABLE))

@@ -13,6 +13,8 @@ Source:
 
 from typing import NamedTuple
 
+from typing_extensions import override
+
 from aggregator.vdaf._kernel_arrays import (
     IRREGULAR,
     NONCE_SIZE,
@@ -124,6 +126,11 @@ class Messages(NamedTuple):
     query_rand: Table
     seed_start: int
     nonce_start: int
+
+    @override
+    def __repr__(self) -> str:
+        """Show nothing: the aggregators' key is in a message."""
+        return "Messages()"
 
 
 class Scratch(NamedTuple):

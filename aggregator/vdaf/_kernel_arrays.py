@@ -8,15 +8,17 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
 from field._jit import LaneWidth, inlined
 from field.lanes import Bytes, LaneArray, copy_rows, words_to_rows
 
+# Kernels freeze constants, so these are from no module without kernels; see `field._cache`.
 SEED_SIZE = 32
 NONCE_SIZE = 16
 
 IRREGULAR = 1
-"""Flag: some number may be no residue; if an XOF drew it, the stream is read differently."""
+"""Flag: an XOF drew a number that is no residue, so its stream is read differently."""
 
 NOT_A_RESIDUE = 2
 """Flag: the leader's input share holds a number that is no residue."""
@@ -38,6 +40,11 @@ class Inputs(NamedTuple):
     public_shares: Bytes
     input_shares: Bytes
 
+    @override
+    def __repr__(self) -> str:
+        """Show nothing: shares are secret."""
+        return "Inputs()"
+
 
 class Outputs(NamedTuple):
     """What a kernel fills in, one row a report, as bytes.
@@ -54,6 +61,11 @@ class Outputs(NamedTuple):
     out_shares: Bytes
     joint_rand_seeds: Bytes
     flags: Bytes
+
+    @override
+    def __repr__(self) -> str:
+        """Show nothing: shares are secret."""
+        return "Outputs()"
 
 
 def in_groups(

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aggregator.vdaf._kernel_arrays import SEED_SIZE
 from aggregator.vdaf._lane_xof import Template, absorb_template, new_sponge
 from field._jit import LaneWidth, inlined, kernel
 from field.lanes import (
@@ -37,20 +38,19 @@ from field.lanes128 import (
     RESIDUE,
     WORDS,
     add,
+    is_no_residue,
     load_columns,
     multiply_constant,
     reduce_products,
     to_words,
 )
-from field.limbs128 import MAX_PRODUCTS, MODULUS, limbs_in
+from field.limbs128 import MAX_PRODUCTS, limbs_in
 
 UNDECODABLE = 1
 """Flag: an aggregator's share holds a number that is no residue."""
 
 INVALID = 2
 """Flag: the proof does not hold."""
-
-SEED_SIZE = 32
 
 # Rows of the scratch space `Scratch.registers`.
 OUTPUT = 0
@@ -82,6 +82,7 @@ def new_scratch(num_shares: int, verifier_len: int, lanes: int) -> Scratch:
     """Return scratch for one group of reports."""
     return Scratch(
         sponge=new_sponge(lanes),
+        # A verifier has four residues at least: as many words as are gathered at once.
         words=new_lane_array(WORDS * num_shares * verifier_len, lanes),
         # Where words are copied to rows of bytes, some beyond the last are read, though never used.
         registers=new_lane_array(REGISTER_ROWS + lanes, lanes),
@@ -243,13 +244,10 @@ def _added_shares(
     """
     limbs = limbs_in(code)
     sums = code.variables([code.constant(0)] * limbs.count)
-    # p = (2^64 - 28) * 2^64 + 1: the high word alone decides, or the low word is not 0.
-    top = MODULUS >> 64
     with code.repeat(count) as agg_id:
         share = words.advanced(code.builder.mul(agg_id, stride))
         low, high = share.load(0), share.load(1)
-        is_not_below = high.at_least(top + 1) | (high.at_least(top) & low.at_least(1))
-        found.store_many([found.load_many()[0] | is_not_below])
+        found.store_many([found.load_many()[0] | is_no_residue(low, high)])
         sums.store_many(limbs.plus(sums.load_many(), limbs.split(low, high)))
     return limbs.folded(sums.load_many())
 

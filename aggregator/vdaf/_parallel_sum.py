@@ -28,9 +28,12 @@ Source:
 
 from typing import NamedTuple
 
+from typing_extensions import override
+
 from aggregator.vdaf._kernel_arrays import (
     IRREGULAR,
     NONCE_SIZE,
+    NOT_A_RESIDUE,
     ROOT_OF_UNITY,
     SEED_SIZE,
     Inputs,
@@ -69,7 +72,7 @@ from field.lanes128 import (
     constant_plus_and_minus,
     encoded_at,
     flag_equal,
-    flag_large,
+    flag_not_residues,
     from_quarters,
     load_columns,
     load_constant,
@@ -205,6 +208,11 @@ class Messages(NamedTuple):
     parts_start: int
     domain: int
 
+    @override
+    def __repr__(self) -> str:
+        """Show nothing: the aggregators' key is in a message."""
+        return "Messages()"
+
 
 class Scratch(NamedTuple):
     """Lane arrays for one group of reports, and a block of bytes.
@@ -214,7 +222,7 @@ class Scratch(NamedTuple):
         head: The head of a message.
         share: Measurement share, proof share, and room for one more residue.
         query_rand: Query randomness.
-        joint_rand: Joint randomness; then its limbs, in `joint_rand_limbs`.
+        joint_rand: Joint randomness, encoded.
         joint_rand_limbs: r_k in Montgomery form.
         powers: t^(2^i), then those of t/beta.
         basis: L_k(t) in Montgomery form.
@@ -311,7 +319,7 @@ def _load_share(
     size = input_shares.shape[1]
     length = shape.meas_len + _proof_len(shape)
     rows_to_words(width, scratch.share, 0, input_shares, first * size, size, WORDS * length)
-    flag_large(width, scratch.flags, 0, scratch.share, 0, length, IRREGULAR)
+    flag_not_residues(width, scratch.flags, 0, scratch.share, 0, length, NOT_A_RESIDUE)
 
 
 @kernel
@@ -350,7 +358,7 @@ def _expand(
     """Draw `length` residues from the stream of a message."""
     absorb_template(width, scratch.sponge, message)
     squeeze_words(width, scratch.sponge, out, row, WORDS * length)
-    flag_large(width, scratch.flags, 0, out, row, length, IRREGULAR)
+    flag_not_residues(width, scratch.flags, 0, out, row, length, IRREGULAR)
 
 
 @kernel
