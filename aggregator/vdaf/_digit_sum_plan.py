@@ -46,21 +46,14 @@ class Plan:
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
     ) -> Callable[[Inputs, Outputs], None]:
         """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
+        shape, tables = self.shape, self.tables
         messages = _messages(parameters, aggregator)
-        return functools.partial(
-            _run, self, width, messages, _new_scratch(self.scratch_rows, len(width))
-        )
+        scratch = _new_scratch(self.scratch_rows, len(width))
 
+        def run(inputs: Inputs, outputs: Outputs) -> None:
+            kernels.query_groups(width, shape, tables, messages, inputs, outputs, scratch)
 
-def _run(
-    plan: Plan,
-    width: LaneWidth,
-    messages: kernels.Messages,
-    scratch: kernels.Scratch,
-    inputs: Inputs,
-    outputs: Outputs,
-) -> None:
-    kernels.query_groups(width, plan.shape, plan.tables, messages, inputs, outputs, scratch)
+        return run
 
 
 @functools.lru_cache(maxsize=32)

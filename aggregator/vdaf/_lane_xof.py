@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aggregator.vdaf._lane_message import message_words, seed_start
 from aggregator.vdaf.keccak import RATE_SIZE, RATE_WORDS, STATE_WORDS, absorb_block, permute
-from aggregator.vdaf.xof import SEED_SIZE, TURBOSHAKE_DOMAIN
+from aggregator.vdaf.xof import SEED_SIZE
 from field._jit import LaneWidth, kernel
 from field.lanes import (
     Bytes,
@@ -52,14 +53,9 @@ class Template(NamedTuple):
 
 def template(lanes: int, dst: bytes, binder: bytes) -> Template:
     """Return a message whose seed is blank, and whose binder may be blank in part."""
-    head = len(dst).to_bytes(2, "little") + dst + bytes([SEED_SIZE])
-    message = head + bytes(SEED_SIZE) + binder
-    size = (len(message) // RATE_SIZE + 1) * RATE_SIZE
-    rows = np.zeros((lanes, size), np.uint8)
-    rows[:, : len(message)] = np.frombuffer(message, np.uint8)
-    rows[:, len(message)] = TURBOSHAKE_DOMAIN
-    rows[:, -1] ^= 0x80
-    return Template(rows, len(head), len(head) + SEED_SIZE)
+    rows = np.tile(message_words(dst, binder).view(np.uint8), (lanes, 1))
+    start = seed_start(dst)
+    return Template(rows, start, start + SEED_SIZE)
 
 
 def open_template(lanes: int, dst: bytes, binder: bytes) -> Template:

@@ -1,8 +1,9 @@
 """`Verifier`: a fused kernel for circuits that have one, the general function for all others.
 
 A fused kernel takes reports from bytes to verifier shares side by side, as many as the processor
-has lanes. It decides nothing that is rare: it flags a report whose XOF stream held a number that is
-no residue, or whose test point is a root of unity, and such a report is computed again by
+has lanes. It flags a leader's share that holds a number that is no residue: that report is refused.
+It decides nothing else that is rare: it flags a report whose XOF stream held such a number, or
+whose test point is a root of unity, and such a report is computed again by
 `aggregator.vdaf.verification.query_shares`, the definition of both.
 """
 
@@ -11,11 +12,13 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 from aggregator.vdaf import _digit_sum_plan, _parallel_sum_plan, flp
 from aggregator.vdaf._kernel_arrays import NOT_A_RESIDUE, Inputs, Outputs, in_groups
 from aggregator.vdaf.circuits import BitVectorCircuit, Count, Sum
 from aggregator.vdaf.parameters import Parameters
+from aggregator.vdaf.shares import WORKING_MEMORY, slices
 from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
 from field import FIELD128, encode_rows
@@ -73,6 +76,11 @@ class Results(NamedTuple):
     verifier_shares: ByteRows
     out_shares: Words
     joint_rand_seeds: ByteRows
+
+    @override
+    def __repr__(self) -> str:
+        """Show nothing: shares are secret."""
+        return "Results()"
 
     def rows(self, part: slice) -> "Results":
         """Return the arrays of some of the reports."""
@@ -150,18 +158,23 @@ class Verifier:
         return self._again(shares, outputs.flags.view(np.uint64)[:, 0], results)
 
     def _again(self, shares: ReportShares, flags: Words, results: Results) -> Refused:
-        """Compute the reports again that a kernel flagged, but for those it could not decode."""
+        """Compute the reports again that a kernel flagged, but for those it could not decode.
+
+        They are few unless somebody wants them to be many, so that memory is bounded here too.
+        """
+        parameters = self._parameters
         is_undecodable = flags & np.uint64(NOT_A_RESIDUE) != 0
         undecodable = np.flatnonzero(is_undecodable).tolist()
         irregular = np.flatnonzero((flags != 0) & ~is_undecodable)
         if not len(irregular):
             return Refused(undecodable)
-        queried = query_shares(self._parameters, shares.rows(irregular))
-        refused = _put(self._parameters, queried, results, irregular)
-        return Refused(
-            undecodable + irregular[list(refused.undecodable)].tolist(),
-            irregular[list(refused.rejected)].tolist(),
-        )
+        rejected: list[int] = []
+        for part in slices(len(irregular), flp.working_size(parameters.circuit), WORKING_MEMORY):
+            chosen = irregular[part]
+            queried = query_shares(parameters, shares.rows(chosen))
+            refused = _put(parameters, queried, results, chosen)
+            rejected += chosen[list(refused.rejected)].tolist()
+        return Refused(undecodable, rejected)
 
 
 def _put(

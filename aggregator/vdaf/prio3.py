@@ -34,8 +34,9 @@ from aggregator.vdaf.outcomes import (
     without_errors,
 )
 from aggregator.vdaf.parameters import Parameters
-from aggregator.vdaf.sharding import WORKING_MEMORY, Shards
+from aggregator.vdaf.sharding import Shards
 from aggregator.vdaf.shares import (
+    WORKING_MEMORY,
     Batch,
     check_batch,
     checked_rows,
@@ -111,8 +112,8 @@ class Prio3(Parameters):
             `VerifyError` where the test point is a root of unity.
 
         Raises:
-            ParameterError: The key, a nonce, `agg_id` or the shape of an array is wrong: the
-                caller's fault, not a report's.
+            ParameterError: The key, a nonce, `agg_id` or the shape of an array is wrong, or `ctx`
+                is too long: the caller's fault, not a report's.
         """
         if len(verify_key) != self.verify_key_size:
             raise ParameterError(

@@ -13,12 +13,9 @@ from aggregator.vdaf import flp
 from aggregator.vdaf.circuits import Measurement, MeasurementError
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.randomness import Randomness
-from aggregator.vdaf.shares import Batch, checked_rows, nth, slices, to_strings
+from aggregator.vdaf.shares import WORKING_MEMORY, Batch, checked_rows, nth, slices, to_strings
 from aggregator.vdaf.xof import SEED_SIZE, ByteRows
 from field import Vector, concat, encode_rows
-
-WORKING_MEMORY = 2**24
-"""Bytes that the intermediate values of one slice of a batch may take, about."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ BoolRows: TypeAlias = npt.NDArray[np.bool_]
 Batch: TypeAlias = Sequence[bytes] | ByteRows
 """One byte string a report: the rows of a `uint8` array, or strings that may have any size."""
 
+WORKING_MEMORY = 2**24
+"""Bytes that the intermediate values of one slice of a batch may take, about."""
+
 ROWS_TOGETHER = 8
 """Kernels take this many reports side by side: no slice but the last should leave lanes empty."""
 

@@ -6,8 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
-from aggregator.vdaf import _parallel_sum, _parallel_sum_plan, fused
-from aggregator.vdaf._kernel_arrays import IRREGULAR, Outputs
+from aggregator.vdaf import _digit_sum, _parallel_sum, _parallel_sum_plan, flp, fused
+from aggregator.vdaf._kernel_arrays import IRREGULAR, Inputs, Outputs
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
@@ -262,6 +262,54 @@ def test_a_flagged_report_is_computed_again_and_the_others_are_not(
     assert taken == [1]
 
 
+def test_many_flagged_reports_are_computed_again_a_few_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prio3 = Prio3(4, Histogram(7, 3))
+    kernel = _parallel_sum.query_groups
+    taken: list[int] = []
+
+    def flagging(*arguments: object) -> None:
+        kernel(*arguments)  # type: ignore[arg-type]  # the arguments of the kernel itself
+        outputs = arguments[5]
+        assert isinstance(outputs, Outputs)
+        for array in outputs:
+            array[:] = 0xEE
+        outputs.flags[:] = [IRREGULAR, 0, 0, 0, 0, 0, 0, 0]
+
+    def counting(parameters: Prio3, shares: ReportShares) -> QueriedShares:
+        taken.append(len(shares))
+        return query_shares(parameters, shares)
+
+    shares = shares_of(prio3, [0, 1, 2, 3, 4, 5, 6, 0], 1)
+    good = all_values(query_shares(prio3, shares))
+    monkeypatch.setattr(_parallel_sum, "query_groups", flagging)
+    monkeypatch.setattr(fused, "query_shares", counting)
+    monkeypatch.setattr(fused, "WORKING_MEMORY", 3 * flp.working_size(prio3.circuit))
+    assert all_values(by_kernel(prio3, shares)) == good
+    assert taken == [3, 3, 2]
+
+
+@pytest.mark.parametrize("circuit", [Histogram(7, 3), Sum(255)], ids=str)
+def test_no_leader_share_makes_work_for_the_general_function(
+    circuit: Circuit, width: LaneWidth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prio3 = Prio3(4, circuit)
+    shares = shares_of(prio3, [1] * 5, 0)
+    input_shares = shares.input_shares.copy()
+    size, end = prio3.field.encoded_size, prio3.meas_share_size + prio3.proofs_share_size
+    for report, number in ((1, prio3.field.modulus - 1), (3, prio3.field.modulus)):
+        encoded = number.to_bytes(size, "little") * (end // size)
+        input_shares[report, :end] = np.frombuffer(encoded, np.uint8)
+    edge = dataclasses.replace(shares, input_shares=input_shares)
+    expected = query_shares(prio3, edge)
+    monkeypatch.delattr(fused, "query_shares")
+    found = by_kernel(prio3, edge, width)
+    assert found.is_undecodable.tolist() == [False, False, False, True, False]
+    for report in (0, 1, 2, 4):
+        assert values(found, report) == values(expected, report)
+
+
 def test_a_test_point_that_is_a_root_of_unity_is_flagged(
     monkeypatch: pytest.MonkeyPatch, width: LaneWidth
 ) -> None:
@@ -294,6 +342,13 @@ def test_circuits_without_a_kernel_go_the_general_way() -> None:
     shares = shares_of(prio3, [[1, 2, 3]], 1)
     found = queried(prio3, shares, fused.Verifier(prio3, shares.aggregator))
     assert all_values(found) == all_values(query_shares(prio3, shares))
+
+
+def test_no_repr_of_what_a_kernel_takes_or_fills_in_shows_what_it_holds() -> None:
+    kinds = (Inputs, Outputs, fused.Results, _digit_sum.Messages, _parallel_sum.Messages)
+    for kind in kinds:
+        value = kind._make([np.full(3, 77, np.uint8)] * len(kind._fields))
+        assert repr(value) == f"{kind.__name__}()"
 
 
 def test_long_reports_use_fewer_lanes_so_that_scratch_space_stays_bounded() -> None:
