@@ -183,7 +183,9 @@ class Peer:
             return await self._http.send(request, stream=True, follow_redirects=False)
         except AttributeError as error:
             # anyio over uvloop: a connection that the peer resets as soon as it is made, as one
-            # that is being killed does, has no socket any more, and anyio asks for its address.
+            # that is being killed does, has None for its socket, and anyio asks for its address.
+            if error.obj is not None:
+                raise
             raise httpx.ConnectError("reset as it was made", request=request) from error
 
     def _resource(self, target: str) -> httpx.URL:

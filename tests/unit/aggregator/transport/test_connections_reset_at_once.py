@@ -61,3 +61,14 @@ def test_a_connection_that_is_reset_as_it_is_made_is_no_answer(*, use_uvloop: bo
     with resetting_server() as endpoint:
         anyio.run(ask_all, endpoint, backend_options={"use_uvloop": use_uvloop})
     assert len(unanswered) == CONNECTIONS * REQUESTS
+
+
+async def answer_wrongly(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, content=getattr(request, "body"))  # noqa: B009 - there is none
+
+
+@pytest.mark.anyio
+async def test_a_fault_of_ours_is_not_taken_for_a_connection_that_was_reset() -> None:
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer_wrongly)) as http:
+        with pytest.raises(AttributeError, match="body"):
+            await Peer(http, "http://helper.example/", attempts=1).get("resource")
