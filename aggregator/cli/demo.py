@@ -304,5 +304,6 @@ def _print_answer(question: Question, result: Document, verified: Mapping[str, i
     console.print(
         f"ε = {privacy['epsilon']}; the leader verified {verified['leader']:,} reports, the helper "
         f"{verified['helper']:,}; each added its own noise. "
-        "True values are from the CSV; no service ever had them.\n"
+        "True values are from the CSV; no service ever had them. "
+        "On average, at most one interval in twenty misses.\n"
     )
