@@ -1,10 +1,10 @@
 """A histogram task of running services: its measurements, upload, collection and truth."""
 
+import dataclasses
 import json
 import random
 import tomllib
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -26,7 +26,7 @@ from tests.support.processes import Processes
 HOUR = 3600
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class MeasuredTask:
     """A task with what was measured, as its clients and its collector know it.
 
@@ -43,7 +43,7 @@ class MeasuredTask:
     services: Processes
     task_id: str
     task_file: Path
-    token: str
+    token: str = dataclasses.field(repr=False)
     start: int
     measurements: list[int]
     length: int
