@@ -19,6 +19,7 @@ from aggregator.cli import (
     warm,
 )
 from aggregator.cli.decode import decode_file
+from aggregator.cli.options import TaskCommand
 from aggregator.telemetry.logs import LogFormat, configure_logs
 
 app = typer.Typer(
@@ -32,7 +33,7 @@ app.add_typer(serve.helper, name="helper")
 app.add_typer(collector.app, name="collector")
 app.add_typer(tasks.app, name="task")
 app.command("upload")(measure.upload)
-app.command("collect")(measure.collect)
+app.command("collect", cls=TaskCommand)(measure.collect)
 app.command("ledger")(ledger.ledger)
 app.add_typer(plan.app, name="plan")
 app.command("audit")(audit.audit)

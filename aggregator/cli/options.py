@@ -1,9 +1,31 @@
 """Options that several commands share."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperCommand
+from typing_extensions import override
+
+_TASK_ID_WITH_HYPHEN = re.compile(r"-[A-Za-z0-9_-]{42}")
+"""One task id in 64 begins with a hyphen, as options do; no option is that long."""
+
+
+class TaskCommand(TyperCommand):
+    """A command on a task, whose id may begin with a hyphen."""
+
+    @override
+    def parse_args(  # type: ignore[override]  # typer runs its commands in its own context
+        self, ctx: typer.Context, args: list[str]
+    ) -> list[str]:
+        """Parse arguments, with such task ids where an argument is none but an option."""
+        if "--" not in args:
+            task_ids = [arg for arg in args if _TASK_ID_WITH_HYPHEN.fullmatch(arg)]
+            others = [arg for arg in args if arg not in task_ids]
+            args = [*others, "--", *task_ids]
+        return super().parse_args(ctx, args)
+
 
 TaskArgument = Annotated[
     str, typer.Argument(metavar="TASK_ID", help="As in the task file; `prio task list` prints it.")

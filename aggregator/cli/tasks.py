@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import Config, TaskArgument
+from aggregator.cli.options import Config, TaskArgument, TaskCommand
 from aggregator.cli.parties import open_desk
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig
@@ -132,14 +132,14 @@ def list_(config: Config = None) -> None:
             )
 
 
-@app.command()
+@app.command(cls=TaskCommand)
 def show(task_id: TaskArgument, config: Config = None) -> None:
     """Print a task with its privacy and what became of its reports, as JSON."""
     with open_desk(config) as desk:
         print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
 
 
-@app.command()
+@app.command(cls=TaskCommand)
 def end(task_id: TaskArgument, config: Config = None) -> None:
     """Take no more uploads for a task; what was uploaded can still be collected."""
     with open_desk(config) as desk:

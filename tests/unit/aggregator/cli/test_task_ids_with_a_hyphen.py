@@ -1,0 +1,54 @@
+"""Task ids that look like options: one in 64 begins with a hyphen."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from aggregator.cli.parties import open_aggregator
+from aggregator.dap.profile import Role
+from aggregator.protocol.provisioning import provision
+from tests.support.commands import run_here
+from tests.support.entropy import SeededEntropy
+from tests.support.tasks import NO_NOISE, make_task
+
+IDS = ["-9HVHr2s4t63aboBhT5gT-LhfOm0-ePBEtBn5LpoqPE", "--HVHr2s4t63aboBhT5gT-LhfOm0-ePBEtBn5LpoqPE"]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Return a helper's service file; it serves a task of each id."""
+    file = tmp_path / "helper.toml"
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    with open_aggregator(file) as desk:
+        for number, task_id in enumerate(IDS):
+            task = make_task(privacy=NO_NOISE, id=task_id)
+            desk.add_task(provision(task, SeededEntropy(number))[Role.HELPER])
+    return file
+
+
+@pytest.mark.parametrize("task_id", IDS)
+def test_a_task_is_shown_and_ended_by_such_an_id_before_and_after_options(
+    config: Path, task_id: str
+) -> None:
+    for arguments in ((task_id, "--config", config), ("--config", config, task_id)):
+        shown = run_here("task", "show", *arguments)
+        assert shown.returncode == 0, shown.stderr
+        assert json.loads(shown.stdout)["task_id"] == task_id
+    ended = run_here("task", "end", "--config", config, "--", task_id)
+    assert ended.returncode == 0, ended.stderr
+    assert run_here("ledger", "--config", config, "--task", task_id).returncode == 0
+
+
+@pytest.mark.parametrize("task_id", IDS)
+def test_collecting_takes_such_an_id(config: Path, task_id: str) -> None:
+    done = run_here("collect", "--config", config, task_id, "--start", "0", "--end", "3600")
+    assert done.returncode == 2
+    assert "No such option" not in done.stderr
+    assert "has the helper's settings" in done.stderr
+
+
+def test_an_option_that_there_is_not_is_still_named(config: Path) -> None:
+    done = run_here("task", "show", "--confg", config, IDS[0])
+    assert done.returncode == 2
+    assert "--confg" in done.stderr
