@@ -26,25 +26,40 @@ Source:
     VDAF, "Querying the Proof" and "Lagrange Basis"; the formulas are derived where they are used.
 """
 
-from typing import NamedTuple
-
-from typing_extensions import override
-
 from aggregator.vdaf._kernel_arrays import (
-    IRREGULAR,
-    NONCE_SIZE,
-    NOT_A_RESIDUE,
     ROOT_OF_UNITY,
     SEED_SIZE,
     Inputs,
     Outputs,
-    copy_nonces,
     store,
 )
-from aggregator.vdaf._lane_xof import (
-    absorb_open,
-    absorb_template,
-    squeeze_words,
+from aggregator.vdaf._parallel_sum_arrays import (
+    CHECK_CONSTANT,
+    EVEN_VALUE,
+    HALF,
+    INVERSE_BETA,
+    INVERSE_P,
+    MINUS,
+    MINUS_SHARE_OF_ONE,
+    ODD_VALUE,
+    ONE,
+    PLUS,
+    SUMS,
+    TEST_POINT,
+    TEST_POWER,
+    TO_MONTGOMERY,
+    A,
+    B,
+    Messages,
+    Scratch,
+    Shape,
+    Tables,
+)
+from aggregator.vdaf._parallel_sum_shares import (
+    derive_joint_rand,
+    derive_query_rand,
+    expand_share,
+    load_share,
 )
 from field._jit import LaneWidth, kernel
 from field.lanes import (
@@ -54,11 +69,9 @@ from field.lanes import (
     LaneArray,
     Place,
     Scalars,
-    Table,
     copy_rows,
     copy_words,
     operation,
-    rows_to_words,
     words_to_rows,
 )
 from field.lanes128 import (
@@ -72,7 +85,6 @@ from field.lanes128 import (
     constant_plus_and_minus,
     encoded_at,
     flag_equal,
-    flag_not_residues,
     from_quarters,
     load_columns,
     load_constant,
@@ -97,160 +109,6 @@ from field.limbs128 import limbs_in
 CALLS_AT_ONCE = 256
 """Calls whose products are summed before they are reduced; with two more, below `MAX_PRODUCTS`."""
 
-# Places in the table of constants.
-TO_MONTGOMERY = 0 * RESIDUE
-"""R^2: `multiply` by it brings a plain residue into Montgomery form."""
-ONE = 1 * RESIDUE
-"""1 in Montgomery form."""
-HALF = 2 * RESIDUE
-"""1/2 in Montgomery form."""
-INVERSE_P = 3 * RESIDUE
-"""1/p in Montgomery form."""
-INVERSE_BETA = 4 * RESIDUE
-"""1/beta in Montgomery form."""
-MINUS_SHARE_OF_ONE = 5 * RESIDUE
-"""-1/s, plain."""
-CHECK_CONSTANT = 6 * RESIDUE
-"""The constant of the circuit's linear check, an s-th of it, plain."""
-
-# Rows of the scratch space `Scratch.registers`.
-TEST_POINT = 0 * RESIDUE
-TEST_POWER = 1 * RESIDUE
-A = 2 * RESIDUE
-B = 3 * RESIDUE
-PLUS = 4 * RESIDUE
-MINUS = 5 * RESIDUE
-EVEN_VALUE = 6 * RESIDUE
-ODD_VALUE = 9 * RESIDUE
-SUMS = 12 * RESIDUE
-REGISTER_ROWS = 15 * RESIDUE
-"""`EVEN_VALUE`, `ODD_VALUE` and `SUMS` have fifteen rows each, as sums of products need."""
-
-
-class Shape(NamedTuple):
-    """The numbers that fix one kernel's work; `aggregator.vdaf.fused` derives them from a Prio3.
-
-    Attributes:
-        agg_id: The aggregator; 0 is the leader.
-        meas_len: Digits of a measurement.
-        chunk_length: Digits of a call.
-        num_calls: Calls of the gadget.
-        log_p: The logarithm of p, to base two.
-        output_len: Residues of an out share.
-        digits: Digits of an output: output i is the weighted sum of digits i*digits and on.
-        has_small_weights: Whether weights add up to little enough for `add_weighted`.
-        has_check: Whether the circuit has a linear check besides the digits.
-        num_summed: The linear check adds up this many digits from the first on,
-        num_weighted: and this many from there on, by the weights in `Tables.check_weights`.
-    """
-
-    agg_id: int
-    meas_len: int
-    chunk_length: int
-    num_calls: int
-    log_p: int
-    output_len: int
-    digits: int
-    has_small_weights: bool
-    has_check: bool
-    num_summed: int
-    num_weighted: int
-
-
-class Tables(NamedTuple):
-    """Constants in the limbs of the kernel's lanes.
-
-    Attributes:
-        constants: The constants named above.
-        roots: Powers of 1/alpha in Montgomery form, in the order of `_lagrange_basis`.
-        last_value: -beta^(i+1) in Montgomery form, for i from 0 to 2p - 2.
-        small_weights: The weights of an output's digits, one word each.
-        weights: The same in Montgomery form.
-        check_weights: Weights of the linear check, in Montgomery form.
-        one: 1 in Montgomery form, encoded.
-    """
-
-    constants: Table
-    roots: Table
-    last_value: Table
-    small_weights: Table
-    weights: Table
-    check_weights: Table
-    one: Table
-
-
-class Messages(NamedTuple):
-    """Messages of the XOF with blanks, and where the seed begins in them.
-
-    Attributes:
-        meas_share: Blank: the seed, at `seed_start`.
-        proofs_share: Blank: the seed.
-        query_rand: Blank: the nonce, at `nonce_start`.
-        joint_rand: Blank: the seed.
-        joint_rand_seed: Blank: the parts, at `parts_start`.
-        joint_rand_part: Open; blank: the blind, at `seed_start`, and the nonce, at the end.
-        joint_rand_part_size: Its size, without the zeros that fill up a word.
-        seed_start: In all messages.
-        nonce_start: In `query_rand`.
-        parts_start: In `joint_rand_seed`.
-        domain: The byte with which the padding begins.
-    """
-
-    meas_share: Bytes
-    proofs_share: Bytes
-    query_rand: Bytes
-    joint_rand: Bytes
-    joint_rand_seed: Bytes
-    joint_rand_part: Bytes
-    joint_rand_part_size: int
-    seed_start: int
-    nonce_start: int
-    parts_start: int
-    domain: int
-
-    @override
-    def __repr__(self) -> str:
-        """Show nothing: the aggregators' key is in a message."""
-        return "Messages()"
-
-
-class Scratch(NamedTuple):
-    """Lane arrays for one group of reports, and a block of bytes.
-
-    Attributes:
-        sponge: See `aggregator.vdaf._lane_xof`.
-        head: The head of a message.
-        share: Measurement share, proof share, and room for one more residue.
-        query_rand: Query randomness.
-        joint_rand: Joint randomness, encoded.
-        joint_rand_limbs: r_k in Montgomery form.
-        powers: t^(2^i), then those of t/beta.
-        basis: L_k(t) in Montgomery form.
-        odd_basis: L_k(t/beta) in Montgomery form.
-        wire_factors: L_k(t) * r_k^j, for j advancing.
-        odd_start: The sum that every odd wire starts with.
-        registers: Residues named above.
-        result: The verifier share, then the out share, encoded.
-        flags: One row.
-        block: Bytes on their way to a row.
-    """
-
-    sponge: LaneArray
-    head: LaneArray
-    share: LaneArray
-    query_rand: LaneArray
-    joint_rand: LaneArray
-    joint_rand_limbs: LaneArray
-    powers: LaneArray
-    basis: LaneArray
-    odd_basis: LaneArray
-    wire_factors: LaneArray
-    odd_start: LaneArray
-    registers: LaneArray
-    result: LaneArray
-    flags: LaneArray
-    block: Bytes
-
 
 @kernel
 def query_groups(
@@ -266,11 +124,11 @@ def query_groups(
     for first in range(0, inputs.nonces.shape[0], len(width)):
         scratch.flags[:] = 0
         if shape.agg_id == 0:
-            _load_share(width, shape, inputs.input_shares, first, scratch)
+            load_share(width, shape, inputs.input_shares, first, scratch)
         else:
-            _expand_share(width, shape, messages, inputs.input_shares, first, scratch)
-        _derive_joint_rand(width, shape, messages, inputs, outputs, first, scratch)
-        _derive_query_rand(width, shape, messages, inputs.nonces, first, scratch)
+            expand_share(width, shape, messages, inputs.input_shares, first, scratch)
+        derive_joint_rand(width, shape, messages, inputs, outputs, first, scratch)
+        derive_query_rand(width, shape, messages, inputs.nonces, first, scratch)
         _prepare_bases(width, shape, tables, scratch)
         _evaluate_wires(width, shape, tables, scratch)
         _evaluate_gadget(width, shape, tables, scratch)
@@ -303,139 +161,6 @@ def _store_verifier(width: LaneWidth, verifier_shares: Bytes, first: int, scratc
     words_to_rows(
         width, verifier_shares, first * stride, stride, scratch.result, 0, size, scratch.block
     )
-
-
-@kernel
-def _proof_len(shape: Shape) -> int:
-    """Return the residues of a proof: a seed a wire, and the gadget polynomial's 2p - 1 values."""
-    return 2 * shape.chunk_length + (2 << shape.log_p) - 1
-
-
-@kernel
-def _load_share(
-    width: LaneWidth, shape: Shape, input_shares: Bytes, first: int, scratch: Scratch
-) -> None:
-    """Bring the leader's shares of a measurement and its proof into lanes; check every residue."""
-    size = input_shares.shape[1]
-    length = shape.meas_len + _proof_len(shape)
-    rows_to_words(width, scratch.share, 0, input_shares, first * size, size, WORDS * length)
-    flag_not_residues(width, scratch.flags, 0, scratch.share, 0, length, NOT_A_RESIDUE)
-
-
-@kernel
-def _expand_share(
-    width: LaneWidth,
-    shape: Shape,
-    messages: Messages,
-    input_shares: Bytes,
-    first: int,
-    scratch: Scratch,
-) -> None:
-    """Expand a helper's seed into its shares of a measurement and of its proof."""
-    size = input_shares.shape[1]
-    proof = WORDS * shape.meas_len
-    for message, row, length in (
-        (messages.meas_share, 0, shape.meas_len),
-        (messages.proofs_share, proof, _proof_len(shape)),
-    ):
-        copy_rows(
-            width,
-            message,
-            messages.seed_start,
-            message.shape[1],
-            input_shares,
-            first * size,
-            size,
-            SEED_SIZE,
-        )
-        _expand(width, message, scratch.share, row, length, scratch)
-
-
-@kernel
-def _expand(
-    width: LaneWidth, message: Bytes, out: LaneArray, row: int, length: int, scratch: Scratch
-) -> None:
-    """Draw `length` residues from the stream of a message."""
-    absorb_template(width, scratch.sponge, message)
-    squeeze_words(width, scratch.sponge, out, row, WORDS * length)
-    flag_not_residues(width, scratch.flags, 0, out, row, length, IRREGULAR)
-
-
-@kernel
-def _derive_joint_rand(
-    width: LaneWidth,
-    shape: Shape,
-    messages: Messages,
-    inputs: Inputs,
-    outputs: Outputs,
-    first: int,
-    scratch: Scratch,
-) -> None:
-    """Derive this aggregator's part of the joint randomness, the seed, and the randomness."""
-    part, seed = messages.joint_rand_part, messages.joint_rand_seed
-    stride, part_size = inputs.input_shares.shape[1], part.shape[1]
-    blind = (first + 1) * stride - SEED_SIZE
-    copy_rows(
-        width,
-        part,
-        messages.seed_start,
-        part_size,
-        inputs.input_shares,
-        blind,
-        stride,
-        SEED_SIZE,
-    )
-    copy_nonces(width, part, messages.joint_rand_part_size - NONCE_SIZE, inputs.nonces, first)
-    rows_to_words(width, scratch.head, 0, part, 0, part_size, part_size // 8)
-    absorb_open(
-        width,
-        scratch.sponge,
-        scratch.head,
-        messages.joint_rand_part_size,
-        scratch.share,
-        WORDS * shape.meas_len,
-        messages.domain,
-    )
-    rows, row_size = outputs.verifier_shares, outputs.verifier_shares.shape[1]
-    part_start = (first + 1) * row_size - SEED_SIZE
-    words_to_rows(width, rows, part_start, row_size, scratch.sponge, 0, SEED_SIZE, scratch.block)
-
-    # The client's word is taken for the other aggregators' parts, not for this one's.
-    size, seed_size = inputs.public_shares.shape[1], seed.shape[1]
-    start = messages.parts_start
-    copy_rows(width, seed, start, seed_size, inputs.public_shares, first * size, size, size)
-    own = start + SEED_SIZE * shape.agg_id
-    copy_rows(width, seed, own, seed_size, rows, part_start, row_size, SEED_SIZE)
-    absorb_template(width, scratch.sponge, seed)
-    store(width, outputs.joint_rand_seeds, first, scratch.sponge, 0, scratch.block)
-
-    rand = messages.joint_rand
-    copy_rows(
-        width,
-        rand,
-        messages.seed_start,
-        rand.shape[1],
-        outputs.joint_rand_seeds,
-        first * SEED_SIZE,
-        SEED_SIZE,
-        SEED_SIZE,
-    )
-    _expand(width, rand, scratch.joint_rand, 0, shape.num_calls, scratch)
-
-
-@kernel
-def _derive_query_rand(
-    width: LaneWidth,
-    shape: Shape,
-    messages: Messages,
-    nonces: Bytes,
-    first: int,
-    scratch: Scratch,
-) -> None:
-    """Derive the test point, and before it what reduces the circuit's two outputs if it has two."""
-    copy_nonces(width, messages.query_rand, messages.nonce_start, nonces, first)
-    length = 3 if shape.has_check else 1
-    _expand(width, messages.query_rand, scratch.query_rand, 0, length, scratch)
 
 
 @kernel

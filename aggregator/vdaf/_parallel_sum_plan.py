@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aggregator.vdaf import _parallel_sum as kernels
+from aggregator.vdaf import _parallel_sum_arrays as arrays
 from aggregator.vdaf._kernel_arrays import Inputs, Outputs
 from aggregator.vdaf._kernel_tables import basis_roots, last_value_weights
 from aggregator.vdaf._lane_xof import SPONGE_ROWS, Template, open_template, template
@@ -52,7 +53,7 @@ class Plan:
     """
 
     width: LaneWidth
-    shape: kernels.Shape
+    shape: arrays.Shape
 
     def prepare(
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
@@ -109,7 +110,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
     """Return the plan for one Prio3 and one of its aggregators."""
     circuit = parameters.circuit
     linear = _linear(circuit)
-    shape = kernels.Shape(
+    shape = arrays.Shape(
         agg_id=agg_id,
         meas_len=circuit.meas_len,
         chunk_length=circuit.gadget.arity // 2,
@@ -129,7 +130,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
 
 
 @functools.lru_cache(maxsize=32)
-def kernel_tables(parameters: Parameters, lanes: int) -> kernels.Tables:
+def kernel_tables(parameters: Parameters, lanes: int) -> arrays.Tables:
     """Return the constants, in the limbs of so many lanes."""
     circuit, field = parameters.circuit, parameters.field
     linear = _linear(circuit)
@@ -145,7 +146,7 @@ def kernel_tables(parameters: Parameters, lanes: int) -> kernels.Tables:
             constant_table(lanes, [-share_of_one, linear.constant * share_of_one]),
         ]
     )
-    return kernels.Tables(
+    return arrays.Tables(
         constants=constants,
         roots=montgomery_table(lanes, basis_roots(field, p)),
         last_value=montgomery_table(lanes, last_value_weights(field, p)),
@@ -156,10 +157,10 @@ def kernel_tables(parameters: Parameters, lanes: int) -> kernels.Tables:
     )
 
 
-def _messages(parameters: Parameters, aggregator: Aggregator, lanes: int) -> kernels.Messages:
+def _messages(parameters: Parameters, aggregator: Aggregator, lanes: int) -> arrays.Messages:
     """Return the messages, each for as many reports as there are lanes; kernels fill them in."""
     blank = _blank_messages(parameters, aggregator.agg_id, aggregator.ctx, lanes)
-    messages = kernels.Messages._make(
+    messages = arrays.Messages._make(
         field.copy() if isinstance(field, np.ndarray) else field for field in blank
     )
     # Tags have one size, so the key begins where in the other messages the blank seed does.
@@ -169,9 +170,7 @@ def _messages(parameters: Parameters, aggregator: Aggregator, lanes: int) -> ker
 
 
 @functools.lru_cache(maxsize=32)
-def _blank_messages(
-    parameters: Parameters, agg_id: int, ctx: bytes, lanes: int
-) -> kernels.Messages:
+def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes, lanes: int) -> arrays.Messages:
     """Return the messages without the aggregators' key, which is not to be kept here."""
     own, proofs = bytes([agg_id]), bytes([parameters.num_proofs])
     nonce = bytes(parameters.nonce_size)
@@ -184,7 +183,7 @@ def _blank_messages(
     joint_rand_seed = message(USAGE_JOINT_RAND_SEED, bytes(parameters.public_share_size))
     part_dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_PART, ctx)
     part = open_template(lanes, part_dst, own + nonce)
-    return kernels.Messages(
+    return arrays.Messages(
         meas_share=meas_share.rows,
         proofs_share=message(USAGE_PROOF_SHARE, proofs + own).rows,
         query_rand=query_rand.rows,
@@ -199,7 +198,7 @@ def _blank_messages(
     )
 
 
-def new_scratch(shape: kernels.Shape, lanes: int, head_size: int = 0) -> kernels.Scratch:
+def new_scratch(shape: arrays.Shape, lanes: int, head_size: int = 0) -> arrays.Scratch:
     """Return scratch space for one group of reports."""
     p = 1 << shape.log_p
     proof_len = 2 * shape.chunk_length + 2 * p - 1
@@ -216,14 +215,14 @@ def new_scratch(shape: kernels.Shape, lanes: int, head_size: int = 0) -> kernels
         "odd_basis": RESIDUE * p,
         "wire_factors": RESIDUE * shape.num_calls,
         "odd_start": COLUMNS,
-        "registers": kernels.REGISTER_ROWS,
+        "registers": arrays.REGISTER_ROWS,
         "result": WORDS * max(verifier_len, shape.output_len),
         "flags": 1,
     }
-    arrays = dict(zip(rows, new_lane_arrays(list(rows.values()), lanes), strict=True))
-    return kernels.Scratch(**arrays, block=np.empty((lanes, 8 * lanes), np.uint8))
+    cut = dict(zip(rows, new_lane_arrays(list(rows.values()), lanes), strict=True))
+    return arrays.Scratch(**cut, block=np.empty((lanes, 8 * lanes), np.uint8))
 
 
-def scratch_size(shape: kernels.Shape) -> int:
+def scratch_size(shape: arrays.Shape) -> int:
     """Return the bytes of scratch space that one lane needs."""
     return sum(array.nbytes for array in new_scratch(shape, 1))

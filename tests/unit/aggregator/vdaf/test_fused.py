@@ -6,7 +6,14 @@ import itertools
 import numpy as np
 import pytest
 
-from aggregator.vdaf import _digit_sum, _parallel_sum, _parallel_sum_plan, flp, fused
+from aggregator.vdaf import (
+    _digit_sum,
+    _parallel_sum,
+    _parallel_sum_arrays,
+    _parallel_sum_plan,
+    flp,
+    fused,
+)
 from aggregator.vdaf._kernel_arrays import IRREGULAR, Inputs, Outputs
 from aggregator.vdaf.circuits import (
     Circuit,
@@ -345,7 +352,7 @@ def test_circuits_without_a_kernel_go_the_general_way() -> None:
 
 
 def test_no_repr_of_what_a_kernel_takes_or_fills_in_shows_what_it_holds() -> None:
-    kinds = (Inputs, Outputs, fused.Results, _digit_sum.Messages, _parallel_sum.Messages)
+    kinds = (Inputs, Outputs, fused.Results, _digit_sum.Messages, _parallel_sum_arrays.Messages)
     for kind in kinds:
         value = kind._make([np.full(3, 77, np.uint8)] * len(kind._fields))
         assert repr(value) == f"{kind.__name__}()"

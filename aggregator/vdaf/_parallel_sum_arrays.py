@@ -1,0 +1,171 @@
+"""What the kernels of a parallel sum work on: numbers, constants, messages, scratch space.
+
+The notation is that of `aggregator.vdaf._parallel_sum`.
+"""
+
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from field.lanes import (
+    Bytes,
+    LaneArray,
+    Table,
+)
+from field.lanes128 import (
+    RESIDUE,
+)
+
+# Places in the table of constants.
+TO_MONTGOMERY = 0 * RESIDUE
+"""R^2: `multiply` by it brings a plain residue into Montgomery form."""
+ONE = 1 * RESIDUE
+"""1 in Montgomery form."""
+HALF = 2 * RESIDUE
+"""1/2 in Montgomery form."""
+INVERSE_P = 3 * RESIDUE
+"""1/p in Montgomery form."""
+INVERSE_BETA = 4 * RESIDUE
+"""1/beta in Montgomery form."""
+MINUS_SHARE_OF_ONE = 5 * RESIDUE
+"""-1/s, plain."""
+CHECK_CONSTANT = 6 * RESIDUE
+"""The constant of the circuit's linear check, an s-th of it, plain."""
+
+# Rows of the scratch space `Scratch.registers`.
+TEST_POINT = 0 * RESIDUE
+TEST_POWER = 1 * RESIDUE
+A = 2 * RESIDUE
+B = 3 * RESIDUE
+PLUS = 4 * RESIDUE
+MINUS = 5 * RESIDUE
+EVEN_VALUE = 6 * RESIDUE
+ODD_VALUE = 9 * RESIDUE
+SUMS = 12 * RESIDUE
+REGISTER_ROWS = 15 * RESIDUE
+"""`EVEN_VALUE`, `ODD_VALUE` and `SUMS` have fifteen rows each, as sums of products need."""
+
+
+class Shape(NamedTuple):
+    """The numbers that fix one kernel's work; `aggregator.vdaf.fused` derives them from a Prio3.
+
+    Attributes:
+        agg_id: The aggregator; 0 is the leader.
+        meas_len: Digits of a measurement.
+        chunk_length: Digits of a call.
+        num_calls: Calls of the gadget.
+        log_p: The logarithm of p, to base two.
+        output_len: Residues of an out share.
+        digits: Digits of an output: output i is the weighted sum of digits i*digits and on.
+        has_small_weights: Whether weights add up to little enough for `decode_digits`.
+        has_check: Whether the circuit has a linear check besides the digits.
+        num_summed: The linear check adds up this many digits from the first on,
+        num_weighted: and this many from there on, by the weights in `Tables.check_weights`.
+    """
+
+    agg_id: int
+    meas_len: int
+    chunk_length: int
+    num_calls: int
+    log_p: int
+    output_len: int
+    digits: int
+    has_small_weights: bool
+    has_check: bool
+    num_summed: int
+    num_weighted: int
+
+
+class Tables(NamedTuple):
+    """Constants in the limbs of the kernel's lanes.
+
+    Attributes:
+        constants: The constants named above.
+        roots: Powers of 1/alpha in Montgomery form, in the order of `_lagrange_basis`.
+        last_value: -beta^(i+1) in Montgomery form, for i from 0 to 2p - 2.
+        small_weights: The weights of an output's digits, one word each.
+        weights: The same in Montgomery form.
+        check_weights: Weights of the linear check, in Montgomery form.
+        one: 1 in Montgomery form, encoded.
+    """
+
+    constants: Table
+    roots: Table
+    last_value: Table
+    small_weights: Table
+    weights: Table
+    check_weights: Table
+    one: Table
+
+
+class Messages(NamedTuple):
+    """Messages of the XOF with blanks, and where the seed begins in them.
+
+    Attributes:
+        meas_share: Blank: the seed, at `seed_start`.
+        proofs_share: Blank: the seed.
+        query_rand: Blank: the nonce, at `nonce_start`.
+        joint_rand: Blank: the seed.
+        joint_rand_seed: Blank: the parts, at `parts_start`.
+        joint_rand_part: Open; blank: the blind, at `seed_start`, and the nonce, at the end.
+        joint_rand_part_size: Its size, without the zeros that fill up a word.
+        seed_start: In all messages.
+        nonce_start: In `query_rand`.
+        parts_start: In `joint_rand_seed`.
+        domain: The byte with which the padding begins.
+    """
+
+    meas_share: Bytes
+    proofs_share: Bytes
+    query_rand: Bytes
+    joint_rand: Bytes
+    joint_rand_seed: Bytes
+    joint_rand_part: Bytes
+    joint_rand_part_size: int
+    seed_start: int
+    nonce_start: int
+    parts_start: int
+    domain: int
+
+    @override
+    def __repr__(self) -> str:
+        """Show nothing: the aggregators' key is in a message."""
+        return "Messages()"
+
+
+class Scratch(NamedTuple):
+    """Lane arrays for one group of reports, and a block of bytes.
+
+    Attributes:
+        sponge: See `aggregator.vdaf._lane_xof`.
+        head: The head of a message.
+        share: Measurement share, proof share, and room for one more residue.
+        query_rand: Query randomness.
+        joint_rand: Joint randomness, encoded.
+        joint_rand_limbs: r_k in Montgomery form.
+        powers: t^(2^i), then those of t/beta.
+        basis: L_k(t) in Montgomery form.
+        odd_basis: L_k(t/beta) in Montgomery form.
+        wire_factors: L_k(t) * r_k^j, for j advancing.
+        odd_start: The sum that every odd wire starts with.
+        registers: Residues named above.
+        result: The verifier share, then the out share, encoded.
+        flags: One row.
+        block: Bytes on their way to a row.
+    """
+
+    sponge: LaneArray
+    head: LaneArray
+    share: LaneArray
+    query_rand: LaneArray
+    joint_rand: LaneArray
+    joint_rand_limbs: LaneArray
+    powers: LaneArray
+    basis: LaneArray
+    odd_basis: LaneArray
+    wire_factors: LaneArray
+    odd_start: LaneArray
+    registers: LaneArray
+    result: LaneArray
+    flags: LaneArray
+    block: Bytes
