@@ -83,10 +83,10 @@ def _create_private_file(url: str) -> None:
     """
     path = _path(url)
     try:
-        if path.exists():
-            return
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return
     except OSError as error:
         raise StoreError(f"the store's file {path} cannot be made: {error.strerror}") from error
 
