@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.slow]
 
 REPORTS = 20_000
 LENGTH = 256
-REPORTS_PER_REQUEST = 200
+REPORTS_PER_REQUEST = 100
 SETTINGS = {"lease_seconds": 3}
 
 KILLS = 80
@@ -105,7 +105,7 @@ def test_20_000_reports_are_counted_once_whoever_is_killed_when(
 ) -> None:
     with Processes(tmp_path, **SETTINGS) as services:
         transport = Patient()
-        reaper = Reaper(services, tuple(COMMANDS), (0.3, 1.5))
+        reaper = Reaper(services, tuple(COMMANDS), (0.05, 0.4))
         with explained(services, reaper, transport), measured(services, transport, capsys) as tasks:
             services.start(*COMMANDS)
             found = anyio.run(go_through, tasks, transport, reaper)
