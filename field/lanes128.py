@@ -138,7 +138,7 @@ def add_products(
     sums = code.variables(load_columns(total))
     with code.repeat(count) as index:
         factor = load_residue(residue_at(factors, index))
-        share = load_encoded(words.advanced(code.builder.mul(index, step)))
+        share = load_encoded(words.advanced(code.product(index, step)))
         sums.store_many(limbs_in(code).added_product(sums.load_many(), factor, share))
     total.store_many(sums.load_many())
 
@@ -189,7 +189,7 @@ def add_encoded(code: Code, total: Place, words: Place, step: Integer, count: In
     """Add `count` encoded residues, `step` rows apart, into a sum of residues."""
     sums = code.variables(total.load_many(QUARTERS))
     with code.repeat(count) as index:
-        _add_quarters(sums, load_quarters(words.advanced(code.builder.mul(index, step))))
+        _add_quarters(sums, load_quarters(words.advanced(code.product(index, step))))
     total.store_many(sums.load_many())
 
 

@@ -228,8 +228,8 @@ def dot(
     """
     columns = code.variables(_sum_of_none(code))
     with code.repeat(count) as index:
-        a = x.advanced(code.builder.mul(index, x_step)).load()
-        b = y.advanced(code.builder.mul(index, y_step)).load()
+        a = x.advanced(code.product(index, x_step)).load()
+        b = y.advanced(code.product(index, y_step)).load()
         columns.store_many(_with_product(columns.load_many(), a, b))
     out.store(_reduced_sum(columns.load_many()))
 

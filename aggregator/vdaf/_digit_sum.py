@@ -17,10 +17,10 @@ from typing_extensions import override
 
 from aggregator.vdaf._kernel_arrays import (
     IRREGULAR,
-    NONCE_SIZE,
+    NONCE_WORDS,
     NOT_A_RESIDUE,
     ROOT_OF_UNITY,
-    SEED_SIZE,
+    SEED_WORDS,
     Inputs,
     Outputs,
     store,
@@ -29,7 +29,6 @@ from aggregator.vdaf._lane_message import absorb_filled
 from aggregator.vdaf._lane_xof import squeeze_words
 from field._jit import LaneWidth, inlined, kernel
 from field.lanes import (
-    WORD_SIZE,
     Bytes,
     Code,
     Integer,
@@ -54,9 +53,6 @@ from field.lanes64 import (
     product,
     subtract,
 )
-
-SEED_WORDS = SEED_SIZE // WORD_SIZE
-NONCE_WORDS = NONCE_SIZE // WORD_SIZE
 
 # Places in the table of constants.
 INVERSE_P = 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from aggregator.vdaf import _digit_sum as kernels
-from aggregator.vdaf._kernel_arrays import NONCE_SIZE, Inputs, Outputs
+from aggregator.vdaf._kernel_arrays import NONCE_SIZE, SEED_WORDS, Inputs, Outputs
 from aggregator.vdaf._kernel_tables import basis_roots, last_value_weights
 from aggregator.vdaf._lane_message import message_words, seed_start, with_seed
 from aggregator.vdaf._lane_xof import SPONGE_ROWS
@@ -121,7 +121,7 @@ def _rows_of_scratch(shape: kernels.Shape) -> tuple[int, ...]:
     p = 1 << shape.log_p
     return (
         SPONGE_ROWS,
-        kernels.SEED_WORDS + 1,
+        SEED_WORDS + 1,
         shape.num_calls + shape.arity + 2 * p,  # share
         shape.num_calls + 1,  # query_rand
         2 * (shape.log_p + 1),  # powers

@@ -11,11 +11,14 @@ import numpy as np
 from typing_extensions import override
 
 from field._jit import LaneWidth, inlined
-from field.lanes import Bytes, LaneArray, copy_rows, words_to_rows
+from field.lanes import WORD_SIZE, Bytes, LaneArray, words_to_rows
 
 # Kernels freeze constants, so these are from no module without kernels; see `field._cache`.
 SEED_SIZE = 32
 NONCE_SIZE = 16
+
+SEED_WORDS = SEED_SIZE // WORD_SIZE
+NONCE_WORDS = NONCE_SIZE // WORD_SIZE
 
 IRREGULAR = 1
 """Flag: an XOF drew a number that is no residue, so its stream is read differently."""
@@ -114,11 +117,3 @@ def store(
     """Write whole rows of an output."""
     size = rows.shape[1]
     words_to_rows(width, rows, first * size, size, words, row, size, block)
-
-
-@inlined
-def copy_nonces(width: LaneWidth, message: Bytes, column: int, nonces: Bytes, first: int) -> None:
-    """Write rows of nonces, from row `first` on, into a column of a message."""
-    copy_rows(
-        width, message, column, message.shape[1], nonces, first * NONCE_SIZE, NONCE_SIZE, NONCE_SIZE
-    )

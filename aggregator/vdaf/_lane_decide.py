@@ -245,7 +245,7 @@ def _added_shares(
     limbs = limbs_in(code)
     sums = code.variables([code.constant(0)] * limbs.count)
     with code.repeat(count) as agg_id:
-        share = words.advanced(code.builder.mul(agg_id, stride))
+        share = words.advanced(code.product(agg_id, stride))
         low, high = share.load(0), share.load(1)
         found.store_many([found.load_many()[0] | is_no_residue(low, high)])
         sums.store_many(limbs.plus(sums.load_many(), limbs.split(low, high)))

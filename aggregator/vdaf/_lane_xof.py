@@ -1,9 +1,10 @@
 """The XOF inside fused kernels: messages built in place, output kept as words in lanes.
 
-`aggregator.vdaf.xof` computes the same function for everything else. Here a message is a template,
-one row a lane, made once for a batch with its padding in place; a kernel writes what differs from
-report to report into its columns, absorbs it, and leaves the stream in a lane array, where field
-arithmetic finds it.
+`aggregator.vdaf.xof` computes the same function for everything else. Here a message whose blanks
+are filled from several places is a template, one row a lane, made once for a batch with its padding
+in place; a kernel writes what differs from report to report into its columns, absorbs it, and
+leaves the stream in a lane array, where field arithmetic finds it. For messages with one blank see
+`aggregator.vdaf._lane_message`.
 
 Source:
     VDAF, "XofTurboShake128".

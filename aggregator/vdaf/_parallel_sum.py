@@ -449,7 +449,7 @@ def decode_digits(
     limbs = limbs_in(code)
     with code.repeat(count) as output:
         sums = code.variables([code.constant(0)] * QUARTERS)
-        first = words.advanced(code.scaled(code.builder.mul(output, digits), WORDS))
+        first = words.advanced(code.scaled(code.product(output, digits), WORDS))
         with code.repeat(digits) as digit:
             weight = weights.advanced(digit).load()
             quarters = load_quarters(encoded_at(first, digit))

@@ -7,14 +7,8 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from field.lanes import (
-    Bytes,
-    LaneArray,
-    Table,
-)
-from field.lanes128 import (
-    RESIDUE,
-)
+from field.lanes import Bytes, LaneArray, Table
+from field.lanes128 import RESIDUE
 
 # Places in the table of constants.
 TO_MONTGOMERY = 0 * RESIDUE
@@ -99,7 +93,10 @@ class Tables(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """Messages of the XOF with blanks, and where the seed begins in them.
+    """Messages of the XOF with blanks, and where these begin.
+
+    The first four are words, the same for all reports; kernels write into the other two, which are
+    rows of bytes, one a lane.
 
     Attributes:
         meas_share: Blank: the seed, at `seed_start`.
@@ -115,10 +112,10 @@ class Messages(NamedTuple):
         domain: The byte with which the padding begins.
     """
 
-    meas_share: Bytes
-    proofs_share: Bytes
-    query_rand: Bytes
-    joint_rand: Bytes
+    meas_share: Table
+    proofs_share: Table
+    query_rand: Table
+    joint_rand: Table
     joint_rand_seed: Bytes
     joint_rand_part: Bytes
     joint_rand_part_size: int
@@ -139,6 +136,7 @@ class Scratch(NamedTuple):
     Attributes:
         sponge: See `aggregator.vdaf._lane_xof`.
         head: The head of a message.
+        blank: What fills a message's blank.
         share: Measurement share, proof share, and room for one more residue.
         query_rand: Query randomness.
         joint_rand: Joint randomness, encoded.
@@ -156,6 +154,7 @@ class Scratch(NamedTuple):
 
     sponge: LaneArray
     head: LaneArray
+    blank: LaneArray
     share: LaneArray
     query_rand: LaneArray
     joint_rand: LaneArray

@@ -9,14 +9,16 @@ import numpy as np
 
 from aggregator.vdaf import _parallel_sum as kernels
 from aggregator.vdaf import _parallel_sum_arrays as arrays
-from aggregator.vdaf._kernel_arrays import Inputs, Outputs
+from aggregator.vdaf._kernel_arrays import SEED_WORDS, Inputs, Outputs
 from aggregator.vdaf._kernel_tables import basis_roots, last_value_weights
-from aggregator.vdaf._lane_xof import SPONGE_ROWS, Template, open_template, template
+from aggregator.vdaf._lane_message import message_words, seed_start, with_seed
+from aggregator.vdaf._lane_xof import SPONGE_ROWS, open_template, template
 from aggregator.vdaf.circuits import Circuit, Histogram, L1BoundSum, MultihotCountVec, SumVec
 from aggregator.vdaf.circuits.range_checked import weights
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.verification import Aggregator
 from aggregator.vdaf.xof import (
+    SEED_SIZE,
     TURBOSHAKE_DOMAIN,
     USAGE_JOINT_RAND_PART,
     USAGE_JOINT_RAND_SEED,
@@ -158,15 +160,14 @@ def kernel_tables(parameters: Parameters, lanes: int) -> arrays.Tables:
 
 
 def _messages(parameters: Parameters, aggregator: Aggregator, lanes: int) -> arrays.Messages:
-    """Return the messages, each for as many reports as there are lanes; kernels fill them in."""
+    """Return the messages; those that kernels write into are copies."""
     blank = _blank_messages(parameters, aggregator.agg_id, aggregator.ctx, lanes)
-    messages = arrays.Messages._make(
-        field.copy() if isinstance(field, np.ndarray) else field for field in blank
-    )
     # Tags have one size, so the key begins where in the other messages the blank seed does.
-    key = slice(messages.seed_start, messages.seed_start + len(aggregator.verify_key))
-    messages.query_rand[:, key] = np.frombuffer(aggregator.verify_key, np.uint8)
-    return messages
+    return blank._replace(
+        query_rand=with_seed(blank.query_rand, blank.seed_start, aggregator.verify_key),
+        joint_rand_seed=blank.joint_rand_seed.copy(),
+        joint_rand_part=blank.joint_rand_part.copy(),
+    )
 
 
 @functools.lru_cache(maxsize=32)
@@ -175,25 +176,23 @@ def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes, lanes: int)
     own, proofs = bytes([agg_id]), bytes([parameters.num_proofs])
     nonce = bytes(parameters.nonce_size)
 
-    def message(usage: int, binder: bytes) -> Template:
-        return template(lanes, domain_separation_tag(parameters.algorithm_id, usage, ctx), binder)
+    def tag(usage: int) -> bytes:
+        return domain_separation_tag(parameters.algorithm_id, usage, ctx)
 
-    meas_share = message(USAGE_MEAS_SHARE, own)
-    query_rand = message(USAGE_QUERY_RANDOMNESS, proofs + nonce)
-    joint_rand_seed = message(USAGE_JOINT_RAND_SEED, bytes(parameters.public_share_size))
-    part_dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_PART, ctx)
-    part = open_template(lanes, part_dst, own + nonce)
+    start = seed_start(tag(USAGE_MEAS_SHARE))
+    seed = template(lanes, tag(USAGE_JOINT_RAND_SEED), bytes(parameters.public_share_size))
+    part = open_template(lanes, tag(USAGE_JOINT_RAND_PART), own + nonce)
     return arrays.Messages(
-        meas_share=meas_share.rows,
-        proofs_share=message(USAGE_PROOF_SHARE, proofs + own).rows,
-        query_rand=query_rand.rows,
-        joint_rand=message(USAGE_JOINT_RANDOMNESS, proofs).rows,
-        joint_rand_seed=joint_rand_seed.rows,
+        meas_share=message_words(tag(USAGE_MEAS_SHARE), own),
+        proofs_share=message_words(tag(USAGE_PROOF_SHARE), proofs + own),
+        query_rand=message_words(tag(USAGE_QUERY_RANDOMNESS), proofs + nonce),
+        joint_rand=message_words(tag(USAGE_JOINT_RANDOMNESS), proofs),
+        joint_rand_seed=seed.rows,
         joint_rand_part=part.rows,
         joint_rand_part_size=part.binder + len(own + nonce),
-        seed_start=meas_share.seed,
-        nonce_start=query_rand.binder + len(proofs),
-        parts_start=joint_rand_seed.binder,
+        seed_start=start,
+        nonce_start=start + SEED_SIZE + len(proofs),
+        parts_start=seed.binder,
         domain=TURBOSHAKE_DOMAIN,
     )
 
@@ -206,6 +205,7 @@ def new_scratch(shape: arrays.Shape, lanes: int, head_size: int = 0) -> arrays.S
     rows = {
         "sponge": SPONGE_ROWS,
         "head": head_size // 8,
+        "blank": SEED_WORDS + 1,
         "share": WORDS * (shape.meas_len + proof_len + 1),
         "query_rand": WORDS * 3,
         "joint_rand": WORDS * shape.num_calls,

@@ -9,31 +9,20 @@ Source:
 from aggregator.vdaf._kernel_arrays import (
     IRREGULAR,
     NONCE_SIZE,
+    NONCE_WORDS,
     NOT_A_RESIDUE,
     SEED_SIZE,
+    SEED_WORDS,
     Inputs,
     Outputs,
-    copy_nonces,
     store,
 )
-from aggregator.vdaf._lane_xof import (
-    absorb_open,
-    absorb_template,
-    squeeze_words,
-)
+from aggregator.vdaf._lane_message import absorb_filled
+from aggregator.vdaf._lane_xof import absorb_open, absorb_template, squeeze_words
 from aggregator.vdaf._parallel_sum_arrays import Messages, Scratch, Shape
 from field._jit import LaneWidth, kernel
-from field.lanes import (
-    Bytes,
-    LaneArray,
-    copy_rows,
-    rows_to_words,
-    words_to_rows,
-)
-from field.lanes128 import (
-    WORDS,
-    flag_not_residues,
-)
+from field.lanes import Bytes, LaneArray, Table, copy_rows, rows_to_words, words_to_rows
+from field.lanes128 import WORDS, flag_not_residues
 
 
 @kernel
@@ -63,31 +52,32 @@ def expand_share(
     scratch: Scratch,
 ) -> None:
     """Expand a helper's seed into its shares of a measurement and of its proof."""
-    size = input_shares.shape[1]
-    proof = WORDS * shape.meas_len
+    seed_start, proof = messages.seed_start, WORDS * shape.meas_len
     for message, row, length in (
         (messages.meas_share, 0, shape.meas_len),
         (messages.proofs_share, proof, proof_len(shape)),
     ):
-        copy_rows(
-            width,
-            message,
-            messages.seed_start,
-            message.shape[1],
-            input_shares,
-            first * size,
-            size,
-            SEED_SIZE,
-        )
-        expand(width, message, scratch.share, row, length, scratch)
+        fill(width, message, seed_start, input_shares, first, SEED_WORDS, scratch)
+        squeeze(width, scratch.share, row, length, scratch)
 
 
 @kernel
-def expand(
-    width: LaneWidth, message: Bytes, out: LaneArray, row: int, length: int, scratch: Scratch
+def fill(
+    width: LaneWidth,
+    message: Table,
+    start: int,
+    rows: Bytes,
+    first: int,
+    words: int,
+    scratch: Scratch,
 ) -> None:
-    """Draw `length` residues from the stream of a message."""
-    absorb_template(width, scratch.sponge, message)
+    """Absorb a message, its blank filled with as many words of each lane's row."""
+    absorb_filled(width, scratch.sponge, message, start, scratch.blank, rows, first, words)
+
+
+@kernel
+def squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: Scratch) -> None:
+    """Draw `length` residues from the stream that begins in the sponge."""
     squeeze_words(width, scratch.sponge, out, row, WORDS * length)
     flag_not_residues(width, scratch.flags, 0, out, row, length, IRREGULAR)
 
@@ -116,7 +106,9 @@ def derive_joint_rand(
         stride,
         SEED_SIZE,
     )
-    copy_nonces(width, part, messages.joint_rand_part_size - NONCE_SIZE, inputs.nonces, first)
+    end, nonces = messages.joint_rand_part_size, inputs.nonces
+    nonce = first * NONCE_SIZE
+    copy_rows(width, part, end - NONCE_SIZE, part_size, nonces, nonce, NONCE_SIZE, NONCE_SIZE)
     rows_to_words(width, scratch.head, 0, part, 0, part_size, part_size // 8)
     absorb_open(
         width,
@@ -140,18 +132,9 @@ def derive_joint_rand(
     absorb_template(width, scratch.sponge, seed)
     store(width, outputs.joint_rand_seeds, first, scratch.sponge, 0, scratch.block)
 
-    rand = messages.joint_rand
-    copy_rows(
-        width,
-        rand,
-        messages.seed_start,
-        rand.shape[1],
-        outputs.joint_rand_seeds,
-        first * SEED_SIZE,
-        SEED_SIZE,
-        SEED_SIZE,
-    )
-    expand(width, rand, scratch.joint_rand, 0, shape.num_calls, scratch)
+    seeds = outputs.joint_rand_seeds
+    fill(width, messages.joint_rand, messages.seed_start, seeds, first, SEED_WORDS, scratch)
+    squeeze(width, scratch.joint_rand, 0, shape.num_calls, scratch)
 
 
 @kernel
@@ -164,6 +147,5 @@ def derive_query_rand(
     scratch: Scratch,
 ) -> None:
     """Derive the test point, and before it what reduces the circuit's two outputs if it has two."""
-    copy_nonces(width, messages.query_rand, messages.nonce_start, nonces, first)
-    length = 3 if shape.has_check else 1
-    expand(width, messages.query_rand, scratch.query_rand, 0, length, scratch)
+    fill(width, messages.query_rand, messages.nonce_start, nonces, first, NONCE_WORDS, scratch)
+    squeeze(width, scratch.query_rand, 0, 3 if shape.has_check else 1, scratch)

@@ -16,29 +16,13 @@ from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
 from tests.support.mortal import MOMENTS, Fate
 from tests.support.processes import Processes
 from tests.support.sudden_death import Patient, explained, failures_in_logs
+from tests.support.transactions import WRITES
 
 pytestmark = pytest.mark.slow
 
 REPORTS = 40
 BUCKETS = 5
 FIRST_TRANSACTION = "ensure hpke key"  # of a new store, before its process listens
-TRANSACTIONS = {
-    "leader": (
-        "upload",
-        "create aggregation job",
-        "lease aggregation jobs",
-        "store aggregation request",
-        "finish aggregation job",
-        "create collection job",
-        "lease collection jobs",
-        "freeze batch",
-        "release batch",
-    ),
-    "helper": ("commit aggregation job", "release batch"),
-}
-"""All that write on the way of a batch from its clients to its collector, in their order."""
-
-
 PRIVACY = ("--mechanism=None", "--epsilon=1")
 
 
@@ -57,7 +41,7 @@ def test_a_death_around_any_transaction_changes_nothing_that_anybody_sees(tmp_pa
     start = int(time.time()) // HOUR * HOUR - HOUR
     settings = {"lease_seconds": 1, "work_interval_seconds": 0.05}
     with Processes(tmp_path, **settings) as services:
-        fates = {party: Fate(tmp_path / f"{party}-fate") for party in TRANSACTIONS}
+        fates = {party: Fate(tmp_path / f"{party}-fate") for party in WRITES}
         for party, fate in fates.items():
             services.programs[party] = fate.command()
             fate.arm((FIRST_TRANSACTION, moment) for moment in MOMENTS)
@@ -69,20 +53,20 @@ def test_a_death_around_any_transaction_changes_nothing_that_anybody_sees(tmp_pa
             asked.assert_counted_once()
 
         with explained(services, transport):
-            services.start(*TRANSACTIONS)
+            services.start(*WRITES)
             go("undisturbed", PRIVACY[-1])
             for party, fate in fates.items():
                 assert not fate.is_armed
                 written = dict.fromkeys(name for name, _ in fate.moments())
-                assert tuple(written) == (FIRST_TRANSACTION, *TRANSACTIONS[party])
+                assert tuple(written) == (FIRST_TRANSACTION, *WRITES[party])
 
             for privacy, moment in itertools.product(PRIVACY, MOMENTS):
                 for party, fate in fates.items():
-                    fate.arm((name, moment) for name in TRANSACTIONS[party])
+                    fate.arm((name, moment) for name in WRITES[party])
                 go(f"{privacy}, {moment}", privacy)
                 assert not any(fate.is_armed for fate in fates.values())
             transport.assert_no_failure()
-            assert failures_in_logs(services, *TRANSACTIONS) == []
+            assert failures_in_logs(services, *WRITES) == []
         for party, fate in fates.items():
-            names = (FIRST_TRANSACTION, *len(PRIVACY) * TRANSACTIONS[party])
+            names = (FIRST_TRANSACTION, *len(PRIVACY) * WRITES[party])
             assert sorted(fate.deaths()) == sorted(itertools.product(names, MOMENTS))

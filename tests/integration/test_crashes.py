@@ -14,25 +14,14 @@ from aggregator.storage.ledger import LedgerEntry, list_ledger
 from aggregator.storage.states import LedgerState
 from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, Service
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
+from tests.support.transactions import WRITES
 
 pytestmark = pytest.mark.anyio
 
-LEADER_WRITES = (
-    "upload",
-    "create aggregation job",
-    "lease aggregation jobs",
-    "store aggregation request",
-    "finish aggregation job",
-    "create collection job",
-    "lease collection jobs",
-    "freeze batch",
-    "release batch",
-)
-HELPER_WRITES = ("commit aggregation job", "release batch")
 MOMENTS = ("begin", "before commit", "committed")
 CRASHES = [
     pytest.param(service, name, moment, privacy, id=f"{service}, {name}, {moment}, {label}")
-    for service, names in (("leader", LEADER_WRITES), ("helper", HELPER_WRITES))
+    for service, names in WRITES.items()
     for name in names
     for moment in MOMENTS
     for label, privacy in (("None", NO_NOISE), ("Laplace", LAPLACE))

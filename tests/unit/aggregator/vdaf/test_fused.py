@@ -241,38 +241,8 @@ def test_the_largest_residue_in_a_leader_share_is_a_residue() -> None:
     assert all_values(found) == all_values(query_shares(prio3, edge))
 
 
-def test_a_flagged_report_is_computed_again_and_the_others_are_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    prio3 = Prio3(4, Histogram(7, 3))
-    kernel = _parallel_sum.query_groups
-    taken: list[int] = []
-
-    def flagging(*arguments: object) -> None:
-        kernel(*arguments)  # type: ignore[arg-type]  # the arguments of the kernel itself
-        outputs = arguments[5]
-        assert isinstance(outputs, Outputs)
-        if len(outputs.flags) > 2:
-            for array in outputs:
-                array[2] = 0xEE
-            outputs.flags[2] = [IRREGULAR, 0, 0, 0, 0, 0, 0, 0]
-
-    def counting(parameters: Prio3, shares: ReportShares) -> QueriedShares:
-        taken.append(len(shares))
-        return query_shares(parameters, shares)
-
-    shares = shares_of(prio3, [0, 1, 2, 3, 4, 5, 6, 0], 1)
-    good = all_values(query_shares(prio3, shares))
-    monkeypatch.setattr(_parallel_sum, "query_groups", flagging)
-    monkeypatch.setattr(fused, "query_shares", counting)
-    assert all_values(by_kernel(prio3, shares)) == good
-    assert taken == [1]
-
-
-def test_many_flagged_reports_are_computed_again_a_few_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    prio3 = Prio3(4, Histogram(7, 3))
+def taken_again(monkeypatch: pytest.MonkeyPatch, flagged: slice) -> list[int]:
+    """Have the kernel spoil and flag some reports of a whole group; list what is computed again."""
     kernel = _parallel_sum.query_groups
     taken: list[int] = []
 
@@ -281,20 +251,33 @@ def test_many_flagged_reports_are_computed_again_a_few_at_a_time(
         outputs = arguments[5]
         assert isinstance(outputs, Outputs)
         for array in outputs:
-            array[:] = 0xEE
-        outputs.flags[:] = [IRREGULAR, 0, 0, 0, 0, 0, 0, 0]
+            array[flagged] = 0xEE
+        outputs.flags[flagged] = [IRREGULAR, 0, 0, 0, 0, 0, 0, 0]
 
     def counting(parameters: Prio3, shares: ReportShares) -> QueriedShares:
         taken.append(len(shares))
         return query_shares(parameters, shares)
 
-    shares = shares_of(prio3, [0, 1, 2, 3, 4, 5, 6, 0], 1)
-    good = all_values(query_shares(prio3, shares))
     monkeypatch.setattr(_parallel_sum, "query_groups", flagging)
     monkeypatch.setattr(fused, "query_shares", counting)
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("flagged", "expected"),
+    [(slice(2, 3), [1]), (slice(None), [3, 3, 2])],
+    ids=["one", "all, a few at a time"],
+)
+def test_flagged_reports_are_computed_again_and_the_others_are_not(
+    monkeypatch: pytest.MonkeyPatch, flagged: slice, expected: list[int]
+) -> None:
+    prio3 = Prio3(4, Histogram(7, 3))
+    shares = shares_of(prio3, [0, 1, 2, 3, 4, 5, 6, 0], 1)
+    good = all_values(query_shares(prio3, shares))
+    taken = taken_again(monkeypatch, flagged)
     monkeypatch.setattr(fused, "WORKING_MEMORY", 3 * flp.working_size(prio3.circuit))
     assert all_values(by_kernel(prio3, shares)) == good
-    assert taken == [3, 3, 2]
+    assert taken == expected
 
 
 @pytest.mark.parametrize("circuit", [Histogram(7, 3), Sum(255)], ids=str)

@@ -1,0 +1,17 @@
+"""The write transactions on a batch's way from its clients to its collector, by their names."""
+
+WRITES = {
+    "leader": (
+        "upload",
+        "create aggregation job",
+        "lease aggregation jobs",
+        "store aggregation request",
+        "finish aggregation job",
+        "create collection job",
+        "lease collection jobs",
+        "freeze batch",
+        "release batch",
+    ),
+    "helper": ("commit aggregation job", "release batch"),
+}
+"""Of each aggregator, in their order."""
