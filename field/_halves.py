@@ -17,12 +17,21 @@ _ROWS_AT_ONCE = 4
 
 
 @kernel
-def add_halves(rows: Words, low: Words, high: Words) -> None:
-    """Add the halves of the words in each column of `rows` to the first of `low` and `high`."""
-    count = rows.shape[1]
-    whole = rows.shape[0] - rows.shape[0] % _ROWS_AT_ONCE
+def add_halves(
+    rows: Words, first: int, stride: int, num_rows: int, low: Words, high: Words
+) -> None:
+    """Add the halves of the words in each column of some rows to `low` and `high`.
+
+    Row k begins at `rows[first + k * stride]`, and has as many words as `low`.
+    """
+    count = low.shape[0]
+    whole = num_rows - num_rows % _ROWS_AT_ONCE
     for k in range(0, whole, _ROWS_AT_ONCE):
-        a, b, c, d = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
+        start = first + k * stride
+        a = rows[start : start + count]
+        b = rows[start + stride : start + stride + count]
+        c = rows[start + 2 * stride : start + 2 * stride + count]
+        d = rows[start + 3 * stride : start + 3 * stride + count]
         for j in range(count):
             low[j] += (
                 (a[j] & _LOW_HALF) + (b[j] & _LOW_HALF) + (c[j] & _LOW_HALF) + (d[j] & _LOW_HALF)
@@ -33,8 +42,8 @@ def add_halves(rows: Words, low: Words, high: Words) -> None:
                 + (c[j] >> _HALF_WORD)
                 + (d[j] >> _HALF_WORD)
             )
-    for k in range(whole, rows.shape[0]):
-        row = rows[k]
+    for k in range(whole, num_rows):
+        row = rows[first + k * stride : first + k * stride + count]
         for j in range(count):
             low[j] += row[j] & _LOW_HALF
             high[j] += row[j] >> _HALF_WORD

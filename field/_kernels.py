@@ -30,8 +30,11 @@ class Kernels(Protocol):
     def dot(self, a: Words, b: Words, out: Words) -> None:
         """Set `out[i, j]` to the sum over k of `a[i, j, k] * b[i, j, k]`."""
 
-    def add_middle(self, a: Words, out: Words) -> None:
-        """Add the sum over k of `a[i, k, j]` to `out[i, j]`."""
+    def add_rows(self, a: Words, num_rows: int, stride: int, out: Words) -> None:
+        """Add to `out[i]` the rows i*num_rows to (i + 1)*num_rows - 1 of `a`, read-only words.
+
+        Row k begins at `a[k * stride]`, `stride` being the words from one row to the next.
+        """
 
     def transform(self, a: Words, roots: Words, out: Words) -> None:
         """Set `out[i]` to the transform of `a[i]`, `roots` as `field.ntt` lays them out."""

@@ -197,23 +197,24 @@ def dot(a: Words, b: Words, out: Words) -> None:
 
 
 @allocating_kernel
-def add_middle(a: Words, out: Words) -> None:
-    """Add the sum over k of `a[i, k, j]` to `out[i, j]`.
+def add_rows(a: Words, num_rows: int, stride: int, out: Words) -> None:
+    """Add to each row of `out` as many rows from `a`; see `field._kernels.Kernels`.
 
     The halves of all words are summed by themselves, which takes 2^32 of them to overflow and which
     vector units do many at a time; each sum is reduced once. Some columns at a time, so that their
     sums stay in the fastest cache.
     """
-    words = a.reshape(a.shape[0], a.shape[1], 2 * a.shape[2])
+    length = 2 * out.shape[1]
     low = np.empty(_COLUMNS_AT_ONCE, np.uint64)
     high = np.empty(_COLUMNS_AT_ONCE, np.uint64)
-    for i in range(words.shape[0]):
-        for start in range(0, words.shape[2], _COLUMNS_AT_ONCE):
-            count = min(_COLUMNS_AT_ONCE, words.shape[2] - start)
+    for i in range(out.shape[0]):
+        for start in range(0, length, _COLUMNS_AT_ONCE):
+            count = min(_COLUMNS_AT_ONCE, length - start)
             for j in range(count):
                 word = out[i, (start + j) // 2, (start + j) % 2]
                 low[j], high[j] = word & _LOW_HALF, word >> _HALF_WORD
-            add_halves(words[i, :, start : start + count], low, high)
+            first = i * num_rows * stride + start
+            add_halves(a, first, stride, num_rows, low[:count], high[:count])
             for j in range(0, count, 2):
                 z0, carry = add_carry(low[j], high[j] << _HALF_WORD, _ZERO)
                 z1, z2 = add_carry(low[j + 1], high[j] >> _HALF_WORD, carry)

@@ -111,8 +111,8 @@ def dot(a: Words, b: Words, out: Words) -> None:
 
 
 @allocating_kernel
-def add_middle(a: Words, out: Words) -> None:
-    """Add the sum over k of `a[i, k, j]` to `out[i, j]`.
+def add_rows(a: Words, num_rows: int, stride: int, out: Words) -> None:
+    """Add to each row of `out` as many rows from `a`; see `field._kernels.Kernels`.
 
     The halves of all words are summed by themselves, which takes 2^32 of them to overflow and which
     vector units do many at a time; each sum is reduced once. Some columns at a time, so that their
@@ -120,13 +120,14 @@ def add_middle(a: Words, out: Words) -> None:
     """
     low = np.empty(_COLUMNS_AT_ONCE, np.uint64)
     high = np.empty(_COLUMNS_AT_ONCE, np.uint64)
-    for i in range(a.shape[0]):
-        for start in range(0, a.shape[2], _COLUMNS_AT_ONCE):
-            count = min(_COLUMNS_AT_ONCE, a.shape[2] - start)
+    for i in range(out.shape[0]):
+        for start in range(0, out.shape[1], _COLUMNS_AT_ONCE):
+            count = min(_COLUMNS_AT_ONCE, out.shape[1] - start)
             for j in range(count):
                 low[j] = out[i, start + j] & _FOLD
                 high[j] = out[i, start + j] >> _HALF_WORD
-            add_halves(a[i, :, start : start + count], low, high)
+            first = i * num_rows * stride + start
+            add_halves(a, first, stride, num_rows, low[:count], high[:count])
             for j in range(count):
                 word, carry = add_carry(low[j], high[j] << _HALF_WORD, _ZERO)
                 out[i, start + j] = _reduced(word, (high[j] >> _HALF_WORD) + carry)

@@ -126,7 +126,7 @@ def _powers(field: Field, base: int, count: int) -> list[int]:
 
 def _transform(values: Vector, table: Vector) -> Vector:
     field, size = values.field, values.shape[-1]
-    out: Words = np.empty_like(values.words)
+    out: Words = np.empty(values.words.shape, np.uint64)
     rows = (-1, size, *field.word_shape)
-    kernels(field).transform(values.words.reshape(rows), table.words, out.reshape(rows))
+    kernels(field).transform(values.packed().reshape(rows), table.words, out.reshape(rows))
     return Vector(field, out)

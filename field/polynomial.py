@@ -61,7 +61,7 @@ def lagrange_basis(points: Vector, size: int) -> Vector:
     table = roots(field, size, inverse=True)
     out = np.empty((*points.shape, size, *field.word_shape), np.uint64)
     kernels(field).lagrange_basis(
-        points.words.reshape(-1, *field.word_shape),
+        points.packed().reshape(-1, *field.word_shape),
         size_inverse(field, size).words.reshape(1, *field.word_shape),
         table.words,
         out.reshape(-1, size, *field.word_shape),

@@ -16,6 +16,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import as_strided
 from typing_extensions import override
 
 from field._broadcast import align
@@ -43,7 +44,8 @@ class Vector:
     Attributes:
         field: The field of all elements.
         words: A C-contiguous array of `uint64`, shape `shape` for Field64 and `(*shape, 2)` for
-            Field128, low word first.
+            Field128, low word first. Only the rows of a batch, a vector with two axes, may lie
+            apart, each contiguous: so they may be part of longer rows.
 
     Raises:
         ShapeError: The array is no such array.
@@ -59,8 +61,8 @@ class Vector:
         words = self.words
         if (
             words.dtype != np.uint64
-            or not words.flags.c_contiguous
             or words.shape[words.ndim - len(self.field.word_shape) :] != self.field.word_shape
+            or not (words.flags.c_contiguous or (self.ndim == 2 and _are_rows(words)))  # noqa: PLR2004  a batch
         ):
             raise ShapeError(
                 f"{self.field} needs contiguous uint64 words with last axes "
@@ -111,6 +113,10 @@ class Vector:
         words = np.zeros(numbers.shape + field.word_shape, np.uint64)
         words[..., 0] = low
         return cls(field, words)
+
+    def packed(self) -> Words:
+        """Return the words as kernels want them: contiguous, writeable, a copy if they are not."""
+        return np.require(self.words, requirements=["C", "W"])
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -208,8 +214,10 @@ class Vector:
         before, after = self.shape[:axis], self.shape[axis + 1 :]
         total = Vector.zeros(self.field, before + after)
         outer, inner = math.prod(before), math.prod(after)
-        kernels(self.field).add_middle(
-            _with_axes(self, outer, self.shape[axis], inner), _with_axes(total, outer, inner)
+        words = _read_only(self.packed().reshape(-1))
+        stride = inner * self.field.words
+        kernels(self.field).add_rows(
+            words, self.shape[axis], stride, _with_axes(total, outer, inner)
         )
         return total
 
@@ -224,7 +232,8 @@ class Vector:
         if self.ndim != 1 or rows.shape[1:] != self.shape:
             raise ShapeError(f"cannot add the rows of {rows.shape} to {self.shape}")
         total = Vector(self.field, self.words.copy())
-        kernels(self.field).add_middle(rows.words[None], total.words[None])
+        words, stride = _flat_rows(rows)
+        kernels(self.field).add_rows(words, len(rows), stride, total.words[None])
         return total
 
     def dot(self, other: "Vector") -> "Vector":
@@ -382,8 +391,35 @@ def _flatten(numbers: Nested) -> tuple[tuple[int, ...], list[int]]:
     return (len(parts), *shapes.pop()), [number for _, flat in parts for number in flat]
 
 
+def _are_rows(words: Words) -> bool:
+    """Return whether each row is contiguous, and the rows whole words apart, in order."""
+    flags, stride = words.flags, words.strides[0]
+    return flags.aligned and words[:1].flags.c_contiguous and stride >= 0 and stride % 8 == 0
+
+
+def _flat_rows(vector: Vector) -> tuple[Words, int]:
+    """Return a batch's words from the first row's first to the last row's last, read-only.
+
+    Returns:
+        The words, what lies between rows included; and the words from one row to the next.
+    """
+    words, length = vector.words, math.prod(vector.words.shape[1:])
+    if words.flags.c_contiguous:
+        return _read_only(words.reshape(-1)), length
+    stride = words.strides[0] // words.itemsize
+    shape = ((len(words) - 1) * stride + length,)
+    return as_strided(words, shape, (words.itemsize,), writeable=False), stride
+
+
+def _read_only(words: Words) -> Words:
+    """Return a view of one type for numba, to which read-only arrays are others than writeable."""
+    view = words.view()
+    view.flags.writeable = False
+    return view
+
+
 def _with_axes(vector: Vector, *shape: int) -> Words:
-    return vector.words.reshape(shape + vector.field.word_shape)
+    return vector.packed().reshape(shape + vector.field.word_shape)
 
 
 def _elements(vector: Vector) -> npt.NDArray[np.generic]:

@@ -55,7 +55,7 @@ class Outputs(NamedTuple):
     Attributes:
         verifier_shares: `verifier_len` residues, and the part of the joint randomness: 32 bytes,
             none without joint randomness.
-        out_shares: `output_len` residues.
+        out_shares: `output_len` residues, or none where they are not wanted.
         joint_rand_seeds: 32 bytes, none without joint randomness.
         flags: One word of flags.
     """

@@ -69,7 +69,6 @@ from field.lanes import (
     LaneArray,
     Place,
     Scalars,
-    copy_rows,
     copy_words,
     operation,
     words_to_rows,
@@ -134,21 +133,7 @@ def query_groups(
         _evaluate_gadget(width, shape, tables, scratch)
         _evaluate_circuit(width, shape, tables, scratch)
         _store_verifier(width, outputs.verifier_shares, first, scratch)
-        if shape.digits == 1 and shape.agg_id == 0:
-            # The leader's out share is the beginning of its input share.
-            size, stride = outputs.out_shares.shape[1], inputs.input_shares.shape[1]
-            source = first * stride
-            copy_rows(
-                width,
-                outputs.out_shares,
-                first * size,
-                size,
-                inputs.input_shares,
-                source,
-                stride,
-                size,
-            )
-        else:
+        if outputs.out_shares.shape[1] > 0:
             _truncate(width, shape, tables, outputs.out_shares, first, scratch)
         store(width, outputs.flags, first, scratch.flags, 0, scratch.block)
 

@@ -69,7 +69,8 @@ class Results(NamedTuple):
 
     Attributes:
         verifier_shares: `uint8[rows, verifier_share_size]`.
-        out_shares: `uint64[rows, output_len]`, with the words of an element as one more axis.
+        out_shares: `uint64[rows, output_len]`, with the words of an element as one more axis;
+            `uint64[rows, 0]` likewise where `leading_out_shares` has them.
         joint_rand_seeds: `uint8[rows, 32]`, or `uint8[rows, 0]` without joint randomness.
     """
 
@@ -89,11 +90,29 @@ class Results(NamedTuple):
         )
 
 
-def new_results(parameters: Parameters, rows: int) -> Results:
+def has_leading_out_shares(parameters: Parameters, agg_id: int) -> bool:
+    """Return whether an aggregator's out shares are the beginnings of its input shares."""
+    circuit = parameters.circuit
+    if agg_id != 0 or not isinstance(circuit, BitVectorCircuit) or not is_fused(parameters):
+        return False
+    return _parallel_sum_plan.plan(parameters, agg_id).shape.digits == 1
+
+
+def leading_out_shares(parameters: Parameters, input_shares: ByteRows) -> Words:
+    """Return the out shares with which input shares begin, in the same memory if it is aligned."""
+    size = parameters.output_len * parameters.field.encoded_size
+    # The processor's byte order is the encoding's.
+    words = input_shares[:, :size].view(np.uint64)
+    shape = len(words), parameters.output_len, *parameters.field.word_shape
+    return np.require(words, requirements="A").reshape(shape)
+
+
+def new_results(parameters: Parameters, agg_id: int, rows: int) -> Results:
     """Return arrays to be filled in."""
+    output_len = 0 if has_leading_out_shares(parameters, agg_id) else parameters.output_len
     return Results(
         np.empty((rows, parameters.verifier_share_size), np.uint8),
-        np.empty((rows, parameters.output_len, *parameters.field.word_shape), np.uint64),
+        np.empty((rows, output_len, *parameters.field.word_shape), np.uint64),
         np.empty((rows, parameters.blind_size), np.uint8),
     )
 
@@ -187,7 +206,7 @@ def _put(
     size = parameters.verifiers_share_size
     results.verifier_shares[place, :size] = encode_rows(queried.verifiers_shares)
     results.verifier_shares[place, size:] = queried.joint_rand_parts
-    results.out_shares[place] = queried.out_shares.words
+    results.out_shares[place] = queried.out_shares.words[:, : results.out_shares.shape[1]]
     results.joint_rand_seeds[place] = queried.joint_rand_seeds
     return Refused(
         np.flatnonzero(queried.is_undecodable).tolist(),
@@ -197,11 +216,10 @@ def _put(
 
 def _outputs(parameters: Parameters, results: Results) -> Outputs:
     """Return the results' arrays as a kernel fills them in, with flags."""
-    rows = len(results.verifier_shares)
-    out_share_size = parameters.output_len * parameters.field.encoded_size
+    rows, output_len = results.out_shares.shape[:2]
+    out_share_size = output_len * parameters.field.encoded_size
     return Outputs(
         verifier_shares=results.verifier_shares,
-        # The processor's byte order is the encoding's.
         out_shares=results.out_shares.view(np.uint8).reshape(rows, out_share_size),
         joint_rand_seeds=results.joint_rand_seeds,
         flags=np.empty((rows, 8), np.uint8),

@@ -105,7 +105,7 @@ class Prio3(Parameters):
             nonces: `nonce_size` bytes each.
             public_shares: As they came from the client; an array has `public_share_size` columns.
             input_shares: As they came from the client; an array has `input_share_size(agg_id)`
-                columns.
+                columns. It must stay as it is: the leader's out shares may be a part of it.
 
         Returns:
             For each report a verifier share, or in the state's `errors` a `ShareDecodeError`, or a
@@ -127,7 +127,9 @@ class Prio3(Parameters):
         check_batch("input share", input_shares, rows, input_share_size)
         aggregator = Aggregator(verify_key, ctx, agg_id)
         verifier = fused.Verifier(self, aggregator)
-        results = fused.new_results(self, rows)
+        results = fused.new_results(self, agg_id, rows)
+        is_leading = fused.has_leading_out_shares(self, agg_id)
+        leading: list[fused.Words] = []
         errors: list[ReportRejected | None] = [None] * rows
         for part in self._verification_slices(agg_id, rows, public_shares, input_shares):
             public_rows, wrong_public = to_rows(public_shares[part], self.public_share_size)
@@ -135,11 +137,17 @@ class Prio3(Parameters):
             shares = ReportShares(aggregator, nonce_rows[part], public_rows, input_rows)
             found = results.rows(part)
             refused = verifier.query(shares, found)
+            if is_leading:
+                leading.append(fused.leading_out_shares(self, input_rows))
             for index, error in _init_errors(wrong_public, wrong_input, refused):
                 errors[part.start + index] = errors[part.start + index] or error
-                found.out_shares[index] = 0
                 found.verifier_shares[index] = NO_ENCODING
-        out_shares = Vector(self.field, results.out_shares)
+        words = _joined(leading) if is_leading else results.out_shares
+        refused_rows = indices_of_errors(errors)
+        if refused_rows:
+            words = words.copy() if is_leading else words
+            words[refused_rows] = 0
+        out_shares = Vector(self.field, words)
         state = VerifyState(out_shares, results.joint_rand_seeds, errors)
         return VerifyInit(state, results.verifier_shares)
 
@@ -346,6 +354,11 @@ class Prio3(Parameters):
             for index in decided.undecodable:
                 errors[part.start + index] = VerifyError(NO_VERIFIER_SHARE)
         return VerifierMessages(seeds, errors)
+
+
+def _joined(parts: Sequence[fused.Words]) -> fused.Words:
+    """Return rows as one array; a single part is not copied."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _init_errors(

@@ -10,6 +10,7 @@ from field import (
     ShapeError,
     Vector,
     concat,
+    encode_rows,
     stack,
 )
 from tests.support.residues import FIELDS, edge_residues, random_residues
@@ -75,6 +76,32 @@ def test_an_array_of_the_wrong_kind_is_no_vector(field: Field) -> None:
     ):
         with pytest.raises(ShapeError, match="contiguous uint64"):
             Vector(field, words)  # type: ignore[arg-type]  # the point of the test
+
+
+def test_rows_of_a_batch_may_be_parts_of_longer_rows(field: Field) -> None:
+    whole = counting(field, 5, 7)
+    apart = Vector(field, whole.words[:, 2:5])
+    together = whole[:, 2:5]
+    assert np.shares_memory(apart.words, whole.words)
+    assert apart == together
+    assert apart.rows_to_ints() == together.rows_to_ints()
+    assert apart.sum(axis=0) == together.sum(axis=0)
+    assert apart.sum(axis=1) == together.sum(axis=1)
+    assert apart[1:3] == together[1:3]
+    assert apart * apart - 3 == together * together - 3
+    assert apart.where(np.arange(5) != 2) == together.where(np.arange(5) != 2)
+    assert apart.packed().flags.c_contiguous
+    row = counting(field, 3)
+    assert row.plus_sum_of(apart) == row.plus_sum_of(together)
+    assert encode_rows(apart).tobytes() == encode_rows(together).tobytes()
+
+
+def test_rows_that_overlap_backwards_or_lie_between_words_are_no_batch(field: Field) -> None:
+    words = np.zeros((4, 3, *field.word_shape), np.uint64)
+    between = np.zeros(words.nbytes + 1, np.uint8)[1:].view(np.uint64).reshape(words.shape)
+    for wrong in (words[::-1], words[:, ::2], between[:, :2]):
+        with pytest.raises(ShapeError, match="contiguous uint64"):
+            Vector(field, wrong)
 
 
 def test_asking_for_integers_of_the_wrong_shape_is_refused(field: Field) -> None:

@@ -68,17 +68,20 @@ def by_kernel(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None
 
 def queried(prio3: Prio3, shares: ReportShares, verifier: fused.Verifier) -> QueriedShares:
     """What a verifier fills in, in the form that the definition has."""
-    results = fused.new_results(prio3, len(shares))
+    results = fused.new_results(prio3, shares.aggregator.agg_id, len(shares))
     for array in results:
         array.view(np.uint8)[...] = 0xAA
     refused = verifier.query(shares, results)
     size = prio3.verifiers_share_size
     verifiers, _ = decode_rows(prio3.field, results.verifier_shares[:, :size])
+    out_shares = results.out_shares
+    if fused.has_leading_out_shares(prio3, shares.aggregator.agg_id):
+        out_shares = fused.leading_out_shares(prio3, shares.input_shares)
     is_undecodable, is_rejected = np.zeros((2, len(shares)), np.bool_)
     is_undecodable[list(refused.undecodable)] = True
     is_rejected[list(refused.rejected)] = True
     return QueriedShares(
-        Vector(prio3.field, results.out_shares),
+        Vector(prio3.field, out_shares),
         verifiers,
         results.verifier_shares[:, size:],
         results.joint_rand_seeds,

@@ -261,6 +261,30 @@ def test_a_batch_that_spans_many_slices_is_what_its_parts_are(
         assert sliced.values(index) == whole.values(index)
 
 
+@pytest.mark.parametrize("offset", [0, 3], ids=["aligned", "unaligned"])
+def test_the_leaders_out_shares_are_the_beginnings_of_its_input_shares_which_stay_as_they_are(
+    offset: int,
+) -> None:
+    batch = make_batch(HISTOGRAM, list(range(7)))
+    batch.input_shares[0][2] = b"\xff" * 16 + batch.input_shares[0][2][16:]
+    size = HISTOGRAM.input_share_size(0)
+    memory = np.frombuffer(bytes(offset) + b"".join(batch.input_shares[0]), np.uint8)
+    rows = memory[offset:].reshape(7, size)
+    public = np.frombuffer(b"".join(batch.public_shares), np.uint8).reshape(7, -1)
+    before = rows.tobytes()
+    begun = [
+        HISTOGRAM.verify_init(VERIFY_KEY, CTX, 0, batch.nonces[part], public[part], rows[part])
+        for part in (slice(0, 2), slice(0, 7))
+    ]
+    whole, broken = (encode_rows(init.state.out_shares).tobytes() for init in begun)
+    expected = [share[: 7 * 16] for share in batch.input_shares[0]]
+    assert whole == b"".join(expected[:2])
+    assert broken == b"".join([*expected[:2], bytes(7 * 16), *expected[3:]])
+    assert [index for index, error in enumerate(begun[1].state.errors) if error] == [2]
+    assert rows.tobytes() == before
+    assert np.shares_memory(begun[0].state.out_shares.words, rows) == (offset == 0)
+
+
 def test_an_empty_batch_is_an_empty_batch() -> None:
     for prio3 in (HISTOGRAM, SUM):
         outcome = verify(prio3, make_batch(prio3, []))
