@@ -6,7 +6,7 @@ before the sum is complete; that slack is what makes the code fast. The modulus 
 p = 2^128 - 28*2^64 + 1.
 
 Residues are not kept below p. "x < 3p" in a comment bounds the integer that the limbs make up; what
-is below 4p < 2^130 fits the limbs, the last included. R = B^limbs is the Montgomery radix, and
+is below 4p < 2^130 fits the limbs, the last included. R, a power of B, is the Montgomery radix, and
 `reduced` divides by it: the product of x and y comes out as x*y/R mod p. A residue times R mod p is
 in *Montgomery form*; the product of one in Montgomery form and one that is *plain* is plain. Shares
 stay plain, only coefficients are converted.
@@ -48,11 +48,13 @@ class Limbs(ABC):
     """Limbs of a residue."""
     columns: ClassVar[int]
     """Columns of a product."""
+    steps: ClassVar[int]
+    """How many times a reduction divides by B."""
 
     @property
     def radix(self) -> int:
         """R, the Montgomery radix."""
-        return 1 << (self.bits * self.count)
+        return 1 << (self.bits * self.steps)
 
     @property
     def mask(self) -> int:
@@ -84,7 +86,7 @@ class Limbs(ABC):
 
     @abstractmethod
     def reduced(self, columns: Sequence[Word]) -> list[Word]:
-        """Return limbs of c/R mod p, at most c/R + p, of columns that make up c >= 0.
+        """Return limbs of c/R mod p, at most c/R + p or below 2p, of columns that make up c >= 0.
 
         A column is that of at most `MAX_PRODUCTS` products.
         """
@@ -100,8 +102,7 @@ class Limbs(ABC):
     def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
         """Return limbs of x*y/R mod p.
 
-        For x < a*p and y < b*p that is below (a*b/4 + 1)*p, as p < R/4: factors below 2p have a
-        product below 2p.
+        Factors below 2p have a product below 2p: x*y/R + p is, where p < R/4.
         """
         return self.reduced(self.columns_of_product(x, y))
 
@@ -174,6 +175,7 @@ class Limbs26(Limbs):
     bits = 26
     count = 5
     columns = 9
+    steps = 5
 
     @override
     def split(self, low: Word, high: Word) -> list[Word]:
@@ -218,17 +220,21 @@ class Limbs26(Limbs):
         """
         c = [*columns, columns[0] & 0]
         for i, limb in enumerate(self.of(MODULUS)):
-            c[self.count + i] = c[self.count + i] + limb
-        for i in range(self.count):
+            c[self.steps + i] = c[self.steps + i] + limb
+        for i in range(self.steps):
             q = c[i] & self.mask
             c[i + 1] = c[i + 1] + (c[i] >> self.bits)
             c[i + 2] = c[i + 2] + q.times32(28 << 12)
             c[i + 4] = c[i + 4] - (q << 24)
-        return self.carried(c[self.count :])
+        return self.carried(c[self.steps :])
 
     @override
     def plus_folded(self, x: Sequence[Word], h: Word) -> list[Word]:
         return [x[0] - h, x[1], x[2] + h.times32(28 << 12), x[3], x[4]]
+
+
+_FOLD52 = 28 << 12
+"""What 2^128 adds to the middle of three limbs: 28*2^64 is 28*2^12 * 2^52."""
 
 
 class Limbs52(Limbs):
@@ -246,6 +252,7 @@ class Limbs52(Limbs):
     bits = 52
     count = 3
     columns = 5
+    steps = 2
 
     @override
     def split(self, low: Word, high: Word) -> list[Word]:
@@ -274,8 +281,8 @@ class Limbs52(Limbs):
     def reduced(self, columns: Sequence[Word]) -> list[Word]:
         """Return c/R mod p, of columns that make up c >= 0 and none of which is negative.
 
-        One step makes the lowest column c0 divisible by B and drops it, three steps divide by
-        B^3 = R. What a step adds is a multiple of p, which changes nothing mod p: q*p for
+        One step makes the lowest column c0 divisible by B and drops it, two steps divide by
+        B^2 = R. What a step adds is a multiple of p, which changes nothing mod p: q*p for
         q = -c0 mod B. Because p = 1 (mod B), that makes c0 divisible; no inverse of p is needed.
 
         - The lowest limb of p is 1. The lowest column becomes c0 + q, the next multiple of B from
@@ -284,28 +291,34 @@ class Limbs52(Limbs):
         - The other limbs of p, by (1), are multiplied by q and added as in any product. The code
           has -c0 for q: only the low 52 bits of a factor count, and those of -c0 are q.
 
-        All steps together add Q*p with 0 <= Q < R, so the result is below c/R + p.
+        Three columns are left, x2 the last. A third step would take off what they have above 2^128;
+        to fold that is less work. As in `folded`, 2^128 = 28*2^64 - 1 (mod p) and
+        h = x2 >> 24, below 2^39, but here h * (28*2^12) may have a high part, which counts B^2.
+        Without h the columns make up less than 2^128 + 2^63 * (1 + B) < 2^128 + 2^116, and what h
+        adds is less than 2^39 * 28*2^64 < 2^108: the result is below 2p.
         """
         _, middle, last = self.of(MODULUS)
         zero = columns[0] & 0
-        p1, p2 = zero + middle, zero + last
-        c = [*columns, zero]
-        for i in range(self.count):
+        p1, p2, fold = zero + middle, zero + last, zero + _FOLD52
+        c = [*columns]
+        for i in range(self.steps):
             q = zero - c[i]
             c[i + 1] = c[i + 1] + (c[i] + self.mask).logical_right(self.bits)
             c[i + 1] = c[i + 1].plus_low_product(q, p1)
             c[i + 2] = c[i + 2].plus_high_product(q, p1).plus_low_product(q, p2)
             c[i + 3] = c[i + 3].plus_high_product(q, p2)
-        return self.carried(c[self.count :])
+        x0, x1, x2 = c[self.steps :]
+        h, x2 = x2.logical_right(self.last_bits), x2 & ((1 << self.last_bits) - 1)
+        x1, x2 = x1.plus_low_product(h, fold), x2.plus_high_product(h, fold)
+        return self.carried([x0 - h, x1, x2])
 
     @override
     def reduced_sum(self, columns: Sequence[Word]) -> list[Word]:
-        # Of factors below 4p, c/R is below 400 * 2^260 / 2^156 < 2^113: nothing is to be folded.
-        return self.reduced(columns)
+        return self.reduced(columns)  # It is folded already.
 
     @override
     def plus_folded(self, x: Sequence[Word], h: Word) -> list[Word]:
-        return [x[0] - h, x[1].plus_low_product(h, (h & 0) + (28 << 12)), x[2]]
+        return [x[0] - h, x[1].plus_low_product(h, (h & 0) + _FOLD52), x[2]]
 
 
 _LIMBS26, _LIMBS52 = Limbs26(), Limbs52()
