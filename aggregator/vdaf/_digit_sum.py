@@ -293,9 +293,7 @@ def lagrange_bases(
 ) -> None:
     """Evaluate p * L_k, for all k from 0 to p - 1, at two points, and the points' powers t^(2^i).
 
-    See `aggregator.vdaf._parallel_sum._lagrange_basis`. The first root of each factor is 1, and the
-    first factor is multiplied by nothing, so these products are left out. The points take turns:
-    one's products are computed while the other's are waited for.
+    See `aggregator.vdaf._parallel_sum_bases.lagrange_bases`.
     """
     builder, one, unit = code.builder, code.constant(1), code.integer(1)
     odd_powers = powers.advanced(builder.add(log_p, unit))

@@ -23,11 +23,10 @@ which takes three products a digit: one to step L_k(t) * r_k^j to the next j, an
 are reduced once a wire, not once a product.
 
 Source:
-    VDAF, "Querying the Proof" and "Lagrange Basis"; the formulas are derived where they are used.
+    VDAF, "Querying the Proof"; the formulas are derived where they are used.
 """
 
 from aggregator.vdaf._kernel_arrays import (
-    ROOT_OF_UNITY,
     SEED_SIZE,
     Inputs,
     Outputs,
@@ -37,15 +36,12 @@ from aggregator.vdaf._parallel_sum_arrays import (
     CHECK_CONSTANT,
     EVEN_VALUE,
     HALF,
-    INVERSE_BETA,
-    INVERSE_P,
     MINUS,
     MINUS_SHARE_OF_ONE,
     ODD_VALUE,
     ONE,
     PLUS,
     SUMS,
-    TEST_POINT,
     TEST_POWER,
     TO_MONTGOMERY,
     A,
@@ -55,6 +51,7 @@ from aggregator.vdaf._parallel_sum_arrays import (
     Shape,
     Tables,
 )
+from aggregator.vdaf._parallel_sum_bases import prepare_bases
 from aggregator.vdaf._parallel_sum_shares import (
     derive_joint_rand,
     derive_query_rand,
@@ -66,7 +63,6 @@ from field.lanes import (
     Bytes,
     Code,
     Integer,
-    LaneArray,
     Place,
     Scalars,
     copy_words,
@@ -80,10 +76,8 @@ from field.lanes128 import (
     add,
     add_constant,
     add_encoded,
-    constant_at,
     constant_plus_and_minus,
     encoded_at,
-    flag_equal,
     from_quarters,
     load_columns,
     load_constant,
@@ -94,12 +88,10 @@ from field.lanes128 import (
     multiply_constant,
     reduce_sum,
     residue_at,
-    set_constant,
     set_product,
     sum_of_constant_products,
     sum_of_products,
     sum_residues,
-    to_limbs,
     to_montgomery,
     to_words,
 )
@@ -128,7 +120,7 @@ def query_groups(
             expand_share(width, shape, messages, inputs.input_shares, first, scratch)
         derive_joint_rand(width, shape, messages, inputs, outputs, first, scratch)
         derive_query_rand(width, shape, messages, inputs.nonces, first, scratch)
-        _prepare_bases(width, shape, tables, scratch)
+        prepare_bases(width, shape, tables, scratch)
         _evaluate_wires(width, shape, tables, scratch)
         _evaluate_gadget(width, shape, tables, scratch)
         _evaluate_circuit(width, shape, tables, scratch)
@@ -146,82 +138,6 @@ def _store_verifier(width: LaneWidth, verifier_shares: Bytes, first: int, scratc
     words_to_rows(
         width, verifier_shares, first * stride, stride, scratch.result, 0, size, scratch.block
     )
-
-
-@kernel
-def _prepare_bases(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
-    """Evaluate L_k at t and at t/beta, and t^p; flag the lanes in which that is 1."""
-    registers, constants = scratch.registers, tables.constants
-    row = 2 * WORDS if shape.has_check else 0
-    to_limbs(width, registers, A, scratch.query_rand, row)
-    multiply_constant(width, registers, TEST_POINT, registers, A, constants, TO_MONTGOMERY)
-    _lagrange_basis(width, shape, tables, scratch.basis, scratch)
-    last = RESIDUE * (shape.log_p - 1)
-    multiply(width, registers, TEST_POWER, scratch.powers, last, scratch.powers, last)
-    to_words(width, scratch.result, 0, registers, TEST_POWER)
-    flag_equal(width, scratch.flags, 0, scratch.result, 0, tables.one, 0, ROOT_OF_UNITY)
-    multiply_constant(width, registers, TEST_POINT, registers, TEST_POINT, constants, INVERSE_BETA)
-    _lagrange_basis(width, shape, tables, scratch.odd_basis, scratch)
-
-
-@kernel
-def _lagrange_basis(
-    width: LaneWidth, shape: Shape, tables: Tables, basis: LaneArray, scratch: Scratch
-) -> None:
-    """Evaluate L_k at the point in `TEST_POINT`, for all k from 0 to p - 1.
-
-    The sum over i of x^i is p at x = 1 and 0 at all other p-th roots of unity, so that
-
-        L_k(t) = 1/p * sum over i < p of y^i = 1/p * product over b < log p of (1 + y^(2^b)),
-
-    with y = t / alpha^k. The factor of b depends on k modulo p / 2^b only. From the last b to the
-    first, a list of products thus doubles: if `size` of them are known, the next factor has the
-    root alpha^(k * 2^b) for k < size, and its negative for k + size.
-    """
-    powers = scratch.powers
-    copy_words(width, powers, 0, scratch.registers, TEST_POINT, RESIDUE)
-    for b in range(1, shape.log_p):
-        previous = RESIDUE * (b - 1)
-        multiply(width, powers, RESIDUE * b, powers, previous, powers, previous)
-    set_constant(width, basis, 0, tables.constants, INVERSE_P)
-    size = 1
-    for b in range(shape.log_p - 1, -1, -1):
-        double_basis(
-            width,
-            basis,
-            0,
-            basis,
-            RESIDUE * size,
-            powers,
-            RESIDUE * b,
-            tables.roots,
-            RESIDUE * (size - 1),
-            size,
-        )
-        size *= 2
-
-
-@operation
-def double_basis(
-    code: Code,
-    low: Place,
-    high: Place,
-    power: Place,
-    roots: Scalars,
-    size: Integer,
-) -> None:
-    """Multiply `size` residues by 1 + power*root into `low` and by 1 - power*root into `high`.
-
-    Residues x stay below 2p: x + x*y and x - x*y need one product and are folded.
-    """
-    limbs = limbs_in(code)
-    with code.repeat(size) as index:
-        low_place, high_place = residue_at(low, index), residue_at(high, index)
-        y = limbs.product(load_residue(power), load_constant(constant_at(roots, index)))
-        residue = load_residue(low_place)
-        plus, minus = limbs.plus_and_minus(residue, limbs.product(residue, y))
-        low_place.store_many(plus)
-        high_place.store_many(minus)
 
 
 @kernel

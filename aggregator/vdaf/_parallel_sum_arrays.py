@@ -28,15 +28,16 @@ CHECK_CONSTANT = 6 * RESIDUE
 
 # Rows of the scratch space `Scratch.registers`.
 TEST_POINT = 0 * RESIDUE
-TEST_POWER = 1 * RESIDUE
-A = 2 * RESIDUE
-B = 3 * RESIDUE
-PLUS = 4 * RESIDUE
-MINUS = 5 * RESIDUE
-EVEN_VALUE = 6 * RESIDUE
-ODD_VALUE = 9 * RESIDUE
-SUMS = 12 * RESIDUE
-REGISTER_ROWS = 15 * RESIDUE
+ODD_POINT = 1 * RESIDUE
+TEST_POWER = 2 * RESIDUE
+A = 3 * RESIDUE
+B = 4 * RESIDUE
+PLUS = 5 * RESIDUE
+MINUS = 6 * RESIDUE
+EVEN_VALUE = 7 * RESIDUE
+ODD_VALUE = 10 * RESIDUE
+SUMS = 13 * RESIDUE
+REGISTER_ROWS = 16 * RESIDUE
 """`EVEN_VALUE`, `ODD_VALUE` and `SUMS` have fifteen rows each, as sums of products need."""
 
 
@@ -75,7 +76,7 @@ class Tables(NamedTuple):
 
     Attributes:
         constants: The constants named above.
-        roots: Powers of 1/alpha in Montgomery form, in the order of `_lagrange_basis`.
+        roots: Powers of 1/alpha in Montgomery form, in the order of `lagrange_bases`.
         last_value: -beta^(i+1) in Montgomery form, for i from 0 to 2p - 2.
         small_weights: The weights of an output's digits, one word each.
         weights: The same in Montgomery form.

@@ -210,7 +210,7 @@ def new_scratch(shape: arrays.Shape, lanes: int, head_size: int = 0) -> arrays.S
         "query_rand": WORDS * 3,
         "joint_rand": WORDS * shape.num_calls,
         "joint_rand_limbs": RESIDUE * shape.num_calls,
-        "powers": RESIDUE * shape.log_p,
+        "powers": RESIDUE * 2 * (shape.log_p + 1),
         "basis": RESIDUE * p,
         "odd_basis": RESIDUE * p,
         "wire_factors": RESIDUE * shape.num_calls,
