@@ -21,8 +21,19 @@ from aggregator.vdaf._lane_message import absorb_filled
 from aggregator.vdaf._lane_xof import absorb_open, absorb_template, squeeze_words
 from aggregator.vdaf._parallel_sum_arrays import Messages, Scratch, Shape
 from field._jit import LaneWidth, kernel
-from field.lanes import Bytes, LaneArray, Table, copy_rows, rows_to_words, words_to_rows
+from field.lanes import (
+    WORD_SIZE,
+    Bytes,
+    LaneArray,
+    Table,
+    copy_rows,
+    rows_to_words,
+    words_to_rows,
+)
 from field.lanes128 import WORDS, flag_not_residues
+
+CHECKED_AT_ONCE = 32
+"""Residues that are checked right after they were loaded: they are still in the fastest cache."""
 
 
 @kernel
@@ -36,10 +47,13 @@ def load_share(
     width: LaneWidth, shape: Shape, input_shares: Bytes, first: int, scratch: Scratch
 ) -> None:
     """Bring the leader's shares of a measurement and its proof into lanes; check every residue."""
-    size = input_shares.shape[1]
+    size, share = input_shares.shape[1], scratch.share
     length = shape.meas_len + proof_len(shape)
-    rows_to_words(width, scratch.share, 0, input_shares, first * size, size, WORDS * length)
-    flag_not_residues(width, scratch.flags, 0, scratch.share, 0, length, NOT_A_RESIDUE)
+    for start in range(0, length, CHECKED_AT_ONCE):
+        count = min(CHECKED_AT_ONCE, length - start)
+        row, place = WORDS * start, first * size + WORDS * WORD_SIZE * start
+        rows_to_words(width, share, row, input_shares, place, size, WORDS * count)
+        flag_not_residues(width, scratch.flags, 0, share, row, count, NOT_A_RESIDUE)
 
 
 @kernel
