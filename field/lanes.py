@@ -18,9 +18,9 @@ and all three live in one process, for tests.
 import dataclasses
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,9 @@ CACHE_LINE_SIZE = 64
 WORD_SIZE = 8
 """Bytes of a word."""
 
+MAX_LANES = 8
+"""The most lanes of any processor."""
+
 _I8 = ir.IntType(8)
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
@@ -66,15 +69,35 @@ def new_lane_array(count: int, lanes: int) -> LaneArray:
     return words[start : start + count * lanes].reshape(count, lanes)
 
 
-def new_lane_arrays(counts: Sequence[int], lanes: int) -> list[LaneArray]:
-    """Return lane arrays with as many rows each, cut from one, and `lanes` rows more.
+class Workspace(NamedTuple):
+    """Memory for a kernel, which cuts it into lane arrays by itself.
+
+    To make and pass on so many arrays in Python takes longer than to verify a small batch.
+
+    Attributes:
+        words: All lane arrays, one after the other.
+        ends: The row at which each of them ends.
+        block: Scratch for `words_to_rows`.
+    """
+
+    words: LaneArray
+    ends: tuple[int, ...]
+    block: Bytes
+
+
+def row_ends(counts: Iterable[int], lanes: int) -> tuple[int, ...]:
+    """Return where lane arrays end that have as many rows each, and `lanes` rows more.
 
     Where words are copied to rows of bytes, some beyond the last are read, though never used; and
     where they are gathered from rows, some beyond the last become zero.
     """
-    ends = list(itertools.accumulate(count + lanes for count in counts))
-    space = new_lane_array(ends[-1], lanes)
-    return [space[start:end] for start, end in itertools.pairwise([0, *ends])]
+    return tuple(itertools.accumulate(count + lanes for count in counts))
+
+
+def new_workspace(ends: tuple[int, ...], lanes: int) -> Workspace:
+    """Return memory for lane arrays that end at these rows."""
+    block = np.empty((lanes, WORD_SIZE * lanes), np.uint8)
+    return Workspace(new_lane_array(ends[-1], lanes), ends, block)
 
 
 class Word:

@@ -37,6 +37,7 @@ from field.lanes import (
     Scalars,
     Table,
     Word,
+    Workspace,
     copy_words,
     operation,
     rows_to_words,
@@ -133,7 +134,6 @@ class Scratch(NamedTuple):
     """Lane arrays for one group of reports, and a block of bytes.
 
     Attributes:
-        block: Bytes on their way to a row.
         sponge: See `aggregator.vdaf._lane_xof`.
         blank: A seed or a nonce on its way into the sponge.
         share: Measurement share, proof share, and room for one more residue.
@@ -143,9 +143,9 @@ class Scratch(NamedTuple):
         odd_basis: p * L_k(t/beta).
         registers: Residues named above, and flags.
         result: The verifier share.
+        block: Bytes on their way to a row.
     """
 
-    block: Bytes
     sponge: LaneArray
     blank: LaneArray
     share: LaneArray
@@ -155,6 +155,25 @@ class Scratch(NamedTuple):
     odd_basis: LaneArray
     registers: LaneArray
     result: LaneArray
+    block: Bytes
+
+
+@inlined
+def _cut_scratch(workspace: Workspace) -> Scratch:
+    """Return the scratch space in a workspace."""
+    words, ends = workspace.words, workspace.ends
+    return Scratch(
+        words[: ends[0]],
+        words[ends[0] : ends[1]],
+        words[ends[1] : ends[2]],
+        words[ends[2] : ends[3]],
+        words[ends[3] : ends[4]],
+        words[ends[4] : ends[5]],
+        words[ends[5] : ends[6]],
+        words[ends[6] : ends[7]],
+        words[ends[7] : ends[8]],
+        workspace.block,
+    )
 
 
 @kernel
@@ -165,9 +184,10 @@ def query_groups(
     messages: Messages,
     inputs: Inputs,
     outputs: Outputs,
-    scratch: Scratch,
+    workspace: Workspace,
 ) -> None:
     """Fill in the outputs of all reports, as many at a time as there are lanes."""
+    scratch = _cut_scratch(workspace)
     registers, share, result = scratch.registers, scratch.share, scratch.result
     for first in range(0, inputs.nonces.shape[0], len(width)):
         clear(width, registers, FLAGS)

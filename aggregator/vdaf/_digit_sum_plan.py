@@ -23,7 +23,7 @@ from aggregator.vdaf.xof import (
     domain_separation_tag,
 )
 from field._jit import LaneWidth, lane_width
-from field.lanes import Table, new_lane_arrays
+from field.lanes import MAX_LANES, Table, new_workspace, row_ends
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Plan:
         width: As many lanes as the processor has.
         shape: The numbers that fix the kernel's work.
         tables: The kernel's constants.
-        scratch_rows: Rows of the lane arrays of the kernel's scratch space.
+        scratch_ends: Where the lane arrays of the kernel's scratch space end.
     """
 
     width: LaneWidth
     shape: kernels.Shape
     tables: kernels.Tables
-    scratch_rows: tuple[int, ...]
+    scratch_ends: tuple[int, ...]
 
     def prepare(
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
@@ -48,10 +48,10 @@ class Plan:
         """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
         shape, tables = self.shape, self.tables
         messages = _messages(parameters, aggregator)
-        scratch = _new_scratch(self.scratch_rows, len(width))
+        workspace = new_workspace(self.scratch_ends, len(width))
 
         def run(inputs: Inputs, outputs: Outputs) -> None:
-            kernels.query_groups(width, shape, tables, messages, inputs, outputs, scratch)
+            kernels.query_groups(width, shape, tables, messages, inputs, outputs, workspace)
 
         return run
 
@@ -75,7 +75,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         last_value=_table(last_value_weights(field, p)),
         weights=_table(_weights(circuit)),
     )
-    return Plan(lane_width(), shape, tables, _rows_of_scratch(shape))
+    return Plan(lane_width(), shape, tables, _scratch_ends(shape))
 
 
 def _weights(circuit: Circuit) -> list[int]:
@@ -116,10 +116,10 @@ def _blank_messages(
     )
 
 
-def _rows_of_scratch(shape: kernels.Shape) -> tuple[int, ...]:
-    """Return how many rows the lane arrays of `Scratch` need, in their order."""
+def _scratch_ends(shape: kernels.Shape) -> tuple[int, ...]:
+    """Return where the lane arrays of `Scratch` end, in their order."""
     p = 1 << shape.log_p
-    return (
+    counts = (
         SPONGE_ROWS,
         SEED_WORDS + 1,
         shape.num_calls + shape.arity + 2 * p,  # share
@@ -130,9 +130,5 @@ def _rows_of_scratch(shape: kernels.Shape) -> tuple[int, ...]:
         kernels.REGISTER_ROWS,
         shape.arity + 2,  # result
     )
-
-
-def _new_scratch(rows: Sequence[int], lanes: int) -> kernels.Scratch:
-    """Return scratch space for one group of reports."""
-    block = np.empty((lanes, 8 * lanes), np.uint8)
-    return kernels.Scratch(block, *new_lane_arrays(rows, lanes))
+    # One plan serves any number of lanes: eight at most.
+    return row_ends(counts, MAX_LANES)

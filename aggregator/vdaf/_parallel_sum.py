@@ -50,6 +50,7 @@ from aggregator.vdaf._parallel_sum_arrays import (
     Scratch,
     Shape,
     Tables,
+    cut_scratch,
 )
 from aggregator.vdaf._parallel_sum_bases import prepare_bases
 from aggregator.vdaf._parallel_sum_shares import (
@@ -65,6 +66,7 @@ from field.lanes import (
     Integer,
     Place,
     Scalars,
+    Workspace,
     copy_words,
     operation,
     words_to_rows,
@@ -109,9 +111,10 @@ def query_groups(
     messages: Messages,
     inputs: Inputs,
     outputs: Outputs,
-    scratch: Scratch,
+    workspace: Workspace,
 ) -> None:
     """Fill in the outputs of all reports, as many at a time as there are lanes."""
+    scratch = cut_scratch(workspace)
     for first in range(0, inputs.nonces.shape[0], len(width)):
         scratch.flags[:] = 0
         if shape.agg_id == 0:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from field.lanes import Bytes, LaneArray, Table
+from field._jit import inlined
+from field.lanes import Bytes, LaneArray, Table, Workspace
 from field.lanes128 import RESIDUE
 
 # Places in the table of constants.
@@ -169,3 +170,27 @@ class Scratch(NamedTuple):
     result: LaneArray
     flags: LaneArray
     block: Bytes
+
+
+@inlined
+def cut_scratch(workspace: Workspace) -> Scratch:
+    """Return the scratch space in a workspace."""
+    words, ends = workspace.words, workspace.ends
+    return Scratch(
+        words[: ends[0]],
+        words[ends[0] : ends[1]],
+        words[ends[1] : ends[2]],
+        words[ends[2] : ends[3]],
+        words[ends[3] : ends[4]],
+        words[ends[4] : ends[5]],
+        words[ends[5] : ends[6]],
+        words[ends[6] : ends[7]],
+        words[ends[7] : ends[8]],
+        words[ends[8] : ends[9]],
+        words[ends[9] : ends[10]],
+        words[ends[10] : ends[11]],
+        words[ends[11] : ends[12]],
+        words[ends[12] : ends[13]],
+        words[ends[13] : ends[14]],
+        workspace.block,
+    )

@@ -30,7 +30,7 @@ from aggregator.vdaf.xof import (
 )
 from field import Vector
 from field._jit import LaneWidth, lane_width
-from field.lanes import new_lane_arrays
+from field.lanes import WORD_SIZE, new_workspace, row_ends
 from field.lanes128 import (
     COLUMNS,
     MAX_WEIGHT,
@@ -64,10 +64,11 @@ class Plan:
         lanes = len(width)
         tables = kernel_tables(parameters, lanes)
         messages = _messages(parameters, aggregator, lanes)
-        scratch = new_scratch(self.shape, lanes, messages.joint_rand_part.shape[1])
+        ends = scratch_ends(self.shape, lanes, messages.joint_rand_part.shape[1])
+        workspace = new_workspace(ends, lanes)
 
         def run(inputs: Inputs, outputs: Outputs) -> None:
-            kernels.query_groups(width, self.shape, tables, messages, inputs, outputs, scratch)
+            kernels.query_groups(width, self.shape, tables, messages, inputs, outputs, workspace)
 
         return run
 
@@ -197,8 +198,9 @@ def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes, lanes: int)
     )
 
 
-def new_scratch(shape: arrays.Shape, lanes: int, head_size: int = 0) -> arrays.Scratch:
-    """Return scratch space for one group of reports."""
+@functools.lru_cache(maxsize=64)
+def scratch_ends(shape: arrays.Shape, lanes: int, head_size: int = 0) -> tuple[int, ...]:
+    """Return where the lane arrays of `Scratch` end; a message's head has `head_size` bytes."""
     p = 1 << shape.log_p
     proof_len = 2 * shape.chunk_length + 2 * p - 1
     verifier_len = 2 * shape.chunk_length + 2
@@ -219,10 +221,9 @@ def new_scratch(shape: arrays.Shape, lanes: int, head_size: int = 0) -> arrays.S
         "result": WORDS * max(verifier_len, shape.output_len),
         "flags": 1,
     }
-    cut = dict(zip(rows, new_lane_arrays(list(rows.values()), lanes), strict=True))
-    return arrays.Scratch(**cut, block=np.empty((lanes, 8 * lanes), np.uint8))
+    return row_ends((rows[name] for name in arrays.Scratch._fields if name != "block"), lanes)
 
 
 def scratch_size(shape: arrays.Shape) -> int:
     """Return the bytes of scratch space that one lane needs."""
-    return sum(array.nbytes for array in new_scratch(shape, 1))
+    return WORD_SIZE * scratch_ends(shape, 1)[-1]

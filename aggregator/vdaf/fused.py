@@ -104,12 +104,12 @@ def leading_out_shares(parameters: Parameters, input_shares: ByteRows) -> Words:
     # The processor's byte order is the encoding's.
     words = input_shares[:, :size].view(np.uint64)
     shape = len(words), parameters.output_len, *parameters.field.word_shape
-    return np.require(words, requirements="A").reshape(shape)
+    return (words if words.flags.aligned else words.copy()).reshape(shape)
 
 
-def new_results(parameters: Parameters, agg_id: int, rows: int) -> Results:
-    """Return arrays to be filled in."""
-    output_len = 0 if has_leading_out_shares(parameters, agg_id) else parameters.output_len
+def new_results(parameters: Parameters, rows: int, *, is_leading: bool = False) -> Results:
+    """Return arrays to be filled in; `is_leading` says what `has_leading_out_shares` does."""
+    output_len = 0 if is_leading else parameters.output_len
     return Results(
         np.empty((rows, parameters.verifier_share_size), np.uint8),
         np.empty((rows, output_len, *parameters.field.word_shape), np.uint64),

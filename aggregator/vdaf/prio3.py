@@ -127,8 +127,8 @@ class Prio3(Parameters):
         check_batch("input share", input_shares, rows, input_share_size)
         aggregator = Aggregator(verify_key, ctx, agg_id)
         verifier = fused.Verifier(self, aggregator)
-        results = fused.new_results(self, agg_id, rows)
         is_leading = fused.has_leading_out_shares(self, agg_id)
+        results = fused.new_results(self, rows, is_leading=is_leading)
         leading: list[fused.Words] = []
         errors: list[ReportRejected | None] = [None] * rows
         for part in self._verification_slices(agg_id, rows, public_shares, input_shares):
