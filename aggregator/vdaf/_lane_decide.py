@@ -13,10 +13,8 @@ Source:
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from aggregator.vdaf._kernel_arrays import SEED_SIZE
-from aggregator.vdaf._lane_xof import Template, absorb_template, new_sponge
+from aggregator.vdaf._lane_xof import SPONGE_ROWS, Template, absorb_template
 from field._jit import LaneWidth, inlined, kernel
 from field.lanes import (
     Bytes,
@@ -27,9 +25,11 @@ from field.lanes import (
     Table,
     Variables,
     Word,
+    Workspace,
     copy_rows,
-    new_lane_array,
+    new_workspace,
     operation,
+    row_ends,
     rows_to_words,
     words_to_rows,
 )
@@ -78,15 +78,21 @@ class Scratch(NamedTuple):
     block: Bytes
 
 
-def new_scratch(num_shares: int, verifier_len: int, lanes: int) -> Scratch:
-    """Return scratch for one group of reports."""
+def workspace_for(num_shares: int, verifier_len: int, lanes: int) -> Workspace:
+    """Return memory for the scratch of one group of reports."""
+    counts = SPONGE_ROWS, WORDS * num_shares * verifier_len, REGISTER_ROWS
+    return new_workspace(row_ends(counts, lanes), lanes)
+
+
+@inlined
+def _cut_scratch(workspace: Workspace) -> Scratch:
+    """Return the scratch space in a workspace."""
+    words, ends = workspace.words, workspace.ends
     return Scratch(
-        sponge=new_sponge(lanes),
-        # A verifier has four residues at least: as many words as are gathered at once.
-        words=new_lane_array(WORDS * num_shares * verifier_len, lanes),
-        # Where words are copied to rows of bytes, some beyond the last are read, though never used.
-        registers=new_lane_array(REGISTER_ROWS + lanes, lanes),
-        block=np.empty((lanes, 8 * lanes), np.uint8),
+        words[: ends[0]],
+        words[ends[0] : ends[1]],
+        words[ends[1] : ends[2]],
+        workspace.block,
     )
 
 
@@ -100,7 +106,7 @@ def decide_groups(
     others: Bytes,
     seeds: Bytes,
     flags: Bytes,
-    scratch: Scratch,
+    workspace: Workspace,
 ) -> None:
     """Fill in seeds and flags of all reports, as many at a time as there are lanes.
 
@@ -114,8 +120,9 @@ def decide_groups(
         others: `uint8[num_shares - 1, rows, size]`, the same of the other aggregators.
         seeds: `uint8[rows, 32]`.
         flags: `uint8[rows, 8]`: one word a report.
-        scratch: From `new_scratch`.
+        workspace: From `workspace_for`.
     """
+    scratch = _cut_scratch(workspace)
     rows, size = leader.shape
     num_others = others.shape[0]
     flat = others.reshape(num_others * rows, size)

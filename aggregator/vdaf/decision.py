@@ -9,6 +9,7 @@ Source:
 """
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from aggregator.vdaf import _digit_decide, flp, fused
 from aggregator.vdaf import _lane_decide as kernels
 from aggregator.vdaf._kernel_arrays import in_groups
-from aggregator.vdaf._lane_xof import template
+from aggregator.vdaf._lane_xof import Template, template
 from aggregator.vdaf.circuits import BitVectorCircuit
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.randomness import Randomness
@@ -29,6 +30,7 @@ from aggregator.vdaf.xof import (
 )
 from field import Vector, decode_rows
 from field._jit import LaneWidth, lane_width
+from field.lanes import Table
 from field.lanes128 import constant_table
 
 
@@ -97,10 +99,10 @@ def _decided_on_lanes(
 ) -> Decided:
     """Decide by the kernel for sums of products in Field128."""
     lanes, rows = len(width), len(shares[0])
-    dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_SEED, ctx)
-    message = template(lanes, dst, bytes(parameters.public_share_size))
-    scratch = kernels.new_scratch(parameters.num_shares, parameters.verifiers_len, lanes)
-    minus_one = constant_table(lanes, [-1])
+    message = _blank_message(parameters, ctx, lanes)
+    message = message._replace(rows=message.rows.copy())
+    workspace = kernels.workspace_for(parameters.num_shares, parameters.verifiers_len, lanes)
+    minus_one = _minus_one(lanes)
 
     def decide(chosen: Sequence[ByteRows], found: Sequence[ByteRows]) -> None:
         kernels.decide_groups(
@@ -112,12 +114,25 @@ def _decided_on_lanes(
             _beside_each_other(chosen[1:]),
             found[0],
             found[1],
-            scratch,
+            workspace,
         )
 
     seeds, flags = np.empty((rows, SEED_SIZE), np.uint8), np.empty((rows, 8), np.uint8)
     in_groups(decide, lanes, shares, (seeds, flags))
     return _as_flagged(seeds, flags)
+
+
+@functools.lru_cache(maxsize=64)
+def _blank_message(parameters: Parameters, ctx: bytes, lanes: int) -> Template:
+    """Return the message of the seed of the joint randomness; kernels write into copies."""
+    dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_SEED, ctx)
+    return template(lanes, dst, bytes(parameters.public_share_size))
+
+
+@functools.cache
+def _minus_one(lanes: int) -> Table:
+    """Return -1 as a table of constants, in the limbs of so many lanes."""
+    return constant_table(lanes, [-1])
 
 
 def _decided_on_words(
