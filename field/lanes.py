@@ -289,6 +289,16 @@ class Rows:
         arguments = [word.value, pointer, ir.Constant(_I32, 1), code.first(count)]
         code.masked("store", ir.VoidType(), arguments)
 
+    def fetch(self, lane: int, stride: ir.Value, offset: ir.Value) -> None:
+        """Emit a request for the cache line with the byte at `offset` of the row of `lane`."""
+        builder, name = self.code.builder, "llvm.prefetch.p0"
+        if name not in builder.module.globals:
+            kinds = [_I8.as_pointer(), _I32, _I32, _I32]
+            ir.Function(builder.module, ir.FunctionType(ir.VoidType(), kinds), name)
+        pointer = builder.gep(self.row(lane, stride), [offset])
+        read, nearest, data = (ir.Constant(_I32, number) for number in (0, 3, 1))
+        builder.call(builder.module.globals[name], [pointer, read, nearest, data])
+
     def row(self, lane: int, stride: ir.Value) -> ir.Value:
         """Return the pointer to the row of `lane`."""
         return self.code.builder.gep(self.pointer, [self.code.scaled(stride, lane)])
@@ -584,9 +594,36 @@ def transpose_some_out(
 
 
 @operation
+def fetch_lines(code: Code, rows: Rows, stride: Integer, count: Integer) -> None:
+    """Ask for `count` cache lines of each lane's row, which the kernel will soon read or write.
+
+    A row is only some lines long, too short for the processor to see that they are read one after
+    the other.
+    """
+    with code.repeat(count) as line:
+        for lane in range(code.lanes):
+            rows.fetch(lane, stride, code.scaled(line, CACHE_LINE_SIZE))
+
+
+@operation
 def word_out(_code: Code, rows: Rows, stride: Integer, source: Place) -> None:
     """Write a word of each lane to rows of one word, which are laid out as a lane array is."""
     rows.store(source.load(), 0, stride)
+
+
+@inlined
+def fetch_part(width: LaneWidth, rows: Bytes, first: int, part: int, parts: int) -> None:
+    """Ask for one of `parts` equal parts of the rows from `first` on, if there are such rows.
+
+    The parts are to be asked for one at a time, with work between: what is asked for at once the
+    processor waits for.
+    """
+    size = rows.shape[1]
+    lines = -(-size // (parts * CACHE_LINE_SIZE))
+    start = part * lines * CACHE_LINE_SIZE
+    if start < size and first < rows.shape[0]:
+        left = -(-(size - start) // CACHE_LINE_SIZE)
+        fetch_lines(width, rows, first * size + start, size, min(lines, left))
 
 
 @inlined

@@ -17,7 +17,7 @@ import numpy as np
 from aggregator.vdaf._lane_message import message_words, seed_start
 from aggregator.vdaf.keccak import RATE_SIZE, RATE_WORDS, STATE_WORDS, absorb_block, permute
 from aggregator.vdaf.xof import SEED_SIZE
-from field._jit import LaneWidth, kernel
+from field._jit import LaneWidth, inlined, kernel
 from field.lanes import (
     Bytes,
     Code,
@@ -93,40 +93,49 @@ def squeeze_words(
 
 
 @kernel
-def absorb_open(
-    width: LaneWidth,
-    sponge: LaneArray,
-    head: LaneArray,
-    head_size: int,
-    words: LaneArray,
-    count: int,
-    domain: int,
-) -> None:
-    """Absorb `head_size` bytes a lane from `head`, then `count` words, and the padding.
+def begin_open(width: LaneWidth, sponge: LaneArray, head: LaneArray, head_size: int) -> int:
+    """Absorb `head_size` bytes a lane, and return the position after their whole words.
 
-    Where the head is no whole number of words, all words are shifted: the bytes that fill no word
-    yet go before them.
+    Where the head is no whole number of words, all that follows is shifted by `open_shift` bits:
+    the bytes that fill no word yet go before it.
     """
-    whole, rest = head_size // 8, 8 * (head_size % 8)
+    whole, rest = head_size // 8, open_shift(head_size)
     sponge[:] = 0
-    position = absorb_words(width, sponge, 0, head, whole, 0)
+    position = absorb_words(width, sponge, 0, head, 0, whole, 0)
     if rest:
         shift_left(width, sponge, BEFORE, head, whole, 64 - rest)
-    position = absorb_words(width, sponge, position, words, count, rest)
-    xor_last(width, sponge, position, sponge, BEFORE, domain, rest)
+    return position
+
+
+@inlined
+def open_shift(head_size: int) -> int:
+    """Return the bits of a head of so many bytes that fill no word."""
+    return 8 * (head_size % 8)
+
+
+@kernel
+def end_open(width: LaneWidth, sponge: LaneArray, position: int, domain: int, shift: int) -> None:
+    """Absorb the padding at word `position`; the stream begins in the state."""
+    xor_last(width, sponge, position, sponge, BEFORE, domain, shift)
     add_constant(width, sponge, RATE_WORDS - 1, LAST_PADDING)
     permute(width, sponge, 0)
 
 
 @kernel
 def absorb_words(
-    width: LaneWidth, sponge: LaneArray, position: int, words: LaneArray, count: int, shift: int
+    width: LaneWidth,
+    sponge: LaneArray,
+    position: int,
+    words: LaneArray,
+    row: int,
+    count: int,
+    shift: int,
 ) -> int:
     """Absorb `count` words at word `position` of the block, and return the position after them."""
     done = 0
     while done < count:
         size = min(RATE_WORDS - position, count - done)
-        xor_shifted(width, sponge, position, sponge, BEFORE, words, done, size, shift)
+        xor_shifted(width, sponge, position, sponge, BEFORE, words, row + done, size, shift)
         done += size
         position += size
         if position == RATE_WORDS:

@@ -18,8 +18,16 @@ from aggregator.vdaf._kernel_arrays import (
     store,
 )
 from aggregator.vdaf._lane_message import absorb_filled
-from aggregator.vdaf._lane_xof import absorb_open, absorb_template, squeeze_words
+from aggregator.vdaf._lane_xof import (
+    absorb_template,
+    absorb_words,
+    begin_open,
+    end_open,
+    open_shift,
+    squeeze_words,
+)
 from aggregator.vdaf._parallel_sum_arrays import Messages, Scratch, Shape
+from aggregator.vdaf.keccak import RATE_WORDS
 from field._jit import LaneWidth, kernel
 from field.lanes import (
     WORD_SIZE,
@@ -27,6 +35,7 @@ from field.lanes import (
     LaneArray,
     Table,
     copy_rows,
+    fetch_part,
     rows_to_words,
     words_to_rows,
 )
@@ -124,15 +133,7 @@ def derive_joint_rand(
     nonce = first * NONCE_SIZE
     copy_rows(width, part, end - NONCE_SIZE, part_size, nonces, nonce, NONCE_SIZE, NONCE_SIZE)
     rows_to_words(width, scratch.head, 0, part, 0, part_size, part_size // 8)
-    absorb_open(
-        width,
-        scratch.sponge,
-        scratch.head,
-        messages.joint_rand_part_size,
-        scratch.share,
-        WORDS * shape.meas_len,
-        messages.domain,
-    )
+    _absorb_part(width, shape, messages, inputs, outputs, first, scratch)
     rows, row_size = outputs.verifier_shares, outputs.verifier_shares.shape[1]
     part_start = (first + 1) * row_size - SEED_SIZE
     words_to_rows(width, rows, part_start, row_size, scratch.sponge, 0, SEED_SIZE, scratch.block)
@@ -149,6 +150,34 @@ def derive_joint_rand(
     seeds = outputs.joint_rand_seeds
     fill(width, messages.joint_rand, messages.seed_start, seeds, first, SEED_WORDS, scratch)
     squeeze(width, scratch.joint_rand, 0, shape.num_calls, scratch)
+
+
+@kernel
+def _absorb_part(
+    width: LaneWidth,
+    shape: Shape,
+    messages: Messages,
+    inputs: Inputs,
+    outputs: Outputs,
+    first: int,
+    scratch: Scratch,
+) -> None:
+    """Absorb the message of the part: its head, and the measurement share.
+
+    While this computes, memory has time for what comes next: the rows that will be written, and the
+    input shares of the next reports.
+    """
+    size, words = messages.joint_rand_part_size, WORDS * shape.meas_len
+    blocks = -(-words // RATE_WORDS)
+    position = begin_open(width, scratch.sponge, scratch.head, size)
+    for block in range(blocks):
+        fetch_part(width, inputs.input_shares, first + len(width), block, blocks)
+        fetch_part(width, outputs.verifier_shares, first, block, blocks)
+        fetch_part(width, outputs.out_shares, first, block, blocks)
+        start = RATE_WORDS * block
+        count, shift = min(RATE_WORDS, words - start), open_shift(size)
+        position = absorb_words(width, scratch.sponge, position, scratch.share, start, count, shift)
+    end_open(width, scratch.sponge, position, messages.domain, open_shift(size))
 
 
 @kernel
