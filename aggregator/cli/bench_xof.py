@@ -7,14 +7,12 @@ query randomness. This follows from the sizes in `aggregator.vdaf.randomness`.
 
 import dataclasses
 
-import numpy as np
-
-from aggregator.vdaf._lane_xof import absorb_template, new_sponge, squeeze_words
-from aggregator.vdaf.keccak import RATE_SIZE, permute
+from aggregator.vdaf._lane_xof import absorb_words, new_sponge, squeeze_words
+from aggregator.vdaf.keccak import RATE_SIZE, RATE_WORDS, permute
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.xof import SEED_SIZE, domain_separation_tag
 from field._jit import LaneWidth, kernel, lane_width
-from field.lanes import Bytes, LaneArray, new_lane_array
+from field.lanes import LaneArray, new_lane_array
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,7 +58,8 @@ def hash_only(prio3: Prio3, ctx: bytes, agg_id: int, reports: int) -> None:
     width = lane_width()
     lanes = len(width)
     for each in passes(prio3, ctx, agg_id):
-        message = np.zeros((lanes, each.blocks_in * RATE_SIZE), np.uint8)
+        message = new_lane_array(each.blocks_in * RATE_WORDS, lanes)
+        message[:] = 0
         words = -(-each.stream_size // 8)
         stream = new_lane_array(max(words, 1), lanes)
         _hash_groups(width, message, stream, words, new_sponge(lanes), -(-reports // lanes))
@@ -78,14 +77,15 @@ def permute_only(prio3: Prio3, ctx: bytes, agg_id: int, reports: int) -> None:
 @kernel
 def _hash_groups(
     width: LaneWidth,
-    message: Bytes,
+    message: LaneArray,
     stream: LaneArray,
     words: int,
     sponge: LaneArray,
     groups: int,
 ) -> None:
     for _ in range(groups):
-        absorb_template(width, sponge, message)
+        sponge[:] = 0
+        absorb_words(width, sponge, 0, message, 0, message.shape[0], 0)
         squeeze_words(width, sponge, stream, 0, words)
 
 

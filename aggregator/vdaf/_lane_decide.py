@@ -13,8 +13,9 @@ Source:
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aggregator.vdaf._kernel_arrays import SEED_SIZE
-from aggregator.vdaf._lane_xof import SPONGE_ROWS, Template, absorb_template
+from aggregator.vdaf._kernel_arrays import SEED_SIZE, SEED_WORDS
+from aggregator.vdaf._lane_message import absorb_filled
+from aggregator.vdaf._lane_xof import SPONGE_ROWS
 from field._jit import LaneWidth, inlined, kernel
 from field.lanes import (
     Bytes,
@@ -26,7 +27,6 @@ from field.lanes import (
     Variables,
     Word,
     Workspace,
-    copy_rows,
     new_workspace,
     operation,
     row_ends,
@@ -67,12 +67,14 @@ class Scratch(NamedTuple):
 
     Attributes:
         sponge: See `aggregator.vdaf._lane_xof`.
+        parts: All aggregators' parts of the joint randomness.
         words: All aggregators' shares of the verifier, encoded.
         registers: Values named above.
         block: Bytes on their way to a row.
     """
 
     sponge: LaneArray
+    parts: LaneArray
     words: LaneArray
     registers: LaneArray
     block: Bytes
@@ -80,7 +82,12 @@ class Scratch(NamedTuple):
 
 def workspace_for(num_shares: int, verifier_len: int, lanes: int) -> Workspace:
     """Return memory for the scratch of one group of reports."""
-    counts = SPONGE_ROWS, WORDS * num_shares * verifier_len, REGISTER_ROWS
+    counts = (
+        SPONGE_ROWS,
+        SEED_WORDS * num_shares + 1,
+        WORDS * num_shares * verifier_len,
+        REGISTER_ROWS,
+    )
     return new_workspace(row_ends(counts, lanes), lanes)
 
 
@@ -92,6 +99,7 @@ def _cut_scratch(workspace: Workspace) -> Scratch:
         words[: ends[0]],
         words[ends[0] : ends[1]],
         words[ends[1] : ends[2]],
+        words[ends[2] : ends[3]],
         workspace.block,
     )
 
@@ -101,7 +109,8 @@ def decide_groups(
     width: LaneWidth,
     verifier_len: int,
     minus_one: Table,
-    message: Template,
+    message: Table,
+    parts_start: int,
     leader: Bytes,
     others: Bytes,
     seeds: Bytes,
@@ -114,7 +123,8 @@ def decide_groups(
         width: The number of lanes.
         verifier_len: Residues of a verifier, an even number: the output, pairs, the gadget's.
         minus_one: -1 as a table of constants.
-        message: That of the joint randomness seed; its binder is blank.
+        message: That of the joint randomness seed; the aggregators' parts are blank,
+        parts_start: and begin at this byte.
         leader: `uint8[rows, size]`, each a share of the verifier and then a part of the joint
             randomness; the number of rows is a multiple of the number of lanes.
         others: `uint8[num_shares - 1, rows, size]`, the same of the other aggregators.
@@ -127,11 +137,12 @@ def decide_groups(
     num_others = others.shape[0]
     flat = others.reshape(num_others * rows, size)
     for first in range(0, rows, len(width)):
-        _load_share(width, verifier_len, message, leader, first, 0, scratch)
+        _load_share(width, verifier_len, leader, first, 0, scratch)
         for index in range(num_others):
             place = index * rows + first
-            _load_share(width, verifier_len, message, flat, place, index + 1, scratch)
-        absorb_template(width, scratch.sponge, message.rows)
+            _load_share(width, verifier_len, flat, place, index + 1, scratch)
+        part_words = SEED_WORDS * (num_others + 1)
+        absorb_filled(width, scratch.sponge, message, parts_start, scratch.parts, part_words)
         words_to_rows(
             width, seeds, first * SEED_SIZE, SEED_SIZE, scratch.sponge, 0, SEED_SIZE, scratch.block
         )
@@ -141,28 +152,15 @@ def decide_groups(
 
 @inlined
 def _load_share(
-    width: LaneWidth,
-    verifier_len: int,
-    message: Template,
-    shares: Bytes,
-    first: int,
-    agg_id: int,
-    scratch: Scratch,
+    width: LaneWidth, verifier_len: int, shares: Bytes, first: int, agg_id: int, scratch: Scratch
 ) -> None:
-    """Bring an aggregator's shares of verifiers into lanes, and its parts into the message."""
+    """Bring an aggregator's shares of verifiers into lanes, and its parts."""
     words, size = WORDS * verifier_len, shares.shape[1]
     start = first * size
     rows_to_words(width, scratch.words, agg_id * words, shares, start, size, words)
-    copy_rows(
-        width,
-        message.rows,
-        message.binder + SEED_SIZE * agg_id,
-        message.rows.shape[1],
-        shares,
-        start + size - SEED_SIZE,
-        size,
-        SEED_SIZE,
-    )
+    # In the aggregators' order: what is gathered may set rows beyond to zero.
+    part = start + size - SEED_SIZE
+    rows_to_words(width, scratch.parts, agg_id * SEED_WORDS, shares, part, size, SEED_WORDS)
 
 
 @inlined

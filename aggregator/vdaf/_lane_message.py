@@ -1,9 +1,9 @@
-"""Messages of the XOF that go straight into the sponge: constant words, and a blank filled in.
+"""Messages of the XOF that go straight into the sponge: constant words, and blanks filled in.
 
-A message of the XOF is the same for all reports but for a few words: a seed or a nonce. Here its
-constant part is a table of words, the blank zero and the padding included. Rows that fill the blank
-are gathered into lanes, shifted to where the blank begins, which is at any byte, and added to the
-sponge's state; no message ever lies in memory as a whole.
+A message of the XOF is the same for all reports but for a few words: seeds or a nonce. Here its
+constant part is a table of words, the blank zero and the padding included. What fills the blank is
+brought into lanes, shifted to where the blank begins, which is at any byte, and added to the
+sponge's state; no such message ever lies in memory as a whole.
 
 Source:
     VDAF, "XofTurboShake128".
@@ -15,6 +15,7 @@ from aggregator.vdaf.keccak import RATE_SIZE, RATE_WORDS, STATE_WORDS, permute
 from aggregator.vdaf.xof import SEED_SIZE, TURBOSHAKE_DOMAIN
 from field._jit import LaneWidth, inlined
 from field.lanes import (
+    WORD_SIZE,
     Bytes,
     Code,
     Integer,
@@ -35,11 +36,25 @@ def seed_start(dst: bytes) -> int:
 
 def message_words(dst: bytes, binder: bytes) -> Table:
     """Return a message as words, padded; the seed is blank, and zeros in the binder may be."""
-    head = len(dst).to_bytes(2, "little") + dst + bytes([SEED_SIZE])
-    message = head + bytes(SEED_SIZE) + binder + bytes([TURBOSHAKE_DOMAIN])
+    message = _message(dst, binder) + bytes([TURBOSHAKE_DOMAIN])
     padded = bytearray(message.ljust(-(-len(message) // RATE_SIZE) * RATE_SIZE, b"\0"))
     padded[-1] ^= 0x80
     return np.frombuffer(bytes(padded), np.uint64)
+
+
+def head_words(dst: bytes, binder: bytes) -> tuple[Table, int]:
+    """Return the beginning of a message that goes on with words in lanes, and its size in bytes.
+
+    There is no padding; zeros fill up the last word.
+    """
+    head = _message(dst, binder)
+    words = head.ljust(-(-len(head) // WORD_SIZE) * WORD_SIZE, b"\0")
+    return np.frombuffer(words, np.uint64), len(head)
+
+
+def _message(dst: bytes, binder: bytes) -> bytes:
+    """Return a message whose seed is zero."""
+    return len(dst).to_bytes(2, "little") + dst + bytes([SEED_SIZE]) + bytes(SEED_SIZE) + binder
 
 
 def with_seed(message: Table, start: int, seed: bytes) -> Table:
@@ -51,32 +66,33 @@ def with_seed(message: Table, start: int, seed: bytes) -> Table:
 
 
 @inlined
-def absorb_filled(
-    width: LaneWidth,
-    sponge: LaneArray,
-    message: Table,
-    start: int,
-    blank: LaneArray,
-    rows: Bytes,
-    first: int,
-    count: int,
+def gather(
+    width: LaneWidth, blank: LaneArray, row: int, rows: Bytes, first: int, count: int
 ) -> None:
-    """Absorb a message whose blank is filled from rows; its stream begins in the state.
+    """Bring the first `count` words of the rows from `first` on, one a lane, into rows of `blank`.
+
+    As many rows beyond as there are lanes may become 0.
+    """
+    stride = rows.shape[1]
+    rows_to_words(width, blank, row, rows, first * stride, stride, count)
+
+
+@inlined
+def absorb_filled(
+    width: LaneWidth, sponge: LaneArray, message: Table, start: int, blank: LaneArray, count: int
+) -> None:
+    """Absorb a message with one blank; its stream begins in the state.
 
     Args:
         width: The number of lanes.
         sponge: Its first rows are the state.
         message: From `message_words`.
         start: The byte at which the blank begins.
-        blank: Scratch of `count + 1` rows, and as many as there are lanes.
-        rows: What fills the blank begins the rows from `first` on, one a lane.
-        first: The row of lane 0.
+        blank: What fills it, in the first `count` rows; it is shifted, by up to one row more.
         count: Words of the blank.
     """
-    stride = rows.shape[1]
-    rows_to_words(width, blank, 0, rows, first * stride, stride, count)
-    shift_words(width, blank, 0, count, 8 * (start % 8))
-    first_word = start // 8
+    shift_words(width, blank, 0, count, 8 * (start % WORD_SIZE))
+    first_word = start // WORD_SIZE
     for block in range(0, message.shape[0], RATE_WORDS):
         if block == 0:
             begin_state(width, sponge, 0, message, 0)
@@ -87,6 +103,20 @@ def absorb_filled(
         if begin < end:
             xor_words(width, sponge, begin - block, blank, begin - first_word, end - begin)
         permute(width, sponge, 0)
+
+
+@inlined
+def fill_head(width: LaneWidth, head: LaneArray, start: int, blank: LaneArray, count: int) -> None:
+    """Fill the blank at byte `start` of a head in lanes; see `absorb_filled`."""
+    shift_words(width, blank, 0, count, 8 * (start % WORD_SIZE))
+    xor_words(width, head, start // WORD_SIZE, blank, 0, count + 1)
+
+
+@operation
+def set_words(code: Code, out: Place, constants: Scalars, count: Integer) -> None:
+    """Set `count` words to constants, the same in all lanes."""
+    with code.repeat(count) as index:
+        out.advanced(index).store(constants.advanced(index).load())
 
 
 @operation

@@ -1,25 +1,18 @@
-"""The XOF inside fused kernels: messages built in place, output kept as words in lanes.
+"""The XOF inside fused kernels: words of lane arrays absorbed, and output kept as words in lanes.
 
-`aggregator.vdaf.xof` computes the same function for everything else. Here a message whose blanks
-are filled from several places is a template, one row a lane, made once for a batch with its padding
-in place; a kernel writes what differs from report to report into its columns, absorbs it, and
-leaves the stream in a lane array, where field arithmetic finds it. For messages with one blank see
-`aggregator.vdaf._lane_message`.
+`aggregator.vdaf.xof` computes the same function for everything else. Short messages, the same for
+all reports but for a blank, are in `aggregator.vdaf._lane_message`. Here is the long one, which is
+*open*: it has a head, and goes on with a measurement share, which lies in lanes. And streams are
+left in a lane array, where field arithmetic finds them.
 
 Source:
     VDAF, "XofTurboShake128".
 """
 
-from typing import NamedTuple
-
-import numpy as np
-
-from aggregator.vdaf._lane_message import message_words, seed_start
-from aggregator.vdaf.keccak import RATE_SIZE, RATE_WORDS, STATE_WORDS, absorb_block, permute
-from aggregator.vdaf.xof import SEED_SIZE
+from aggregator.vdaf.keccak import RATE_WORDS, STATE_WORDS, permute
 from field._jit import LaneWidth, inlined, kernel
 from field.lanes import (
-    Bytes,
+    WORD_SIZE,
     Code,
     Integer,
     LaneArray,
@@ -29,8 +22,8 @@ from field.lanes import (
     operation,
 )
 
-BEFORE = STATE_WORDS + RATE_WORDS
-"""Row of a sponge, after the state and a block, with the word absorbed last, shifted or not."""
+BEFORE = STATE_WORDS
+"""Row of a sponge, after the state, with the word absorbed last, shifted or not."""
 
 SPONGE_ROWS = BEFORE + 1
 
@@ -38,47 +31,9 @@ LAST_PADDING = -(1 << 63)
 """The bit that ends the padding, in the last word of a block, as a signed word."""
 
 
-class Template(NamedTuple):
-    """A message of the XOF with blanks.
-
-    Attributes:
-        rows: `uint8[lanes, size]`, the padding included unless the message is open.
-        seed: The byte at which the seed begins.
-        binder: The byte at which the binder begins.
-    """
-
-    rows: Bytes
-    seed: int
-    binder: int
-
-
-def template(lanes: int, dst: bytes, binder: bytes) -> Template:
-    """Return a message whose seed is blank, and whose binder may be blank in part."""
-    rows = np.tile(message_words(dst, binder).view(np.uint8), (lanes, 1))
-    start = seed_start(dst)
-    return Template(rows, start, start + SEED_SIZE)
-
-
-def open_template(lanes: int, dst: bytes, binder: bytes) -> Template:
-    """Return the head of a message that goes on with words in lanes: no padding."""
-    whole = template(lanes, dst, binder)
-    size = whole.binder + len(binder)
-    rows = np.zeros((lanes, -(-size // 8) * 8), np.uint8)
-    rows[:, :size] = whole.rows[:, :size]
-    return whole._replace(rows=rows)
-
-
 def new_sponge(lanes: int) -> LaneArray:
     """Return scratch for the kernels here."""
     return new_lane_array(SPONGE_ROWS, lanes)
-
-
-@kernel
-def absorb_template(width: LaneWidth, sponge: LaneArray, message: Bytes) -> None:
-    """Absorb a whole message, one row of `message` a lane; its stream begins in the state."""
-    sponge[:STATE_WORDS] = 0
-    for start in range(0, message.shape[1], RATE_SIZE):
-        absorb_block(width, sponge, message, start, message.shape[1])
 
 
 @kernel
@@ -99,7 +54,7 @@ def begin_open(width: LaneWidth, sponge: LaneArray, head: LaneArray, head_size: 
     Where the head is no whole number of words, all that follows is shifted by `open_shift` bits:
     the bytes that fill no word yet go before it.
     """
-    whole, rest = head_size // 8, open_shift(head_size)
+    whole, rest = head_size // WORD_SIZE, open_shift(head_size)
     sponge[:] = 0
     position = absorb_words(width, sponge, 0, head, 0, whole, 0)
     if rest:
@@ -110,7 +65,7 @@ def begin_open(width: LaneWidth, sponge: LaneArray, head: LaneArray, head_size: 
 @inlined
 def open_shift(head_size: int) -> int:
     """Return the bits of a head of so many bytes that fill no word."""
-    return 8 * (head_size % 8)
+    return 8 * (head_size % WORD_SIZE)
 
 
 @kernel

@@ -46,6 +46,7 @@ class Shape(NamedTuple):
     """The numbers that fix one kernel's work; `aggregator.vdaf.fused` derives them from a Prio3.
 
     Attributes:
+        num_shares: The number of aggregators.
         agg_id: The aggregator; 0 is the leader.
         meas_len: Digits of a measurement.
         chunk_length: Digits of a call.
@@ -59,6 +60,7 @@ class Shape(NamedTuple):
         num_weighted: and this many from there on, by the weights in `Tables.check_weights`.
     """
 
+    num_shares: int
     agg_id: int
     meas_len: int
     chunk_length: int
@@ -97,16 +99,13 @@ class Tables(NamedTuple):
 class Messages(NamedTuple):
     """Messages of the XOF with blanks, and where these begin.
 
-    The first four are words, the same for all reports; kernels write into the other two, which are
-    rows of bytes, one a lane.
-
     Attributes:
         meas_share: Blank: the seed, at `seed_start`.
         proofs_share: Blank: the seed.
         query_rand: Blank: the nonce, at `nonce_start`.
         joint_rand: Blank: the seed.
         joint_rand_seed: Blank: the parts, at `parts_start`.
-        joint_rand_part: Open; blank: the blind, at `seed_start`, and the nonce, at the end.
+        joint_rand_part: Its head; blank: the blind, at `seed_start`, and the nonce, at the end.
         joint_rand_part_size: Its size, without the zeros that fill up a word.
         seed_start: In all messages.
         nonce_start: In `query_rand`.
@@ -118,8 +117,8 @@ class Messages(NamedTuple):
     proofs_share: Table
     query_rand: Table
     joint_rand: Table
-    joint_rand_seed: Bytes
-    joint_rand_part: Bytes
+    joint_rand_seed: Table
+    joint_rand_part: Table
     joint_rand_part_size: int
     seed_start: int
     nonce_start: int

@@ -11,8 +11,8 @@ from aggregator.vdaf import _parallel_sum as kernels
 from aggregator.vdaf import _parallel_sum_arrays as arrays
 from aggregator.vdaf._kernel_arrays import SEED_WORDS, Inputs, Outputs
 from aggregator.vdaf._kernel_tables import basis_roots, last_value_weights
-from aggregator.vdaf._lane_message import message_words, seed_start, with_seed
-from aggregator.vdaf._lane_xof import SPONGE_ROWS, open_template, template
+from aggregator.vdaf._lane_message import head_words, message_words, seed_start, with_seed
+from aggregator.vdaf._lane_xof import SPONGE_ROWS
 from aggregator.vdaf.circuits import Circuit, Histogram, L1BoundSum, MultihotCountVec, SumVec
 from aggregator.vdaf.circuits.range_checked import weights
 from aggregator.vdaf.parameters import Parameters
@@ -63,8 +63,8 @@ class Plan:
         """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
         lanes = len(width)
         tables = kernel_tables(parameters, lanes)
-        messages = _messages(parameters, aggregator, lanes)
-        ends = scratch_ends(self.shape, lanes, messages.joint_rand_part.shape[1])
+        messages = _messages(parameters, aggregator)
+        ends = scratch_ends(self.shape, lanes, len(messages.joint_rand_part))
         workspace = new_workspace(ends, lanes)
 
         def run(inputs: Inputs, outputs: Outputs) -> None:
@@ -114,6 +114,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
     circuit = parameters.circuit
     linear = _linear(circuit)
     shape = arrays.Shape(
+        num_shares=parameters.num_shares,
         agg_id=agg_id,
         meas_len=circuit.meas_len,
         chunk_length=circuit.gadget.arity // 2,
@@ -160,19 +161,16 @@ def kernel_tables(parameters: Parameters, lanes: int) -> arrays.Tables:
     )
 
 
-def _messages(parameters: Parameters, aggregator: Aggregator, lanes: int) -> arrays.Messages:
-    """Return the messages; those that kernels write into are copies."""
-    blank = _blank_messages(parameters, aggregator.agg_id, aggregator.ctx, lanes)
+def _messages(parameters: Parameters, aggregator: Aggregator) -> arrays.Messages:
+    """Return the messages."""
+    blank = _blank_messages(parameters, aggregator.agg_id, aggregator.ctx)
     # Tags have one size, so the key begins where in the other messages the blank seed does.
-    return blank._replace(
-        query_rand=with_seed(blank.query_rand, blank.seed_start, aggregator.verify_key),
-        joint_rand_seed=blank.joint_rand_seed.copy(),
-        joint_rand_part=blank.joint_rand_part.copy(),
-    )
+    keyed = with_seed(blank.query_rand, blank.seed_start, aggregator.verify_key)
+    return blank._replace(query_rand=keyed)
 
 
-@functools.lru_cache(maxsize=32)
-def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes, lanes: int) -> arrays.Messages:
+@functools.lru_cache(maxsize=256)
+def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> arrays.Messages:
     """Return the messages without the aggregators' key, which is not to be kept here."""
     own, proofs = bytes([agg_id]), bytes([parameters.num_proofs])
     nonce = bytes(parameters.nonce_size)
@@ -181,33 +179,33 @@ def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes, lanes: int)
         return domain_separation_tag(parameters.algorithm_id, usage, ctx)
 
     start = seed_start(tag(USAGE_MEAS_SHARE))
-    seed = template(lanes, tag(USAGE_JOINT_RAND_SEED), bytes(parameters.public_share_size))
-    part = open_template(lanes, tag(USAGE_JOINT_RAND_PART), own + nonce)
+    part, part_size = head_words(tag(USAGE_JOINT_RAND_PART), own + nonce)
+    parts = bytes(parameters.public_share_size)
     return arrays.Messages(
         meas_share=message_words(tag(USAGE_MEAS_SHARE), own),
         proofs_share=message_words(tag(USAGE_PROOF_SHARE), proofs + own),
         query_rand=message_words(tag(USAGE_QUERY_RANDOMNESS), proofs + nonce),
         joint_rand=message_words(tag(USAGE_JOINT_RANDOMNESS), proofs),
-        joint_rand_seed=seed.rows,
-        joint_rand_part=part.rows,
-        joint_rand_part_size=part.binder + len(own + nonce),
+        joint_rand_seed=message_words(tag(USAGE_JOINT_RAND_SEED), parts),
+        joint_rand_part=part,
+        joint_rand_part_size=part_size,
         seed_start=start,
         nonce_start=start + SEED_SIZE + len(proofs),
-        parts_start=seed.binder,
+        parts_start=start + SEED_SIZE,
         domain=TURBOSHAKE_DOMAIN,
     )
 
 
 @functools.lru_cache(maxsize=64)
-def scratch_ends(shape: arrays.Shape, lanes: int, head_size: int = 0) -> tuple[int, ...]:
-    """Return where the lane arrays of `Scratch` end; a message's head has `head_size` bytes."""
+def scratch_ends(shape: arrays.Shape, lanes: int, head_len: int = 0) -> tuple[int, ...]:
+    """Return where the lane arrays of `Scratch` end; a message's head has `head_len` words."""
     p = 1 << shape.log_p
     proof_len = 2 * shape.chunk_length + 2 * p - 1
     verifier_len = 2 * shape.chunk_length + 2
     rows = {
         "sponge": SPONGE_ROWS,
-        "head": head_size // 8,
-        "blank": SEED_WORDS + 1,
+        "head": head_len + 1,
+        "blank": SEED_WORDS * shape.num_shares + 1,
         "share": WORDS * (shape.meas_len + proof_len + 1),
         "query_rand": WORDS * 3,
         "joint_rand": WORDS * shape.num_calls,

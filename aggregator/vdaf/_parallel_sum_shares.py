@@ -17,9 +17,8 @@ from aggregator.vdaf._kernel_arrays import (
     Outputs,
     store,
 )
-from aggregator.vdaf._lane_message import absorb_filled
+from aggregator.vdaf._lane_message import absorb_filled, fill_head, gather, set_words
 from aggregator.vdaf._lane_xof import (
-    absorb_template,
     absorb_words,
     begin_open,
     end_open,
@@ -33,8 +32,7 @@ from field.lanes import (
     WORD_SIZE,
     Bytes,
     LaneArray,
-    Table,
-    copy_rows,
+    copy_words,
     fetch_part,
     rows_to_words,
     words_to_rows,
@@ -80,22 +78,9 @@ def expand_share(
         (messages.meas_share, 0, shape.meas_len),
         (messages.proofs_share, proof, proof_len(shape)),
     ):
-        fill(width, message, seed_start, input_shares, first, SEED_WORDS, scratch)
+        gather(width, scratch.blank, 0, input_shares, first, SEED_WORDS)
+        absorb_filled(width, scratch.sponge, message, seed_start, scratch.blank, SEED_WORDS)
         squeeze(width, scratch.share, row, length, scratch)
-
-
-@kernel
-def fill(
-    width: LaneWidth,
-    message: Table,
-    start: int,
-    rows: Bytes,
-    first: int,
-    words: int,
-    scratch: Scratch,
-) -> None:
-    """Absorb a message, its blank filled with as many words of each lane's row."""
-    absorb_filled(width, scratch.sponge, message, start, scratch.blank, rows, first, words)
 
 
 @kernel
@@ -116,40 +101,37 @@ def derive_joint_rand(
     scratch: Scratch,
 ) -> None:
     """Derive this aggregator's part of the joint randomness, the seed, and the randomness."""
-    part, seed = messages.joint_rand_part, messages.joint_rand_seed
-    stride, part_size = inputs.input_shares.shape[1], part.shape[1]
-    blind = (first + 1) * stride - SEED_SIZE
-    copy_rows(
-        width,
-        part,
-        messages.seed_start,
-        part_size,
-        inputs.input_shares,
-        blind,
-        stride,
-        SEED_SIZE,
-    )
-    end, nonces = messages.joint_rand_part_size, inputs.nonces
-    nonce = first * NONCE_SIZE
-    copy_rows(width, part, end - NONCE_SIZE, part_size, nonces, nonce, NONCE_SIZE, NONCE_SIZE)
-    rows_to_words(width, scratch.head, 0, part, 0, part_size, part_size // 8)
+    sponge, blank, seed_start = scratch.sponge, scratch.blank, messages.seed_start
+    _prepare_head(width, messages, inputs, first, scratch)
     _absorb_part(width, shape, messages, inputs, outputs, first, scratch)
     rows, row_size = outputs.verifier_shares, outputs.verifier_shares.shape[1]
     part_start = (first + 1) * row_size - SEED_SIZE
-    words_to_rows(width, rows, part_start, row_size, scratch.sponge, 0, SEED_SIZE, scratch.block)
+    words_to_rows(width, rows, part_start, row_size, sponge, 0, SEED_SIZE, scratch.block)
 
     # The client's word is taken for the other aggregators' parts, not for this one's.
-    size, seed_size = inputs.public_shares.shape[1], seed.shape[1]
-    start = messages.parts_start
-    copy_rows(width, seed, start, seed_size, inputs.public_shares, first * size, size, size)
-    own = start + SEED_SIZE * shape.agg_id
-    copy_rows(width, seed, own, seed_size, rows, part_start, row_size, SEED_SIZE)
-    absorb_template(width, scratch.sponge, seed)
-    store(width, outputs.joint_rand_seeds, first, scratch.sponge, 0, scratch.block)
+    part_words = SEED_WORDS * shape.num_shares
+    gather(width, blank, 0, inputs.public_shares, first, part_words)
+    copy_words(width, blank, SEED_WORDS * shape.agg_id, sponge, 0, SEED_WORDS)
+    absorb_filled(width, sponge, messages.joint_rand_seed, messages.parts_start, blank, part_words)
+    store(width, outputs.joint_rand_seeds, first, sponge, 0, scratch.block)
 
-    seeds = outputs.joint_rand_seeds
-    fill(width, messages.joint_rand, messages.seed_start, seeds, first, SEED_WORDS, scratch)
+    copy_words(width, blank, 0, sponge, 0, SEED_WORDS)
+    absorb_filled(width, sponge, messages.joint_rand, seed_start, blank, SEED_WORDS)
     squeeze(width, scratch.joint_rand, 0, shape.num_calls, scratch)
+
+
+@kernel
+def _prepare_head(
+    width: LaneWidth, messages: Messages, inputs: Inputs, first: int, scratch: Scratch
+) -> None:
+    """Bring the head of the part's message into lanes, with its blind and its nonce."""
+    head, blank, size = scratch.head, scratch.blank, inputs.input_shares.shape[1]
+    set_words(width, head, 0, messages.joint_rand_part, 0, messages.joint_rand_part.shape[0])
+    blind = (first + 1) * size - SEED_SIZE
+    rows_to_words(width, blank, 0, inputs.input_shares, blind, size, SEED_WORDS)
+    fill_head(width, head, messages.seed_start, blank, SEED_WORDS)
+    gather(width, blank, 0, inputs.nonces, first, NONCE_WORDS)
+    fill_head(width, head, messages.joint_rand_part_size - NONCE_SIZE, blank, NONCE_WORDS)
 
 
 @kernel
@@ -190,5 +172,13 @@ def derive_query_rand(
     scratch: Scratch,
 ) -> None:
     """Derive the test point, and before it what reduces the circuit's two outputs if it has two."""
-    fill(width, messages.query_rand, messages.nonce_start, nonces, first, NONCE_WORDS, scratch)
+    gather(width, scratch.blank, 0, nonces, first, NONCE_WORDS)
+    absorb_filled(
+        width,
+        scratch.sponge,
+        messages.query_rand,
+        messages.nonce_start,
+        scratch.blank,
+        NONCE_WORDS,
+    )
     squeeze(width, scratch.query_rand, 0, 3 if shape.has_check else 1, scratch)

@@ -17,7 +17,7 @@ import numpy as np
 from aggregator.vdaf import _digit_decide, flp, fused
 from aggregator.vdaf import _lane_decide as kernels
 from aggregator.vdaf._kernel_arrays import in_groups
-from aggregator.vdaf._lane_xof import Template, template
+from aggregator.vdaf._lane_message import message_words, seed_start
 from aggregator.vdaf.circuits import BitVectorCircuit
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.randomness import Randomness
@@ -99,8 +99,7 @@ def _decided_on_lanes(
 ) -> Decided:
     """Decide by the kernel for sums of products in Field128."""
     lanes, rows = len(width), len(shares[0])
-    message = _blank_message(parameters, ctx, lanes)
-    message = message._replace(rows=message.rows.copy())
+    message, parts_start = _blank_message(parameters, ctx)
     workspace = kernels.workspace_for(parameters.num_shares, parameters.verifiers_len, lanes)
     minus_one = _minus_one(lanes)
 
@@ -110,6 +109,7 @@ def _decided_on_lanes(
             parameters.verifiers_len,
             minus_one,
             message,
+            parts_start,
             chosen[0],
             _beside_each_other(chosen[1:]),
             found[0],
@@ -122,11 +122,12 @@ def _decided_on_lanes(
     return _as_flagged(seeds, flags)
 
 
-@functools.lru_cache(maxsize=64)
-def _blank_message(parameters: Parameters, ctx: bytes, lanes: int) -> Template:
-    """Return the message of the seed of the joint randomness; kernels write into copies."""
+@functools.lru_cache(maxsize=256)
+def _blank_message(parameters: Parameters, ctx: bytes) -> tuple[Table, int]:
+    """Return the message of the seed of the joint randomness, and where its parts begin."""
     dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_SEED, ctx)
-    return template(lanes, dst, bytes(parameters.public_share_size))
+    message = message_words(dst, bytes(parameters.public_share_size))
+    return message, seed_start(dst) + SEED_SIZE
 
 
 @functools.cache
