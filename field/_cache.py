@@ -21,7 +21,7 @@ import numba
 from llvmlite import binding
 
 _FIELD = Path(__file__).parent
-_KERNEL_IMPORTS = (b"from field._jit import", b"from field.lanes")
+_KERNEL_IMPORTS = (b"from field._jit import", b"from field.lane")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

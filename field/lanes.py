@@ -17,13 +17,10 @@ and all three live in one process, for tests.
 
 import dataclasses
 import inspect
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TypeAlias, cast
+from typing import TypeAlias, cast
 
-import numpy as np
-import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -31,73 +28,14 @@ from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import intrinsic
 
-from field._jit import LaneWidth, inlined
-
-LaneArray: TypeAlias = npt.NDArray[np.uint64]
-"""`uint64[count, lanes]`, contiguous: one row a word, one column a report."""
-
-Table: TypeAlias = npt.NDArray[np.uint64]
-"""`uint64[count]`: constants, the same for every report."""
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-"""Rows of bytes, contiguous, one a report."""
-
 Integer: TypeAlias = ir.Value
 """Operand of an operation: a 64-bit integer of the run, the same for every report."""
-
-CACHE_LINE_SIZE = 64
-
-WORD_SIZE = 8
-"""Bytes of a word."""
-
-MAX_LANES = 8
-"""The most lanes of any processor."""
 
 _I8 = ir.IntType(8)
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 _MASK32 = 0xFFFF_FFFF
 _ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
-
-
-def new_lane_array(count: int, lanes: int) -> LaneArray:
-    """Return a lane array of anything; a vector of eight lanes lies in one cache line."""
-    spare = CACHE_LINE_SIZE // 8
-    words = np.empty(count * lanes + spare, np.uint64)
-    address: int = words.__array_interface__["data"][0]
-    start = -(address // 8) % spare
-    return words[start : start + count * lanes].reshape(count, lanes)
-
-
-class Workspace(NamedTuple):
-    """Memory for a kernel, which cuts it into lane arrays by itself.
-
-    To make and pass on so many arrays in Python takes longer than to verify a small batch.
-
-    Attributes:
-        words: All lane arrays, one after the other.
-        ends: The row at which each of them ends.
-        block: Scratch for `words_to_rows`.
-    """
-
-    words: LaneArray
-    ends: tuple[int, ...]
-    block: Bytes
-
-
-def row_ends(counts: Iterable[int], lanes: int) -> tuple[int, ...]:
-    """Return where lane arrays end that have as many rows each, and `lanes` rows more.
-
-    Where words are copied to rows of bytes, some beyond the last are read, though never used; and
-    where they are gathered from rows, some beyond the last become zero.
-    """
-    return tuple(itertools.accumulate(count + lanes for count in counts))
-
-
-def new_workspace(ends: tuple[int, ...], lanes: int) -> Workspace:
-    """Return memory for lane arrays that end at these rows."""
-    block = np.empty((lanes, WORD_SIZE * lanes), np.uint8)
-    return Workspace(new_lane_array(ends[-1], lanes), ends, block)
 
 
 class Word:
@@ -380,6 +318,10 @@ class Code:
         """Emit the product of two integers of the run."""
         return self.builder.mul(a, b)
 
+    def copy_bytes(self, target: ir.Value, source: ir.Value, size: ir.Value) -> None:
+        """Emit a copy of `size` bytes from pointer to pointer."""
+        cgutils.raw_memcpy(self.builder, target, source, size, 1)
+
     def first(self, count: ir.Value) -> ir.Value:
         """Emit the mask that is true in the first `count` lanes."""
         numbers = ir.Constant(self.vector, list(range(self.lanes)))
@@ -546,161 +488,3 @@ def xor_words(code: Code, out: Place, other: Place, count: Integer) -> None:
     with code.repeat(count) as index:
         place = out.advanced(index)
         place.store(place.load() ^ other.advanced(index).load())
-
-
-@operation
-def copy_rows(
-    code: Code,
-    out: Rows,
-    out_stride: Integer,
-    source: Rows,
-    source_stride: Integer,
-    size: Integer,
-) -> None:
-    """Copy `size` bytes of each lane's row; a stride of 0 copies the same row to all."""
-    for lane in range(code.lanes):
-        cgutils.raw_memcpy(
-            code.builder, out.row(lane, out_stride), source.row(lane, source_stride), size, 1
-        )
-
-
-@operation
-def transpose_in(code: Code, out: Place, rows: Rows, stride: Integer) -> None:
-    """Gather from each lane's row as many words as there are lanes into a lane array."""
-    out.store_many(_transposed(code, [rows.load(lane, stride) for lane in range(code.lanes)]))
-
-
-@operation
-def transpose_out(code: Code, rows: Rows, stride: Integer, source: Place) -> None:
-    """Write to each lane's row as many words as there are lanes from a lane array."""
-    for lane, word in enumerate(_transposed(code, source.load_many(code.lanes))):
-        rows.store(word, lane, stride)
-
-
-@operation
-def transpose_some_in(code: Code, out: Place, rows: Rows, stride: Integer, count: Integer) -> None:
-    """As `transpose_in` for `count` words, fewer than there are lanes; zeros follow them."""
-    words = [rows.load_some(lane, stride, count) for lane in range(code.lanes)]
-    out.store_many(_transposed(code, words))
-
-
-@operation
-def transpose_some_out(
-    code: Code, rows: Rows, stride: Integer, source: Place, count: Integer
-) -> None:
-    """As `transpose_out` for `count` words, fewer than there are lanes."""
-    for lane, word in enumerate(_transposed(code, source.load_many(code.lanes))):
-        rows.store_some(word, lane, stride, count)
-
-
-@operation
-def fetch_lines(code: Code, rows: Rows, stride: Integer, count: Integer) -> None:
-    """Ask for `count` cache lines of each lane's row, which the kernel will soon read or write.
-
-    A row is only some lines long, too short for the processor to see that they are read one after
-    the other.
-    """
-    with code.repeat(count) as line:
-        for lane in range(code.lanes):
-            rows.fetch(lane, stride, code.scaled(line, CACHE_LINE_SIZE))
-
-
-@operation
-def word_out(_code: Code, rows: Rows, stride: Integer, source: Place) -> None:
-    """Write a word of each lane to rows of one word, which are laid out as a lane array is."""
-    rows.store(source.load(), 0, stride)
-
-
-@inlined
-def fetch_part(width: LaneWidth, rows: Bytes, first: int, part: int, parts: int) -> None:
-    """Ask for one of `parts` equal parts of the rows from `first` on, if there are such rows.
-
-    The parts are to be asked for one at a time, with work between: what is asked for at once the
-    processor waits for.
-    """
-    size = rows.shape[1]
-    lines = -(-size // (parts * CACHE_LINE_SIZE))
-    start = part * lines * CACHE_LINE_SIZE
-    if start < size and first < rows.shape[0]:
-        left = -(-(size - start) // CACHE_LINE_SIZE)
-        fetch_lines(width, rows, first * size + start, size, min(lines, left))
-
-
-@inlined
-def rows_to_words(
-    width: LaneWidth,
-    out: LaneArray,
-    out_row: int,
-    rows: Bytes,
-    first_byte: int,
-    stride: int,
-    count: int,
-) -> None:
-    """Gather `count` words of each lane's row, one at least.
-
-    If there are fewer than lanes, rows beyond them, as many as there are lanes, become 0.
-    """
-    lanes = len(width)
-    if count < lanes:
-        transpose_some_in(width, out, out_row, rows, first_byte, stride, count)
-        return
-    for start in range(0, count, lanes):
-        # Where `count` is no multiple of the number of lanes, the last step repeats some words.
-        word = min(start, count - lanes)
-        transpose_in(width, out, out_row + word, rows, first_byte + 8 * word, stride)
-
-
-@inlined
-def words_to_rows(
-    width: LaneWidth,
-    rows: Bytes,
-    first_byte: int,
-    stride: int,
-    source: LaneArray,
-    source_row: int,
-    size: int,
-    block: Bytes,
-) -> None:
-    """Write `size` bytes, any number of them, of each lane's words to its row.
-
-    `block` is scratch of as many bytes as the words in one step, 8 * lanes rows of 8 bytes; it
-    takes the bytes at the end that are no whole word.
-    """
-    lanes = len(width)
-    if size == stride == WORD_SIZE:
-        word_out(width, rows, first_byte, stride, source, source_row)
-        return
-    words = size // WORD_SIZE
-    whole = words - words % lanes
-    for word in range(0, whole, lanes):
-        place = first_byte + WORD_SIZE * word
-        transpose_out(width, rows, place, stride, source, source_row + word)
-    if whole < words:
-        place = first_byte + WORD_SIZE * whole
-        transpose_some_out(width, rows, place, stride, source, source_row + whole, words - whole)
-    if WORD_SIZE * words < size:
-        place, step = first_byte + WORD_SIZE * words, WORD_SIZE * lanes
-        transpose_out(width, block, 0, step, source, source_row + words)
-        copy_rows(width, rows, place, stride, block, 0, step, size - WORD_SIZE * words)
-
-
-def _transposed(code: Code, words: Sequence[Word]) -> list[Word]:
-    # Element l of word i changes places with element i of word l. Bit by bit of the indices: where
-    # they differ in this bit, two words exchange the halves in which it is set.
-    result = list(words)
-    bit = 1
-    while bit < code.lanes:
-        for i in range(code.lanes):
-            if i & bit:
-                continue
-            first, second = result[i], result[i | bit]
-            low = [
-                lane if not lane & bit else code.lanes + lane - bit for lane in range(code.lanes)
-            ]
-            high = [
-                lane + bit if not lane & bit else code.lanes + lane for lane in range(code.lanes)
-            ]
-            result[i] = code.shuffled(first, second, low)
-            result[i | bit] = code.shuffled(first, second, high)
-        bit *= 2
-    return result

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from field._jit import LaneWidth, kernel
-from field.lanes import Code, Integer, LaneArray, Place, Scalars, Table, Variables, Word, operation
+from field.lane_arrays import LaneArray, Table
+from field.lanes import Code, Integer, Place, Scalars, Variables, Word, operation
 from field.limbs128 import MAX_PRODUCTS, MODULUS, Limbs, limbs_in, limbs_of
 
 RESIDUE = 5

@@ -12,7 +12,7 @@ from aggregator.vdaf.keccak import RATE_SIZE, RATE_WORDS, permute
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.xof import SEED_SIZE, domain_separation_tag
 from field._jit import LaneWidth, kernel, lane_width
-from field.lanes import LaneArray, new_lane_array
+from field.lane_arrays import LaneArray, new_lane_array
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,19 +13,9 @@ from typing import NamedTuple
 
 from aggregator.vdaf._lane_decide import INVALID, UNDECODABLE
 from field._jit import LaneWidth, kernel
-from field.lanes import (
-    WORD_SIZE,
-    Bytes,
-    Code,
-    Integer,
-    LaneArray,
-    Place,
-    Word,
-    new_lane_array,
-    operation,
-    rows_to_words,
-    word_out,
-)
+from field.lane_arrays import WORD_SIZE, Bytes, LaneArray, new_lane_array
+from field.lane_rows import rows_to_words, word_out
+from field.lanes import Code, Integer, Place, Word, operation
 from field.lanes64 import MODULUS, canonical, plus, product
 
 

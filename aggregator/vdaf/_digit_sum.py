@@ -28,20 +28,9 @@ from aggregator.vdaf._kernel_arrays import (
 from aggregator.vdaf._lane_message import absorb_filled, gather
 from aggregator.vdaf._lane_xof import squeeze_words
 from field._jit import LaneWidth, inlined, kernel
-from field.lanes import (
-    Bytes,
-    Code,
-    Integer,
-    LaneArray,
-    Place,
-    Scalars,
-    Table,
-    Word,
-    Workspace,
-    copy_words,
-    operation,
-    rows_to_words,
-)
+from field.lane_arrays import Bytes, LaneArray, Table, Workspace
+from field.lane_rows import rows_to_words
+from field.lanes import Code, Integer, Place, Scalars, Word, copy_words, operation
 from field.lanes64 import (
     canonical,
     dot,

@@ -23,7 +23,7 @@ from aggregator.vdaf.xof import (
     domain_separation_tag,
 )
 from field._jit import LaneWidth, lane_width
-from field.lanes import MAX_LANES, Table, new_workspace, row_ends
+from field.lane_arrays import MAX_LANES, Table, new_workspace, row_ends
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

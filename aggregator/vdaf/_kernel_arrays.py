@@ -11,7 +11,8 @@ import numpy as np
 from typing_extensions import override
 
 from field._jit import LaneWidth, inlined
-from field.lanes import WORD_SIZE, Bytes, LaneArray, words_to_rows
+from field.lane_arrays import WORD_SIZE, Bytes, LaneArray
+from field.lane_rows import words_to_rows
 
 # Kernels freeze constants, so these are from no module without kernels; see `field._cache`.
 SEED_SIZE = 32

@@ -17,22 +17,9 @@ from aggregator.vdaf._kernel_arrays import SEED_SIZE, SEED_WORDS
 from aggregator.vdaf._lane_message import absorb_filled
 from aggregator.vdaf._lane_xof import SPONGE_ROWS
 from field._jit import LaneWidth, inlined, kernel
-from field.lanes import (
-    Bytes,
-    Code,
-    Integer,
-    LaneArray,
-    Place,
-    Table,
-    Variables,
-    Word,
-    Workspace,
-    new_workspace,
-    operation,
-    row_ends,
-    rows_to_words,
-    words_to_rows,
-)
+from field.lane_arrays import Bytes, LaneArray, Table, Workspace, new_workspace, row_ends
+from field.lane_rows import rows_to_words, words_to_rows
+from field.lanes import Code, Integer, Place, Variables, Word, operation
 from field.lanes128 import (
     COLUMNS,
     RESIDUE,

@@ -14,19 +14,9 @@ import numpy as np
 from aggregator.vdaf.keccak import RATE_SIZE, RATE_WORDS, STATE_WORDS, permute
 from aggregator.vdaf.xof import SEED_SIZE, TURBOSHAKE_DOMAIN
 from field._jit import LaneWidth, inlined
-from field.lanes import (
-    WORD_SIZE,
-    Bytes,
-    Code,
-    Integer,
-    LaneArray,
-    Place,
-    Scalars,
-    Table,
-    operation,
-    rows_to_words,
-    xor_words,
-)
+from field.lane_arrays import WORD_SIZE, Bytes, LaneArray, Table
+from field.lane_rows import rows_to_words
+from field.lanes import Code, Integer, Place, Scalars, operation, xor_words
 
 
 def seed_start(dst: bytes) -> int:

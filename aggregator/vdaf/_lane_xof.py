@@ -11,16 +11,8 @@ Source:
 
 from aggregator.vdaf.keccak import RATE_WORDS, STATE_WORDS, permute
 from field._jit import LaneWidth, inlined, kernel
-from field.lanes import (
-    WORD_SIZE,
-    Code,
-    Integer,
-    LaneArray,
-    Place,
-    copy_words,
-    new_lane_array,
-    operation,
-)
+from field.lane_arrays import WORD_SIZE, LaneArray, new_lane_array
+from field.lanes import Code, Integer, Place, copy_words, operation
 
 BEFORE = STATE_WORDS
 """Row of a sponge, after the state, with the word absorbed last, shifted or not."""

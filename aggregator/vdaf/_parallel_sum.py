@@ -60,17 +60,9 @@ from aggregator.vdaf._parallel_sum_shares import (
     load_share,
 )
 from field._jit import LaneWidth, kernel
-from field.lanes import (
-    Bytes,
-    Code,
-    Integer,
-    Place,
-    Scalars,
-    Workspace,
-    copy_words,
-    operation,
-    words_to_rows,
-)
+from field.lane_arrays import Bytes, Workspace
+from field.lane_rows import words_to_rows
+from field.lanes import Code, Integer, Place, Scalars, copy_words, operation
 from field.lanes128 import (
     QUARTERS,
     RESIDUE,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from typing_extensions import override
 
 from field._jit import inlined
-from field.lanes import Bytes, LaneArray, Table, Workspace
+from field.lane_arrays import Bytes, LaneArray, Table, Workspace
 from field.lanes128 import RESIDUE
 
 # Places in the table of constants.

@@ -30,7 +30,7 @@ from aggregator.vdaf.xof import (
 )
 from field import Vector
 from field._jit import LaneWidth, lane_width
-from field.lanes import WORD_SIZE, new_workspace, row_ends
+from field.lane_arrays import WORD_SIZE, new_workspace, row_ends
 from field.lanes128 import (
     COLUMNS,
     MAX_WEIGHT,

@@ -28,15 +28,9 @@ from aggregator.vdaf._lane_xof import (
 from aggregator.vdaf._parallel_sum_arrays import Messages, Scratch, Shape
 from aggregator.vdaf.keccak import RATE_WORDS
 from field._jit import LaneWidth, kernel
-from field.lanes import (
-    WORD_SIZE,
-    Bytes,
-    LaneArray,
-    copy_words,
-    fetch_part,
-    rows_to_words,
-    words_to_rows,
-)
+from field.lane_arrays import WORD_SIZE, Bytes, LaneArray
+from field.lane_rows import fetch_part, rows_to_words, words_to_rows
+from field.lanes import copy_words
 from field.lanes128 import WORDS, flag_not_residues
 
 CHECKED_AT_ONCE = 32

@@ -30,7 +30,7 @@ from aggregator.vdaf.xof import (
 )
 from field import Vector, decode_rows
 from field._jit import LaneWidth, lane_width
-from field.lanes import Table
+from field.lane_arrays import Table
 from field.lanes128 import constant_table
 
 

@@ -9,19 +9,9 @@ Source: RFC 9861, "TurboSHAKE"; FIPS 202, "Keccak-p Permutations".
 import numpy as np
 
 from field._jit import LaneWidth, kernel, lane_width
-from field.lanes import (
-    Bytes,
-    Code,
-    LaneArray,
-    Place,
-    Word,
-    copy_rows,
-    new_lane_array,
-    operation,
-    rows_to_words,
-    words_to_rows,
-    xor_words,
-)
+from field.lane_arrays import Bytes, LaneArray, new_lane_array
+from field.lane_rows import copy_rows, rows_to_words, words_to_rows
+from field.lanes import Code, Place, Word, operation, xor_words
 
 RATE_SIZE = 168
 """Bytes absorbed or squeezed between two permutations."""

@@ -157,7 +157,7 @@ def test_constants_that_kernels_freeze_come_from_modules_that_the_cache_watches(
     watched = {path.stem for path in _cache._kernel_sources(root / "aggregator" / "vdaf")}
     assert {"keccak", "_lane_xof", "_parallel_sum", "_digit_sum", "_kernel_arrays"} <= watched
     # A module of kernels imports, within its package, only others that are watched too; what a
-    # plan or a template needs besides is looked up when Python runs, not frozen.
+    # plan needs besides is looked up when Python runs, not frozen.
     frozen_by = {"keccak", "_digit_sum", "_kernel_arrays"}
     frozen_by |= {
         name for name in watched if name.startswith("_parallel_sum") and "plan" not in name

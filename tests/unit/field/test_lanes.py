@@ -3,23 +3,11 @@
 import numpy as np
 import pytest
 
-from field import lanes
 from field._jit import LaneWidth, has_multiply_add, kernel, lane_width
 from field._jit import lanes as processor_lanes
-from field.lanes import (
-    Bytes,
-    Code,
-    Integer,
-    LaneArray,
-    Place,
-    copy_rows,
-    copy_words,
-    new_lane_array,
-    operation,
-    rows_to_words,
-    words_to_rows,
-    xor_words,
-)
+from field.lane_arrays import CACHE_LINE_SIZE, Bytes, LaneArray, new_lane_array
+from field.lane_rows import copy_rows, rows_to_words, words_to_rows
+from field.lanes import Code, Integer, Place, copy_words, operation, xor_words
 
 WORD = 2**64
 EDGES = [0, 1, 2**26 - 1, 2**32 - 1, 2**32, 2**63 - 1, 2**63, WORD - 2, WORD - 1]
@@ -214,7 +202,7 @@ def test_many_words_are_copied_and_added_bit_by_bit(width: LaneWidth) -> None:
 
 def test_a_lane_array_begins_at_a_cache_line() -> None:
     for count in range(1, 6):
-        assert new_lane_array(count, 8).ctypes.data % lanes.CACHE_LINE_SIZE == 0
+        assert new_lane_array(count, 8).ctypes.data % CACHE_LINE_SIZE == 0
 
 
 def test_the_processor_has_one_of_the_numbers_of_lanes_there_are() -> None:

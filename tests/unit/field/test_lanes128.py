@@ -10,7 +10,8 @@ import pytest
 
 from field import FIELD128, lanes128
 from field._jit import LaneWidth, has_multiply_add, kernel, lane_width
-from field.lanes import LaneArray, Table, Word, new_lane_array
+from field.lane_arrays import LaneArray, Table, new_lane_array
+from field.lanes import Word
 from field.lanes128 import COLUMNS, MAX_WEIGHT, QUARTERS, RESIDUE, WORDS
 from field.limbs128 import MAX_PRODUCTS, Limbs, Limbs26, Limbs52, limbs_of
 

@@ -7,7 +7,8 @@ import pytest
 
 from field import FIELD64, lanes64
 from field._jit import LaneWidth, kernel, lane_width
-from field.lanes import Code, Integer, LaneArray, Place, Table, new_lane_array, operation
+from field.lane_arrays import LaneArray, Table, new_lane_array
+from field.lanes import Code, Integer, Place, operation
 
 P = FIELD64.modulus
 E = 2**32 - 1

@@ -1,0 +1,68 @@
+"""The memory of kernels: lane arrays, constants, rows of bytes, and workspaces.
+
+`field.lanes` says what a lane is.
+"""
+
+import itertools
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+LaneArray: TypeAlias = npt.NDArray[np.uint64]
+"""`uint64[count, lanes]`, contiguous: one row a word, one column a report."""
+
+Table: TypeAlias = npt.NDArray[np.uint64]
+"""`uint64[count]`: constants, the same for every report."""
+
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+"""Rows of bytes, contiguous, one a report."""
+
+CACHE_LINE_SIZE = 64
+
+WORD_SIZE = 8
+"""Bytes of a word."""
+
+MAX_LANES = 8
+"""The most lanes of any processor."""
+
+
+def new_lane_array(count: int, lanes: int) -> LaneArray:
+    """Return a lane array of anything; a vector of eight lanes lies in one cache line."""
+    spare = CACHE_LINE_SIZE // 8
+    words = np.empty(count * lanes + spare, np.uint64)
+    address: int = words.__array_interface__["data"][0]
+    start = -(address // 8) % spare
+    return words[start : start + count * lanes].reshape(count, lanes)
+
+
+class Workspace(NamedTuple):
+    """Memory for a kernel, which cuts it into lane arrays by itself.
+
+    To make and pass on so many arrays in Python takes longer than to verify a small batch.
+
+    Attributes:
+        words: All lane arrays, one after the other.
+        ends: The row at which each of them ends.
+        block: Scratch for `words_to_rows`.
+    """
+
+    words: LaneArray
+    ends: tuple[int, ...]
+    block: Bytes
+
+
+def row_ends(counts: Iterable[int], lanes: int) -> tuple[int, ...]:
+    """Return where lane arrays end that have as many rows each, and `lanes` rows more.
+
+    Where words are copied to rows of bytes, some beyond the last are read, though never used; and
+    where they are gathered from rows, some beyond the last become zero.
+    """
+    return tuple(itertools.accumulate(count + lanes for count in counts))
+
+
+def new_workspace(ends: tuple[int, ...], lanes: int) -> Workspace:
+    """Return memory for lane arrays that end at these rows."""
+    block = np.empty((lanes, WORD_SIZE * lanes), np.uint8)
+    return Workspace(new_lane_array(ends[-1], lanes), ends, block)
