@@ -206,5 +206,5 @@ def test_a_lane_array_begins_at_a_cache_line() -> None:
 
 
 def test_the_processor_has_one_of_the_numbers_of_lanes_there_are() -> None:
-    assert processor_lanes() in {1, 4, 8}
+    assert processor_lanes() in {4, 8}
     assert len(lane_width()) == processor_lanes()

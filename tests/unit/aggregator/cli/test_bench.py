@@ -33,7 +33,7 @@ def test_verify_prints_exactly_its_keys(role: str) -> None:
         "xof_fraction",
         "microseconds_per_report_from_strings",
     ]
-    assert found["lanes"] in (1, 4, 8)
+    assert found["lanes"] in (4, 8)
     assert found["microseconds_per_report"] > 0
     product = found["microseconds_per_report"] * found["reports_per_second_per_core"]
     assert product == pytest.approx(1e6)
