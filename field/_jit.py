@@ -39,6 +39,7 @@ def allocating_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compiled(function, allocates=True)
 
 
+@functools.cache
 def lanes() -> int:
     """Return how many reports are taken side by side: 8 with AVX-512, else 4.
 

@@ -10,6 +10,7 @@ Source:
     VDAF, "Deciding Validity".
 """
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -69,13 +70,14 @@ class Scratch(NamedTuple):
 
 def workspace_for(num_shares: int, verifier_len: int, lanes: int) -> Workspace:
     """Return memory for the scratch of one group of reports."""
-    counts = (
-        SPONGE_ROWS,
-        SEED_WORDS * num_shares + 1,
-        WORDS * num_shares * verifier_len,
-        REGISTER_ROWS,
-    )
-    return new_workspace(row_ends(counts, lanes), lanes)
+    return new_workspace(_scratch_ends(num_shares, verifier_len, lanes), lanes)
+
+
+@functools.lru_cache(maxsize=64)
+def _scratch_ends(num_shares: int, verifier_len: int, lanes: int) -> tuple[int, ...]:
+    """Return where the lane arrays of `Scratch` end, in their order."""
+    parts, words = SEED_WORDS * num_shares + 1, WORDS * num_shares * verifier_len
+    return row_ends((SPONGE_ROWS, parts, words, REGISTER_ROWS), lanes)
 
 
 @inlined
