@@ -1,0 +1,378 @@
+"""What a kernel does step by step, as a debugger sees it: the same for all secrets, or not.
+
+A *trace* is the sequence of the addresses of all instructions that a call executes and, with each,
+the registers that make up the address of its operand in memory, or that it divides. Two calls with
+the same trace took the same branches, read and wrote the same places, and divided the same numbers.
+
+A branch on a secret may be one that is taken once in 2^32 times: a reduction seldom has anything to
+take away. So the flags are in a trace too, at each conditional jump. They tell the sign and the
+parity of the difference that was compared, which are not the same for many secrets even where the
+jump is.
+
+`differences` takes calls of one kernel that differ in what their arrays hold. Each runs in a child
+process, forked when all is compiled and ready. The child puts what the arrays of its call hold into
+those of the first call, that addresses be the same, and is stepped by ptrace through the kernel,
+from its first instruction to its return. What the kernel calls in turn, to copy memory or to
+allocate it, is in the trace.
+
+What a trace does not show: a rare branch on a flag that was kept for later, where no input that was
+tried raises it; instructions other than a division whose time depends on their operands; under
+which mask a vector is read or written; what a processor does without being told to, such as to run
+ahead of a branch.
+"""
+
+import ctypes
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import warnings
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tests.support.machine_code import FLAGS, MAX_SIZE, watched_registers
+
+if TYPE_CHECKING:
+    Words: TypeAlias = array[int]
+
+MAX_STEPS = 1_000_000
+"""A call that takes more has lost its way."""
+
+_TRACEME, _POKETEXT, _POKEUSER, _CONTINUE, _SINGLESTEP = 0, 4, 6, 7, 9
+_GETREGS, _SETOPTIONS = 12, 0x4200
+_EXITKILL = 1 << 20
+
+# Places in Linux's `user_regs_struct`.
+_NUM_REGISTERS = 27
+_RIP, _RSP = 16, 19
+_NUMBERED = (10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0, 18)
+"""Where the registers are that machine code numbers 0 to 15, and the flags."""
+_TESTED = 0x8C4
+"""Overflow, sign, zero and parity. The carry may be an older one: a count by one leaves it."""
+_NAMES = (
+    "rax",
+    "rcx",
+    "rdx",
+    "rbx",
+    "rsp",
+    "rbp",
+    "rsi",
+    "rdi",
+    *(f"r{i}" for i in range(8, 16)),
+    "flags",
+)
+
+_NOT_PERMITTED = 77
+"""How a child exits that may not be traced."""
+
+_BREAKPOINT = b"\xcc"
+WORD_SIZE = 8
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+_libc.ptrace.restype = ctypes.c_long
+
+
+class Call:
+    """A kernel and what it is called with: arrays, numbers, and tuples of them.
+
+    What the arrays hold when this is made is what the call is about; they may change afterwards.
+    """
+
+    def __init__(self, kernel: Callable[..., None], *arguments: object) -> None:
+        self.kernel = kernel
+        self.arguments = arguments
+        self.contents = [array_.copy() for array_ in self.arrays()]
+
+    def run(self) -> None:
+        self.kernel(*self.arguments)
+
+    def arrays(self) -> list[npt.NDArray[Any]]:
+        return [leaf for leaf in _leaves(self.arguments) if isinstance(leaf, np.ndarray)]
+
+    def form(self) -> tuple[object, ...]:
+        """Return what is public: numbers, and how large arrays are and how they lie in memory."""
+        return tuple(
+            (leaf.shape, leaf.strides, leaf.dtype, leaf.flags.writeable)
+            if isinstance(leaf, np.ndarray)
+            else leaf
+            for leaf in _leaves(self.arguments)
+        )
+
+
+def captured(kernels: Iterable[tuple[object, str]], run: Callable[[], object]) -> list[Call]:
+    """Return the calls of some kernels, each given by its module and its name, that `run` makes."""
+    calls: list[Call] = []
+
+    def watched(kernel: Callable[..., None]) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            calls.append(Call(kernel, *arguments))
+            kernel(*arguments)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for module, name in kernels:
+            monkeypatch.setattr(module, name, watched(getattr(module, name)))
+        run()
+    return calls
+
+
+class _Watch(dict[int, tuple[int, ...]]):
+    """Which registers to record at an instruction, of each address that was met."""
+
+    def __missing__(self, address: int) -> tuple[int, ...]:
+        # This process has the same code at the same address.
+        self[address] = found = watched_registers(ctypes.string_at(address, MAX_SIZE))
+        return found
+
+
+def why_not() -> str | None:
+    """Return why no trace can be taken here, or None."""
+    if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
+        return f"traces are taken on Linux on x86-64, not on {sys.platform}, {platform.machine()}"
+    if numba.config.DISABLE_JIT:
+        return "kernels are not compiled"
+    child = _fork(lambda: None)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSTOPPED(status):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return None
+    return "a process may not trace its child here"
+
+
+def differences(first: Call, others: Mapping[str, Call]) -> list[str]:
+    """Return where the traces of other calls differ from that of the first, if they do.
+
+    Args:
+        first: A call; what its arrays hold afterwards means nothing.
+        others: Calls of the same kernel with the same numbers and as large arrays, by name.
+    """
+    for call in others.values():
+        assert call.kernel is first.kernel, "calls of one kernel are compared"
+        assert call.form() == first.form(), "what is public is the same in all calls"
+    watch = _Watch()
+    expected, *traces = _traces([first, *others.values()], watch)
+    return [
+        f"{name}: {_explain(first, expected, trace, watch)}"
+        for name, trace in zip(others, traces, strict=True)
+        if trace != expected
+    ]
+
+
+def num_steps(call: Call) -> int:
+    """Return how many instructions a call executes."""
+    watch = _Watch()
+    (trace,) = _traces([call], watch)
+    return sum(1 for _ in _steps(trace, watch))
+
+
+def _leaves(argument: object) -> Iterator[object]:
+    if isinstance(argument, tuple):
+        for part in argument:
+            yield from _leaves(part)
+    else:
+        yield argument
+
+
+@contextmanager
+def _one_processor() -> Iterator[None]:
+    """Keep this process and its children on one processor: four times as fast as on two."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+def _traces(calls: Sequence[Call], watch: _Watch) -> list["Words"]:
+    """Return the traces of the first call with what the arrays of each call hold."""
+    first = calls[0]
+    first.run()
+    entries = _entries(first.kernel)
+    children: list[int] = []
+    with _one_processor():
+        try:
+            # All are forked before one is traced, which takes memory: a kernel that makes arrays is
+            # then given the same addresses in every child.
+            children.extend(_fork(partial(_copy, call, first), first.run) for call in calls)
+            return [_stepped(child, entries, watch) for child in children]
+        finally:
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+
+
+def _entries(kernel: object) -> frozenset[int]:
+    """Return where the code of a kernel begins, for each of the types it was compiled for."""
+    return frozenset(
+        compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+        for compiled in _overloads(kernel)
+    )
+
+
+def _copy(call: Call, first: Call) -> None:
+    """Put what another call is about into the arrays of the first one; in a child only."""
+    for array_, content in zip(first.arrays(), call.contents, strict=True):
+        assert array_.flags.c_contiguous
+        # Read-only arrays too: a child's memory is its own.
+        ctypes.memmove(array_.ctypes.data, content.ctypes.data, array_.nbytes)
+
+
+def _fork(prepare: Callable[[], None], run: Callable[[], None] = lambda: None) -> int:
+    """Start a child that prepares, stops, and runs once its parent lets it."""
+    with warnings.catch_warnings():
+        # Python warns if there are other threads, which may hold a lock that a child waits for. A
+        # child here only copies and calls compiled code; the threads are those of numpy's BLAS.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if child:
+        return child
+    status = _NOT_PERMITTED
+    try:
+        prepare()
+        if _libc.ptrace(_TRACEME, 0, 0, 0) == 0:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            run()
+            status = 0
+    finally:
+        os._exit(status)
+
+
+def _ptrace(
+    request: int,
+    child: int,
+    address: int = 0,
+    data: "int | ctypes.Array[ctypes.c_uint64]" = 0,
+) -> None:
+    if _libc.ptrace(request, child, address, data) != 0:
+        raise OSError(ctypes.get_errno(), f"ptrace request {request}")
+
+
+def _wait(child: int, expected: signal.Signals) -> None:
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSTOPPED(status):
+        raise RuntimeError(f"a traced child ended with status {status}")
+    if os.WSTOPSIG(status) != expected:
+        raise RuntimeError(f"a traced child met {signal.Signals(os.WSTOPSIG(status)).name}")
+
+
+def _stepped(child: int, entries: frozenset[int], watch: _Watch) -> "Words":
+    """Step a child from where a kernel begins to where it returns."""
+    _wait(child, signal.SIGSTOP)
+    _ptrace(_SETOPTIONS, child, 0, _EXITKILL)
+    registers = (ctypes.c_uint64 * _NUM_REGISTERS)()
+    _run_to(child, entries, registers)
+    bottom = registers[_RSP]
+    words = array("Q")
+    for _ in range(MAX_STEPS):
+        # Once the kernel has returned, its return address is off the stack.
+        if registers[_RSP] > bottom:
+            return words
+        address = registers[_RIP]
+        words.append(address)
+        for register in watch[address]:
+            value = registers[_NUMBERED[register]]
+            words.append(value & _TESTED if register == FLAGS else value)
+        _ptrace(_SINGLESTEP, child)
+        _wait(child, signal.SIGTRAP)
+        _ptrace(_GETREGS, child, 0, registers)
+    raise RuntimeError(f"a call takes more than {MAX_STEPS} steps")
+
+
+def _run_to(
+    child: int, entries: frozenset[int], registers: "ctypes.Array[ctypes.c_uint64]"
+) -> None:
+    """Let a child run until it is about to execute one of some instructions."""
+    # This process has the same code at the same addresses.
+    codes = {entry: ctypes.string_at(entry, WORD_SIZE) for entry in entries}
+    for entry, code in codes.items():
+        stop = _BREAKPOINT + code[len(_BREAKPOINT) :]
+        _ptrace(_POKETEXT, child, entry, int.from_bytes(stop, sys.byteorder))
+    _ptrace(_CONTINUE, child)
+    _wait(child, signal.SIGTRAP)
+    for entry, code in codes.items():
+        _ptrace(_POKETEXT, child, entry, int.from_bytes(code, sys.byteorder))
+    _ptrace(_GETREGS, child, 0, registers)
+    registers[_RIP] -= len(_BREAKPOINT)
+    _ptrace(_POKEUSER, child, _RIP * WORD_SIZE, registers[_RIP])
+
+
+def _steps(words: "Words", watch: _Watch) -> Iterator[tuple[int, Sequence[int]]]:
+    """Yield the address of each instruction of a trace, and the registers watched there."""
+    place = 0
+    while place < len(words):
+        address = words[place]
+        end = place + 1 + len(watch[address])
+        yield address, words[place + 1 : end]
+        place = end
+
+
+def _explain(first: Call, expected: "Words", found: "Words", watch: _Watch) -> str:
+    """Say where two traces part, with the code there."""
+    last = 0
+    pairs = zip(_steps(expected, watch), _steps(found, watch), strict=False)
+    for step, ((address, values), (other, other_values)) in enumerate(pairs):
+        if address != other:
+            what = f"goes on at {other:#x} instead of {address:#x}"
+            return f"step {step} {what} after\n{_listing(first.kernel, last)}"
+        if values != other_values:
+            registers = zip(watch[address], values, other_values, strict=True)
+            names = [_NAMES[number] for number, mine, other in registers if mine != other]
+            what = f"has another value in {', '.join(names)}, of an address, a division or a jump"
+            return f"step {step} {what}, at\n{_listing(first.kernel, address)}"
+        last = address
+    return f"one trace ends where the other goes on, after\n{_listing(first.kernel, last)}"
+
+
+def _listing(kernel: object, address: int) -> str:
+    """Name an instruction of a kernel, with some that follow it if they can be disassembled."""
+    start, name = _function(kernel, address)
+    place = f"{name}+{address - start:#x}" if start else f"{address:#x}, not the kernel's own code"
+    code = ctypes.string_at(address, 3 * MAX_SIZE)
+    objdump = shutil.which("objdump")
+    if objdump is None:
+        return f"{place}: {code.hex(' ')}"
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(code)
+        file.flush()
+        options = ["-D", "-b", "binary", "-m", "i386:x86-64", f"--adjust-vma={address:#x}"]
+        done = subprocess.run(  # noqa: S603  a program found on the path, and a file of ours
+            [objdump, *options, file.name], check=True, capture_output=True, text=True
+        )
+    lines = [line for line in done.stdout.splitlines() if "\t" in line]
+    return "\n".join([place, *lines[:3]])
+
+
+def _function(kernel: object, address: int) -> tuple[int, str]:
+    """Return where the function of a kernel's code begins that an instruction is in, and its name.
+
+    A kernel from numba's cache knows the name of its first function only. Zero and no name are
+    returned if none begins in the megabyte before the instruction.
+    """
+    functions = [(0, "")]
+    for compiled in _overloads(kernel):
+        defined = [function.name for function in compiled.library.get_defined_functions()]
+        for name in (*defined, compiled.fndesc.llvm_func_name):
+            start = compiled.library.get_pointer_to_function(name)
+            if 0 <= address - start < 1 << 20:
+                functions.append((start, name))
+    return max(functions)
+
+
+def _overloads(kernel: object) -> list[Any]:
+    """Return what numba compiled of a kernel."""
+    return list(getattr(kernel, "overloads", {}).values())
