@@ -40,7 +40,7 @@ def encode_rows(vector: Vector) -> Bytes:
     if vector.ndim != 2:  # noqa: PLR2004  rows and columns
         raise ShapeError(f"encode_rows wants two axes, got shape {vector.shape}")
     rows, length = vector.shape
-    little = vector.words.astype("<u8", copy=False)
+    little = np.ascontiguousarray(vector.words).astype("<u8", copy=False)
     return little.reshape(-1).view(np.uint8).reshape(rows, length * vector.field.encoded_size)
 
 

@@ -6,13 +6,14 @@ before the sum is complete; that slack is what makes the code fast. The modulus 
 p = 2^128 - 28*2^64 + 1.
 
 Residues are not kept below p. "x < 3p" in a comment bounds the integer that the limbs make up; what
-is below 4p < 2^130 fits the limbs, the last included. R, a power of B, is the Montgomery radix, and
+is below 4p < 2^130 fits the limbs, the last of which then has 26 bits at most. R, a power of B, is the Montgomery radix, and
 `reduced` divides by it: the product of x and y comes out as x*y/R mod p. A residue times R mod p is
 in *Montgomery form*; the product of one in Montgomery form and one that is *plain* is plain. Shares
 stay plain, only coefficients are converted.
 
 Which layout: processors that multiply and add 52-bit numbers in one instruction take `Limbs52`, all
-others `Limbs26`. Both compute the same residues; the limbs of what is not fully reduced may differ.
+others `Limbs26`. R differs, and with it what is computed on the way; what is encoded in the end does
+not.
 
 Source: Montgomery, "Modular Multiplication Without Trial Division".
 """
@@ -86,9 +87,10 @@ class Limbs(ABC):
 
     @abstractmethod
     def reduced(self, columns: Sequence[Word]) -> list[Word]:
-        """Return limbs of c/R mod p, at most c/R + p or below 2p, of columns that make up c >= 0.
+        """Return limbs of c/R mod p, of columns that make up c >= 0.
 
-        A column is that of at most `MAX_PRODUCTS` products.
+        A column is that of at most `MAX_PRODUCTS` products. The result is at most c/R + p in
+        `Limbs26`, and below 2p in `Limbs52`.
         """
 
     def reduced_sum(self, columns: Sequence[Word]) -> list[Word]:
@@ -102,7 +104,7 @@ class Limbs(ABC):
     def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
         """Return limbs of x*y/R mod p.
 
-        Factors below 2p have a product below 2p: x*y/R + p is, where p < R/4.
+        Factors below 2p have a product below 2p: in `Limbs26` p < R/4, so that x*y/R + p is.
         """
         return self.reduced(self.columns_of_product(x, y))
 
@@ -114,7 +116,7 @@ class Limbs(ABC):
         """Return the same integer with all limbs but the last below B.
 
         Columns may be negative, down to -2^63: `>>` copies the sign, so the carry rounds down and
-        what stays is positive. If the integer is positive, so is the last limb.
+        what stays is not negative. If the integer is not, neither is the last limb.
         """
         c = list(columns)
         for i in range(self.count - 1):
@@ -129,8 +131,8 @@ class Limbs(ABC):
 
         Write x = h * 2^128 + l, where h is what the last limb has above its part of 128 bits. As
         2^128 = 28*2^64 - 1 (mod p), x = l + h * (28*2^64 - 1). l is below 2^128 + 2^119, so that
-        with h < 2^32 the sum is below 2^128 + 2^120 < 2p; and positive, for if h > 0 it is at least
-        h * 2^64.
+        with h < 2^32 the sum is below 2^128 + 2^120 < 2p; and not negative, for if h > 0 it is at
+        least h * 2^64.
         """
         h = x[-1].logical_right(self.last_bits)
         last = x[-1] & ((1 << self.last_bits) - 1)
@@ -144,7 +146,8 @@ class Limbs(ABC):
         """Return limbs of x + y and of x - y, both below 2p, for x and y < 2p.
 
         4p is added to the difference, in limbs that are larger than those of y, which are carried,
-        so that none of the difference's is negative.
+        so that none of the difference's is negative: the last of 4p's is even after it has lent to
+        the others.
         """
         four_p = [4 * limb for limb in self.of(MODULUS)]
         for i in range(self.count - 1):
@@ -211,7 +214,7 @@ class Limbs26(Limbs):
         exactly these bits, whatever q is: no inverse of p is needed. By (1), subtracting q*p
 
         - takes q from the lowest column, which leaves c0 - q = (c0 >> 26) * B: a carry into the
-          next;
+          next, right for a negative column too, for `>>` rounds down and q is not negative;
         - adds q * 28*2^12 two columns up, less than 2^43;
         - takes q * 2^24 four columns up, less than 2^50.
 
@@ -291,11 +294,12 @@ class Limbs52(Limbs):
         - The other limbs of p, by (1), are multiplied by q and added as in any product. The code
           has -c0 for q: only the low 52 bits of a factor count, and those of -c0 are q.
 
-        Three columns are left, x2 the last. A third step would take off what they have above 2^128;
-        to fold that is less work. As in `folded`, 2^128 = 28*2^64 - 1 (mod p) and
-        h = x2 >> 24, below 2^39, but here h * (28*2^12) may have a high part, which counts B^2.
-        Without h the columns make up less than 2^128 + 2^63 * (1 + B) < 2^128 + 2^116, and what h
-        adds is less than 2^39 * 28*2^64 < 2^108: the result is below 2p.
+        Three columns are left, x2 the last, and make up less than 2^168. A third step would bring
+        that below 2p; so does a fold, which is less work. As in `folded`, 2^128 = 28*2^64 - 1
+        (mod p) and h = x2 >> 24, below 2^39, but here h * (28*2^12) may have a high part, which
+        counts B^2. Without h the columns make up less than 2^128 + 2^63 * (1 + B) < 2^128 + 2^116,
+        and what h adds is less than 2^39 * 28*2^64 < 2^108: the result is below 2p. x0 - h may be
+        negative, the result is not, for each of h adds 28*2^64 - 1.
         """
         _, middle, last = self.of(MODULUS)
         zero = columns[0] & 0

@@ -62,6 +62,7 @@ class Vector:
         if (
             words.dtype != np.uint64
             or words.shape[words.ndim - len(self.field.word_shape) :] != self.field.word_shape
+            or not words.flags.aligned
             or not (words.flags.c_contiguous or (self.ndim == 2 and _are_rows(words)))  # noqa: PLR2004  a batch
         ):
             raise ShapeError(
@@ -167,7 +168,8 @@ class Vector:
             ShapeError: The number of elements differs.
         """
         try:
-            return Vector(self.field, self.words.reshape(shape + self.field.word_shape))
+            words = np.ascontiguousarray(self.words)
+            return Vector(self.field, words.reshape(shape + self.field.word_shape))
         except ValueError as error:
             raise ShapeError(f"cannot reshape {self.shape} to {shape}") from error
 
@@ -214,7 +216,7 @@ class Vector:
         before, after = self.shape[:axis], self.shape[axis + 1 :]
         total = Vector.zeros(self.field, before + after)
         outer, inner = math.prod(before), math.prod(after)
-        words = _read_only(self.packed().reshape(-1))
+        words = _read_only(np.ascontiguousarray(self.words).reshape(-1))
         stride = inner * self.field.words
         kernels(self.field).add_rows(
             words, self.shape[axis], stride, _with_axes(total, outer, inner)
@@ -393,8 +395,8 @@ def _flatten(numbers: Nested) -> tuple[tuple[int, ...], list[int]]:
 
 def _are_rows(words: Words) -> bool:
     """Return whether each row is contiguous, and the rows whole words apart, in order."""
-    flags, stride = words.flags, words.strides[0]
-    return flags.aligned and words[:1].flags.c_contiguous and stride >= 0 and stride % 8 == 0
+    stride = words.strides[0]
+    return words[:1].flags.c_contiguous and stride >= 0 and stride % words.itemsize == 0
 
 
 def _flat_rows(vector: Vector) -> tuple[Words, int]:

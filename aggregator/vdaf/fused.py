@@ -99,10 +99,15 @@ def has_leading_out_shares(parameters: Parameters, agg_id: int) -> bool:
 
 
 def leading_out_shares(parameters: Parameters, input_shares: ByteRows) -> Words:
-    """Return the out shares with which input shares begin, in the same memory if it is aligned."""
-    size = parameters.output_len * parameters.field.encoded_size
+    """Return the out shares with which input shares begin.
+
+    They lie in the same memory if that is contiguous and aligned, as what a kernel reads is.
+    """
+    leading = input_shares[:, : parameters.output_len * parameters.field.encoded_size]
+    if not input_shares.flags.c_contiguous:
+        leading = np.ascontiguousarray(leading)
     # The processor's byte order is the encoding's.
-    words = input_shares[:, :size].view(np.uint64)
+    words = leading.view(np.uint64)
     shape = len(words), parameters.output_len, *parameters.field.word_shape
     return (words if words.flags.aligned else words.copy()).reshape(shape)
 
@@ -206,6 +211,7 @@ def _put(
     size = parameters.verifiers_share_size
     results.verifier_shares[place, :size] = encode_rows(queried.verifiers_shares)
     results.verifier_shares[place, size:] = queried.joint_rand_parts
+    # All elements, or none where they are not wanted.
     results.out_shares[place] = queried.out_shares.words[:, : results.out_shares.shape[1]]
     results.joint_rand_seeds[place] = queried.joint_rand_seeds
     return Refused(

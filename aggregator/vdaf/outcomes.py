@@ -36,7 +36,8 @@ class VerifyState:
     """What one aggregator keeps of a batch between `verify_init` and `verify_next`.
 
     Attributes:
-        out_shares: Shape `(rows, output_len)`; zero where there is an error.
+        out_shares: Shape `(rows, output_len)`; zero where there is an error. A leader's may be part
+            of its input shares: these must stay as they are until the out shares are added up.
         joint_rand_seeds: Shape `(rows, 32)`, or `(rows, 0)` without joint randomness.
         errors: Why a report is rejected already, or None.
     """
@@ -95,7 +96,7 @@ class OutShares:
 
     Attributes:
         shares: Shape `(rows, output_len)`; zero where there is an error, so a sum over all rows is
-            the sum over the verified ones.
+            the sum over the verified ones. They may be part of the input shares, as in the state.
         errors: Why a report was rejected, or None.
     """
 

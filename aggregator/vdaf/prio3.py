@@ -145,7 +145,7 @@ class Prio3(Parameters):
         words = _joined(leading) if is_leading else results.out_shares
         refused_rows = indices_of_errors(errors)
         if refused_rows:
-            words = words.copy() if is_leading else words
+            words = words.copy() if len(leading) == 1 else words  # It may be the caller's memory.
             words[refused_rows] = 0
         out_shares = Vector(self.field, words)
         state = VerifyState(out_shares, results.joint_rand_seeds, errors)

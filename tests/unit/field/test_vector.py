@@ -78,10 +78,11 @@ def test_an_array_of_the_wrong_kind_is_no_vector(field: Field) -> None:
             Vector(field, words)  # type: ignore[arg-type]  # the point of the test
 
 
-def test_rows_of_a_batch_may_be_parts_of_longer_rows(field: Field) -> None:
+@pytest.mark.parametrize("length", [1, 3, 4])
+def test_rows_of_a_batch_may_be_parts_of_longer_rows(field: Field, length: int) -> None:
     whole = counting(field, 5, 7)
-    apart = Vector(field, whole.words[:, 2:5])
-    together = whole[:, 2:5]
+    apart = Vector(field, whole.words[:, 2 : 2 + length])
+    together = whole[:, 2 : 2 + length]
     assert np.shares_memory(apart.words, whole.words)
     assert apart == together
     assert apart.rows_to_ints() == together.rows_to_ints()
@@ -91,7 +92,9 @@ def test_rows_of_a_batch_may_be_parts_of_longer_rows(field: Field) -> None:
     assert apart * apart - 3 == together * together - 3
     assert apart.where(np.arange(5) != 2) == together.where(np.arange(5) != 2)
     assert apart.packed().flags.c_contiguous
-    row = counting(field, 3)
+    assert apart.reshape(length, 5) == together.reshape(length, 5)
+    assert apart.reshape(-1) == together.reshape(-1)
+    row = counting(field, length)
     assert row.plus_sum_of(apart) == row.plus_sum_of(together)
     assert encode_rows(apart).tobytes() == encode_rows(together).tobytes()
 
@@ -99,7 +102,7 @@ def test_rows_of_a_batch_may_be_parts_of_longer_rows(field: Field) -> None:
 def test_rows_that_overlap_backwards_or_lie_between_words_are_no_batch(field: Field) -> None:
     words = np.zeros((4, 3, *field.word_shape), np.uint64)
     between = np.zeros(words.nbytes + 1, np.uint8)[1:].view(np.uint64).reshape(words.shape)
-    for wrong in (words[::-1], words[:, ::2], between[:, :2]):
+    for wrong in (words[::-1], words[:, ::2], between[:, :2], between):
         with pytest.raises(ShapeError, match="contiguous uint64"):
             Vector(field, wrong)
 

@@ -285,6 +285,24 @@ def test_the_leaders_out_shares_are_the_beginnings_of_its_input_shares_which_sta
     assert np.shares_memory(begun[0].state.out_shares.words, rows) == (offset == 0)
 
 
+@pytest.mark.parametrize("agg_id", [0, 1], ids=["leader", "helper"])
+def test_arrays_of_any_strides_are_taken(agg_id: int) -> None:
+    batch = make_batch(HISTOGRAM, list(range(7)))
+    public, rows = (
+        np.frombuffer(b"".join(shares), np.uint8).reshape(7, -1)
+        for shares in (batch.public_shares, batch.input_shares[agg_id])
+    )
+
+    def begun(input_rows: np.ndarray[tuple[int, int], np.dtype[np.uint8]]) -> tuple[bytes, bytes]:
+        init = HISTOGRAM.verify_init(VERIFY_KEY, CTX, agg_id, batch.nonces, public, input_rows)
+        return init.verifier_share_rows.tobytes(), encode_rows(init.state.out_shares).tobytes()
+
+    every_second = np.repeat(rows, 2, axis=1)[:, ::2]
+    backwards = rows[::-1].copy()[::-1]
+    for strided in (np.asfortranarray(rows), every_second, backwards):
+        assert begun(strided) == begun(rows)
+
+
 def test_an_empty_batch_is_an_empty_batch() -> None:
     for prio3 in (HISTOGRAM, SUM):
         outcome = verify(prio3, make_batch(prio3, []))
