@@ -4,7 +4,7 @@
 """
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,10 +30,10 @@ MAX_LANES = 8
 
 def new_lane_array(count: int, lanes: int) -> LaneArray:
     """Return a lane array of anything; a vector of eight lanes lies in one cache line."""
-    spare = CACHE_LINE_SIZE // 8
+    spare = CACHE_LINE_SIZE // WORD_SIZE
     words = np.empty(count * lanes + spare, np.uint64)
     address: int = words.__array_interface__["data"][0]
-    start = -(address // 8) % spare
+    start = -(address // WORD_SIZE) % spare
     return words[start : start + count * lanes].reshape(count, lanes)
 
 
@@ -53,13 +53,13 @@ class Workspace(NamedTuple):
     block: Bytes
 
 
-def row_ends(counts: Iterable[int], lanes: int) -> tuple[int, ...]:
-    """Return where lane arrays end that have as many rows each, and `lanes` rows more.
+def row_ends(names: Iterable[str], counts: Mapping[str, int], lanes: int) -> tuple[int, ...]:
+    """Return where lane arrays of these names end, which have so many rows and `lanes` rows more.
 
     Where words are copied to rows of bytes, some beyond the last are read, though never used; and
     where they are gathered from rows, some beyond the last become zero.
     """
-    return tuple(itertools.accumulate(count + lanes for count in counts))
+    return tuple(itertools.accumulate(counts[name] + lanes for name in names))
 
 
 def new_workspace(ends: tuple[int, ...], lanes: int) -> Workspace:

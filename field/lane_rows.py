@@ -1,4 +1,4 @@
-"""Between rows of bytes, one a report, and lane arrays, one word a row: transposing, and its ends.
+"""Between rows of bytes, one a report, and lane arrays: transposing, and what is left at the ends.
 
 Shares, nonces and messages lie in memory one report after the other; kernels compute with words of
 many reports side by side. A row may begin at any byte and have any size.
@@ -74,10 +74,10 @@ def word_out(_code: Code, rows: Rows, stride: Integer, source: Place) -> None:
 
 @inlined
 def fetch_part(width: LaneWidth, rows: Bytes, first: int, part: int, parts: int) -> None:
-    """Ask for one of `parts` equal parts of the rows from `first` on, if there are such rows.
+    """Ask for one of `parts` equal parts of each lane's row, from row `first` on, if there are any.
 
-    The parts are to be asked for one at a time, with work between: what is asked for at once the
-    processor waits for.
+    The number of rows is a multiple of the number of lanes. The parts are to be asked for one at a
+    time, with work between: what is asked for at once the processor waits for.
     """
     size = rows.shape[1]
     lines = -(-size // (parts * CACHE_LINE_SIZE))
@@ -99,7 +99,8 @@ def rows_to_words(
 ) -> None:
     """Gather `count` words of each lane's row, one at least.
 
-    If there are fewer than lanes, rows beyond them, as many as there are lanes, become 0.
+    If there are fewer than lanes, as many rows of the lane array as there are lanes are written all
+    the same: those after the first `count` become 0.
     """
     lanes = len(width)
     if count < lanes:
@@ -108,7 +109,7 @@ def rows_to_words(
     for start in range(0, count, lanes):
         # Where `count` is no multiple of the number of lanes, the last step repeats some words.
         word = min(start, count - lanes)
-        transpose_in(width, out, out_row + word, rows, first_byte + 8 * word, stride)
+        transpose_in(width, out, out_row + word, rows, first_byte + WORD_SIZE * word, stride)
 
 
 @inlined
@@ -124,8 +125,8 @@ def words_to_rows(
 ) -> None:
     """Write `size` bytes, any number of them, of each lane's words to its row.
 
-    `block` is scratch of as many bytes as the words in one step, 8 * lanes rows of 8 bytes; it
-    takes the bytes at the end that are no whole word.
+    `block` is scratch, one row of as many words as there are lanes for each lane; it takes the
+    bytes at the end that are no whole word.
     """
     lanes = len(width)
     if size == stride == WORD_SIZE:

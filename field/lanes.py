@@ -11,8 +11,10 @@ are emitted as vector instructions. `operation` makes one of them callable from 
 computes with `Word`, a vector that does not exist yet: `a + b` on two words *emits* an addition.
 
 How many lanes there are is a type: the first argument of every operation is `width`, a tuple of
-that many zeros. Compiled code is thus specialised to 1, 4 or 8 lanes as it is to any other type,
-and all three live in one process, for tests.
+that many zeros. Compiled code is thus specialised to 1, 2, 4 or 8 lanes as it is to any other type,
+and several live in one process: very long reports take fewer lanes, and tests take all.
+
+A *kernel* is a function that `field._jit.kernel` compiles.
 """
 
 import dataclasses
@@ -116,8 +118,8 @@ class Word:
     def at_least(self, bound: "Word | int") -> "Word":
         """Return all ones in lanes whose word, unsigned, is `bound` or more, zero elsewhere.
 
-        What depends on secrets is chosen by such masks. LLVM has a maximum of words too, but where
-        there is one lane it makes a branch of it.
+        What depends on secrets is chosen by such masks: of a selection, or of a maximum of words,
+        LLVM may make a branch where there is one lane.
         """
         test = self.builder.icmp_unsigned(">=", self.value, self._operand(bound))
         return Word(self.code, self.builder.sext(test, self.value.type))

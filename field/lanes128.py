@@ -81,20 +81,14 @@ def to_words(code: Code, words: Place, x: Place) -> None:
 
 
 @operation
-def set_constant(_code: Code, out: Place, constant: Scalars) -> None:
-    """Set `out` to a constant's limbs in every lane."""
-    out.store_many(load_constant(constant))
-
-
-@operation
 def multiply(code: Code, out: Place, x: Place, y: Place) -> None:
-    """Set `out` to x*y/R mod p."""
+    """Set `out` to x*y/R mod p, below 2p, for x and y < 2p."""
     out.store_many(limbs_in(code).product(load_residue(x), load_residue(y)))
 
 
 @operation
 def multiply_constant(code: Code, out: Place, x: Place, constant: Scalars) -> None:
-    """Set `out` to x*constant/R mod p."""
+    """Set `out` to x*constant/R mod p, below 2p, for x < 2p."""
     out.store_many(limbs_in(code).product(load_residue(x), load_constant(constant)))
 
 

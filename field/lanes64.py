@@ -38,7 +38,7 @@ _LIMB_TERMS = 7
 """Words of a sum of products of limbs: the terms of the columns of (2), which are 1, 3 and 3."""
 
 MAX_PRODUCTS = 2**10
-"""The most products in a sum: three times as many limbs are added in the fullest column of (2)."""
+"""The most products in a sum: the fullest column of (2) stays below 3 * 2^10 * 2^52 < 2^64."""
 
 
 def reduced(low: Word, high: Word) -> Word:
@@ -66,7 +66,8 @@ def product(x: Word, y: Word) -> Word:
         c0, c1, c2 = (_plus_parts(zero, parts) for parts in _parts(x, y))
         return _reduced_limbs(c0, c1, c2, is_one_product=True)
     x1, y1 = x.logical_right(_HALF), y.logical_right(_HALF)
-    # Each sum is at most (2^32 - 1)^2 + (2^32 - 1) < 2^64.
+    # `middle` and `other` are at most (2^32 - 1)^2 + (2^32 - 1) < 2^64, and `high` is the high word
+    # of a product of 128 bits.
     lowest = x.times32(y)
     middle = x1.times32(y) + lowest.logical_right(_HALF)
     other = x.times32(y1) + (middle & _E)
@@ -115,8 +116,8 @@ def _parts(x: Word, y: Word) -> tuple[list[_Part], list[_Part], list[_Part]]:
     """Return what x*y adds to each of the columns of (2).
 
     x*y is x0*y0 + (x0*y1 + x1*y0) * 2^52 + x1*y1 * 2^104. The first product has 104 bits, of which
-    the high 52 go to the next column; so have those in parentheses, with at most 12 high bits; the
-    last has 24 bits. So a product adds less than 2^52, 3 * 2^52 and 2^25 to the columns.
+    the high 52 go to the next column. Those in parentheses have 64, of which 12 go to the next. The
+    last has 24. So a product adds less than 2^52, 3 * 2^52 and 2^25 to the columns.
     """
     x1, y1 = x.logical_right(_LIMB), y.logical_right(_LIMB)
     low, high = Word.plus_low_product, Word.plus_high_product
@@ -158,7 +159,7 @@ def _reduced_limbs(c0: Word, c1: Word, c2: Word, *, is_one_product: bool = False
 
     - c0 is below 2^62, and for one product below 2^52, when the first sum cannot wrap. Where it
       wraps it leaves E too little in a word below 2^62, so that E can be added.
-    - So it does in the second sum, which leaves at most 2^64 - 2^32 - 1.
+    - A wrap in the second sum likewise leaves E too little, in a word of at most 2^64 - 2^32 - 1.
     - In parentheses is less than 2^32 + 2^20 + 2^43. Where the difference wraps it is E too much,
       in a word above 2^63, so that E can be taken away.
     """
@@ -193,7 +194,7 @@ def _reduced_sum(columns: Sequence[Word]) -> Word:
 
 
 def _reduced_columns(c0: Word, c1: Word, c2: Word, c3: Word) -> Word:
-    """Return the residue of a sum in columns below 3 * 2^60.
+    """Return the residue of a sum in columns below 3 * 2^60, more than `MAX_PRODUCTS` need.
 
     By (1) the sum is c0 - c2 - c3 + (c1 + c2) * 2^32. To keep both terms positive, 2^31 * p is
     added, which is 2^63 + 2^31 + (2^63 - 2^32) * 2^32.

@@ -6,14 +6,14 @@ before the sum is complete; that slack is what makes the code fast. The modulus 
 p = 2^128 - 28*2^64 + 1.
 
 Residues are not kept below p. "x < 3p" in a comment bounds the integer that the limbs make up; what
-is below 4p < 2^130 fits the limbs, the last of which then has 26 bits at most. R, a power of B, is the Montgomery radix, and
-`reduced` divides by it: the product of x and y comes out as x*y/R mod p. A residue times R mod p is
-in *Montgomery form*; the product of one in Montgomery form and one that is *plain* is plain. Shares
-stay plain, only coefficients are converted.
+is below 4p < 2^130 fits the limbs, the last of which then has 26 bits at most. R, a power of B, is
+the Montgomery radix, and `reduced` divides by it: the product of x and y comes out as x*y/R mod p.
+A residue times R mod p is in *Montgomery form*; the product of one in Montgomery form and one that
+is *plain* is plain. Shares stay plain, only coefficients are converted.
 
 Which layout: processors that multiply and add 52-bit numbers in one instruction take `Limbs52`, all
-others `Limbs26`. R differs, and with it what is computed on the way; what is encoded in the end does
-not.
+others `Limbs26`. R differs, and with it what is computed on the way, but not what is encoded in the
+end.
 
 Source: Montgomery, "Modular Multiplication Without Trial Division".
 """
@@ -36,7 +36,8 @@ MAX_PRODUCTS = 400
 """How many products a sum may have before it is reduced.
 
 In both layouts a column of one product is at most five numbers below 2^52: 400 of them make less
-than 400 * 5 * 2^52 < 2^62.97, to which a reduction adds less than 2^55: all stay below 2^63.
+than 400 * 5 * 2^52 < 2^62.97, to which a reduction adds less than 2^55: all stay below 2^63. What
+`Limbs26` subtracts from a column is less than 2^51.
 """
 
 

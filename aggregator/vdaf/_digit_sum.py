@@ -25,7 +25,7 @@ from aggregator.vdaf._kernel_arrays import (
     Outputs,
     store,
 )
-from aggregator.vdaf._lane_message import absorb_filled, gather
+from aggregator.vdaf._lane_message import absorb_rows
 from aggregator.vdaf._lane_xof import squeeze_words
 from field._jit import LaneWidth, inlined, kernel
 from field.lane_arrays import Bytes, LaneArray, Table, Workspace
@@ -186,13 +186,14 @@ def query_groups(
             _expand_share(width, shape, messages, inputs.input_shares, first, scratch)
         # One residue reduces each output, if there are many, and the last is the test point.
         length = shape.num_calls + 1 if shape.num_calls > 1 else 1
-        gather(width, scratch.blank, 0, inputs.nonces, first, NONCE_WORDS)
-        absorb_filled(
+        absorb_rows(
             width,
             scratch.sponge,
             messages.query_rand,
             messages.nonce_start,
             scratch.blank,
+            inputs.nonces,
+            first,
             NONCE_WORDS,
         )
         _squeeze(width, scratch.query_rand, 0, length, scratch)
@@ -237,9 +238,15 @@ def _expand_share(
         (messages.meas_share, 0, shape.num_calls),
         (messages.proofs_share, shape.num_calls, _proof_len(shape)),
     ):
-        gather(width, scratch.blank, 0, input_shares, first, SEED_WORDS)
-        absorb_filled(
-            width, scratch.sponge, message, messages.seed_start, scratch.blank, SEED_WORDS
+        absorb_rows(
+            width,
+            scratch.sponge,
+            message,
+            messages.seed_start,
+            scratch.blank,
+            input_shares,
+            first,
+            SEED_WORDS,
         )
         _squeeze(width, scratch.share, row, length, scratch)
 

@@ -117,18 +117,18 @@ def _blank_messages(
 
 
 def _scratch_ends(shape: kernels.Shape) -> tuple[int, ...]:
-    """Return where the lane arrays of `Scratch` end, in their order."""
+    """Return where the lane arrays of `Scratch` end."""
     p = 1 << shape.log_p
-    counts = (
-        SPONGE_ROWS,
-        SEED_WORDS + 1,
-        shape.num_calls + shape.arity + 2 * p,  # share
-        shape.num_calls + 1,  # query_rand
-        2 * (shape.log_p + 1),  # powers
-        p,  # basis
-        p,  # odd_basis
-        kernels.REGISTER_ROWS,
-        shape.arity + 2,  # result
-    )
+    rows = {
+        "sponge": SPONGE_ROWS,
+        "blank": SEED_WORDS + 1,
+        "share": shape.num_calls + shape.arity + 2 * p,
+        "query_rand": shape.num_calls + 1,
+        "powers": 2 * (shape.log_p + 1),
+        "basis": p,
+        "odd_basis": p,
+        "registers": kernels.REGISTER_ROWS,
+        "result": shape.arity + 2,
+    }
     # One plan serves any number of lanes: eight at most.
-    return row_ends(counts, MAX_LANES)
+    return row_ends(kernels.Scratch._fields[:-1], rows, MAX_LANES)

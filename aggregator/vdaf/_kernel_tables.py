@@ -1,10 +1,16 @@
-"""Constants that the fused kernels have in common, as integers.
+"""Constants that fused kernels have in common: integers, and the one message that two share.
 
 Source:
-    VDAF, "Polynomial Representation".
+    VDAF, "Polynomial Representation" and "Auxiliary Functions" of Prio3.
 """
 
+import functools
+
+from aggregator.vdaf._lane_message import message_words, seed_start
+from aggregator.vdaf.parameters import Parameters
+from aggregator.vdaf.xof import SEED_SIZE, USAGE_JOINT_RAND_SEED, domain_separation_tag
 from field import Field
+from field.lane_arrays import Table
 
 
 def basis_roots(field: Field, p: int) -> list[int]:
@@ -37,3 +43,11 @@ def _powers(field: Field, first: int, ratio: int, count: int) -> list[int]:
         values.append(value)
         value = value * ratio % field.modulus
     return values
+
+
+@functools.lru_cache(maxsize=256)
+def joint_rand_seed_message(parameters: Parameters, ctx: bytes) -> tuple[Table, int]:
+    """Return the message of the seed of the joint randomness, and where its parts begin: blank."""
+    dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_SEED, ctx)
+    message = message_words(dst, bytes(parameters.public_share_size))
+    return message, seed_start(dst) + SEED_SIZE

@@ -75,9 +75,14 @@ def workspace_for(num_shares: int, verifier_len: int, lanes: int) -> Workspace:
 
 @functools.lru_cache(maxsize=64)
 def _scratch_ends(num_shares: int, verifier_len: int, lanes: int) -> tuple[int, ...]:
-    """Return where the lane arrays of `Scratch` end, in their order."""
-    parts, words = SEED_WORDS * num_shares + 1, WORDS * num_shares * verifier_len
-    return row_ends((SPONGE_ROWS, parts, words, REGISTER_ROWS), lanes)
+    """Return where the lane arrays of `Scratch` end."""
+    rows = {
+        "sponge": SPONGE_ROWS,
+        "parts": SEED_WORDS * num_shares + 1,
+        "words": WORDS * num_shares * verifier_len,
+        "registers": REGISTER_ROWS,
+    }
+    return row_ends(Scratch._fields[:-1], rows, lanes)
 
 
 @inlined

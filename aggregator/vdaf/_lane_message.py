@@ -56,15 +56,26 @@ def with_seed(message: Table, start: int, seed: bytes) -> Table:
 
 
 @inlined
-def gather(
-    width: LaneWidth, blank: LaneArray, row: int, rows: Bytes, first: int, count: int
-) -> None:
-    """Bring the first `count` words of the rows from `first` on, one a lane, into rows of `blank`.
-
-    As many rows beyond as there are lanes may become 0.
-    """
+def gather(width: LaneWidth, blank: LaneArray, rows: Bytes, first: int, count: int) -> None:
+    """Bring the first `count` words of the rows from `first` on, one a lane, into `blank`."""
     stride = rows.shape[1]
-    rows_to_words(width, blank, row, rows, first * stride, stride, count)
+    rows_to_words(width, blank, 0, rows, first * stride, stride, count)
+
+
+@inlined
+def absorb_rows(
+    width: LaneWidth,
+    sponge: LaneArray,
+    message: Table,
+    start: int,
+    blank: LaneArray,
+    rows: Bytes,
+    first: int,
+    count: int,
+) -> None:
+    """Absorb a message whose blank is filled by the rows from `first` on; see `absorb_filled`."""
+    gather(width, blank, rows, first, count)
+    absorb_filled(width, sponge, message, start, blank, count)
 
 
 @inlined

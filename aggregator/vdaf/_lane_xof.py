@@ -1,7 +1,7 @@
 """The XOF inside fused kernels: words of lane arrays absorbed, and output kept as words in lanes.
 
-`aggregator.vdaf.xof` computes the same function for everything else. Short messages, the same for
-all reports but for a blank, are in `aggregator.vdaf._lane_message`. Here is the long one, which is
+`aggregator.vdaf.xof` computes the same function for everything else. Messages that are the same for
+all reports but for a blank are in `aggregator.vdaf._lane_message`. Here is the other one, which is
 *open*: it has a head, and goes on with a measurement share, which lies in lanes. And streams are
 left in a lane array, where field arithmetic finds them.
 

@@ -10,8 +10,13 @@ import numpy as np
 from aggregator.vdaf import _parallel_sum as kernels
 from aggregator.vdaf import _parallel_sum_arrays as arrays
 from aggregator.vdaf._kernel_arrays import SEED_WORDS, Inputs, Outputs
-from aggregator.vdaf._kernel_tables import basis_roots, last_value_weights
-from aggregator.vdaf._lane_message import head_words, message_words, seed_start, with_seed
+from aggregator.vdaf._kernel_tables import basis_roots, joint_rand_seed_message, last_value_weights
+from aggregator.vdaf._lane_message import (
+    head_words,
+    message_words,
+    seed_start,
+    with_seed,
+)
 from aggregator.vdaf._lane_xof import SPONGE_ROWS
 from aggregator.vdaf.circuits import Circuit, Histogram, L1BoundSum, MultihotCountVec, SumVec
 from aggregator.vdaf.circuits.range_checked import weights
@@ -21,7 +26,6 @@ from aggregator.vdaf.xof import (
     SEED_SIZE,
     TURBOSHAKE_DOMAIN,
     USAGE_JOINT_RAND_PART,
-    USAGE_JOINT_RAND_SEED,
     USAGE_JOINT_RANDOMNESS,
     USAGE_MEAS_SHARE,
     USAGE_PROOF_SHARE,
@@ -180,18 +184,18 @@ def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> arrays.M
 
     start = seed_start(tag(USAGE_MEAS_SHARE))
     part, part_size = head_words(tag(USAGE_JOINT_RAND_PART), own + nonce)
-    parts = bytes(parameters.public_share_size)
+    seed, parts_start = joint_rand_seed_message(parameters, ctx)
     return arrays.Messages(
         meas_share=message_words(tag(USAGE_MEAS_SHARE), own),
         proofs_share=message_words(tag(USAGE_PROOF_SHARE), proofs + own),
         query_rand=message_words(tag(USAGE_QUERY_RANDOMNESS), proofs + nonce),
         joint_rand=message_words(tag(USAGE_JOINT_RANDOMNESS), proofs),
-        joint_rand_seed=message_words(tag(USAGE_JOINT_RAND_SEED), parts),
+        joint_rand_seed=seed,
         joint_rand_part=part,
         joint_rand_part_size=part_size,
         seed_start=start,
         nonce_start=start + SEED_SIZE + len(proofs),
-        parts_start=start + SEED_SIZE,
+        parts_start=parts_start,
         domain=TURBOSHAKE_DOMAIN,
     )
 
@@ -219,7 +223,7 @@ def scratch_ends(shape: arrays.Shape, lanes: int, head_len: int = 0) -> tuple[in
         "result": WORDS * max(verifier_len, shape.output_len),
         "flags": 1,
     }
-    return row_ends((rows[name] for name in arrays.Scratch._fields if name != "block"), lanes)
+    return row_ends(arrays.Scratch._fields[:-1], rows, lanes)
 
 
 def scratch_size(shape: arrays.Shape) -> int:

@@ -17,7 +17,7 @@ from aggregator.vdaf._kernel_arrays import (
     Outputs,
     store,
 )
-from aggregator.vdaf._lane_message import absorb_filled, fill_head, gather, set_words
+from aggregator.vdaf._lane_message import absorb_filled, absorb_rows, fill_head, gather, set_words
 from aggregator.vdaf._lane_xof import (
     absorb_words,
     begin_open,
@@ -72,8 +72,16 @@ def expand_share(
         (messages.meas_share, 0, shape.meas_len),
         (messages.proofs_share, proof, proof_len(shape)),
     ):
-        gather(width, scratch.blank, 0, input_shares, first, SEED_WORDS)
-        absorb_filled(width, scratch.sponge, message, seed_start, scratch.blank, SEED_WORDS)
+        absorb_rows(
+            width,
+            scratch.sponge,
+            message,
+            seed_start,
+            scratch.blank,
+            input_shares,
+            first,
+            SEED_WORDS,
+        )
         squeeze(width, scratch.share, row, length, scratch)
 
 
@@ -104,7 +112,7 @@ def derive_joint_rand(
 
     # The client's word is taken for the other aggregators' parts, not for this one's.
     part_words = SEED_WORDS * shape.num_shares
-    gather(width, blank, 0, inputs.public_shares, first, part_words)
+    gather(width, blank, inputs.public_shares, first, part_words)
     copy_words(width, blank, SEED_WORDS * shape.agg_id, sponge, 0, SEED_WORDS)
     absorb_filled(width, sponge, messages.joint_rand_seed, messages.parts_start, blank, part_words)
     store(width, outputs.joint_rand_seeds, first, sponge, 0, scratch.block)
@@ -124,7 +132,7 @@ def _prepare_head(
     blind = (first + 1) * size - SEED_SIZE
     rows_to_words(width, blank, 0, inputs.input_shares, blind, size, SEED_WORDS)
     fill_head(width, head, messages.seed_start, blank, SEED_WORDS)
-    gather(width, blank, 0, inputs.nonces, first, NONCE_WORDS)
+    gather(width, blank, inputs.nonces, first, NONCE_WORDS)
     fill_head(width, head, messages.joint_rand_part_size - NONCE_SIZE, blank, NONCE_WORDS)
 
 
@@ -166,13 +174,14 @@ def derive_query_rand(
     scratch: Scratch,
 ) -> None:
     """Derive the test point, and before it what reduces the circuit's two outputs if it has two."""
-    gather(width, scratch.blank, 0, nonces, first, NONCE_WORDS)
-    absorb_filled(
+    absorb_rows(
         width,
         scratch.sponge,
         messages.query_rand,
         messages.nonce_start,
         scratch.blank,
+        nonces,
+        first,
         NONCE_WORDS,
     )
     squeeze(width, scratch.query_rand, 0, 3 if shape.has_check else 1, scratch)

@@ -17,16 +17,14 @@ import numpy as np
 from aggregator.vdaf import _digit_decide, flp, fused
 from aggregator.vdaf import _lane_decide as kernels
 from aggregator.vdaf._kernel_arrays import in_groups
-from aggregator.vdaf._lane_message import message_words, seed_start
+from aggregator.vdaf._kernel_tables import joint_rand_seed_message
 from aggregator.vdaf.circuits import BitVectorCircuit
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.randomness import Randomness
 from aggregator.vdaf.shares import nth
 from aggregator.vdaf.xof import (
     SEED_SIZE,
-    USAGE_JOINT_RAND_SEED,
     ByteRows,
-    domain_separation_tag,
 )
 from field import Vector, decode_rows
 from field._jit import LaneWidth, lane_width
@@ -99,7 +97,7 @@ def _decided_on_lanes(
 ) -> Decided:
     """Decide by the kernel for sums of products in Field128."""
     lanes, rows = len(width), len(shares[0])
-    message, parts_start = _blank_message(parameters, ctx)
+    message, parts_start = joint_rand_seed_message(parameters, ctx)
     workspace = kernels.workspace_for(parameters.num_shares, parameters.verifiers_len, lanes)
     minus_one = _minus_one(lanes)
 
@@ -120,14 +118,6 @@ def _decided_on_lanes(
     seeds, flags = np.empty((rows, SEED_SIZE), np.uint8), np.empty((rows, 8), np.uint8)
     in_groups(decide, lanes, shares, (seeds, flags))
     return _as_flagged(seeds, flags)
-
-
-@functools.lru_cache(maxsize=256)
-def _blank_message(parameters: Parameters, ctx: bytes) -> tuple[Table, int]:
-    """Return the message of the seed of the joint randomness, and where its parts begin."""
-    dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_SEED, ctx)
-    message = message_words(dst, bytes(parameters.public_share_size))
-    return message, seed_start(dst) + SEED_SIZE
 
 
 @functools.cache

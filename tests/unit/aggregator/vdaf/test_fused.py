@@ -350,3 +350,8 @@ def test_long_reports_use_fewer_lanes_so_that_scratch_space_stays_bounded() -> N
         plan = _parallel_sum_plan.plan(Prio3(4, Histogram(length, chunk_length)), 1)
         size = _parallel_sum_plan.scratch_size(plan.shape) * len(plan.width)
         assert size <= _parallel_sum_plan.MAX_SCRATCH or len(plan.width) == 1
+
+
+def test_two_lanes_which_long_reports_may_get_compute_the_same() -> None:
+    measurements: list[Measurement] = [index % 7 for index in range(5)]
+    assert agree(Prio3(4, Histogram(7, 3)), measurements, lane_width(2))
