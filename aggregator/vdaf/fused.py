@@ -69,8 +69,8 @@ class Results(NamedTuple):
 
     Attributes:
         verifier_shares: `uint8[rows, verifier_share_size]`.
-        out_shares: `uint64[rows, output_len]`, with the words of an element as one more axis;
-            `uint64[rows, 0]` likewise where `leading_out_shares` has them.
+        out_shares: `uint64[rows, output_len]`, with the words of an element as one more axis; not
+            filled in where `leading_out_shares` has them.
         joint_rand_seeds: `uint8[rows, 32]`, or `uint8[rows, 0]` without joint randomness.
     """
 
@@ -112,12 +112,11 @@ def leading_out_shares(parameters: Parameters, input_shares: ByteRows) -> Words:
     return (words if words.flags.aligned else words.copy()).reshape(shape)
 
 
-def new_results(parameters: Parameters, rows: int, *, is_leading: bool = False) -> Results:
-    """Return arrays to be filled in; `is_leading` says what `has_leading_out_shares` does."""
-    output_len = 0 if is_leading else parameters.output_len
+def new_results(parameters: Parameters, rows: int) -> Results:
+    """Return arrays to be filled in."""
     return Results(
         np.empty((rows, parameters.verifier_share_size), np.uint8),
-        np.empty((rows, output_len, *parameters.field.word_shape), np.uint64),
+        np.empty((rows, parameters.output_len, *parameters.field.word_shape), np.uint64),
         np.empty((rows, parameters.blind_size), np.uint8),
     )
 
@@ -151,6 +150,7 @@ class Verifier:
     ) -> None:
         self._parameters = parameters
         self._lanes = 1
+        self._is_leading = has_leading_out_shares(parameters, aggregator.agg_id)
         self._run: Callable[[Inputs, Outputs], None] | None = None
         if is_fused(parameters):
             plan = _plan(parameters, aggregator.agg_id)
@@ -168,7 +168,8 @@ class Verifier:
         parameters, run = self._parameters, self._run
         if run is None:
             return _put(parameters, query_shares(parameters, shares), results, slice(None))
-        outputs = _outputs(parameters, results)
+        wanted = results.out_shares[:, :0] if self._is_leading else results.out_shares
+        outputs = _outputs(parameters, results._replace(out_shares=wanted))
         if len(shares) > 0:
             inputs = shares.nonces, shares.public_shares, shares.input_shares
             in_groups(
@@ -211,8 +212,7 @@ def _put(
     size = parameters.verifiers_share_size
     results.verifier_shares[place, :size] = encode_rows(queried.verifiers_shares)
     results.verifier_shares[place, size:] = queried.joint_rand_parts
-    # All elements, or none where they are not wanted.
-    results.out_shares[place] = queried.out_shares.words[:, : results.out_shares.shape[1]]
+    results.out_shares[place] = queried.out_shares.words
     results.joint_rand_seeds[place] = queried.joint_rand_seeds
     return Refused(
         np.flatnonzero(queried.is_undecodable).tolist(),

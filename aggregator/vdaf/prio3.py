@@ -128,27 +128,31 @@ class Prio3(Parameters):
         aggregator = Aggregator(verify_key, ctx, agg_id)
         verifier = fused.Verifier(self, aggregator)
         is_leading = fused.has_leading_out_shares(self, agg_id)
-        results = fused.new_results(self, rows, is_leading=is_leading)
-        leading: list[fused.Words] = []
+        results = fused.new_results(self, rows)
+        out_shares = results.out_shares
         errors: list[ReportRejected | None] = [None] * rows
-        for part in self._verification_slices(agg_id, rows, public_shares, input_shares):
+        parts = list(self._verification_slices(agg_id, rows, public_shares, input_shares))
+        for part in parts:
             public_rows, wrong_public = to_rows(public_shares[part], self.public_share_size)
             input_rows, wrong_input = to_rows(input_shares[part], input_share_size)
             shares = ReportShares(aggregator, nonce_rows[part], public_rows, input_rows)
             found = results.rows(part)
             refused = verifier.query(shares, found)
             if is_leading:
-                leading.append(fused.leading_out_shares(self, input_rows))
+                leading = fused.leading_out_shares(self, input_rows)
+                if len(parts) == 1:
+                    out_shares = leading  # They stay where they are.
+                else:
+                    found.out_shares[:] = leading
             for index, error in _init_errors(wrong_public, wrong_input, refused):
                 errors[part.start + index] = errors[part.start + index] or error
                 found.verifier_shares[index] = NO_ENCODING
-        words = _joined(leading) if is_leading else results.out_shares
-        refused_rows = indices_of_errors(errors)
-        if refused_rows:
-            words = words.copy() if len(leading) == 1 else words  # It may be the caller's memory.
-            words[refused_rows] = 0
-        out_shares = Vector(self.field, words)
-        state = VerifyState(out_shares, results.joint_rand_seeds, errors)
+        wrong = indices_of_errors(errors)
+        if wrong:
+            if out_shares is not results.out_shares:
+                out_shares = out_shares.copy()
+            out_shares[wrong] = 0
+        state = VerifyState(Vector(self.field, out_shares), results.joint_rand_seeds, errors)
         return VerifyInit(state, results.verifier_shares)
 
     @overload
@@ -354,11 +358,6 @@ class Prio3(Parameters):
             for index in decided.undecodable:
                 errors[part.start + index] = VerifyError(NO_VERIFIER_SHARE)
         return VerifierMessages(seeds, errors)
-
-
-def _joined(parts: Sequence[fused.Words]) -> fused.Words:
-    """Return rows as one array; a single part is not copied."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _init_errors(

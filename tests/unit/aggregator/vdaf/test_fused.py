@@ -68,15 +68,14 @@ def by_kernel(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None
 
 def queried(prio3: Prio3, shares: ReportShares, verifier: fused.Verifier) -> QueriedShares:
     """What a verifier fills in, in the form that the definition has."""
-    is_leading = fused.has_leading_out_shares(prio3, shares.aggregator.agg_id)
-    results = fused.new_results(prio3, len(shares), is_leading=is_leading)
+    results = fused.new_results(prio3, len(shares))
     for array in results:
         array.view(np.uint8)[...] = 0xAA
     refused = verifier.query(shares, results)
     size = prio3.verifiers_share_size
     verifiers, _ = decode_rows(prio3.field, results.verifier_shares[:, :size])
     out_shares = results.out_shares
-    if is_leading:
+    if fused.has_leading_out_shares(prio3, shares.aggregator.agg_id):
         out_shares = fused.leading_out_shares(prio3, shares.input_shares)
     is_undecodable, is_rejected = np.zeros((2, len(shares)), np.bool_)
     is_undecodable[list(refused.undecodable)] = True
