@@ -13,7 +13,7 @@ jump is.
 process, forked when all is compiled and ready. The child puts what the arrays of its call hold into
 those of the first call, that addresses be the same, and is stepped by ptrace through the kernel,
 from its first instruction to its return. What the kernel calls in turn, to copy memory or to
-allocate it, is in the trace.
+allocate it, is in the trace, but not the flags there: an allocator compares what is on the heap.
 
 What a trace does not show: a rare branch on a flag that was kept for later, where no input that was
 tried raises it; instructions other than a division whose time depends on their operands; under
@@ -33,7 +33,8 @@ import warnings
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numba
@@ -134,7 +135,21 @@ class _Watch(dict[int, tuple[int, ...]]):
 
     def __missing__(self, address: int) -> tuple[int, ...]:
         # This process has the same code at the same address.
-        self[address] = found = watched_registers(ctypes.string_at(address, MAX_SIZE))
+        registers = watched_registers(ctypes.string_at(address, MAX_SIZE))
+        if not any(address in code for code in self._compiled):
+            registers = tuple(register for register in registers if register != FLAGS)
+        self[address] = registers
+        return registers
+
+    @cached_property
+    def _compiled(self) -> list[range]:
+        """Where code lies that is of no file: what was compiled before the first step was met."""
+        found = []
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            span, permissions, _, _, _, *name = line.split()
+            if "x" in permissions and not name:
+                low, high = (int(end, 16) for end in span.split("-"))
+                found.append(range(low, high))
         return found
 
 
@@ -144,7 +159,8 @@ def why_not() -> str | None:
         return f"traces are taken on Linux on x86-64, not on {sys.platform}, {platform.machine()}"
     if numba.config.DISABLE_JIT:
         return "kernels are not compiled"
-    child = _fork(lambda: None)
+    with _forks_without_warning():
+        child = _fork(lambda: None)
     _, status = os.waitpid(child, 0)
     if os.WIFSTOPPED(status):
         os.kill(child, signal.SIGKILL)
@@ -203,17 +219,32 @@ def _traces(calls: Sequence[Call], watch: _Watch) -> list["Words"]:
     first = calls[0]
     first.run()
     entries = _entries(first.kernel)
-    children: list[int] = []
-    with _one_processor():
+    # The first child is not stepped: to fork for the first time takes memory, too.
+    prepared = [partial(_copy, call, first) for call in (first, *calls)]
+    children = [0] * len(prepared)
+    with _one_processor(), _forks_without_warning():
         try:
-            # All are forked before one is traced, which takes memory: a kernel that makes arrays is
-            # then given the same addresses in every child.
-            children.extend(_fork(partial(_copy, call, first), first.run) for call in calls)
-            return [_stepped(child, entries, watch) for child in children]
+            # All are forked before one is traced, and nothing but a number is made in between, so
+            # that a kernel that makes arrays is given the same addresses in every child.
+            for index, prepare in enumerate(prepared):
+                children[index] = _fork(prepare, first.run)
+            return [_stepped(child, entries, watch) for child in children[1:]]
         finally:
-            for child in children:
+            for child in filter(None, children):
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
+
+
+@contextmanager
+def _forks_without_warning() -> Iterator[None]:
+    """Let forks be.
+
+    Python warns if there are other threads, which may hold a lock that a child waits for. A child
+    here only copies and calls compiled code; the threads are those of numpy's BLAS.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 def _entries(kernel: object) -> frozenset[int]:
@@ -234,11 +265,7 @@ def _copy(call: Call, first: Call) -> None:
 
 def _fork(prepare: Callable[[], None], run: Callable[[], None] = lambda: None) -> int:
     """Start a child that prepares, stops, and runs once its parent lets it."""
-    with warnings.catch_warnings():
-        # Python warns if there are other threads, which may hold a lock that a child waits for. A
-        # child here only copies and calls compiled code; the threads are those of numpy's BLAS.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
+    child = os.fork()
     if child:
         return child
     status = _NOT_PERMITTED

@@ -139,10 +139,8 @@ def residues(prio3: Prio3, numbers: list[int], count: int) -> ByteRows:
 
 def query(prio3: Prio3, shares: ReportShares, width: LaneWidth) -> tuple[Call, ByteRows]:
     """The call of a kernel that verifies some reports, and the verifier shares."""
-    agg_id = shares.aggregator.agg_id
     verifier = fused.Verifier(prio3, shares.aggregator, width=width)
-    is_leading = fused.has_leading_out_shares(prio3, agg_id)
-    results = fused.new_results(prio3, len(shares), is_leading=is_leading)
+    results = fused.new_results(prio3, len(shares))
     (call,) = captured(QUERIES, lambda: verifier.query(shares, results))
     return call, results.verifier_shares
 
