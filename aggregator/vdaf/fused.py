@@ -70,7 +70,8 @@ class Results(NamedTuple):
     Attributes:
         verifier_shares: `uint8[rows, verifier_share_size]`.
         out_shares: `uint64[rows, output_len]`, with the words of an element as one more axis; not
-            filled in where `leading_out_shares` has them.
+            filled in where `leading_out_shares` has them, and `uint64[rows, 0]` where they stay
+            there.
         joint_rand_seeds: `uint8[rows, 32]`, or `uint8[rows, 0]` without joint randomness.
     """
 
@@ -112,11 +113,12 @@ def leading_out_shares(parameters: Parameters, input_shares: ByteRows) -> Words:
     return (words if words.flags.aligned else words.copy()).reshape(shape)
 
 
-def new_results(parameters: Parameters, rows: int) -> Results:
-    """Return arrays to be filled in."""
+def new_results(parameters: Parameters, rows: int, *, has_out_shares: bool = True) -> Results:
+    """Return arrays to be filled in, that of the out shares if it is wanted."""
+    output_len = parameters.output_len if has_out_shares else 0
     return Results(
         np.empty((rows, parameters.verifier_share_size), np.uint8),
-        np.empty((rows, parameters.output_len, *parameters.field.word_shape), np.uint64),
+        np.empty((rows, output_len, *parameters.field.word_shape), np.uint64),
         np.empty((rows, parameters.blind_size), np.uint8),
     )
 
@@ -212,7 +214,8 @@ def _put(
     size = parameters.verifiers_share_size
     results.verifier_shares[place, :size] = encode_rows(queried.verifiers_shares)
     results.verifier_shares[place, size:] = queried.joint_rand_parts
-    results.out_shares[place] = queried.out_shares.words
+    # All elements, or none where they are not wanted.
+    results.out_shares[place] = queried.out_shares.words[:, : results.out_shares.shape[1]]
     results.joint_rand_seeds[place] = queried.joint_rand_seeds
     return Refused(
         np.flatnonzero(queried.is_undecodable).tolist(),

@@ -127,30 +127,28 @@ class Prio3(Parameters):
         check_batch("input share", input_shares, rows, input_share_size)
         aggregator = Aggregator(verify_key, ctx, agg_id)
         verifier = fused.Verifier(self, aggregator)
+        parts = list(self._verification_slices(agg_id, rows, public_shares, input_shares))
         is_leading = fused.has_leading_out_shares(self, agg_id)
-        results = fused.new_results(self, rows)
+        stays = is_leading and len(parts) == 1
+        results = fused.new_results(self, rows, has_out_shares=not stays)
         out_shares = results.out_shares
         errors: list[ReportRejected | None] = [None] * rows
-        parts = list(self._verification_slices(agg_id, rows, public_shares, input_shares))
         for part in parts:
             public_rows, wrong_public = to_rows(public_shares[part], self.public_share_size)
             input_rows, wrong_input = to_rows(input_shares[part], input_share_size)
             shares = ReportShares(aggregator, nonce_rows[part], public_rows, input_rows)
             found = results.rows(part)
             refused = verifier.query(shares, found)
-            if is_leading:
-                leading = fused.leading_out_shares(self, input_rows)
-                if len(parts) == 1:
-                    out_shares = leading  # They stay where they are.
-                else:
-                    found.out_shares[:] = leading
+            if stays:
+                out_shares = fused.leading_out_shares(self, input_rows)
+            elif is_leading:
+                found.out_shares[:] = fused.leading_out_shares(self, input_rows)
             for index, error in _init_errors(wrong_public, wrong_input, refused):
                 errors[part.start + index] = errors[part.start + index] or error
                 found.verifier_shares[index] = NO_ENCODING
         wrong = indices_of_errors(errors)
         if wrong:
-            if out_shares is not results.out_shares:
-                out_shares = out_shares.copy()
+            out_shares = out_shares.copy() if stays else out_shares
             out_shares[wrong] = 0
         state = VerifyState(Vector(self.field, out_shares), results.joint_rand_seeds, errors)
         return VerifyInit(state, results.verifier_shares)
