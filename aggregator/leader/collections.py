@@ -14,7 +14,6 @@ Source: DAP, "Collection Job Initialization" and "Obtaining Aggregate Shares".
 
 import json
 
-import anyio
 import httpx
 import structlog
 
@@ -24,9 +23,9 @@ from aggregator.dap.messages import AggregateShare, AggregateShareReq, Collectio
 from aggregator.dap.problems import BatchOverlap, Problem, problem_document
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
-from aggregator.errors import AggregatorError
 from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
 from aggregator.leader.job_driver import DriverSettings
+from aggregator.leader.steps import step_all
 from aggregator.party import Party, ServedTask, batch_totals, charge_of
 from aggregator.protocol.batches import merge_agg_shares
 from aggregator.protocol.budget import check_budget
@@ -44,7 +43,7 @@ from aggregator.storage.collection_jobs import (
     store_share_location,
 )
 from aggregator.storage.database import Transaction
-from aggregator.storage.leases import Leased, LeaseLost
+from aggregator.storage.leases import Leased
 from aggregator.storage.reports import pending_reports
 from aggregator.storage.states import IntervalState
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
@@ -84,22 +83,8 @@ class CollectionDriver:
                 tx, self._settings.concurrency, self._settings.lease_seconds
             ),
         )
-        async with anyio.create_task_group() as group:
-            for job in leased:
-                group.start_soon(self._step_and_log, job)
+        await step_all("collection", leased, self._step)
         return len(leased)
-
-    async def _step_and_log(self, leased: Leased[CollectionJob]) -> None:
-        """Step a job; what goes wrong is logged, and the job is taken up when its lease ends."""
-        job_id = leased.job.job_id.hex()
-        try:
-            await self._step(leased)
-        except LeaseLost:
-            log.info("collection job taken by another driver, or deleted", job=job_id)
-        except AggregatorError as error:
-            log.exception("collection job failed", job=job_id, reason=str(error))
-        except Exception:
-            log.exception("collection job failed", job=job_id)
 
     async def _step(self, leased: Leased[CollectionJob]) -> None:
         job = leased.job

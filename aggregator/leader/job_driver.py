@@ -10,7 +10,6 @@ Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 import dataclasses
 from collections import Counter
 
-import anyio
 import httpx
 import structlog
 
@@ -18,8 +17,9 @@ from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp, Report
 from aggregator.dap.resources import media_type, path
-from aggregator.errors import AggregatorError, PeerError
+from aggregator.errors import PeerError
 from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
+from aggregator.leader.steps import step_all
 from aggregator.party import Party, ServedTask, accumulate_shares
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
@@ -40,7 +40,7 @@ from aggregator.storage.aggregation_jobs import (
     store_request,
 )
 from aggregator.storage.database import Transaction
-from aggregator.storage.leases import Leased, LeaseLost
+from aggregator.storage.leases import Leased
 from aggregator.storage.reports import reports_of_job
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
 
@@ -94,22 +94,8 @@ class JobDriver:
                 tx, self._settings.concurrency, self._settings.lease_seconds
             ),
         )
-        async with anyio.create_task_group() as group:
-            for job in leased:
-                group.start_soon(self._step_and_log, job)
+        await step_all("aggregation", leased, self._step)
         return len(leased)
-
-    async def _step_and_log(self, leased: Leased[AggregationJob]) -> None:
-        """Step a job; what goes wrong is logged, and the job is taken up when its lease ends."""
-        job_id = leased.job.job_id.hex()
-        try:
-            await self._step(leased)
-        except LeaseLost:
-            log.info("aggregation job taken by another driver", job=job_id)
-        except AggregatorError as error:
-            log.exception("aggregation job failed", job=job_id, reason=str(error))
-        except Exception:
-            log.exception("aggregation job failed", job=job_id)
 
     async def _step(self, leased: Leased[AggregationJob]) -> None:
         job = leased.job

@@ -1,0 +1,50 @@
+"""Steps leased jobs side by side; one that goes wrong is logged, and the others go on."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+
+import anyio
+import structlog
+
+from aggregator.errors import AggregatorError
+from aggregator.storage.leases import Leased, LeaseLost
+
+log = structlog.get_logger()
+
+
+class Job(Protocol):
+    """What jobs of all kinds have."""
+
+    @property
+    def job_id(self) -> bytes:
+        """What names the job among those of its task."""
+
+
+J = TypeVar("J", bound=Job)
+
+
+async def step_all(
+    kind: str, leased: Sequence[Leased[J]], step: Callable[[Leased[J]], Awaitable[None]]
+) -> None:
+    """Step jobs, all at once; one that fails is taken up again when its lease ends.
+
+    Args:
+        kind: What the log calls such a job.
+        leased: The jobs.
+        step: Moves one job, and may raise whatever it likes.
+    """
+
+    async def step_and_log(leased_job: Leased[J]) -> None:
+        job_id = leased_job.job.job_id.hex()
+        try:
+            await step(leased_job)
+        except LeaseLost:
+            log.info("job taken by another driver, or deleted", kind=kind, job=job_id)
+        except AggregatorError as error:
+            log.exception("job failed", kind=kind, job=job_id, reason=str(error))
+        except Exception:  # the outermost edge of a job: logged, and the next lease tries again
+            log.exception("job failed", kind=kind, job=job_id)
+
+    async with anyio.create_task_group() as group:
+        for leased_job in leased:
+            group.start_soon(step_and_log, leased_job)
