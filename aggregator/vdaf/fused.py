@@ -100,9 +100,15 @@ def has_leading_out_shares(parameters: Parameters, agg_id: int) -> bool:
 
 
 def leading_out_shares(parameters: Parameters, input_shares: ByteRows) -> Words:
-    """Return the out shares with which input shares begin.
+    """Return the out shares with which input shares begin; see `has_leading_out_shares`.
 
-    They lie in the same memory if that is contiguous and aligned, as what a kernel reads is.
+    Args:
+        parameters: The Prio3.
+        input_shares: `uint8[rows, input_share_size(0)]`, the leader's, in wire form.
+
+    Returns:
+        As `Results.out_shares`, in the memory of the input shares if that is contiguous and
+        aligned. Where a number is no residue, they are none.
     """
     leading = input_shares[:, : parameters.output_len * parameters.field.encoded_size]
     if not input_shares.flags.c_contiguous:
