@@ -1,19 +1,19 @@
 """Field128 on lanes: the operations of kernels on residues, sums of products, and encodings.
 
-In a lane array a residue in limbs takes `RESIDUE` rows, a sum of products `COLUMNS` rows, a sum of
-residues `QUARTERS`, and a residue in its encoding `WORDS`, low word first. There are two layouts in
-limbs (see `field.limbs128`, where the arithmetic and its bounds are); the rows that the smaller one
-needs less are not touched. R is the layout's Montgomery radix: `multiply` gives x*y/R mod p.
+In a lane array a residue in limbs takes `RESIDUE` rows, a sum of products `COLUMNS` rows, and a
+residue in its encoding `WORDS`, low word first. There are two layouts in limbs (see
+`field.limbs128`, where the arithmetic and its bounds are); the rows that the smaller one needs less
+are not touched. R is the layout's Montgomery radix: `multiply` gives x*y/R mod p.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from field._jit import LaneWidth, kernel
 from field.lane_arrays import LaneArray, Table
-from field.lanes import Code, Integer, Place, Scalars, Variables, Word, operation
-from field.limbs128 import MAX_PRODUCTS, MODULUS, Limbs, limbs_in, limbs_of
+from field.lanes import Code, Integer, Place, Scalars, Word, operation
+from field.limbs128 import MAX_PRODUCTS, MAX_TERMS, MODULUS, limbs_in, limbs_of
 
 RESIDUE = 5
 """Rows of a lane array that a residue in limbs takes."""
@@ -21,16 +21,8 @@ RESIDUE = 5
 COLUMNS = 9
 """Rows that a sum of products takes."""
 
-QUARTERS = 4
-"""Rows that a sum of residues takes: column i counts 2^(32*i)."""
-
 WORDS = 2
 """Rows that an encoded residue takes."""
-
-MAX_WEIGHT = 2**30
-"""How many residues, each counted with its weight, a sum may have before `reduce_sum`."""
-
-_QUARTER_MASK = 2**32 - 1
 
 
 def load_residue(place: Place) -> list[Word]:
@@ -51,6 +43,11 @@ def load_constant(constant: Scalars) -> list[Word]:
 def load_encoded(words: Place) -> list[Word]:
     """Emit the loads of an encoded residue, and what takes it apart into limbs."""
     return limbs_in(words.code).split(words.load(0), words.load(1))
+
+
+def load_factor(words: Place) -> list[Word]:
+    """Emit the loads of an encoded residue, and what makes it a factor."""
+    return limbs_in(words.code).factor(words.load(0), words.load(1))
 
 
 def residue_at(residues: Place, index: Integer) -> Place:
@@ -120,7 +117,7 @@ def to_montgomery(
 ) -> None:
     """Bring `count` encoded residues into Montgomery form, below 2p."""
     with code.repeat(count) as index:
-        share = load_encoded(encoded_at(words, index))
+        share = load_factor(encoded_at(words, index))
         product = limbs_in(code).product(share, load_constant(radix_squared))
         residue_at(out, index).store_many(product)
 
@@ -133,7 +130,7 @@ def add_products(
     sums = code.variables(load_columns(total))
     with code.repeat(count) as index:
         factor = load_residue(residue_at(factors, index))
-        share = load_encoded(words.advanced(code.product(index, step)))
+        share = load_factor(words.advanced(code.product(index, step)))
         sums.store_many(limbs_in(code).added_product(sums.load_many(), factor, share))
     total.store_many(sums.load_many())
 
@@ -146,7 +143,7 @@ def add_constant_products(
     sums = code.variables(load_columns(total))
     with code.repeat(count) as index:
         factor = load_constant(constant_at(constants, index))
-        share = load_encoded(encoded_at(words, index))
+        share = load_factor(encoded_at(words, index))
         sums.store_many(limbs_in(code).added_product(sums.load_many(), factor, share))
     total.store_many(sums.load_many())
 
@@ -164,62 +161,40 @@ def reduce_products(code: Code, out: Place, total: Place) -> None:
     out.store_many(limbs_in(code).reduced_sum(load_columns(total)))
 
 
-def load_quarters(words: Place) -> list[Word]:
-    """Emit the loads of an encoded residue, in numbers of 32 bits."""
-    low, high = words.load(0), words.load(1)
-    return [
-        low & _QUARTER_MASK,
-        low.logical_right(32),
-        high & _QUARTER_MASK,
-        high.logical_right(32),
-    ]
-
-
-def _add_quarters(sums: Variables, quarters: Sequence[Word]) -> None:
-    sums.store_many([a + b for a, b in zip(sums.load_many(), quarters, strict=True)])
-
-
 @operation
-def add_encoded(code: Code, total: Place, words: Place, step: Integer, count: Integer) -> None:
-    """Add `count` encoded residues, `step` rows apart, into a sum of residues."""
-    sums = code.variables(total.load_many(QUARTERS))
-    with code.repeat(count) as index:
-        _add_quarters(sums, load_quarters(words.advanced(code.product(index, step))))
-    total.store_many(sums.load_many())
-
-
-@operation
-def reduce_sum(code: Code, out: Place, total: Place) -> None:
-    """Set `out` to a sum of residues whose weights add up to at most `MAX_WEIGHT`, below 2p."""
+def sum_encoded(code: Code, out: Place, words: Place, step: Integer, count: Integer) -> None:
+    """Set `out` to the sum of `count` encoded residues, `step` rows apart, below 2p."""
     limbs = limbs_in(code)
-    out.store_many(limbs.folded(from_quarters(limbs, total.load_many(QUARTERS))))
 
+    def plus(total: Sequence[Word], index: Integer) -> list[Word]:
+        return limbs.plus_factor(total, load_factor(words.advanced(code.product(index, step))))
 
-def from_quarters(limbs: Limbs, quarters: Sequence[Word]) -> list[Word]:
-    """Return limbs, to be folded, of a sum of at most `MAX_WEIGHT` residues.
-
-    Quarters are below 2^30 * 2^32, so that none overflows while it is carried into the next; what
-    the last has above its 32 bits, less than 2^31, counts 2^128, and goes into the last limb.
-    """
-    q = list(quarters)
-    for i in range(QUARTERS - 1):
-        q[i + 1] = q[i + 1] + q[i].logical_right(32)
-        q[i] = q[i] & _QUARTER_MASK
-    above = q[3].logical_right(32)
-    x = limbs.split(q[0] | (q[1] << 32), q[2] | (q[3] << 32))
-    x[-1] = x[-1] + (above << limbs.last_bits)
-    return x
+    out.store_many(_sum(code, count, plus))
 
 
 @operation
 def sum_residues(code: Code, out: Place, residues: Place, count: Integer) -> None:
-    """Set `out` to the sum of `count` residues below 4p, below 2p; up to 2^30 of them."""
+    """Set `out` to the sum of `count` residues below 4p, below 2p."""
     limbs = limbs_in(code)
-    sums = code.variables([code.constant(0)] * limbs.count)
-    with code.repeat(count) as index:
-        total = limbs.plus(sums.load_many(), load_residue(residue_at(residues, index)))
-        sums.store_many(limbs.carried(total))
-    out.store_many(limbs.folded(sums.load_many()))
+
+    def plus(total: Sequence[Word], index: Integer) -> list[Word]:
+        return limbs.plus(total, load_residue(residue_at(residues, index)))
+
+    out.store_many(_sum(code, count, plus))
+
+
+def _sum(
+    code: Code, count: Integer, plus: Callable[[Sequence[Word], Integer], list[Word]]
+) -> list[Word]:
+    """Emit the sum of `count` residues, any number of them; `plus` emits one addition."""
+    limbs = limbs_in(code)
+    total = code.variables([code.constant(0)] * limbs.count)
+    # What has been folded is one more term.
+    with code.parts(count, MAX_TERMS - 1) as (first, part):
+        with code.repeat(part) as index:
+            total.store_many(plus(total.load_many(), code.sum(first, index)))
+        total.store_many(limbs.folded(total.load_many()))
+    return total.load_many()
 
 
 def is_no_residue(low: Word, high: Word) -> Word:

@@ -11,6 +11,10 @@ the Montgomery radix, and `reduced` divides by it: the product of x and y comes 
 A residue times R mod p is in *Montgomery form*; the product of one in Montgomery form and one that
 is *plain* is plain. Shares stay plain, only coefficients are converted.
 
+What is only going to be multiplied may be a *factor*: limbs in which the bits that a multiplication
+does not look at may be any. In `Limbs52` that saves the masks; in `Limbs26` factors are carried
+limbs. Carried limbs are a factor in both.
+
 Which layout: processors that multiply and add 52-bit numbers in one instruction take `Limbs52`, all
 others `Limbs26`. R differs, and with it what is computed on the way, but not what is encoded in the
 end.
@@ -32,6 +36,9 @@ from field.lanes import Code, Word
 MODULUS = FIELD128.modulus
 """p."""
 
+MODULUS_GAP = 2**128 - MODULUS
+"""28*2^64 - 1, which 2^128 is mod p; its high word is 27, its low word all ones."""
+
 MAX_PRODUCTS = 400
 """How many products a sum may have before it is reduced.
 
@@ -39,6 +46,19 @@ In both layouts a column of one product is at most five numbers below 2^52: 400 
 than 400 * 5 * 2^52 < 2^62.97, to which a reduction adds less than 2^55: all stay below 2^63. What
 `Limbs26` subtracts from a column is less than 2^51.
 """
+
+
+MAX_TERMS = 2**10
+"""How many residues below 4p a sum may have before it is folded.
+
+Limbs are below 2^52, so that those of a sum are below 2^62. All but the last make up 2^104 at most
+for each residue, less than the 2^119 that `Limbs.folded` asks for.
+"""
+
+MAX_WEIGHT = 2**28
+"""What weights of encodings may add up to."""
+
+_QUARTER_MASK = 2**32 - 1
 
 
 class Limbs(ABC):
@@ -52,6 +72,8 @@ class Limbs(ABC):
     """Columns of a product."""
     steps: ClassVar[int]
     """How many times a reduction divides by B."""
+    weighted_columns: ClassVar[int]
+    """Columns of a sum of encodings with weights."""
 
     @property
     def radix(self) -> int:
@@ -76,6 +98,10 @@ class Limbs(ABC):
     def split(self, low: Word, high: Word) -> list[Word]:
         """Return the limbs of a residue in its encoding, two words."""
 
+    def factor(self, low: Word, high: Word) -> list[Word]:
+        """Return a factor, a residue in its encoding, of which the last limb is exact."""
+        return self.split(low, high)
+
     @abstractmethod
     def joined(self, x: Sequence[Word]) -> tuple[Word, Word]:
         """Return the two words of what `split` takes apart."""
@@ -84,7 +110,7 @@ class Limbs(ABC):
     def added_product(
         self, columns: Sequence[Word], x: Sequence[Word], y: Sequence[Word]
     ) -> list[Word]:
-        """Return the columns of a sum with x*y added, for carried limbs of x and y below 4p."""
+        """Return the columns of a sum with x*y added, for factors x and y below 4p."""
 
     @abstractmethod
     def reduced(self, columns: Sequence[Word]) -> list[Word]:
@@ -103,11 +129,32 @@ class Limbs(ABC):
         """Return x + h * (28*2^64 - 1), not carried, for h < 2^32; its last limb is that of x."""
 
     def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return limbs of x*y/R mod p.
+        """Return carried limbs of x*y/R mod p, for factors below 4p.
 
         Factors below 2p have a product below 2p: in `Limbs26` p < R/4, so that x*y/R + p is.
         """
         return self.reduced(self.columns_of_product(x, y))
+
+    def product_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return what `product` does as a factor."""
+        return self.product(x, y)
+
+    def plus_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return limbs of x + y, not carried, for a factor y from `factor`."""
+        return self.plus(x, y)
+
+    @abstractmethod
+    def added_weighted(
+        self, columns: Sequence[Word], low: Word, high: Word, weight: Word
+    ) -> list[Word]:
+        """Return the `weighted_columns` of a sum with weight times an encoded residue added."""
+
+    @abstractmethod
+    def weighted_sum(self, columns: Sequence[Word]) -> list[Word]:
+        """Return limbs below 2p of a sum of up to `MAX_PRODUCTS` encodings with weights.
+
+        Weights add up to `MAX_WEIGHT` at most.
+        """
 
     def columns_of_product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
         """Return the columns of x*y."""
@@ -159,13 +206,24 @@ class Limbs(ABC):
         return self.folded(self.plus(x, y)), self.folded(difference)
 
     def encoded(self, x: Sequence[Word]) -> tuple[Word, Word]:
-        """Return the encoding, below p, of a residue below 2p whose limbs are carried."""
-        difference = self.carried(
-            [limb - part for limb, part in zip(x, self.of(MODULUS), strict=True)]
-        )
-        # All ones if x < p, and then x itself is the result; no branch, for x is secret.
-        is_below = difference[-1] >> 63
-        return self.joined([((a ^ b) & is_below) ^ b for a, b in zip(x, difference, strict=True)])
+        """Return the encoding, below p, of a residue x below 2p whose limbs are carried.
+
+        Let `low` and `high` be the words of x, and `past` what x has above them, 0 or 1. Taking p
+        away is adding 28*2^64 - 1 and taking 2^128 away. So x - p has `low` - 1 for its low word,
+        which borrows if `low` is 0, and for its high word, modulo 2^64,
+
+            other = high + 28 - (1 if low is 0, else 0) = high + 27 + (1 if low is not 0, else 0).
+
+        x is p or more if and only if it has 2^128 or adding has made it so: if `past` is 1, or the
+        sum for `other` has a carry. That is at most 28 above `high`, so it has a carry if and only
+        if the highest bit was 1 and is 0 in `other`.
+        """
+        low, high = self.joined(x)
+        other = high + (MODULUS_GAP >> 64) - low.at_least(1)
+        past = x[-1] << (63 - self.last_bits)
+        # All ones if x is p or more; no branch, for x is secret.
+        is_past = (past | (high & ~other)) >> 63
+        return low + is_past, high ^ ((high ^ other) & is_past)
 
 
 class Limbs26(Limbs):
@@ -180,6 +238,7 @@ class Limbs26(Limbs):
     count = 5
     columns = 9
     steps = 5
+    weighted_columns = 4
 
     @override
     def split(self, low: Word, high: Word) -> list[Word]:
@@ -233,6 +292,35 @@ class Limbs26(Limbs):
         return self.carried(c[self.steps :])
 
     @override
+    def added_weighted(
+        self, columns: Sequence[Word], low: Word, high: Word, weight: Word
+    ) -> list[Word]:
+        """Add quarters, of 32 bits, which are fewer than limbs: column i counts 2^(32*i)."""
+        quarters = (
+            low & _QUARTER_MASK,
+            low.logical_right(32),
+            high & _QUARTER_MASK,
+            high.logical_right(32),
+        )
+        return [c + quarter.times32(weight) for c, quarter in zip(columns, quarters, strict=True)]
+
+    @override
+    def weighted_sum(self, columns: Sequence[Word]) -> list[Word]:
+        """Return limbs below 2p.
+
+        Columns are below 2^28 * 2^32, so that none overflows while it is carried into the next;
+        what the last has above its 32 bits, less than 2^29, counts 2^128, and goes into the last
+        limb.
+        """
+        q = list(columns)
+        for i in range(self.weighted_columns - 1):
+            q[i + 1] = q[i + 1] + q[i].logical_right(32)
+            q[i] = q[i] & _QUARTER_MASK
+        above = q[3].logical_right(32)
+        x = self.split(q[0] | (q[1] << 32), q[2] | (q[3] << 32))
+        return self.folded([*x[:-1], x[-1] + (above << self.last_bits)])
+
+    @override
     def plus_folded(self, x: Sequence[Word], h: Word) -> list[Word]:
         return [x[0] - h, x[1], x[2] + h.times32(28 << 12), x[3], x[4]]
 
@@ -257,18 +345,19 @@ class Limbs52(Limbs):
     count = 3
     columns = 5
     steps = 2
+    weighted_columns = 3
 
     @override
     def split(self, low: Word, high: Word) -> list[Word]:
-        return [
-            low & self.mask,
-            high.shifted_left_with(low, 12) & self.mask,
-            high.logical_right(40),
-        ]
+        return self._masked(self.factor(low, high))
+
+    @override
+    def factor(self, low: Word, high: Word) -> list[Word]:
+        return [low, high.shifted_left_with(low, 12), high.logical_right(40)]
 
     @override
     def joined(self, x: Sequence[Word]) -> tuple[Word, Word]:
-        return x[0] | (x[1] << 52), x[1].logical_right(12) | (x[2] << 40)
+        return x[0] | (x[1] << 52), x[2].shifted_left_with(x[1] << 12, 40)
 
     @override
     def added_product(
@@ -285,35 +374,16 @@ class Limbs52(Limbs):
     def reduced(self, columns: Sequence[Word]) -> list[Word]:
         """Return c/R mod p, of columns that make up c >= 0 and none of which is negative.
 
-        One step makes the lowest column c0 divisible by B and drops it, two steps divide by
-        B^2 = R. What a step adds is a multiple of p, which changes nothing mod p: q*p for
-        q = -c0 mod B. Because p = 1 (mod B), that makes c0 divisible; no inverse of p is needed.
-
-        - The lowest limb of p is 1. The lowest column becomes c0 + q, the next multiple of B from
-          c0 on; over B it is (c0 + B - 1) >> 52, which goes to the next column. c0 is below 2^63,
-          so that this does not wrap. The column itself is not looked at again.
-        - The other limbs of p, by (1), are multiplied by q and added as in any product. The code
-          has -c0 for q: only the low 52 bits of a factor count, and those of -c0 are q.
-
-        Three columns are left, x2 the last, and make up less than 2^168. A third step would bring
-        that below 2p; so does a fold, which is less work. As in `folded`, 2^128 = 28*2^64 - 1
-        (mod p) and h = x2 >> 24, below 2^39, but here h * (28*2^12) may have a high part, which
-        counts B^2. Without h the columns make up less than 2^128 + 2^63 * (1 + B) < 2^128 + 2^116,
-        and what h adds is less than 2^39 * 28*2^64 < 2^108: the result is below 2p. x0 - h may be
-        negative, the result is not, for each of h adds 28*2^64 - 1.
+        `_divided` leaves three columns, x2 the last, that make up less than 2^168. A third step
+        would bring that below 2p; so does a fold, which is less work. As in `folded`,
+        2^128 = 28*2^64 - 1 (mod p) and h = x2 >> 24, below 2^39, but here h * (28*2^12) may have a
+        high part, which counts B^2. Without h the columns make up less than
+        2^128 + 2^63 * (1 + B) < 2^128 + 2^116, and what h adds is less than 2^39 * 28*2^64 < 2^108:
+        the result is below 2p. x0 - h may be negative, the result is not, for each of h adds
+        28*2^64 - 1.
         """
-        _, middle, last = self.of(MODULUS)
-        zero = columns[0] & 0
-        p1, p2, fold = zero + middle, zero + last, zero + _FOLD52
-        c = [*columns]
-        for i in range(self.steps):
-            q = zero - c[i]
-            c[i + 1] = c[i + 1] + (c[i] + self.mask).logical_right(self.bits)
-            c[i + 1] = c[i + 1].plus_low_product(q, p1)
-            c[i + 2] = c[i + 2].plus_high_product(q, p1).plus_low_product(q, p2)
-            c[i + 3] = c[i + 3].plus_high_product(q, p2)
-        x0, x1, x2 = c[self.steps :]
-        h, x2 = x2.logical_right(self.last_bits), x2 & ((1 << self.last_bits) - 1)
+        x0, x1, x2 = self._divided([c + self.mask for c in columns[:2]] + [*columns[2:]])
+        h, x2, fold = self._fold_of(x2)
         x1, x2 = x1.plus_low_product(h, fold), x2.plus_high_product(h, fold)
         return self.carried([x0 - h, x1, x2])
 
@@ -322,8 +392,98 @@ class Limbs52(Limbs):
         return self.reduced(columns)  # It is folded already.
 
     @override
+    def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        return self._masked(self.product_factor(x, y))
+
+    @override
+    def product_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return what `product` does as a factor.
+
+        As `reduced`, but the columns begin with what `_divided` takes, the last carries are not
+        masked, and h times 28*2^12 has no high part: one product is below 16p^2 < 2^260, which over
+        R with a multiple of p, R*p at most, is less than 2^156 + 2^128. So x2 is below
+        2^52 + 2^24 and h at most 2^28, and 28*2^12 < 2^17.
+        """
+        zero, start = x[0] & 0, (x[0] & 0) + self.mask
+        x0, x1, x2 = self._divided(self.added_product([start, start, zero, zero, zero], x, y))
+        h, x2, fold = self._fold_of(x2)
+        x0, x1 = x0 - h, x1.plus_low_product(h, fold)
+        x1 = x1 + (x0 >> self.bits)
+        return [x0, x1, x2 + (x1 >> self.bits)]
+
+    def _divided(self, columns: Sequence[Word]) -> list[Word]:
+        """Return three columns of (c + Q*p)/R for a Q below R, of columns of c with B - 1 added.
+
+        The first two columns are B - 1 more than c's, as they are needed here: who has begun them
+        so need not add it.
+
+        One step makes the lowest column c0 divisible by B and drops it, two steps divide by
+        B^2 = R. What a step adds is a multiple of p, which changes nothing mod p: q*p for
+        q = -c0 mod B. Because p = 1 (mod B), that makes c0 divisible; no inverse of p is needed.
+
+        - The lowest limb of p is 1. The lowest column becomes c0 + q, the next multiple of B from
+          c0 on; over B it is (c0 + B - 1) >> 52, which goes to the next column. c0 + B - 1 is below
+          2^63, so that this does not wrap. The column itself is not looked at again.
+        - The other limbs of p, by (1), are multiplied by q and added as in any product. Only the
+          low 52 bits of a factor count, and those of ~(c0 + B - 1) = -c0 - B are q.
+        """
+        _, middle, last = self.of(MODULUS)
+        zero = columns[0] & 0
+        p1, p2 = zero + middle, zero + last
+        c = list(columns)
+        for i in range(self.steps):
+            q = ~c[i]
+            c[i + 1] = c[i + 1] + c[i].logical_right(self.bits)
+            c[i + 1] = c[i + 1].plus_low_product(q, p1)
+            c[i + 2] = c[i + 2].plus_high_product(q, p1).plus_low_product(q, p2)
+            c[i + 3] = c[i + 3].plus_high_product(q, p2)
+        return c[self.steps :]
+
+    def _fold_of(self, last: Word) -> tuple[Word, Word, Word]:
+        """Return what the last limb has above its part of 128 bits, that part, and 28*2^12."""
+        rest = last & ((1 << self.last_bits) - 1)
+        return last.logical_right(self.last_bits), rest, (last & 0) + _FOLD52
+
+    @override
+    def plus_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        # A product by 1 is cheaper than a mask and an addition.
+        one = (x[0] & 0) + 1
+        return [a.plus_low_product(b, one) for a, b in zip(x, y, strict=True)]
+
+    @override
+    def added_weighted(
+        self, columns: Sequence[Word], low: Word, high: Word, weight: Word
+    ) -> list[Word]:
+        """Add the product with a weight, which is one limb.
+
+        The last limb of an encoding is below 2^24, so that its product with a weight up to 2^28 is
+        below 2^52 and has no high part.
+        """
+        x0, x1, x2 = self.factor(low, high)
+        c0, c1, c2 = columns
+        return [
+            c0.plus_low_product(x0, weight),
+            c1.plus_high_product(x0, weight).plus_low_product(x1, weight),
+            c2.plus_high_product(x1, weight).plus_low_product(x2, weight),
+        ]
+
+    @override
+    def weighted_sum(self, columns: Sequence[Word]) -> list[Word]:
+        """Return limbs below 2p.
+
+        The sum is below 2^28 * 2^128. To the first column each product has added one number below
+        2^52, to the second two: of `MAX_PRODUCTS` products they are below 2^61 and 2^62, and make
+        up less than 2^115.
+        """
+        return self.folded(columns)
+
+    @override
     def plus_folded(self, x: Sequence[Word], h: Word) -> list[Word]:
         return [x[0] - h, x[1].plus_low_product(h, (h & 0) + _FOLD52), x[2]]
+
+    def _masked(self, x: Sequence[Word]) -> list[Word]:
+        """Return carried limbs of a factor whose last limb is exact."""
+        return [limb & self.mask for limb in x[:-1]] + [x[-1]]
 
 
 _LIMBS26, _LIMBS52 = Limbs26(), Limbs52()

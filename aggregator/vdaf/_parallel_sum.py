@@ -34,6 +34,7 @@ from aggregator.vdaf._kernel_arrays import (
 )
 from aggregator.vdaf._parallel_sum_arrays import (
     CHECK_CONSTANT,
+    DIGITS_SUM,
     EVEN_VALUE,
     HALF,
     MINUS,
@@ -64,25 +65,21 @@ from field.lane_arrays import Bytes, Workspace
 from field.lane_rows import words_to_rows
 from field.lanes import Code, Integer, Place, Scalars, copy_words, operation
 from field.lanes128 import (
-    QUARTERS,
     RESIDUE,
     WORDS,
     add,
     add_constant,
-    add_encoded,
     constant_plus_and_minus,
     encoded_at,
-    from_quarters,
     load_columns,
     load_constant,
-    load_encoded,
-    load_quarters,
+    load_factor,
     load_residue,
     multiply,
     multiply_constant,
-    reduce_sum,
     residue_at,
     set_product,
+    sum_encoded,
     sum_of_constant_products,
     sum_of_products,
     sum_residues,
@@ -147,6 +144,7 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
     basis, factors, joint_rand = scratch.basis, scratch.wire_factors, scratch.joint_rand_limbs
     to_montgomery(width, joint_rand, 0, scratch.joint_rand, 0, constants, TO_MONTGOMERY, calls)
     copy_words(width, factors, 0, basis, RESIDUE, RESIDUE * calls)
+    registers[DIGITS_SUM : DIGITS_SUM + RESIDUE] = 0
     sum_residues(width, registers, A, basis, RESIDUE, calls)
     set_product(width, scratch.odd_start, 0, registers, A, constants, MINUS_SHARE_OF_ONE)
 
@@ -171,6 +169,9 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
             WORDS * first,
             tables.constants,
             ONE,
+            registers,
+            DIGITS_SUM,
+            shape.has_check,
             chunk_length,
             pair_calls,
             end - first,
@@ -188,6 +189,8 @@ def evaluate_pairs(
     seeds: Place,
     words: Place,
     one: Scalars,
+    digits_sum: Place,
+    has_sum: Integer,
     chunk_length: Integer,
     calls: Integer,
     pairs: Integer,
@@ -197,37 +200,56 @@ def evaluate_pairs(
     `factors` are L_k(t) * r_k^j for the pair before the first, below 2p, and are stepped to the
     last: multiplying by r_k < 2p keeps them below 2p. No call waits for another's factor, so the
     processor works on several at once.
+
+    If `has_sum` is 1 and not 0, the digits are added to `digits_sum`, a residue that stays below
+    2p. The code is there twice, so that who needs no sum does not make it.
     """
     limbs = limbs_in(code)
-    with code.repeat(pairs) as pair:
-        pair_seeds, out = (
-            residues.advanced(code.scaled(pair, 2 * WORDS)) for residues in (seeds, result)
-        )
-        seed_weight = load_residue(basis)
-        even_seed, odd_seed = load_encoded(pair_seeds), load_encoded(pair_seeds.moved(WORDS))
-        even = code.variables(limbs.columns_of_product(seed_weight, even_seed))
-        odd = code.variables(limbs.added_product(load_columns(odd_start), seed_weight, odd_seed))
-        with code.parts(calls, CALLS_AT_ONCE) as (first, count):
-            with code.unless_zero(first):
-                # What the calls before add up to begins a sum anew, as one product.
-                for sums in (even, odd):
-                    total = limbs.reduced_sum(sums.load_many())
-                    sums.store_many(limbs.columns_of_product(total, load_constant(one)))
-            with code.repeat(count) as index:
-                call = code.sum(first, index)
-                factor = residue_at(factors, call)
-                stepped = limbs.product(
-                    load_residue(factor), load_residue(residue_at(joint_rand, call))
-                )
-                factor.store_many(stepped)
-                # The basis begins with L_0, which goes with the seeds.
-                weight = load_residue(residue_at(basis.moved(RESIDUE), call))
-                place = encoded_at(words, code.sum(pair, code.product(call, chunk_length)))
-                digit = load_encoded(place)
-                even.store_many(limbs.added_product(even.load_many(), digit, stepped))
-                odd.store_many(limbs.added_product(odd.load_many(), digit, weight))
-        out.store_many(limbs.encoded(limbs.reduced_sum(even.load_many())))
-        out.moved(WORDS).store_many(limbs.encoded(limbs.reduced_sum(odd.load_many())))
+    total = code.variables(load_residue(digits_sum))
+
+    def evaluate(*, is_summed: bool) -> None:
+        with code.repeat(pairs) as pair:
+            pair_seeds, out = (
+                residues.advanced(code.scaled(pair, 2 * WORDS)) for residues in (seeds, result)
+            )
+            seed_weight = load_residue(basis)
+            even_seed, odd_seed = load_factor(pair_seeds), load_factor(pair_seeds.moved(WORDS))
+            even = code.variables(limbs.columns_of_product(seed_weight, even_seed))
+            odd = code.variables(
+                limbs.added_product(load_columns(odd_start), seed_weight, odd_seed)
+            )
+            with code.parts(calls, CALLS_AT_ONCE) as (first, count):
+                with code.unless_zero(first):
+                    # What the calls before add up to begins a sum anew, as one product.
+                    for sums in (even, odd):
+                        so_far = limbs.reduced_sum(sums.load_many())
+                        sums.store_many(limbs.columns_of_product(so_far, load_constant(one)))
+                with code.repeat(count) as index:
+                    call = code.sum(first, index)
+                    factor = residue_at(factors, call)
+                    stepped = limbs.product_factor(
+                        load_residue(factor), load_residue(residue_at(joint_rand, call))
+                    )
+                    factor.store_many(stepped)
+                    # The basis begins with L_0, which goes with the seeds.
+                    weight = load_residue(residue_at(basis.moved(RESIDUE), call))
+                    place = encoded_at(words, code.sum(pair, code.product(call, chunk_length)))
+                    digit = load_factor(place)
+                    even.store_many(limbs.added_product(even.load_many(), digit, stepped))
+                    odd.store_many(limbs.added_product(odd.load_many(), digit, weight))
+                    if is_summed:
+                        total.store_many(limbs.plus_factor(total.load_many(), digit))
+                if is_summed:
+                    # The digits of a part, and what has been folded: fewer than `MAX_TERMS`.
+                    total.store_many(limbs.folded(total.load_many()))
+            out.store_many(limbs.encoded(limbs.reduced_sum(even.load_many())))
+            out.moved(WORDS).store_many(limbs.encoded(limbs.reduced_sum(odd.load_many())))
+
+    with code.unless_zero(code.builder.sub(code.integer(1), has_sum)):
+        evaluate(is_summed=False)
+    with code.unless_zero(has_sum):
+        evaluate(is_summed=True)
+    digits_sum.store_many(total.load_many())
 
 
 @kernel
@@ -274,19 +296,14 @@ def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: S
     """Reduce the circuit's outputs to one, residue 0 of the verifier.
 
     The range check is the sum of G(alpha^k) over all calls k. Where the circuit has a linear check
-    too, both are combined with the query randomness.
+    too, of which `_evaluate_wires` has the sum of all digits, both are combined with the query
+    randomness: their products with it are plain over R, and `TO_MONTGOMERY` is R^2.
     """
     registers, constants, share = scratch.registers, tables.constants, scratch.share
     values = WORDS * (shape.meas_len + 2 * shape.chunk_length)
-    registers[SUMS : SUMS + QUARTERS] = 0
-    first = values + 2 * WORDS
-    add_encoded(width, registers, SUMS, share, first, 2 * WORDS, shape.num_calls)
-    reduce_sum(width, registers, A, registers, SUMS)
+    sum_encoded(width, registers, A, share, values + 2 * WORDS, 2 * WORDS, shape.num_calls)
     if shape.has_check:
-        registers[SUMS : SUMS + QUARTERS] = 0
-        add_encoded(width, registers, SUMS, share, 0, WORDS, shape.num_summed)
-        reduce_sum(width, registers, B, registers, SUMS)
-        add_constant(width, registers, B, registers, B, constants, CHECK_CONSTANT)
+        add_constant(width, registers, B, registers, DIGITS_SUM, constants, CHECK_CONSTANT)
         if shape.num_weighted > 0:
             sum_of_constant_products(
                 width,
@@ -295,14 +312,13 @@ def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: S
                 tables.check_weights,
                 0,
                 share,
-                WORDS * shape.num_summed,
+                WORDS * (shape.meas_len - shape.num_weighted),
                 shape.num_weighted,
             )
             add(width, registers, B, registers, B, registers, EVEN_VALUE)
-        to_montgomery(width, registers, PLUS, scratch.query_rand, 0, constants, TO_MONTGOMERY, 2)
-        multiply(width, registers, A, registers, A, registers, PLUS)
-        multiply(width, registers, B, registers, B, registers, MINUS)
-        add(width, registers, A, registers, A, registers, B)
+        # A and B lie side by side, and so does what they are multiplied by.
+        sum_of_products(width, registers, SUMS, registers, A, scratch.query_rand, 0, WORDS, 2)
+        multiply_constant(width, registers, A, registers, SUMS, constants, TO_MONTGOMERY)
     to_words(width, scratch.result, 0, registers, A)
 
 
@@ -344,12 +360,11 @@ def decode_digits(
     """Set `count` encodings to weighted sums of as many times `digits` encodings."""
     limbs = limbs_in(code)
     with code.repeat(count) as output:
-        sums = code.variables([code.constant(0)] * QUARTERS)
+        sums = code.variables([code.constant(0)] * limbs.weighted_columns)
         first = words.advanced(code.scaled(code.product(output, digits), WORDS))
         with code.repeat(digits) as digit:
+            low, high = encoded_at(first, digit).load_many(WORDS)
             weight = weights.advanced(digit).load()
-            quarters = load_quarters(encoded_at(first, digit))
-            total = [a + b.times32(weight) for a, b in zip(sums.load_many(), quarters, strict=True)]
-            sums.store_many(total)
-        residue = limbs.folded(from_quarters(limbs, sums.load_many()))
+            sums.store_many(limbs.added_weighted(sums.load_many(), low, high, weight))
+        residue = limbs.weighted_sum(sums.load_many())
         encoded_at(out, output).store_many(limbs.encoded(residue))

@@ -38,7 +38,8 @@ MINUS = 6 * RESIDUE
 EVEN_VALUE = 7 * RESIDUE
 ODD_VALUE = 10 * RESIDUE
 SUMS = 13 * RESIDUE
-REGISTER_ROWS = 16 * RESIDUE
+DIGITS_SUM = 16 * RESIDUE
+REGISTER_ROWS = 17 * RESIDUE
 """`EVEN_VALUE`, `ODD_VALUE` and `SUMS` have fifteen rows each, as sums of products need."""
 
 
@@ -56,8 +57,8 @@ class Shape(NamedTuple):
         digits: Digits of an output: output i is the weighted sum of digits i*digits and on.
         has_small_weights: Whether weights add up to little enough for `decode_digits`.
         has_check: Whether the circuit has a linear check besides the digits.
-        num_summed: The linear check adds up this many digits from the first on,
-        num_weighted: and this many from there on, by the weights in `Tables.check_weights`.
+        num_weighted: The linear check adds up all digits, and once more this many, the last, by
+            the weights in `Tables.check_weights`.
     """
 
     num_shares: int
@@ -70,7 +71,6 @@ class Shape(NamedTuple):
     digits: int
     has_small_weights: bool
     has_check: bool
-    num_summed: int
     num_weighted: int
 
 
@@ -83,7 +83,7 @@ class Tables(NamedTuple):
         last_value: -beta^(i+1) in Montgomery form, for i from 0 to 2p - 2.
         small_weights: The weights of an output's digits, one word each.
         weights: The same in Montgomery form.
-        check_weights: Weights of the linear check, in Montgomery form.
+        check_weights: Weights in the linear check that digits have besides 1, in Montgomery form.
         one: 1 in Montgomery form, encoded.
     """
 

@@ -37,13 +37,12 @@ from field._jit import LaneWidth, lane_width
 from field.lane_arrays import WORD_SIZE, new_workspace, row_ends
 from field.lanes128 import (
     COLUMNS,
-    MAX_WEIGHT,
     RESIDUE,
     WORDS,
     constant_table,
     montgomery_table,
 )
-from field.limbs128 import limbs_of
+from field.limbs128 import MAX_WEIGHT, limbs_of
 
 MAX_SCRATCH = 48 * 2**20
 """Bytes of scratch above which fewer lanes are used: a long report fills the memory by itself."""
@@ -83,14 +82,13 @@ class _Linear(NamedTuple):
     Attributes:
         weights: Weights of the digits of an output.
         has_check: Whether a second output must be zero.
-        num_summed: It adds up this many digits from the first on,
-        check_weights: and the next ones by these weights,
-        constant: and a constant.
+        check_weights: It adds up all digits by a weight; this is, for the last digits, the weight
+            less 1. Those before have the weight 1.
+        constant: What is added to that.
     """
 
     weights: Sequence[int]
     has_check: bool
-    num_summed: int = 0
     check_weights: Sequence[int] = ()
     constant: int = 0
 
@@ -98,16 +96,16 @@ class _Linear(NamedTuple):
 def _linear(circuit: Circuit) -> _Linear:
     match circuit:
         case Histogram():
-            return _Linear([1], has_check=True, num_summed=circuit.length, constant=-1)
+            return _Linear([1], has_check=True, constant=-1)
         case MultihotCountVec():
-            claimed = [-weight for weight in weights(circuit.max_weight)]
-            return _Linear([1], has_check=True, num_summed=circuit.length, check_weights=claimed)
+            claimed = [-weight - 1 for weight in weights(circuit.max_weight)]
+            return _Linear([1], has_check=True, check_weights=claimed)
         case SumVec():
             return _Linear(weights(circuit.max_measurement), has_check=False)
         case L1BoundSum():
             digits = weights(circuit.max_value)
-            check_weights = digits * circuit.length + [-weight for weight in digits]
-            return _Linear(digits, has_check=True, check_weights=check_weights)
+            entry, claimed = ([sign * weight - 1 for weight in digits] for sign in (1, -1))
+            return _Linear(digits, has_check=True, check_weights=entry * circuit.length + claimed)
         case _:
             raise TypeError(f"{circuit.name} has no fused kernel")
 
@@ -128,7 +126,6 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         digits=len(linear.weights),
         has_small_weights=sum(linear.weights) <= MAX_WEIGHT,
         has_check=linear.has_check,
-        num_summed=linear.num_summed,
         num_weighted=len(linear.check_weights),
     )
     lanes = len(lane_width())

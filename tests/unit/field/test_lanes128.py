@@ -11,9 +11,18 @@ import pytest
 from field import FIELD128, lanes128
 from field._jit import LaneWidth, has_multiply_add, kernel, lane_width
 from field.lane_arrays import LaneArray, Table, new_lane_array
-from field.lanes import Word
-from field.lanes128 import COLUMNS, MAX_WEIGHT, QUARTERS, RESIDUE, WORDS
-from field.limbs128 import MAX_PRODUCTS, Limbs, Limbs26, Limbs52, limbs_of
+from field.lanes import Code, Integer, Place, Scalars, Word, operation
+from field.lanes128 import COLUMNS, RESIDUE, WORDS
+from field.limbs128 import (
+    MAX_PRODUCTS,
+    MAX_TERMS,
+    MAX_WEIGHT,
+    Limbs,
+    Limbs26,
+    Limbs52,
+    limbs_in,
+    limbs_of,
+)
 
 P = FIELD128.modulus
 EDGES = [0, 1, 2, 2**26 - 1, 2**52 - 1, 2**52, 2**64 - 1, 2**64, P - 2**64, P - 2, P - 1]
@@ -227,13 +236,11 @@ def test_the_most_products_of_the_largest_factors_do_not_overflow(width: LaneWid
 def _sums(
     width: LaneWidth, out: LaneArray, words: LaneArray, residues: LaneArray, count: int
 ) -> None:
-    out[:QUARTERS] = 0
-    lanes128.add_encoded(width, out, 0, words, 0, 2 * WORDS, count)
-    lanes128.reduce_sum(width, out, 0, out, 0)
+    lanes128.sum_encoded(width, out, 0, words, 0, 2 * WORDS, count)
     lanes128.sum_residues(width, out, RESIDUE, residues, 0, count)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 30, 5000])
+@pytest.mark.parametrize("count", [0, 1, 2, 30, MAX_TERMS - 1, MAX_TERMS, 5000])
 def test_sums_of_residues_are_reduced(width: LaneWidth, count: int) -> None:
     shares, residues = many(width, 4, 2 * count), many(width, 5, count, 4 * P)
     out = new_lane_array(2 * RESIDUE, len(width))
@@ -249,19 +256,58 @@ def test_sums_of_residues_are_reduced(width: LaneWidth, count: int) -> None:
             assert total < 2 * P
 
 
+def test_sums_of_the_largest_residues_do_not_overflow(width: LaneWidth) -> None:
+    count = 2 * MAX_TERMS
+    shares = [[ALL_ONES] * len(width)] * (2 * count)
+    residues = [[4 * P - 1] * len(width)] * count
+    out = new_lane_array(2 * RESIDUE, len(width))
+    _sums(width, out, encoded(width, shares), in_limbs(width, residues), count)
+    assert [z % P for z in limb_numbers(out)] == [count * ALL_ONES % P] * len(width)
+    assert [z % P for z in limb_numbers(out, RESIDUE)] == [count * (4 * P - 1) % P] * len(width)
+
+
+@operation
+def weighted_sum(code: Code, out: Place, words: Place, weights: Scalars, count: Integer) -> None:
+    limbs = limbs_in(code)
+    sums = code.variables([code.constant(0)] * limbs.weighted_columns)
+    with code.repeat(count) as index:
+        low, high = lanes128.encoded_at(words, index).load_many(WORDS)
+        weight = weights.advanced(index).load()
+        sums.store_many(limbs.added_weighted(sums.load_many(), low, high, weight))
+    out.store_many(limbs.weighted_sum(sums.load_many()))
+
+
 @kernel
-def _reduce_sum(width: LaneWidth, out: LaneArray, total: LaneArray) -> None:
-    lanes128.reduce_sum(width, out, 0, total, 0)
+def _weighted_sum(
+    width: LaneWidth, out: LaneArray, words: LaneArray, weights: Table, count: int
+) -> None:
+    weighted_sum(width, out, 0, words, 0, weights, 0, count)
 
 
-def test_the_heaviest_sum_is_reduced(width: LaneWidth) -> None:
-    for share in (P - 1, 2**128 - 2**65, 2**96 - 1, 1):
-        quarters = [MAX_WEIGHT * ((share >> (32 * i)) % 2**32) for i in range(QUARTERS)]
-        total, out = new_lane_array(QUARTERS, len(width)), new_lane_array(RESIDUE, len(width))
-        total[:] = np.array(quarters, np.uint64)[:, np.newaxis]
-        _reduce_sum(width, out, total)
-        assert [z % P for z in limb_numbers(out)] == [MAX_WEIGHT * share % P] * len(width)
-        assert all(z < 2 * P for z in limb_numbers(out))
+@pytest.mark.parametrize(
+    "weights",
+    [
+        [],
+        [1],
+        [MAX_WEIGHT],
+        [MAX_WEIGHT - 1, 1],
+        [*(2**place for place in range(28)), 1],
+        [MAX_WEIGHT // MAX_PRODUCTS] * MAX_PRODUCTS,
+    ],
+    ids=["none", "one", "the largest", "two", "powers of two", "the most"],
+)
+def test_a_sum_with_weights_is_reduced(width: LaneWidth, weights: list[int]) -> None:
+    assert sum(weights) <= MAX_WEIGHT
+    count, table = len(weights), np.array(weights, np.uint64)
+    same = [[share] * len(width) for share in (ALL_ONES, P - 1, 2**128 - 2**65, 2**104 - 1)]
+    for shares in (*([share] * count for share in same), many(width, 7, count)):
+        out = new_lane_array(RESIDUE, len(width))
+        _weighted_sum(width, out, encoded(width, shares), table, count)
+        found = limb_numbers(out)
+        for lane in range(len(width)):
+            exact = sum(w * share[lane] for w, share in zip(weights, shares, strict=True))
+            assert found[lane] % P == exact % P
+            assert found[lane] < 2 * P
 
 
 @kernel
@@ -337,6 +383,9 @@ class Range:
     def __and__(self, mask: int) -> "Range":
         return self if self.low >= 0 and self.high <= mask else Range(0, mask)
 
+    def __invert__(self) -> "Range":
+        return Range(-1 - self.high, -1 - self.low)
+
     def __rshift__(self, bits: int) -> "Range":
         return Range(self.low >> bits, self.high >> bits)
 
@@ -370,7 +419,9 @@ def _range(value: Range | int) -> Range:
     return value if isinstance(value, Range) else Range(value, value)
 
 
-def _on_ranges(function: Callable[..., Sequence[Word]], *arguments: Sequence[Range]) -> list[Range]:
+def _on_ranges(
+    function: Callable[..., Sequence[Word]], *arguments: Range | Sequence[Range]
+) -> list[Range]:
     return cast("list[Range]", function(*arguments))
 
 
@@ -402,14 +453,35 @@ def test_products_of_last_limbs_have_no_high_part() -> None:
 
 
 @LAYOUTS
-def test_a_sum_of_255_shares_can_be_folded(limbs: Limbs) -> None:
-    found = [
-        limb.times32(255) if limbs.bits < 32 else Range(0, 255 * limb.high)
-        for limb in ranges(limbs, 2**128)
-    ]
+def test_a_sum_of_the_most_residues_can_be_folded(limbs: Limbs) -> None:
+    found = [Range(0, MAX_TERMS * limb.high) for limb in ranges(limbs, 4 * P)]
     without_last = sum(limb.high << (limbs.bits * i) for i, limb in enumerate(found[:-1]))
     assert without_last < 2**119
+    assert MAX_TERMS * 4 * P < 2**160
     assert all_carried(limbs, _on_ranges(limbs.folded, found))
+
+
+def test_columns_of_the_heaviest_sum_with_weights_do_not_overflow_and_can_be_folded() -> None:
+    low = high = Range(0, 2**63 - 1)
+    columns = [Range(0, 0)] * 3
+    for _ in range(MAX_PRODUCTS):
+        columns = _on_ranges(Limbs52().added_weighted, columns, low, high, Range(0, MAX_WEIGHT))
+    assert columns[0].high + (columns[1].high << 52) < 2**119
+    last = 2**24 - 1
+    assert last * MAX_WEIGHT < 2**52
+
+
+@LAYOUTS
+def test_limbs_of_a_product_of_the_largest_factors_are_carried(limbs: Limbs) -> None:
+    factor = ranges(limbs, 4 * P)
+    assert all_carried(limbs, _on_ranges(limbs.product, factor, factor))
+
+
+def test_what_is_folded_in_a_product_has_no_high_part() -> None:
+    most = 16 * P**2 // Limbs52().radix + P
+    h = most >> 128
+    assert h <= 2**28
+    assert h * (28 << 12) < 2**52
 
 
 @LAYOUTS

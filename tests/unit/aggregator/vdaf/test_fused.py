@@ -31,7 +31,7 @@ from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares
 from aggregator.vdaf.xof import ByteRows
 from field import FIELD64, FIELD128, Vector, decode_rows
 from field._jit import LaneWidth, lane_width
-from field.limbs128 import limbs_of
+from field.limbs128 import MAX_TERMS, limbs_of
 
 VERIFY_KEY = bytes(range(32))
 CTX = b"a context"
@@ -131,8 +131,10 @@ CIRCUITS: list[tuple[Circuit, Measurement]] = [
     (SumVec(5, 1, 2), ones(5, 3)),
     (SumVec(3, 255, 7), [255, 0, 128]),
     (SumVec(4, 10, 3), [10, 9, 0, 8]),
-    (SumVec(2, 2**30, 9), [2**30, 1]),
-    (SumVec(2, 2**30 + 1, 9), [2**30 + 1, 2**29]),
+    (SumVec(9, 200, 5), [200, 199, 128, 127, 73, 72, 1, 0, 200]),
+    (SumVec(2, 2**28 - 1, 9), [2**28 - 1, 1]),
+    (SumVec(2, 2**28, 9), [2**28, 1]),
+    (SumVec(2, 2**28 + 1, 9), [2**28 + 1, 2**27]),
     (SumVec(2, 2**64 - 1, 11), [2**64 - 1, 2**63]),
     (MultihotCountVec(7, 3, 4), ones(7, 3)),
     (MultihotCountVec(10, 10, 4), ones(10, 10)),
@@ -186,6 +188,11 @@ def test_a_seed_or_nonce_is_filled_in_wherever_a_block_of_the_message_ends(
 def test_more_calls_than_are_summed_at_once_are_summed_in_parts(length: int) -> None:
     assert length > _parallel_sum.CALLS_AT_ONCE
     assert agree(Prio3(4, Histogram(length, 1)), [3], lane_width())
+
+
+def test_a_linear_check_adds_up_any_number_of_digits(width: LaneWidth) -> None:
+    for circuit in (Histogram(2 * MAX_TERMS + 5, 600), Histogram(MAX_TERMS + 300, 3)):
+        assert agree(Prio3(4, circuit), [circuit.length - 1], width)
 
 
 def test_an_empty_batch_is_an_empty_result() -> None:
@@ -283,12 +290,26 @@ def test_flagged_reports_are_computed_again_and_the_others_are_not(
     assert taken == expected
 
 
-@pytest.mark.parametrize("circuit", [Histogram(7, 3), Sum(255)], ids=str)
+@pytest.mark.parametrize(
+    ("circuit", "measurement"),
+    [
+        (Histogram(7, 3), 1),
+        (MultihotCountVec(11, 5, 4), ones(11, 5)),
+        (L1BoundSum(6, 12, 5), ones(6, 6)),
+        (SumVec(9, 200, 5), ones(9, 9)),
+        (SumVec(3, 2**28, 5), ones(3, 3)),
+        (Sum(255), 1),
+    ],
+    ids=str,
+)
 def test_no_leader_share_makes_work_for_the_general_function(
-    circuit: Circuit, width: LaneWidth, monkeypatch: pytest.MonkeyPatch
+    circuit: Circuit,
+    measurement: Measurement,
+    width: LaneWidth,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     prio3 = Prio3(4, circuit)
-    shares = shares_of(prio3, [1] * 5, 0)
+    shares = shares_of(prio3, [measurement] * 5, 0)
     input_shares = shares.input_shares.copy()
     size, end = prio3.field.encoded_size, prio3.meas_share_size + prio3.proofs_share_size
     for report, number in ((1, prio3.field.modulus - 1), (3, prio3.field.modulus)):
