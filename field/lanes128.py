@@ -13,7 +13,14 @@ import numpy as np
 from field._jit import LaneWidth, kernel
 from field.lane_arrays import LaneArray, Table
 from field.lanes import Code, Integer, Place, Scalars, Word, operation
-from field.limbs128 import MAX_PRODUCTS, MAX_TERMS, MODULUS, limbs_in, limbs_of
+from field.limbs128 import (
+    MAX_PRODUCTS,
+    MAX_TERMS,
+    MODULUS,
+    high_without_modulus,
+    limbs_in,
+    limbs_of,
+)
 
 RESIDUE = 5
 """Rows of a lane array that a residue in limbs takes."""
@@ -198,12 +205,9 @@ def _sum(
 
 
 def is_no_residue(low: Word, high: Word) -> Word:
-    """Return all ones in the lanes where an encoding is p or more, zero elsewhere.
-
-    p = (2^64 - 28) * 2^64 + 1: the high word alone decides, or the low word is not 0.
-    """
-    top = MODULUS >> 64
-    return high.at_least(top + 1) | (high.at_least(top) & low.at_least(1))
+    """Return all ones in the lanes where an encoding is p or more, zero elsewhere."""
+    _, carry = high_without_modulus(low, high)
+    return carry >> 63
 
 
 @operation
@@ -214,9 +218,10 @@ def flag_not_residues(
     found = code.variables([code.constant(0)])
     with code.repeat(count) as index:
         place = encoded_at(words, index)
-        is_found = is_no_residue(place.load(0), place.load(1))
-        found.store_many([found.load_many()[0] | is_found])
-    flags.store(flags.load() | (found.load_many()[0] & code.in_every_lane(flag)))
+        _, carry = high_without_modulus(place.load(0), place.load(1))
+        found.store_many([found.load_many()[0] | carry])
+    is_found = found.load_many()[0] >> 63
+    flags.store(flags.load() | (is_found & code.in_every_lane(flag)))
 
 
 @operation

@@ -61,6 +61,21 @@ MAX_WEIGHT = 2**28
 _QUARTER_MASK = 2**32 - 1
 
 
+def high_without_modulus(low: Word, high: Word) -> tuple[Word, Word]:
+    """Return the high word of x - p modulo 2^128, and a word whose highest bit says if x >= p.
+
+    x has the two words given. Taking p away is, modulo 2^128, adding 28*2^64 - 1. So x - p has the
+    low word `low` - 1, which borrows if `low` is 0, and the high word
+
+        other = high + 27 + (1 if low is not 0, else 0).
+
+    x is p or more if and only if this sum has a carry. What is added is below 2^63, so there is a
+    carry if and only if the highest bit of `high` was 1 and that of `other` is 0.
+    """
+    other = high + ((low.at_least(1) & 1) + (MODULUS_GAP >> 64))
+    return other, high & ~other
+
+
 class Limbs(ABC):
     """One layout, and what is the same in all."""
 
@@ -208,21 +223,13 @@ class Limbs(ABC):
     def encoded(self, x: Sequence[Word]) -> tuple[Word, Word]:
         """Return the encoding, below p, of a residue x below 2p whose limbs are carried.
 
-        Let `low` and `high` be the words of x, and `past` what x has above them, 0 or 1. Taking p
-        away is adding 28*2^64 - 1 and taking 2^128 away. So x - p has `low` - 1 for its low word,
-        which borrows if `low` is 0, and for its high word, modulo 2^64,
-
-            other = high + 28 - (1 if low is 0, else 0) = high + 27 + (1 if low is not 0, else 0).
-
-        x is p or more if and only if it has 2^128 or adding has made it so: if `past` is 1, or the
-        sum for `other` has a carry. That is at most 28 above `high`, so it has a carry if and only
-        if the highest bit was 1 and is 0 in `other`.
+        What x has above its two words is 0 or 1; if it is 1, x is p or more.
         """
         low, high = self.joined(x)
-        other = high + (MODULUS_GAP >> 64) - low.at_least(1)
+        other, carry = high_without_modulus(low, high)
         past = x[-1] << (63 - self.last_bits)
         # All ones if x is p or more; no branch, for x is secret.
-        is_past = (past | (high & ~other)) >> 63
+        is_past = (past | carry) >> 63
         return low + is_past, high ^ ((high ^ other) & is_past)
 
 
