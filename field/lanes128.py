@@ -214,8 +214,11 @@ def is_no_residue(low: Word, high: Word) -> Word:
 def flag_not_residues(
     code: Code, flags: Place, words: Place, count: Integer, flag: Integer
 ) -> None:
-    """Set the bits `flag` in the lanes where one of `count` encodings is p or more."""
-    found = code.variables([code.constant(0)])
+    """Set the bits `flag` in the lanes where one of `count` encodings is p or more.
+
+    Flags are below 2^63: of what is found only the highest bit counts, and that of flags is 0.
+    """
+    found = code.variables([flags.load()])
     with code.repeat(count) as index:
         place = encoded_at(words, index)
         _, carry = high_without_modulus(place.load(0), place.load(1))
