@@ -26,9 +26,13 @@ def copy_rows(
 
 
 @operation
-def transpose_in(code: Code, out: Place, rows: Rows, stride: Integer) -> None:
-    """Gather from each lane's row as many words as there are lanes into a lane array."""
-    out.store_many(_transposed(code, [rows.load(lane, stride) for lane in range(code.lanes)]))
+def transpose_in(code: Code, out: Place, rows: Rows, stride: Integer, blocks: Integer) -> None:
+    """Gather from each lane's row `blocks` times as many words as there are lanes."""
+    with code.repeat(blocks) as block:
+        first_byte = code.scaled(block, WORD_SIZE * code.lanes)
+        source = Rows(code, code.builder.gep(rows.pointer, [first_byte]))
+        words = [source.load(lane, stride) for lane in range(code.lanes)]
+        out.advanced(code.scaled(block, code.lanes)).store_many(_transposed(code, words))
 
 
 @operation
@@ -106,10 +110,11 @@ def rows_to_words(
     if count < lanes:
         transpose_some_in(width, out, out_row, rows, first_byte, stride, count)
         return
-    for start in range(0, count, lanes):
-        # Where `count` is no multiple of the number of lanes, the last step repeats some words.
-        word = min(start, count - lanes)
-        transpose_in(width, out, out_row + word, rows, first_byte + WORD_SIZE * word, stride)
+    transpose_in(width, out, out_row, rows, first_byte, stride, count // lanes)
+    if count % lanes > 0:
+        # Some words are gathered again.
+        word = count - lanes
+        transpose_in(width, out, out_row + word, rows, first_byte + WORD_SIZE * word, stride, 1)
 
 
 @inlined
