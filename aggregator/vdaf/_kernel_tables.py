@@ -35,6 +35,16 @@ def last_value_weights(field: Field, p: int) -> list[int]:
     return _powers(field, field.modulus - beta, beta, 2 * p - 1)
 
 
+def last_difference_weights(field: Field, p: int) -> list[int]:
+    """Return what weighs the first p - 1 differences of a gadget polynomial's values in the last.
+
+    That is beta^(i+1), for the difference of the values at beta^i and at beta^(i+p); beta is the
+    principal 2p-th root of unity.
+    """
+    beta = field.root_of_unity(2 * p)
+    return _powers(field, beta, beta, p - 1)
+
+
 def _powers(field: Field, first: int, ratio: int, count: int) -> list[int]:
     """Return `first`, `first * ratio`, `first * ratio^2`, ..."""
     values = []
