@@ -26,15 +26,6 @@ def basis_roots(field: Field, p: int) -> list[int]:
     return roots
 
 
-def last_value_weights(field: Field, p: int) -> list[int]:
-    """Return what weighs the first 2p - 1 values of a gadget polynomial in the last: -beta^(i+1).
-
-    beta is the principal 2p-th root of unity.
-    """
-    beta = field.root_of_unity(2 * p)
-    return _powers(field, field.modulus - beta, beta, 2 * p - 1)
-
-
 def last_difference_weights(field: Field, p: int) -> list[int]:
     """Return what weighs the first p - 1 differences of a gadget polynomial's values in the last.
 
