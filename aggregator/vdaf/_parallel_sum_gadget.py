@@ -36,7 +36,7 @@ from field.lanes128 import (
     load_residue,
     residue_at,
 )
-from field.limbs128 import Limbs, limbs_in
+from field.limbs128 import limbs_in
 
 PAIRS_AT_ONCE = 128
 """Values of k whose products are summed before they are reduced: three times as many, and a few
@@ -160,7 +160,7 @@ def _add_product(sums: Variables, x: Sequence[Word], y: Sequence[Word]) -> None:
 
 def _reduce_unless_zero(first: Integer, sums: Sequence[Variables], one: Scalars) -> None:
     """Begin sums anew, each as one product of what it is so far, unless nothing was added yet."""
-    limbs: Limbs = limbs_in(one.code)
+    limbs = limbs_in(one.code)
     with one.code.unless_zero(first):
         for columns in sums:
             total = limbs.reduced_sum(columns.load_many())
