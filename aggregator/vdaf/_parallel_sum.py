@@ -35,16 +35,11 @@ from aggregator.vdaf._kernel_arrays import (
 from aggregator.vdaf._parallel_sum_arrays import (
     CHECK_CONSTANT,
     DIGITS_SUM,
-    EVEN_VALUE,
-    HALF,
-    MINUS,
     MINUS_SHARE_OF_ONE,
-    ODD_VALUE,
     ONE,
-    PLUS,
     SUMS,
-    TEST_POWER,
     TO_MONTGOMERY,
+    WEIGHTED,
     A,
     B,
     Messages,
@@ -54,6 +49,7 @@ from aggregator.vdaf._parallel_sum_arrays import (
     cut_scratch,
 )
 from aggregator.vdaf._parallel_sum_bases import prepare_bases
+from aggregator.vdaf._parallel_sum_gadget import evaluate_gadget
 from aggregator.vdaf._parallel_sum_shares import (
     derive_joint_rand,
     derive_query_rand,
@@ -69,19 +65,15 @@ from field.lanes128 import (
     WORDS,
     add,
     add_constant,
-    constant_plus_and_minus,
     encoded_at,
     load_columns,
     load_constant,
     load_factor,
     load_residue,
-    multiply,
-    multiply_constant,
     residue_at,
     set_product,
     sum_encoded,
     sum_of_constant_products,
-    sum_of_products,
     sum_residues,
     to_montgomery,
     to_words,
@@ -114,7 +106,7 @@ def query_groups(
         derive_query_rand(width, shape, messages, inputs.nonces, first, scratch)
         prepare_bases(width, shape, tables, scratch)
         _evaluate_wires(width, shape, tables, scratch)
-        _evaluate_gadget(width, shape, tables, scratch)
+        evaluate_gadget(width, shape, tables, scratch)
         _evaluate_circuit(width, shape, tables, scratch)
         _store_verifier(width, outputs.verifier_shares, first, scratch)
         if outputs.out_shares.shape[1] > 0:
@@ -253,51 +245,12 @@ def evaluate_pairs(
 
 
 @kernel
-def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
-    """Evaluate the gadget polynomial G at t, into the last residue of the verifier.
-
-    The proof has G's values at beta^0 to beta^(2p-2). G has a degree below 2p - 1, so that its
-    coefficient of x^(2p-1) is zero. That coefficient is 1/2p * (sum over i of G(beta^i) * beta^i),
-    for beta^(-i*(2p-1)) = beta^i; so the value that is missing is
-
-        G(beta^(2p-1)) = sum over i < 2p - 1 of G(beta^i) * -beta^(i+1).
-
-    The even powers of beta are alpha's, the odd ones beta times alpha's. Let E be the polynomial of
-    degree below p with E(alpha^k) = G(beta^(2k)), and O that with O(alpha^k) = G(beta^(2k+1)). As
-    x^p is 1 at even and -1 at odd powers of beta,
-
-        G(t) = (1 + t^p)/2 * E(t) + (1 - t^p)/2 * O(t/beta).
-    """
-    registers, constants = scratch.registers, tables.constants
-    p = 1 << shape.log_p
-    values = WORDS * (shape.meas_len + 2 * shape.chunk_length)
-    sum_of_constant_products(
-        width, registers, EVEN_VALUE, tables.last_value, 0, scratch.share, values, 2 * p - 1
-    )
-    to_words(width, scratch.share, values + WORDS * (2 * p - 1), registers, EVEN_VALUE)
-    sum_of_products(
-        width, registers, EVEN_VALUE, scratch.basis, 0, scratch.share, values, 2 * WORDS, p
-    )
-    odd_values = values + WORDS
-    sum_of_products(
-        width, registers, ODD_VALUE, scratch.odd_basis, 0, scratch.share, odd_values, 2 * WORDS, p
-    )
-    constant_plus_and_minus(width, registers, PLUS, constants, ONE, registers, TEST_POWER)
-    multiply_constant(width, registers, PLUS, registers, PLUS, constants, HALF)
-    multiply_constant(width, registers, MINUS, registers, MINUS, constants, HALF)
-    multiply(width, registers, A, registers, PLUS, registers, EVEN_VALUE)
-    multiply(width, registers, B, registers, MINUS, registers, ODD_VALUE)
-    add(width, registers, A, registers, A, registers, B)
-    to_words(width, scratch.result, WORDS * (1 + 2 * shape.chunk_length), registers, A)
-
-
-@kernel
 def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Reduce the circuit's outputs to one, residue 0 of the verifier.
 
     The range check is the sum of G(alpha^k) over all calls k. Where the circuit has a linear check
     too, of which `_evaluate_wires` has the sum of all digits, both are combined with the query
-    randomness: their products with it are plain over R, and `TO_MONTGOMERY` is R^2.
+    randomness.
     """
     registers, constants, share = scratch.registers, tables.constants, scratch.share
     values = WORDS * (shape.meas_len + 2 * shape.chunk_length)
@@ -308,18 +261,42 @@ def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: S
             sum_of_constant_products(
                 width,
                 registers,
-                EVEN_VALUE,
+                WEIGHTED,
                 tables.check_weights,
                 0,
                 share,
                 WORDS * (shape.meas_len - shape.num_weighted),
                 shape.num_weighted,
             )
-            add(width, registers, B, registers, B, registers, EVEN_VALUE)
-        # A and B lie side by side, and so does what they are multiplied by.
-        sum_of_products(width, registers, SUMS, registers, A, scratch.query_rand, 0, WORDS, 2)
-        multiply_constant(width, registers, A, registers, SUMS, constants, TO_MONTGOMERY)
+            add(width, registers, B, registers, B, registers, WEIGHTED)
+        combine_outputs(
+            width,
+            registers,
+            A,
+            registers,
+            B,
+            scratch.query_rand,
+            0,
+            constants,
+            TO_MONTGOMERY,
+        )
     to_words(width, scratch.result, 0, registers, A)
+
+
+@operation
+def combine_outputs(
+    code: Code, first: Place, second: Place, query_rand: Place, radix_squared: Scalars
+) -> None:
+    """Set `first` to first*q_0 + second*q_1, below 2p, for encodings q_0 and q_1.
+
+    All are plain, so that their products are reduced to the sum over R; the product with R^2 makes
+    up for that.
+    """
+    limbs = limbs_in(code)
+    q_0, q_1 = (load_factor(encoded_at(query_rand, code.integer(i))) for i in range(2))
+    columns = limbs.columns_of_product(load_residue(first), q_0)
+    total = limbs.reduced_sum(limbs.added_product(columns, load_residue(second), q_1))
+    first.store_many(limbs.product(total, load_constant(radix_squared)))
 
 
 @kernel

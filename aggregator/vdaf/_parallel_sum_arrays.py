@@ -33,14 +33,11 @@ ODD_POINT = 1 * RESIDUE
 TEST_POWER = 2 * RESIDUE
 A = 3 * RESIDUE
 B = 4 * RESIDUE
-PLUS = 5 * RESIDUE
-MINUS = 6 * RESIDUE
-EVEN_VALUE = 7 * RESIDUE
-ODD_VALUE = 10 * RESIDUE
-SUMS = 13 * RESIDUE
-DIGITS_SUM = 16 * RESIDUE
-REGISTER_ROWS = 17 * RESIDUE
-"""`EVEN_VALUE`, `ODD_VALUE` and `SUMS` have fifteen rows each, as sums of products need."""
+WEIGHTED = 5 * RESIDUE
+SUMS = 8 * RESIDUE
+DIGITS_SUM = 11 * RESIDUE
+REGISTER_ROWS = 12 * RESIDUE
+"""`WEIGHTED` and `SUMS` have fifteen rows each, as sums of products need."""
 
 
 class Shape(NamedTuple):
@@ -80,7 +77,7 @@ class Tables(NamedTuple):
     Attributes:
         constants: The constants named above.
         roots: Powers of 1/alpha in Montgomery form, in the order of `lagrange_bases`.
-        last_value: -beta^(i+1) in Montgomery form, for i from 0 to 2p - 2.
+        last_difference: beta^(i+1) in Montgomery form, for i from 0 to p - 2.
         small_weights: The weights of an output's digits, one word each.
         weights: The same in Montgomery form.
         check_weights: Weights in the linear check that digits have besides 1, in Montgomery form.
@@ -89,7 +86,7 @@ class Tables(NamedTuple):
 
     constants: Table
     roots: Table
-    last_value: Table
+    last_difference: Table
     small_weights: Table
     weights: Table
     check_weights: Table
@@ -144,7 +141,7 @@ class Scratch(NamedTuple):
         joint_rand_limbs: r_k in Montgomery form.
         powers: t^(2^i), then those of t/beta.
         basis: L_k(t) in Montgomery form.
-        odd_basis: L_k(t/beta) in Montgomery form.
+        odd_basis: The half basis at t/beta in Montgomery form.
         wire_factors: L_k(t) * r_k^j, for j advancing.
         odd_start: The sum that every odd wire starts with.
         registers: Residues named above.
