@@ -18,7 +18,7 @@ from aggregator.vdaf._kernel_arrays import SEED_SIZE, SEED_WORDS
 from aggregator.vdaf._lane_message import absorb_filled
 from aggregator.vdaf._lane_xof import SPONGE_ROWS
 from field._jit import LaneWidth, inlined, kernel
-from field.lane_arrays import Bytes, LaneArray, Table, Workspace, new_workspace, row_ends
+from field.lane_arrays import WORD_SIZE, Bytes, LaneArray, Table, Workspace, new_workspace, row_ends
 from field.lane_rows import rows_to_words, words_to_rows
 from field.lanes import Code, Integer, Place, Variables, Word, operation
 from field.lanes128 import (
@@ -105,11 +105,11 @@ def decide_groups(
     minus_one: Table,
     message: Table,
     parts_start: int,
+    workspace: Workspace,
     leader: Bytes,
     others: Bytes,
     seeds: Bytes,
     flags: Bytes,
-    workspace: Workspace,
 ) -> None:
     """Fill in seeds and flags of all reports, as many at a time as there are lanes.
 
@@ -119,42 +119,50 @@ def decide_groups(
         minus_one: -1 as a table of constants.
         message: That of the joint randomness seed; the aggregators' parts are blank,
         parts_start: and begin at this byte.
+        workspace: From `workspace_for`.
         leader: `uint8[rows, size]`, each a share of the verifier and then a part of the joint
             randomness; the number of rows is a multiple of the number of lanes.
-        others: `uint8[num_shares - 1, rows, size]`, the same of the other aggregators.
+        others: `uint8[rows, (num_shares - 1) * size]`, the same of the other aggregators, those of
+            a report side by side.
         seeds: `uint8[rows, 32]`.
         flags: `uint8[rows, 8]`: one word a report.
-        workspace: From `workspace_for`.
     """
     scratch = _cut_scratch(workspace)
     rows, size = leader.shape
-    num_others = others.shape[0]
-    flat = others.reshape(num_others * rows, size)
+    num_shares = 1 + others.shape[1] // size
     for first in range(0, rows, len(width)):
-        _load_share(width, verifier_len, leader, first, 0, scratch)
-        for index in range(num_others):
-            place = index * rows + first
-            _load_share(width, verifier_len, flat, place, index + 1, scratch)
-        part_words = SEED_WORDS * (num_others + 1)
+        _load_share(width, verifier_len, leader, first, 0, 0, scratch)
+        for agg_id in range(1, num_shares):
+            _load_share(width, verifier_len, others, first, (agg_id - 1) * size, agg_id, scratch)
+        part_words = SEED_WORDS * num_shares
         absorb_filled(width, scratch.sponge, message, parts_start, scratch.parts, part_words)
         words_to_rows(
             width, seeds, first * SEED_SIZE, SEED_SIZE, scratch.sponge, 0, SEED_SIZE, scratch.block
         )
-        _decide(width, verifier_len, num_others + 1, minus_one, scratch)
+        _decide(width, verifier_len, num_shares, minus_one, scratch)
         words_to_rows(width, flags, first * 8, 8, scratch.registers, FLAGS, 8, scratch.block)
 
 
 @inlined
 def _load_share(
-    width: LaneWidth, verifier_len: int, shares: Bytes, first: int, agg_id: int, scratch: Scratch
+    width: LaneWidth,
+    verifier_len: int,
+    shares: Bytes,
+    first: int,
+    start: int,
+    agg_id: int,
+    scratch: Scratch,
 ) -> None:
-    """Bring an aggregator's shares of verifiers into lanes, and its parts."""
-    words, size = WORDS * verifier_len, shares.shape[1]
-    start = first * size
-    rows_to_words(width, scratch.words, agg_id * words, shares, start, size, words)
+    """Bring an aggregator's shares of verifiers into lanes, and its parts.
+
+    They begin at byte `start` of the rows from `first` on.
+    """
+    words, stride = WORDS * verifier_len, shares.shape[1]
+    place = first * stride + start
+    rows_to_words(width, scratch.words, agg_id * words, shares, place, stride, words)
     # In the aggregators' order: what is gathered may set rows beyond to zero.
-    part = start + size - SEED_SIZE
-    rows_to_words(width, scratch.parts, agg_id * SEED_WORDS, shares, part, size, SEED_WORDS)
+    part = place + WORD_SIZE * words
+    rows_to_words(width, scratch.parts, agg_id * SEED_WORDS, shares, part, stride, SEED_WORDS)
 
 
 @inlined
