@@ -235,7 +235,7 @@ class Vector:
             FieldError: The fields differ.
         """
         self._check_field(rows)
-        if self.ndim != 1 or rows.shape[1:] != self.shape:
+        if self.ndim != 1 or rows.words.shape[1:] != self.words.shape:
             raise ShapeError(f"cannot add the rows of {rows.shape} to {self.shape}")
         total = self.words.copy()
         words, stride = _flat_rows(rows.words)
@@ -330,7 +330,7 @@ class Vector:
         return Vector.from_ints(self.field, number % self.field.modulus)
 
     def _check_field(self, other: "Vector") -> None:
-        if self.field != other.field:
+        if self.field is not other.field and self.field != other.field:
             raise FieldError(f"operands lie in different fields: {self.field} and {other.field}")
 
     def _elementwise(

@@ -73,7 +73,7 @@ class Outputs(NamedTuple):
 
     def rows(self, part: slice) -> "Outputs":
         """Return the arrays of some of the reports."""
-        return Outputs(*(array[part] for array in self))
+        return Outputs._make([array[part] for array in self])
 
 
 def in_groups(

@@ -8,8 +8,8 @@ whose test point is a root of unity, and such a report is computed again by
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from aggregator.vdaf import _digit_sum_plan, _parallel_sum_plan, flp
 from aggregator.vdaf._kernel_arrays import NOT_A_RESIDUE, Outputs, in_groups
 from aggregator.vdaf.circuits import BitVectorCircuit, Count, Sum
+from aggregator.vdaf.outcomes import Rejections, ShareDecodeError, VerifyError
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.shares import WORKING_MEMORY, slices
 from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
@@ -110,25 +111,13 @@ def out_shares_of(parameters: Parameters, encoded: ByteRows) -> Words:
     return (words if words.flags.aligned else words.copy()).reshape(shape)
 
 
-class Refused(NamedTuple):
-    """Which reports have no result: their rows mean nothing.
-
-    Attributes:
-        undecodable: Their input shares hold a number that is no residue.
-        rejected: They met a test point that is a root of unity.
-    """
-
-    undecodable: Sequence[int] = ()
-    rejected: Sequence[int] = ()
-
-
 def query(
     parameters: Parameters,
     shares: ReportShares,
     outputs: Outputs,
     *,
     width: LaneWidth | None = None,
-) -> Refused:
+) -> Rejections:
     """Fill in what `verification.query_shares` returns, by a fused kernel if there is one.
 
     Args:
@@ -137,55 +126,58 @@ def query(
         outputs: As many rows, to be filled in. There need not be out shares if the aggregator
             `has_leading_out_shares`.
         width: How many lanes; by default as many as the processor has and memory allows.
+
+    Returns:
+        Which reports have no result, their rows meaning nothing, and why.
     """
     plan = plan_for(parameters, shares.aggregator.agg_id)
     if plan is None:
-        return _put(parameters, query_shares(parameters, shares), outputs, slice(None))
+        return _put(parameters, query_shares(parameters, shares), outputs, np.arange(len(shares)))
     width = plan.width if width is None else width
     run = plan.prepare(parameters, shares.aggregator, width)
     in_groups(run, len(width), (shares.nonces, shares.public_shares, shares.input_shares), outputs)
-    flags = outputs.flags.view(np.uint64)[:, 0]
+    flags = outputs.flags.view(np.uint64)
     if not np.count_nonzero(flags):
-        return Refused()
-    return _query_again(parameters, shares, flags, outputs)
+        return {}
+    return _query_again(parameters, shares, flags[:, 0], outputs)
 
 
 def _query_again(
     parameters: Parameters, shares: ReportShares, flags: Words, outputs: Outputs
-) -> Refused:
+) -> Rejections:
     """Compute the reports again that a kernel flagged, but for those it could not decode.
 
     They are few unless somebody wants them to be many, so that memory is bounded here too.
     """
     is_undecodable = flags & np.uint64(NOT_A_RESIDUE) != 0
-    undecodable = np.flatnonzero(is_undecodable).tolist()
+    rejected: Rejections = {i: _not_a_residue() for i in np.flatnonzero(is_undecodable).tolist()}
     irregular = np.flatnonzero((flags != 0) & ~is_undecodable)
-    if not len(irregular):
-        return Refused(undecodable)
-    rejected: list[int] = []
-    for part in slices(len(irregular), flp.working_size(parameters.circuit), WORKING_MEMORY):
-        chosen = irregular[part]
-        queried = query_shares(parameters, shares.rows(chosen))
-        refused = _put(parameters, queried, outputs, chosen)
-        rejected += chosen[list(refused.rejected)].tolist()
-    return Refused(undecodable, rejected)
+    if len(irregular):
+        for part in slices(len(irregular), flp.working_size(parameters.circuit), WORKING_MEMORY):
+            chosen = irregular[part]
+            queried = query_shares(parameters, shares.rows(chosen))
+            rejected |= _put(parameters, queried, outputs, chosen)
+    return rejected
 
 
 def _put(
-    parameters: Parameters,
-    queried: QueriedShares,
-    outputs: Outputs,
-    place: slice | npt.NDArray[np.intp],
-) -> Refused:
-    """Fill in what the general function found."""
+    parameters: Parameters, queried: QueriedShares, outputs: Outputs, rows: npt.NDArray[np.intp]
+) -> Rejections:
+    """Fill in what the general function found of some of the reports."""
     size = parameters.verifiers_share_size
-    outputs.verifier_shares[place, :size] = encode_rows(queried.verifiers_shares)
-    outputs.verifier_shares[place, size:] = queried.joint_rand_parts
+    outputs.verifier_shares[rows, :size] = encode_rows(queried.verifiers_shares)
+    outputs.verifier_shares[rows, size:] = queried.joint_rand_parts
     # All elements, or none where they are not wanted.
     wanted = outputs.out_shares.shape[1]
-    outputs.out_shares[place] = encode_rows(queried.out_shares)[:, :wanted]
-    outputs.joint_rand_seeds[place] = queried.joint_rand_seeds
-    return Refused(
-        np.flatnonzero(queried.is_undecodable).tolist(),
-        np.flatnonzero(queried.is_rejected).tolist(),
-    )
+    outputs.out_shares[rows] = encode_rows(queried.out_shares)[:, :wanted]
+    outputs.joint_rand_seeds[rows] = queried.joint_rand_seeds
+    rejected: Rejections = {}
+    for index in rows[queried.is_rejected].tolist():
+        rejected[index] = VerifyError("the test point is a root of unity")
+    for index in rows[queried.is_undecodable].tolist():
+        rejected[index] = _not_a_residue()
+    return rejected
+
+
+def _not_a_residue() -> ShareDecodeError:
+    return ShareDecodeError("the input share holds a non-residue")

@@ -11,7 +11,7 @@ Source:
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypeGuard, cast, overload
 
 import numpy as np
@@ -133,11 +133,15 @@ class Prio3(Parameters):
         for part in parts:
             public_rows, wrong_public = to_rows(public_shares[part], self.public_share_size)
             input_rows, wrong_input = to_rows(input_shares[part], input_share_size)
-            shares = ReportShares(aggregator, nonce_rows[part], public_rows, input_rows)
-            refused = fused.query(self, shares, outputs.rows(part))
             encoded = input_rows if stays else encoded
-            for index, error in _init_errors(wrong_public, wrong_input, refused):
-                rejected.setdefault(part.start + index, error)
+            shares = ReportShares(aggregator, nonce_rows[part], public_rows, input_rows)
+            found = fused.query(self, shares, outputs.rows(part) if len(parts) > 1 else outputs)
+            # Of several errors of one report the first applies: that of its public share.
+            for name, wrong in (("input", wrong_input), ("public", wrong_public)):
+                for index in wrong:
+                    found[index] = ShareDecodeError(f"the {name} share has the wrong size")
+            for index, error in found.items():
+                rejected[part.start + index] = error
         out_shares = fused.out_shares_of(self, encoded)
         if rejected:
             wrong = list(rejected)
@@ -312,14 +316,17 @@ class Prio3(Parameters):
             raise ParameterError(f"num_measurements must be at least 1, not {num_measurements}")
         return self.merge(agg_shares).to_ints()
 
-    def _verification_slices(self, agg_id: int, rows: int, *shares: Batch) -> Sequence[slice]:
+    def _verification_slices(
+        self, agg_id: int, rows: int, public_shares: Batch, input_shares: Batch
+    ) -> Sequence[slice]:
         """Return the parts of a batch to be verified one after the other."""
-        if not fused.is_fused(self):
-            return [*slices(rows, fused.working_size(self, agg_id), WORKING_MEMORY)]
-        if all(isinstance(batch, np.ndarray) and batch.flags.c_contiguous for batch in shares):
-            # A fused kernel needs no more memory for a larger batch, and nothing is to be joined.
-            return [slice(0, rows)]
-        return [*slices(rows, fused.working_size(self, agg_id), SLICE_SIZE)]
+        memory = WORKING_MEMORY
+        if fused.is_fused(self):
+            if isinstance(public_shares, np.ndarray) and isinstance(input_shares, np.ndarray):
+                # A fused kernel needs no more memory for a larger batch; nothing is to be joined.
+                return [slice(0, rows)]
+            memory = SLICE_SIZE
+        return [*slices(rows, fused.working_size(self, agg_id), memory)]
 
     def _checked_shares(self, verifier_shares: Sequence[ByteRows]) -> Sequence[ByteRows]:
         """Return the arrays of all aggregators' shares, which must have one shape."""
@@ -331,20 +338,6 @@ class Prio3(Parameters):
         for shares in verifier_shares:
             check_batch("verifier share", shares, len(verifier_shares[0]), self.verifier_share_size)
         return verifier_shares
-
-
-def _init_errors(
-    wrong_public: Sequence[int], wrong_input: Sequence[int], refused: fused.Refused
-) -> Iterator[tuple[int, ReportRejected]]:
-    """Yield the errors of reports, by their index; of several for one, the first applies."""
-    for index in wrong_public:
-        yield index, ShareDecodeError("the public share has the wrong size")
-    for index in wrong_input:
-        yield index, ShareDecodeError("the input share has the wrong size")
-    for index in refused.undecodable:
-        yield index, ShareDecodeError("the input share holds a non-residue")
-    for index in refused.rejected:
-        yield index, VerifyError("the test point is a root of unity")
 
 
 def _are_arrays(

@@ -25,7 +25,7 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
-from aggregator.vdaf.prio3 import Prio3
+from aggregator.vdaf.prio3 import Prio3, ShareDecodeError
 from aggregator.vdaf.randomness import Randomness
 from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
@@ -71,13 +71,13 @@ def queried(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None) 
     results = fused.new_outputs(prio3, len(shares))
     for array in results:
         array[...] = 0xAA
-    refused = fused.query(prio3, shares, results, width=width)
+    rejected = fused.query(prio3, shares, results, width=width)
     size = prio3.verifiers_share_size
     verifiers, _ = decode_rows(prio3.field, results.verifier_shares[:, :size])
     out_shares = fused.out_shares_of(prio3, results.out_shares)
     is_undecodable, is_rejected = np.zeros((2, len(shares)), np.bool_)
-    is_undecodable[list(refused.undecodable)] = True
-    is_rejected[list(refused.rejected)] = True
+    for index, error in rejected.items():
+        (is_undecodable if isinstance(error, ShareDecodeError) else is_rejected)[index] = True
     return QueriedShares(
         Vector(prio3.field, out_shares),
         verifiers,
