@@ -23,6 +23,7 @@ from aggregator.vdaf._kernel_arrays import (
     SEED_WORDS,
     Inputs,
     Outputs,
+    cut_workspace,
     store,
 )
 from aggregator.vdaf._lane_message import absorb_rows
@@ -148,9 +149,10 @@ class Scratch(NamedTuple):
 
 
 @inlined
-def _cut_scratch(workspace: Workspace) -> Scratch:
+def _cut_scratch(width: LaneWidth, workspace: Workspace) -> Scratch:
     """Return the scratch space in a workspace."""
-    words, ends = workspace.words, workspace.ends
+    words, block = cut_workspace(width, workspace)
+    ends = workspace.ends
     return Scratch(
         words[: ends[0]],
         words[ends[0] : ends[1]],
@@ -161,7 +163,7 @@ def _cut_scratch(workspace: Workspace) -> Scratch:
         words[ends[5] : ends[6]],
         words[ends[6] : ends[7]],
         words[ends[7] : ends[8]],
-        workspace.block,
+        block,
     )
 
 
@@ -186,7 +188,7 @@ def query_groups(
     """
     inputs = Inputs(nonces, public_shares, input_shares)
     outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
-    scratch = _cut_scratch(workspace)
+    scratch = _cut_scratch(width, workspace)
     registers, share, result = scratch.registers, scratch.share, scratch.result
     for first in range(0, nonces.shape[0], len(width)):
         clear(width, registers, FLAGS)

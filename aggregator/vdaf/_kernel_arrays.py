@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from field._jit import LaneWidth, inlined
-from field.lane_arrays import WORD_SIZE, Bytes, LaneArray
+from field.lane_arrays import CACHE_LINE_SIZE, WORD_SIZE, Bytes, LaneArray, Workspace
 from field.lane_rows import words_to_rows
 
 # Kernels freeze constants, so these are from no module without kernels; see `field._cache`.
@@ -107,10 +107,22 @@ def in_groups(
 
 def _read_only(array: Bytes) -> Bytes:
     """Return an array of one type for numba, to which read-only ones are others than writable."""
-    if array.flags.writeable or not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array).view()
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    if array.flags.writeable:
+        array = array.view()
         array.setflags(write=False)
     return array
+
+
+@inlined
+def cut_workspace(width: LaneWidth, workspace: Workspace) -> tuple[LaneArray, Bytes]:
+    """Return all lane arrays of a workspace as one, and scratch for `words_to_rows`."""
+    lanes, rows, memory = len(width), workspace.ends[-1], workspace.memory
+    # A vector of eight lanes then lies in one cache line.
+    start = -(memory.ctypes.data // WORD_SIZE) % (CACHE_LINE_SIZE // WORD_SIZE)
+    words = memory[start : start + (rows + lanes) * lanes].reshape(rows + lanes, lanes)
+    return words, words[rows:].view(np.uint8)
 
 
 @inlined

@@ -116,7 +116,7 @@ def query_groups(
     """
     inputs = Inputs(nonces, public_shares, input_shares)
     outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
-    scratch = cut_scratch(workspace)
+    scratch = cut_scratch(width, workspace)
     for first in range(0, nonces.shape[0], len(width)):
         scratch.flags[:] = 0
         if shape.agg_id == 0:

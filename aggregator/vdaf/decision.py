@@ -26,7 +26,7 @@ from aggregator.vdaf.shares import WORKING_MEMORY, nth, slices
 from aggregator.vdaf.xof import ByteRows
 from field import Vector, decode_rows
 from field._jit import LaneWidth, lane_width
-from field.lane_arrays import Table
+from field.lane_arrays import Table, new_workspace
 from field.lanes128 import constant_table
 
 
@@ -92,20 +92,16 @@ def _kernel(parameters: Parameters, ctx: bytes, width: LaneWidth) -> Callable[..
     if not isinstance(parameters.circuit, BitVectorCircuit):
         arity = parameters.circuit.gadget.arity
         return functools.partial(_digit_decide.decide_groups, width, arity)
-    message, parts_start = joint_rand_seed_message(parameters, ctx)
-    length, lanes = parameters.verifiers_len, len(width)
-    return functools.partial(
-        _lane_decide.decide_groups,
-        width,
-        length,
-        _minus_one(lanes),
-        message,
-        parts_start,
-        _lane_decide.workspace_for(parameters.num_shares, length, lanes),
-    )
+    constants, scratch_ends = _constants(parameters, ctx, len(width))
+    workspace = new_workspace(scratch_ends, len(width))
+    return functools.partial(_lane_decide.decide_groups, width, *constants, workspace)
 
 
-@functools.cache
-def _minus_one(lanes: int) -> Table:
-    """Return -1 as a table of constants, in the limbs of so many lanes."""
-    return constant_table(lanes, [-1])
+@functools.lru_cache(maxsize=256)
+def _constants(
+    parameters: Parameters, ctx: bytes, lanes: int
+) -> tuple[tuple[int, Table, Table, int], tuple[int, ...]]:
+    """Return what a kernel takes before its workspace, and where that one's lane arrays end."""
+    length, minus_one = parameters.verifiers_len, constant_table(lanes, [-1])
+    scratch_ends = _lane_decide.scratch_ends(parameters.num_shares, length, lanes)
+    return (length, minus_one, *joint_rand_seed_message(parameters, ctx)), scratch_ends
