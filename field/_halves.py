@@ -36,7 +36,7 @@ def add_halves(
     wide, turns = together * count, num_rows // together
     low[count:wide] = 0
     high[count:wide] = 0
-    _add(rows, first, wide if together > 1 else stride, turns, low[:wide], high[:wide])
+    _add(rows, first, stride * together, turns, low[:wide], high[:wide])
     rest = turns * together
     _add(rows, first + rest * stride, stride, num_rows - rest, low[:count], high[:count])
     for j in range(count, wide):

@@ -28,12 +28,7 @@ def copy_rows(
 @operation
 def transpose_in(code: Code, out: Place, rows: Rows, stride: Integer) -> None:
     """Gather from each lane's row as many words as there are lanes into a lane array."""
-    if code.lanes == 1:
-        out.store(rows.load(0, stride))
-        return
-    half = code.lanes // 2
-    pairs = [rows.load_halves(lane, lane + half, stride) for lane in range(half)]
-    out.store_many(transposed(code, [first for first, _ in pairs], [w for _, w in pairs]))
+    out.store_many(transposed(code, [rows.load(lane, stride) for lane in range(code.lanes)]))
 
 
 @operation
@@ -151,19 +146,13 @@ def words_to_rows(
         copy_rows(width, rows, place, stride, block, 0, step, size - WORD_SIZE * words)
 
 
-def transposed(code: Code, *blocks: Sequence[Word]) -> list[Word]:
-    """Return as many words as there are lanes, element l of word i now element i of word l.
-
-    Args:
-        code: The code.
-        blocks: The words; or, as they are loaded in halves, two sequences: word i of the first
-            holds the first halves of words i and i + lanes/2, and the second the second halves.
-    """
+def transposed(code: Code, words: Sequence[Word]) -> list[Word]:
+    """Return as many words as there are lanes, element l of word i now element i of word l."""
     # Bit by bit of the indices: where they differ in this bit, two words exchange the halves in
     # which it is set.
-    result = [word for block in blocks for word in block]
+    result = list(words)
     bit = 1
-    while bit < len(blocks[0]):
+    while bit < code.lanes:
         for i in range(code.lanes):
             if i & bit:
                 continue

@@ -212,21 +212,6 @@ class Rows:
         loaded.align = 1
         return Word(self.code, loaded)
 
-    def load_halves(self, lane: int, other: int, stride: ir.Value) -> tuple[Word, Word]:
-        """Emit loads from two rows: of both first halves of a word's lanes, and of both second.
-
-        Vector units put halves together while they load them; to shuffle them takes longer.
-        """
-        first = self.code.joined(self._half(lane, stride, 0), self._half(other, stride, 0))
-        return first, self.code.joined(self._half(lane, stride, 1), self._half(other, stride, 1))
-
-    def _half(self, lane: int, stride: ir.Value, index: int) -> ir.Value:
-        builder, half = self.code.builder, ir.VectorType(_I64, self.code.lanes // 2)
-        halves = builder.bitcast(self.row(lane, stride), half.as_pointer())
-        loaded = builder.load(builder.gep(halves, [self.code.integer(index)]))
-        loaded.align = 1
-        return loaded
-
     def store(self, word: Word, lane: int, stride: ir.Value) -> None:
         """Emit a store of as many words as there are lanes to the row of `lane`."""
         stored = self.code.builder.store(word.value, self._vector(lane, stride))
@@ -313,11 +298,6 @@ class Code:
         """Emit the word whose lane l is lane `picks[l]` of `first` followed by `second`."""
         mask = ir.Constant(ir.VectorType(_I32, self.lanes), list(picks))
         return Word(self, self.builder.shuffle_vector(first.value, second.value, mask))
-
-    def joined(self, first: ir.Value, second: ir.Value) -> Word:
-        """Emit the word that is made of two halves."""
-        picks = ir.Constant(ir.VectorType(_I32, self.lanes), list(range(self.lanes)))
-        return Word(self, self.builder.shuffle_vector(first, second, picks))
 
     def variables(self, words: Sequence[Word]) -> "Variables":
         """Return variables with these first values, to be changed in a loop."""

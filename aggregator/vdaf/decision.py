@@ -48,19 +48,19 @@ def decide_shares(
     """
     rows = len(shares[0])
     seeds = np.empty((rows, parameters.verifier_message_size), np.uint8)
-    flags = np.empty((rows, 1), np.uint64)
+    flags = np.empty(rows, np.uint64)
     if fused.is_fused(parameters):
         width = lane_width() if width is None else width
         others = shares[1] if len(shares) == 2 else np.concatenate(shares[1:], axis=1)  # noqa: PLR2004  nothing to join
         run = _kernel(parameters, ctx, width)
-        in_groups(run, len(width), (shares[0], others), (seeds, flags.view(np.uint8)))
+        in_groups(run, len(width), (shares[0], others), (seeds, flags[:, None].view(np.uint8)))
     else:
         memory = 4 * parameters.num_shares * parameters.verifier_share_size
         for part in slices(rows, memory, WORKING_MEMORY):
             chosen = [array[part] for array in shares]
-            seeds[part], flags[part, 0] = _decided(parameters, ctx, chosen)
+            seeds[part], flags[part] = _decided(parameters, ctx, chosen)
     flagged = flags.nonzero()[0].tolist()
-    return VerifierMessages(seeds, {index: _error(int(flags[index, 0])) for index in flagged})
+    return VerifierMessages(seeds, {index: _error(int(flags[index])) for index in flagged})
 
 
 def _error(flags: int) -> ReportRejected:

@@ -148,6 +148,8 @@ class Prio3(Parameters):
             outputs.verifier_shares[wrong] = NO_ENCODING
             out_shares = out_shares.copy() if stays else out_shares
             out_shares[wrong] = 0
+        # As kernels take it; and it is a value from here on.
+        outputs.verifier_shares.setflags(write=False)
         state = VerifyState(Vector(self.field, out_shares), outputs.joint_rand_seeds, rejected)
         return VerifyInit(state, outputs.verifier_shares)
 
