@@ -107,14 +107,6 @@ def add_constant(code: Code, out: Place, x: Place, constant: Scalars) -> None:
 
 
 @operation
-def constant_plus_and_minus(code: Code, out: Place, constant: Scalars, y: Place) -> None:
-    """Set `out` to constant + y and the next residue to constant - y, both below 2p, for y < 2p."""
-    plus, minus = limbs_in(code).plus_and_minus(load_constant(constant), load_residue(y))
-    out.store_many(plus)
-    out.moved(RESIDUE).store_many(minus)
-
-
-@operation
 def to_montgomery(
     code: Code, out: Place, words: Place, radix_squared: Scalars, count: Integer
 ) -> None:
@@ -123,19 +115,6 @@ def to_montgomery(
         share = load_encoded(encoded_at(words, index))
         product = limbs_in(code).product(share, load_constant(radix_squared))
         residue_at(out, index).store_many(product)
-
-
-@operation
-def add_products(
-    code: Code, total: Place, factors: Place, words: Place, step: Integer, count: Integer
-) -> None:
-    """Add `count` products to a sum: residue k of `factors` by the encoding at `words + k*step`."""
-    sums = code.variables(load_columns(total))
-    with code.repeat(count) as index:
-        factor = load_residue(residue_at(factors, index))
-        share = load_encoded(words.advanced(code.product(index, step)))
-        sums.store_many(limbs_in(code).added_product(sums.load_many(), factor, share))
-    total.store_many(sums.load_many())
 
 
 @operation
@@ -264,41 +243,6 @@ def montgomery_table(lanes: int, values: Iterable[int]) -> Table:
 
 
 @kernel
-def sum_of_products(
-    width: LaneWidth,
-    out: LaneArray,
-    out_row: int,
-    factors: LaneArray,
-    factor_row: int,
-    words: LaneArray,
-    word_row: int,
-    step: int,
-    count: int,
-) -> None:
-    """Set `out` to the sum over k of factor k by the encoding at `word_row + k*step`, over R.
-
-    `out` has `RESIDUE + COLUMNS` rows: the result, below 2p, and scratch. Any `count` will do: what
-    `MAX_PRODUCTS` products add up to is reduced before the next.
-    """
-    out[out_row : out_row + RESIDUE] = 0
-    for start in range(0, count, MAX_PRODUCTS):
-        out[out_row + RESIDUE : out_row + RESIDUE + COLUMNS] = 0
-        add_products(
-            width,
-            out,
-            out_row + RESIDUE,
-            factors,
-            factor_row + RESIDUE * start,
-            words,
-            word_row + step * start,
-            step,
-            min(MAX_PRODUCTS, count - start),
-        )
-        reduce_products(width, out, out_row + RESIDUE, out, out_row + RESIDUE)
-        add(width, out, out_row, out, out_row, out, out_row + RESIDUE)
-
-
-@kernel
 def sum_of_constant_products(
     width: LaneWidth,
     out: LaneArray,
@@ -311,7 +255,8 @@ def sum_of_constant_products(
 ) -> None:
     """Set `out` to the sum of `count` encodings, each by a constant from the table, over R.
 
-    `out` is as for `sum_of_products`.
+    `out` has `RESIDUE + COLUMNS` rows: the result, below 2p, and scratch. Any `count` will do: what
+    `MAX_PRODUCTS` products add up to is reduced before the next.
     """
     out[out_row : out_row + RESIDUE] = 0
     for start in range(0, count, MAX_PRODUCTS):

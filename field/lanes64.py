@@ -174,19 +174,19 @@ def _reduced_limbs(c0: Word, c1: Word, c2: Word, *, is_one_product: bool = False
     return total - negative - (_below(total, negative) & _E)
 
 
-def _sum_of_none(code: Code) -> list[Word]:
+def sum_of_none(code: Code) -> list[Word]:
     """Return the columns of a sum of products, all 0."""
     return [code.constant(0)] * (_LIMB_TERMS if _has_limbs(code) else _COLUMNS)
 
 
-def _with_product(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
+def with_product(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
     """Return a sum of products with x*y added, in columns."""
     if len(columns) == _LIMB_TERMS:
         return _with_product_of_limbs(columns, x, y)
     return _with_product_of_halves(columns, x, y)
 
 
-def _reduced_sum(columns: Sequence[Word]) -> Word:
+def reduced_sum(columns: Sequence[Word]) -> Word:
     """Return the residue, canonical, of a sum of at most `MAX_PRODUCTS` products."""
     if len(columns) == _LIMB_TERMS:
         return canonical(_reduced_limbs(*_columns_of_terms(columns)))
@@ -227,22 +227,22 @@ def dot(
 
     `count` may be up to `MAX_PRODUCTS`.
     """
-    columns = code.variables(_sum_of_none(code))
+    columns = code.variables(sum_of_none(code))
     with code.repeat(count) as index:
         a = x.advanced(code.product(index, x_step)).load()
         b = y.advanced(code.product(index, y_step)).load()
-        columns.store_many(_with_product(columns.load_many(), a, b))
-    out.store(_reduced_sum(columns.load_many()))
+        columns.store_many(with_product(columns.load_many(), a, b))
+    out.store(reduced_sum(columns.load_many()))
 
 
 @operation
 def dot_constants(code: Code, out: Place, constants: Scalars, words: Place, count: Integer) -> None:
     """Set `out` to the sum of `count` products of a constant and a word, see `dot`."""
-    columns = code.variables(_sum_of_none(code))
+    columns = code.variables(sum_of_none(code))
     with code.repeat(count) as index:
         a, b = words.advanced(index).load(), constants.advanced(index).load()
-        columns.store_many(_with_product(columns.load_many(), a, b))
-    out.store(_reduced_sum(columns.load_many()))
+        columns.store_many(with_product(columns.load_many(), a, b))
+    out.store(reduced_sum(columns.load_many()))
 
 
 def _with_product_of_halves(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:

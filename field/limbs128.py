@@ -143,6 +143,15 @@ class Limbs(ABC):
         """Return limbs of x + y, neither carried nor folded."""
         return [a + b for a, b in zip(x, y, strict=True)]
 
+    def sum(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return carried limbs of x + y, below 4p, for x and y < 2p."""
+        return self.carried(self.plus(x, y))
+
+    def minus(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return carried limbs of x - y modulo p, below 4p, for x and y < 2p."""
+        two_p = [2 * limb for limb in self.of(MODULUS)]
+        return self.carried([a - b + c for a, b, c in zip(x, y, two_p, strict=True)])
+
     def plus_and_minus(self, x: Sequence[Word], y: Sequence[Word]) -> tuple[list[Word], list[Word]]:
         """Return limbs of x + y and of x - y, both below 2p, for x and y < 2p.
 

@@ -3,9 +3,8 @@
 Both check digits in Field64, one a call: m^2 - m is zero for 0 and 1. Their gadgets have degree two
 and one wire, which Count's has twice. As in `aggregator.vdaf._parallel_sum`, whose notation is used
 here, a kernel takes as many reports as there are lanes from bytes to verifier shares. There is no
-joint randomness, and a wire at the test point is
-
-    wire(t) = L_0(t) * seed + sum over k of L_k(t) * m_(k-1).
+joint randomness, and a wire takes the digits as they are. How polynomials are evaluated at the test
+point is in `aggregator.vdaf._digit_polynomials`.
 
 Source:
     VDAF, "Querying the Proof".
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
+from aggregator.vdaf._digit_polynomials import gadget_value, half_bases, wire_value
 from aggregator.vdaf._kernel_arrays import (
     IRREGULAR,
     NONCE_WORDS,
@@ -31,17 +31,13 @@ from aggregator.vdaf._lane_xof import squeeze_words
 from field._jit import LaneWidth, inlined, kernel
 from field.lane_arrays import Bytes, LaneArray, Table, Workspace
 from field.lane_rows import rows_to_words
-from field.lanes import Code, Integer, Place, Scalars, Word, copy_words, operation
+from field.lanes import Code, Place, copy_words, operation
 from field.lanes64 import (
-    canonical,
     dot,
     dot_constants,
     flag_equal,
     flag_not_residues,
-    minus,
     multiply_constant,
-    plus,
-    product,
     subtract,
 )
 
@@ -56,11 +52,9 @@ INVERSE_BETA = 2
 # Rows of `Scratch.registers`.
 TEST_POINT = 0
 ODD_POINT = 1
-EVEN_VALUE = 2
-ODD_VALUE = 3
-TERM = 4
-FLAGS = 5
-REGISTER_ROWS = 6
+TERM = 2
+FLAGS = 3
+REGISTER_ROWS = 4
 
 
 class Shape(NamedTuple):
@@ -86,14 +80,14 @@ class Tables(NamedTuple):
 
     Attributes:
         constants: The constants named above.
-        roots: Powers of 1/alpha, in the order of `lagrange_bases`.
-        last_value: -beta^(i+1), for i from 0 to 2p - 2.
+        roots: Powers of 1/alpha, in the order of `half_bases`.
+        last_difference: beta^(i+1), for i from 0 to p - 2.
         weights: Weights of the digits.
     """
 
     constants: Table
     roots: Table
-    last_value: Table
+    last_difference: Table
     weights: Table
 
 
@@ -126,11 +120,11 @@ class Scratch(NamedTuple):
     Attributes:
         sponge: See `aggregator.vdaf._lane_xof`.
         blank: A seed or a nonce on its way into the sponge.
-        share: Measurement share, proof share, and room for one more residue.
+        share: Measurement share and proof share.
         query_rand: Query randomness.
         powers: t^(2^i), then those of t/beta.
-        basis: p * L_k(t).
-        odd_basis: p * L_k(t/beta).
+        basis: The half basis at t.
+        odd_basis: The half basis at t/beta.
         registers: Residues named above, and flags.
         result: The verifier share.
         block: Bytes on their way to a row.
@@ -274,12 +268,12 @@ def _squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: S
 def _prepare_bases(
     width: LaneWidth, shape: Shape, tables: Tables, test_point: int, scratch: Scratch
 ) -> None:
-    """Evaluate p * L_k at t and at t/beta, and t^p; flag the lanes in which that is 1."""
+    """Evaluate half bases at t and at t/beta, and t^p; flag the lanes in which that is 1."""
     registers, powers, log_p = scratch.registers, scratch.powers, shape.log_p
     constants, query_rand = tables.constants, scratch.query_rand
     copy_words(width, registers, TEST_POINT, query_rand, test_point, 1)
     multiply_constant(width, registers, ODD_POINT, query_rand, test_point, constants, INVERSE_BETA)
-    lagrange_bases(
+    half_bases(
         width,
         scratch.basis,
         0,
@@ -302,119 +296,52 @@ def clear(code: Code, word: Place) -> None:
     word.store(code.constant(0))
 
 
-@operation
-def lagrange_bases(
-    code: Code,
-    basis: Place,
-    odd_basis: Place,
-    powers: Place,
-    points: Place,
-    roots: Scalars,
-    log_p: Integer,
-) -> None:
-    """Evaluate p * L_k, for all k from 0 to p - 1, at two points, and the points' powers t^(2^i).
-
-    See `aggregator.vdaf._parallel_sum_bases.lagrange_bases`.
-    """
-    builder, one, unit = code.builder, code.constant(1), code.integer(1)
-    odd_powers = powers.advanced(builder.add(log_p, unit))
-    streams = ((basis, powers), (odd_basis, odd_powers))
-    for point, (_, place) in enumerate(streams):
-        place.store(canonical(points.load(point)))
-    with code.repeat(log_p) as index:
-        for _, place in streams:
-            word = place.advanced(index).load()
-            place.advanced(index).store(canonical(product(word, word)), 1)
-    last = builder.sub(log_p, unit)
-    for values, place in streams:
-        power = place.advanced(last).load()
-        values.store(plus(one, power))
-        values.store(minus(one, power), 1)
-    with code.repeat(last) as level:
-        size = builder.shl(code.integer(2), level)
-        level_roots = roots.advanced(builder.sub(size, unit))
-        step = builder.sub(builder.sub(last, unit), level)
-        factors = [place.advanced(step).load() for _, place in streams]
-        for (values, _), factor in zip(streams, factors, strict=True):
-            _multiply_pair(values, values.advanced(size), factor)
-        with code.repeat(builder.sub(size, unit)) as before:
-            index = builder.add(before, unit)
-            root = level_roots.advanced(index).load()
-            for (values, _), factor in zip(streams, factors, strict=True):
-                low = values.advanced(index)
-                _multiply_pair(low, low.advanced(size), product(factor, root))
-
-
-def _multiply_pair(low: Place, high: Place, factor: Word) -> None:
-    """Multiply the word at `low` by 1 + factor into `low` and by 1 - factor into `high`."""
-    word = low.load()
-    term = canonical(product(word, factor))
-    low.store(plus(word, term))
-    high.store(minus(word, term))
-
-
 @inlined
 def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Evaluate every wire polynomial at t, into residues 1 and on of the verifier."""
-    registers, share, basis = scratch.registers, scratch.share, scratch.basis
-    dot(width, registers, TERM, basis, 1, 1, share, 0, 1, shape.num_calls)
     for wire in range(shape.arity):
         wire_value(
             width,
             scratch.result,
             1 + wire,
-            basis,
+            scratch.basis,
             0,
-            share,
+            scratch.registers,
+            TEST_POINT,
+            scratch.share,
             shape.num_calls + wire,
-            registers,
-            TERM,
+            scratch.share,
+            0,
             tables.constants,
             INVERSE_P,
+            (1 << shape.log_p) >> 1,
+            shape.num_calls,
         )
-
-
-@operation
-def wire_value(
-    _code: Code, out: Place, basis: Place, seed: Place, digits: Place, constant: Scalars
-) -> None:
-    """Set `out` to constant * (basis*seed + digits), canonical, for canonical digits."""
-    total = plus(product(basis.load(), seed.load()), digits.load())
-    out.store(canonical(product(total, constant.load())))
 
 
 @inlined
 def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
-    """Evaluate the gadget polynomial at t, into the last residue of the verifier.
-
-    See `aggregator.vdaf._parallel_sum._evaluate_gadget`.
-    """
-    registers, share = scratch.registers, scratch.share
-    p = 1 << shape.log_p
-    values = shape.num_calls + shape.arity
-    dot_constants(width, share, values + 2 * p - 1, tables.last_value, 0, share, values, 2 * p - 1)
-    dot(width, registers, EVEN_VALUE, scratch.basis, 0, 1, share, values, 2, p)
-    dot(width, registers, ODD_VALUE, scratch.odd_basis, 0, 1, share, values + 1, 2, p)
+    """Evaluate the gadget polynomial at t, into the last residue of the verifier."""
     gadget_value(
         width,
         scratch.result,
         1 + shape.arity,
+        scratch.basis,
+        0,
+        scratch.odd_basis,
+        0,
+        scratch.registers,
+        TEST_POINT,
         scratch.powers,
         shape.log_p,
-        registers,
-        EVEN_VALUE,
+        scratch.share,
+        shape.num_calls + shape.arity,
+        tables.last_difference,
+        0,
         tables.constants,
         INVERSE_2P,
+        (1 << shape.log_p) >> 1,
     )
-
-
-@operation
-def gadget_value(_code: Code, out: Place, power: Place, values: Place, constant: Scalars) -> None:
-    """Set `out` to constant * ((1 + power) * even + (1 - power) * odd), all values canonical."""
-    even, odd = values.load(0), values.load(ODD_VALUE - EVEN_VALUE)
-    difference = product(power.load(), minus(even, odd))
-    total = plus(difference, canonical(plus(even, odd)))
-    out.store(canonical(product(total, constant.load())))
 
 
 @inlined

@@ -8,7 +8,7 @@ import numpy as np
 
 from aggregator.vdaf import _digit_sum as kernels
 from aggregator.vdaf._kernel_arrays import NONCE_SIZE, SEED_WORDS
-from aggregator.vdaf._kernel_tables import basis_roots, last_value_weights
+from aggregator.vdaf._kernel_tables import basis_roots, last_difference_weights
 from aggregator.vdaf._lane_message import message_words, seed_start, with_seed
 from aggregator.vdaf._lane_xof import SPONGE_ROWS
 from aggregator.vdaf.circuits import Circuit, Count, Sum
@@ -69,7 +69,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
     tables = kernels.Tables(
         constants=_table([field.inverse(p), field.inverse(2 * p), field.inverse(beta)]),
         roots=_table(basis_roots(field, p)),
-        last_value=_table(last_value_weights(field, p)),
+        last_difference=_table(last_difference_weights(field, p)),
         weights=_table(_weights(circuit)),
     )
     return Plan(lane_width(), shape, tables, _scratch_ends(shape))
@@ -119,7 +119,7 @@ def _scratch_ends(shape: kernels.Shape) -> tuple[int, ...]:
     rows = {
         "sponge": SPONGE_ROWS,
         "blank": SEED_WORDS + 1,
-        "share": shape.num_calls + shape.arity + 2 * p,
+        "share": shape.num_calls + shape.arity + 2 * p - 1,
         "query_rand": shape.num_calls + 1,
         "powers": 2 * (shape.log_p + 1),
         "basis": p,

@@ -26,13 +26,14 @@ def basis_roots(field: Field, p: int) -> list[int]:
     return roots
 
 
-def last_value_weights(field: Field, p: int) -> list[int]:
-    """Return what weighs the first 2p - 1 values of a gadget polynomial in the last: -beta^(i+1).
+def last_difference_weights(field: Field, p: int) -> list[int]:
+    """Return what weighs the first p - 1 differences of a gadget polynomial's values in the last.
 
-    beta is the principal 2p-th root of unity.
+    That is beta^(i+1), for the difference of the values at beta^i and at beta^(i+p); beta is the
+    principal 2p-th root of unity.
     """
     beta = field.root_of_unity(2 * p)
-    return _powers(field, field.modulus - beta, beta, 2 * p - 1)
+    return _powers(field, beta, beta, p - 1)
 
 
 def _powers(field: Field, first: int, ratio: int, count: int) -> list[int]:

@@ -35,14 +35,11 @@ from aggregator.vdaf._kernel_arrays import (
 from aggregator.vdaf._parallel_sum_arrays import (
     CHECK_CONSTANT,
     EVEN_VALUE,
-    HALF,
     MINUS,
     MINUS_SHARE_OF_ONE,
-    ODD_VALUE,
     ONE,
     PLUS,
     SUMS,
-    TEST_POWER,
     TO_MONTGOMERY,
     A,
     B,
@@ -53,6 +50,7 @@ from aggregator.vdaf._parallel_sum_arrays import (
     cut_scratch,
 )
 from aggregator.vdaf._parallel_sum_bases import prepare_bases
+from aggregator.vdaf._parallel_sum_gadget import evaluate_gadget
 from aggregator.vdaf._parallel_sum_shares import (
     derive_joint_rand,
     derive_query_rand,
@@ -70,7 +68,6 @@ from field.lanes128 import (
     add,
     add_constant,
     add_encoded,
-    constant_plus_and_minus,
     encoded_at,
     from_quarters,
     load_columns,
@@ -79,12 +76,10 @@ from field.lanes128 import (
     load_quarters,
     load_residue,
     multiply,
-    multiply_constant,
     reduce_sum,
     residue_at,
     set_product,
     sum_of_constant_products,
-    sum_of_products,
     sum_residues,
     to_montgomery,
     to_words,
@@ -127,7 +122,7 @@ def query_groups(
         derive_query_rand(width, shape, messages, inputs.nonces, first, scratch)
         prepare_bases(width, shape, tables, scratch)
         _evaluate_wires(width, shape, tables, scratch)
-        _evaluate_gadget(width, shape, tables, scratch)
+        evaluate_gadget(width, shape, tables, scratch)
         _evaluate_circuit(width, shape, tables, scratch)
         _store_verifier(width, outputs.verifier_shares, first, scratch)
         if outputs.out_shares.shape[1] > 0:
@@ -238,45 +233,6 @@ def evaluate_pairs(
                 odd.store_many(limbs.added_product(odd.load_many(), digit, weight))
         out.store_many(limbs.encoded(limbs.reduced_sum(even.load_many())))
         out.moved(WORDS).store_many(limbs.encoded(limbs.reduced_sum(odd.load_many())))
-
-
-@kernel
-def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
-    """Evaluate the gadget polynomial G at t, into the last residue of the verifier.
-
-    The proof has G's values at beta^0 to beta^(2p-2). G has a degree below 2p - 1, so that its
-    coefficient of x^(2p-1) is zero. That coefficient is 1/2p * (sum over i of G(beta^i) * beta^i),
-    for beta^(-i*(2p-1)) = beta^i; so the value that is missing is
-
-        G(beta^(2p-1)) = sum over i < 2p - 1 of G(beta^i) * -beta^(i+1).
-
-    The even powers of beta are alpha's, the odd ones beta times alpha's. Let E be the polynomial of
-    degree below p with E(alpha^k) = G(beta^(2k)), and O that with O(alpha^k) = G(beta^(2k+1)). As
-    x^p is 1 at even and -1 at odd powers of beta,
-
-        G(t) = (1 + t^p)/2 * E(t) + (1 - t^p)/2 * O(t/beta).
-    """
-    registers, constants = scratch.registers, tables.constants
-    p = 1 << shape.log_p
-    values = WORDS * (shape.meas_len + 2 * shape.chunk_length)
-    sum_of_constant_products(
-        width, registers, EVEN_VALUE, tables.last_value, 0, scratch.share, values, 2 * p - 1
-    )
-    to_words(width, scratch.share, values + WORDS * (2 * p - 1), registers, EVEN_VALUE)
-    sum_of_products(
-        width, registers, EVEN_VALUE, scratch.basis, 0, scratch.share, values, 2 * WORDS, p
-    )
-    odd_values = values + WORDS
-    sum_of_products(
-        width, registers, ODD_VALUE, scratch.odd_basis, 0, scratch.share, odd_values, 2 * WORDS, p
-    )
-    constant_plus_and_minus(width, registers, PLUS, constants, ONE, registers, TEST_POWER)
-    multiply_constant(width, registers, PLUS, registers, PLUS, constants, HALF)
-    multiply_constant(width, registers, MINUS, registers, MINUS, constants, HALF)
-    multiply(width, registers, A, registers, PLUS, registers, EVEN_VALUE)
-    multiply(width, registers, B, registers, MINUS, registers, ODD_VALUE)
-    add(width, registers, A, registers, A, registers, B)
-    to_words(width, scratch.result, WORDS * (1 + 2 * shape.chunk_length), registers, A)
 
 
 @kernel

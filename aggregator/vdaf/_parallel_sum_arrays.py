@@ -81,7 +81,7 @@ class Tables(NamedTuple):
     Attributes:
         constants: The constants named above.
         roots: Powers of 1/alpha in Montgomery form, in the order of `lagrange_bases`.
-        last_value: -beta^(i+1) in Montgomery form, for i from 0 to 2p - 2.
+        last_difference: beta^(i+1) in Montgomery form, for i from 0 to p - 2.
         small_weights: The weights of an output's digits, one word each.
         weights: The same in Montgomery form.
         check_weights: Weights of the linear check, in Montgomery form.
@@ -90,7 +90,7 @@ class Tables(NamedTuple):
 
     constants: Table
     roots: Table
-    last_value: Table
+    last_difference: Table
     small_weights: Table
     weights: Table
     check_weights: Table
@@ -145,7 +145,7 @@ class Scratch(NamedTuple):
         joint_rand_limbs: r_k in Montgomery form.
         powers: t^(2^i), then those of t/beta.
         basis: L_k(t) in Montgomery form.
-        odd_basis: L_k(t/beta) in Montgomery form.
+        odd_basis: The half basis at t/beta in Montgomery form.
         wire_factors: L_k(t) * r_k^j, for j advancing.
         odd_start: The sum that every odd wire starts with.
         registers: Residues named above.

@@ -1,4 +1,4 @@
-"""The Lagrange bases at the test point and at the odd point, t and t/beta.
+"""The Lagrange basis at the test point t, and the half basis at the odd point t/beta.
 
 A step of `aggregator.vdaf._parallel_sum`, whose notation is used here.
 
@@ -37,7 +37,7 @@ from field.limbs128 import limbs_in
 
 @kernel
 def prepare_bases(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
-    """Evaluate L_k at t and at t/beta, and t^p; flag the lanes in which that is 1."""
+    """Evaluate L_k at t, the half basis at t/beta, and t^p; flag the lanes in which that is 1."""
     registers, constants, log_p = scratch.registers, tables.constants, shape.log_p
     row = 2 * WORDS if shape.has_check else 0
     to_limbs(width, registers, ODD_POINT, scratch.query_rand, row)
@@ -75,59 +75,64 @@ def lagrange_bases(
     roots: Scalars,
     log_p: Integer,
 ) -> None:
-    """Evaluate L_k at two points, for all k from 0 to p - 1, and the points' powers x^(2^i).
+    """Evaluate the Lagrange basis at one point and the half basis at another, and their powers.
 
-    The sum over i of x^i is p at x = 1 and 0 at all other p-th roots of unity, so that
-
-        L_k(t) = 1/p * sum over i < p of y^i = 1/p * product over b < log p of (1 + y^(2^b)),
-
-    with y = t / alpha^k. The factor of b depends on k modulo p / 2^b only. From the last b to the
-    first, a list of products thus doubles: if `size` of them are known, the next factor has the
-    root alpha^(k * 2^b) for k < size, and its negative for k + size.
-
-    The first root of each factor is 1 and is not multiplied by. The points take turns: one's
-    products are computed while the other's are waited for.
+    The basis is L_k for all k < p, and L_k and L_(k+h) are A_k/p * (1 + y) and A_k/p * (1 - y) in
+    the notation of `aggregator.vdaf._digit_polynomials`, where the half basis is: A_k/p and then
+    A_k/p / alpha^k, for k < h. As there, a list of products doubles from the factor of the last b
+    to that of b = 1, and the points take turns.
     """
     builder, unit, limbs = code.builder, code.integer(1), limbs_in(code)
     streams = (
         (basis, powers),
         (odd_basis, residue_at(powers, builder.add(log_p, unit))),
     )
-    for point, (_, place) in enumerate(streams):
+    one = load_constant(inverse_p)
+    for point, (values, place) in enumerate(streams):
         place.store_many(load_residue(points.moved(RESIDUE * point)))
+        values.store_many(one)
     with code.repeat(log_p) as index:
         for _, place in streams:
             power = load_residue(residue_at(place, index))
             square = limbs.product(power, power)
             residue_at(place, index).moved(RESIDUE).store_many(square)
     last = builder.sub(log_p, unit)
-    one = load_constant(inverse_p)
-    for values, place in streams:
-        term = limbs.product(load_residue(residue_at(place, last)), one)
-        _store_pair(values, values.moved(RESIDUE), one, term)
     with code.repeat(last) as level:
-        size = builder.shl(code.integer(2), level)
-        level_roots = constant_at(roots, builder.sub(size, unit))
-        step = builder.sub(builder.sub(last, unit), level)
+        size = builder.shl(unit, level)
+        step = builder.sub(last, level)
         factors = [load_residue(residue_at(place, step)) for _, place in streams]
         for (values, _), factor in zip(streams, factors, strict=True):
             _multiply_pair(values, residue_at(values, size), factor)
         with code.repeat(builder.sub(size, unit)) as before:
             index = builder.add(before, unit)
-            root = load_constant(constant_at(level_roots, index))
+            root = load_constant(_root_at(roots, size, index))
             for (values, _), factor in zip(streams, factors, strict=True):
                 low = residue_at(values, index)
                 _multiply_pair(low, residue_at(low, size), limbs.product(factor, root))
+    half = builder.shl(unit, last)
+    first = load_residue(powers)
+    _multiply_pair(basis, residue_at(basis, half), first)
+    residue_at(odd_basis, half).store_many(load_residue(odd_basis))
+    with code.repeat(builder.sub(half, unit)) as before:
+        index = builder.add(before, unit)
+        root = load_constant(_root_at(roots, half, index))
+        low, odd = residue_at(basis, index), residue_at(odd_basis, index)
+        _multiply_pair(low, residue_at(low, half), limbs.product(first, root))
+        residue_at(odd, half).store_many(limbs.product(load_residue(odd), root))
+
+
+def _root_at(roots: Scalars, size: Integer, index: Integer) -> Scalars:
+    """Return a root of the factor that doubles a list of `size` products; the first is 1."""
+    builder, unit = roots.code.builder, roots.code.integer(1)
+    return constant_at(roots, builder.sub(builder.add(size, index), unit))
 
 
 def _multiply_pair(low: Place, high: Place, factor: list[Word]) -> None:
-    """Multiply the residue at `low` by 1 + factor into `low` and by 1 - factor into `high`."""
-    residue = load_residue(low)
-    _store_pair(low, high, residue, limbs_in(low.code).product(residue, factor))
+    """Multiply the residue at `low` by 1 + factor into `low` and by 1 - factor into `high`.
 
-
-def _store_pair(low: Place, high: Place, residue: list[Word], term: list[Word]) -> None:
-    """Store residue + term and residue - term, folded: they stay below 2p."""
-    plus, minus = limbs_in(low.code).plus_and_minus(residue, term)
+    Both are folded: they stay below 2p.
+    """
+    limbs, residue = limbs_in(low.code), load_residue(low)
+    plus, minus = limbs.plus_and_minus(residue, limbs.product(residue, factor))
     low.store_many(plus)
     high.store_many(minus)

@@ -10,7 +10,11 @@ import numpy as np
 from aggregator.vdaf import _parallel_sum as kernels
 from aggregator.vdaf import _parallel_sum_arrays as arrays
 from aggregator.vdaf._kernel_arrays import SEED_WORDS
-from aggregator.vdaf._kernel_tables import basis_roots, joint_rand_seed_message, last_value_weights
+from aggregator.vdaf._kernel_tables import (
+    basis_roots,
+    joint_rand_seed_message,
+    last_difference_weights,
+)
 from aggregator.vdaf._lane_message import (
     head_words,
     message_words,
@@ -155,7 +159,7 @@ def kernel_tables(parameters: Parameters, lanes: int) -> arrays.Tables:
     return arrays.Tables(
         constants=constants,
         roots=montgomery_table(lanes, basis_roots(field, p)),
-        last_value=montgomery_table(lanes, last_value_weights(field, p)),
+        last_difference=montgomery_table(lanes, last_difference_weights(field, p)),
         small_weights=np.array(small_weights, np.uint64),
         weights=montgomery_table(lanes, linear.weights),
         check_weights=montgomery_table(lanes, linear.check_weights),
@@ -208,7 +212,7 @@ def scratch_ends(shape: arrays.Shape, lanes: int, head_len: int = 0) -> tuple[in
         "sponge": SPONGE_ROWS,
         "head": head_len + 1,
         "blank": SEED_WORDS * shape.num_shares + 1,
-        "share": WORDS * (shape.meas_len + proof_len + 1),
+        "share": WORDS * (shape.meas_len + proof_len),
         "query_rand": WORDS * 3,
         "joint_rand": WORDS * shape.num_calls,
         "joint_rand_limbs": RESIDUE * shape.num_calls,

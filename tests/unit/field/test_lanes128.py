@@ -11,9 +11,17 @@ import pytest
 from field import FIELD128, lanes128
 from field._jit import LaneWidth, has_multiply_add, kernel, lane_width
 from field.lane_arrays import LaneArray, Table, new_lane_array
-from field.lanes import Word
-from field.lanes128 import COLUMNS, MAX_WEIGHT, QUARTERS, RESIDUE, WORDS
-from field.limbs128 import MAX_PRODUCTS, Limbs, Limbs26, Limbs52, limbs_of
+from field.lanes import Code, Integer, Place, Word, operation
+from field.lanes128 import (
+    COLUMNS,
+    MAX_WEIGHT,
+    QUARTERS,
+    RESIDUE,
+    WORDS,
+    load_encoded,
+    load_residue,
+)
+from field.limbs128 import MAX_PRODUCTS, Limbs, Limbs26, Limbs52, limbs_in, limbs_of
 
 P = FIELD128.modulus
 EDGES = [0, 1, 2, 2**26 - 1, 2**52 - 1, 2**52, 2**64 - 1, 2**64, P - 2**64, P - 2, P - 1]
@@ -159,31 +167,46 @@ def test_products_and_sums_are_those_of_integers_and_keep_their_bounds(
         assert all(z < 2 * P for z in moved)
 
 
-@kernel
-def _plus_and_minus(width: LaneWidth, out: LaneArray, constants: Table, y: LaneArray) -> None:
-    lanes128.constant_plus_and_minus(width, out, 0, constants, 0, y, 0)
-
-
-def test_a_constant_plus_and_minus_a_residue_stay_below_twice_the_modulus(
-    width: LaneWidth,
-) -> None:
-    for constant in EDGES:
-        [ys] = many(width, constant % 97, 1, 2 * P)
-        out = new_lane_array(2 * RESIDUE, len(width))
-        _plus_and_minus(
-            width, out, lanes128.constant_table(len(width), [constant]), in_limbs(width, [ys])
-        )
-        plus, minus = limb_numbers(out), limb_numbers(out, RESIDUE)
-        assert [z % P for z in plus] == [(constant + y) % P for y in ys]
-        assert [z % P for z in minus] == [(constant - y) % P for y in ys]
-        assert all(0 <= z < 2 * P for z in (*plus, *minus))
+@operation
+def _sums_and_differences(code: Code, out: Place, x: Place, y: Place) -> None:
+    limbs = limbs_in(code)
+    a, b = load_residue(x), load_residue(y)
+    found = [*limbs.plus_and_minus(a, b), limbs.sum(a, b), limbs.minus(a, b)]
+    for place, residue in enumerate(found):
+        out.moved(RESIDUE * place).store_many(residue)
 
 
 @kernel
-def _products(
-    width: LaneWidth, out: LaneArray, factors: LaneArray, words: LaneArray, step: int, count: int
-) -> None:
-    lanes128.sum_of_products(width, out, 0, factors, 0, words, 0, step, count)
+def _run_sums(width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArray) -> None:
+    _sums_and_differences(width, out, 0, x, 0, y, 0)
+
+
+def test_sums_and_differences_are_right_and_keep_their_bounds(width: LaneWidth) -> None:
+    for seed in range(40):
+        xs, ys = many(width, seed, 2, 2 * P)
+        out = new_lane_array(4 * RESIDUE, len(width))
+        _run_sums(width, out, in_limbs(width, [xs]), in_limbs(width, [ys]))
+        for place, sign, bound in ((0, 1, 2 * P), (1, -1, 2 * P), (2, 1, 4 * P), (3, -1, 4 * P)):
+            found = limb_numbers(out, RESIDUE * place)
+            assert [z % P for z in found] == [
+                (x + sign * y) % P for x, y in zip(xs, ys, strict=True)
+            ]
+            assert all(0 <= z < bound for z in found)
+
+
+@operation
+def _sum_of_products(code: Code, out: Place, x: Place, words: Place, count: Integer) -> None:
+    limbs = limbs_in(code)
+    sums = code.variables([code.constant(0)] * limbs.columns)
+    with code.repeat(count) as index:
+        share = load_encoded(words.advanced(code.scaled(index, WORDS)))
+        sums.store_many(limbs.added_product(sums.load_many(), load_residue(x), share))
+    out.store_many(limbs.reduced_sum(sums.load_many()))
+
+
+@kernel
+def _products(width: LaneWidth, out: LaneArray, x: LaneArray, words: LaneArray, count: int) -> None:
+    _sum_of_products(width, out, 0, x, 0, words, 0, count)
 
 
 @kernel
@@ -195,15 +218,8 @@ def _constant_products(
 
 @pytest.mark.parametrize("count", [0, 1, 7, MAX_PRODUCTS, MAX_PRODUCTS + 1, 2 * MAX_PRODUCTS + 3])
 def test_a_sum_of_any_number_of_products_is_reduced(width: LaneWidth, count: int) -> None:
-    factors = many(width, 1, count, 4 * P)
-    shares = many(width, 2, 2 * count)
+    shares = many(width, 2, count)
     out = new_lane_array(RESIDUE + COLUMNS + 1, len(width))
-    _products(width, out, in_limbs(width, factors), encoded(width, shares), 2 * WORDS, count)
-    total = limb_numbers(out)
-    for lane in range(len(width)):
-        exact = sum(factors[k][lane] * shares[2 * k][lane] for k in range(count))
-        assert total[lane] % P == exact * r_inverse(width) % P
-        assert total[lane] < 2 * P
     constants = integers(3, count)
     table = lanes128.constant_table(len(width), [5, *constants])
     _constant_products(width, out, table, encoded(width, shares), count)
@@ -215,10 +231,10 @@ def test_a_sum_of_any_number_of_products_is_reduced(width: LaneWidth, count: int
 
 
 def test_the_most_products_of_the_largest_factors_do_not_overflow(width: LaneWidth) -> None:
-    factors = [[4 * P - 1] * len(width)] * MAX_PRODUCTS
+    factor = in_limbs(width, [[4 * P - 1] * len(width)])
     shares = [[P - 1] * len(width)] * MAX_PRODUCTS
-    out = new_lane_array(RESIDUE + COLUMNS + 1, len(width))
-    _products(width, out, in_limbs(width, factors), encoded(width, shares), WORDS, MAX_PRODUCTS)
+    out = new_lane_array(RESIDUE, len(width))
+    _products(width, out, factor, encoded(width, shares), MAX_PRODUCTS)
     exact = MAX_PRODUCTS * (4 * P - 1) * (P - 1) * r_inverse(width) % P
     assert [z % P for z in limb_numbers(out)] == [exact] * len(width)
 
@@ -416,4 +432,11 @@ def test_a_sum_of_255_shares_can_be_folded(limbs: Limbs) -> None:
 def test_limbs_of_the_difference_of_residues_do_not_overflow(limbs: Limbs) -> None:
     plus_and_minus = cast("Callable[..., Sequence[list[Range]]]", limbs.plus_and_minus)
     for found in plus_and_minus(ranges(limbs, 2 * P), ranges(limbs, 2 * P)):
+        assert all_carried(limbs, found)
+
+
+@LAYOUTS
+def test_limbs_of_a_sum_and_of_a_difference_to_be_multiplied_are_carried(limbs: Limbs) -> None:
+    for function in (limbs.sum, limbs.minus):
+        found = _on_ranges(function, ranges(limbs, 2 * P), ranges(limbs, 2 * P))
         assert all_carried(limbs, found)
