@@ -15,15 +15,38 @@ _HALF_WORD = np.uint64(32)
 _LOW_HALF = np.uint64(2**32 - 1)
 _ROWS_AT_ONCE = 4
 
+COLUMNS_AT_ONCE = 2048
+"""The most columns whose sums stay in the fastest cache."""
+
+_SHORT = 32
+"""Words that a row should have, that loops over columns be worth their beginning."""
+
 
 @kernel
 def add_halves(
-    rows: Words, first: int, stride: int, num_rows: int, low: Words, high: Words
+    rows: Words, first: int, stride: int, num_rows: int, count: int, low: Words, high: Words
 ) -> None:
-    """Add the halves of the words in each column of some rows to `low` and `high`.
+    """Add the halves of the words in each of `count` columns of some rows to `low` and `high`.
 
-    Row k begins at `rows[first + k * stride]`, and has as many words as `low`.
+    Row k begins at `rows[first + k * stride]`. `low` and `high` have `COLUMNS_AT_ONCE` words; those
+    from `count` on are scratch.
     """
+    # Short rows with nothing between them are as good as longer ones, whose sums are added up.
+    together = max(1, _SHORT // count) if stride == count else 1
+    wide, turns = together * count, num_rows // together
+    low[count:wide] = 0
+    high[count:wide] = 0
+    _add(rows, first, stride * together, turns, low[:wide], high[:wide])
+    rest = turns * together
+    _add(rows, first + rest * stride, stride, num_rows - rest, low[:count], high[:count])
+    for j in range(count, wide):
+        low[j % count] += low[j]
+        high[j % count] += high[j]
+
+
+@kernel
+def _add(rows: Words, first: int, stride: int, num_rows: int, low: Words, high: Words) -> None:
+    """Add the halves of the words of some rows, each of which has as many as `low`."""
     count = low.shape[0]
     whole = num_rows - num_rows % _ROWS_AT_ONCE
     for k in range(0, whole, _ROWS_AT_ONCE):

@@ -12,7 +12,7 @@ cheap as Montgomery's, and there is nothing to convert.
 import numpy as np
 import numpy.typing as npt
 
-from field._halves import add_halves
+from field._halves import COLUMNS_AT_ONCE, add_halves
 from field._jit import (
     add_carry,
     allocating_kernel,
@@ -31,7 +31,6 @@ _ONE = np.uint64(1)
 _C = np.uint64(28)
 _HALF_WORD = np.uint64(32)
 _LOW_HALF = np.uint64(2**32 - 1)
-_COLUMNS_AT_ONCE = 2048
 _P_LOW = np.uint64(1)
 _P_HIGH = np.uint64(2**64 - 28)
 # 2^128 - p = 28 * 2^64 - 1 in two words: adding it to a number that wrapped, or is p or more, takes
@@ -205,16 +204,16 @@ def add_rows(a: Words, num_rows: int, stride: int, out: Words) -> None:
     sums stay in the fastest cache.
     """
     length = 2 * out.shape[1]
-    low = np.empty(_COLUMNS_AT_ONCE, np.uint64)
-    high = np.empty(_COLUMNS_AT_ONCE, np.uint64)
+    low = np.empty(COLUMNS_AT_ONCE, np.uint64)
+    high = np.empty(COLUMNS_AT_ONCE, np.uint64)
     for i in range(out.shape[0]):
-        for start in range(0, length, _COLUMNS_AT_ONCE):
-            count = min(_COLUMNS_AT_ONCE, length - start)
+        for start in range(0, length, COLUMNS_AT_ONCE):
+            count = min(COLUMNS_AT_ONCE, length - start)
             for j in range(count):
                 word = out[i, (start + j) // 2, (start + j) % 2]
                 low[j], high[j] = word & _LOW_HALF, word >> _HALF_WORD
             first = i * num_rows * stride + start
-            add_halves(a, first, stride, num_rows, low[:count], high[:count])
+            add_halves(a, first, stride, num_rows, count, low, high)
             for j in range(0, count, 2):
                 z0, carry = add_carry(low[j], high[j] << _HALF_WORD, _ZERO)
                 z1, z2 = add_carry(low[j + 1], high[j] >> _HALF_WORD, carry)

@@ -9,7 +9,7 @@ masks. In `accept_residues` the positions depend on which candidates are dropped
 import numpy as np
 import numpy.typing as npt
 
-from field._halves import add_halves
+from field._halves import COLUMNS_AT_ONCE, add_halves
 from field._jit import add_carry, allocating_kernel, inlined, kernel, multiply_wide, opaque
 
 Words = npt.NDArray[np.uint64]
@@ -20,7 +20,6 @@ _P = np.uint64(2**64 - 2**32 + 1)
 # 2^64 - p: adding it to a word that wrapped, or is p or more, takes p away.
 _FOLD = np.uint64(2**32 - 1)
 _HALF_WORD = np.uint64(32)
-_COLUMNS_AT_ONCE = 2048
 
 
 @inlined
@@ -118,16 +117,16 @@ def add_rows(a: Words, num_rows: int, stride: int, out: Words) -> None:
     vector units do many at a time; each sum is reduced once. Some columns at a time, so that their
     sums stay in the fastest cache.
     """
-    low = np.empty(_COLUMNS_AT_ONCE, np.uint64)
-    high = np.empty(_COLUMNS_AT_ONCE, np.uint64)
+    low = np.empty(COLUMNS_AT_ONCE, np.uint64)
+    high = np.empty(COLUMNS_AT_ONCE, np.uint64)
     for i in range(out.shape[0]):
-        for start in range(0, out.shape[1], _COLUMNS_AT_ONCE):
-            count = min(_COLUMNS_AT_ONCE, out.shape[1] - start)
+        for start in range(0, out.shape[1], COLUMNS_AT_ONCE):
+            count = min(COLUMNS_AT_ONCE, out.shape[1] - start)
             for j in range(count):
                 low[j] = out[i, start + j] & _FOLD
                 high[j] = out[i, start + j] >> _HALF_WORD
             first = i * num_rows * stride + start
-            add_halves(a, first, stride, num_rows, low[:count], high[:count])
+            add_halves(a, first, stride, num_rows, count, low, high)
             for j in range(count):
                 word, carry = add_carry(low[j], high[j] << _HALF_WORD, _ZERO)
                 out[i, start + j] = _reduced(word, (high[j] >> _HALF_WORD) + carry)

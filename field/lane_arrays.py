@@ -43,14 +43,13 @@ class Workspace(NamedTuple):
     To make and pass on so many arrays in Python takes longer than to verify a small batch.
 
     Attributes:
-        words: All lane arrays, one after the other.
+        memory: Room for all lane arrays, one after the other from where a cache line begins, and
+            for as many rows more as there are lanes.
         ends: The row at which each of them ends.
-        block: Scratch for `words_to_rows`.
     """
 
-    words: LaneArray
+    memory: Table
     ends: tuple[int, ...]
-    block: Bytes
 
 
 def row_ends(names: Iterable[str], counts: Mapping[str, int], lanes: int) -> tuple[int, ...]:
@@ -64,5 +63,5 @@ def row_ends(names: Iterable[str], counts: Mapping[str, int], lanes: int) -> tup
 
 def new_workspace(ends: tuple[int, ...], lanes: int) -> Workspace:
     """Return memory for lane arrays that end at these rows."""
-    block = np.empty((lanes, WORD_SIZE * lanes), np.uint8)
-    return Workspace(new_lane_array(ends[-1], lanes), ends, block)
+    spare = CACHE_LINE_SIZE // WORD_SIZE
+    return Workspace(np.empty((ends[-1] + lanes) * lanes + spare, np.uint64), ends)

@@ -32,13 +32,13 @@ def transpose_in(code: Code, out: Place, rows: Rows, stride: Integer, blocks: In
         first_byte = code.scaled(block, WORD_SIZE * code.lanes)
         source = Rows(code, code.builder.gep(rows.pointer, [first_byte]))
         words = [source.load(lane, stride) for lane in range(code.lanes)]
-        out.advanced(code.scaled(block, code.lanes)).store_many(_transposed(code, words))
+        out.advanced(code.scaled(block, code.lanes)).store_many(transposed(code, words))
 
 
 @operation
 def transpose_out(code: Code, rows: Rows, stride: Integer, source: Place) -> None:
     """Write to each lane's row as many words as there are lanes from a lane array."""
-    for lane, word in enumerate(_transposed(code, source.load_many(code.lanes))):
+    for lane, word in enumerate(transposed(code, source.load_many(code.lanes))):
         rows.store(word, lane, stride)
 
 
@@ -46,7 +46,7 @@ def transpose_out(code: Code, rows: Rows, stride: Integer, source: Place) -> Non
 def transpose_some_in(code: Code, out: Place, rows: Rows, stride: Integer, count: Integer) -> None:
     """As `transpose_in` for `count` words, fewer than there are lanes; zeros follow them."""
     words = [rows.load_some(lane, stride, count) for lane in range(code.lanes)]
-    out.store_many(_transposed(code, words))
+    out.store_many(transposed(code, words))
 
 
 @operation
@@ -54,7 +54,7 @@ def transpose_some_out(
     code: Code, rows: Rows, stride: Integer, source: Place, count: Integer
 ) -> None:
     """As `transpose_out` for `count` words, fewer than there are lanes."""
-    for lane, word in enumerate(_transposed(code, source.load_many(code.lanes))):
+    for lane, word in enumerate(transposed(code, source.load_many(code.lanes))):
         rows.store_some(word, lane, stride, count)
 
 
@@ -151,9 +151,10 @@ def words_to_rows(
         copy_rows(width, rows, place, stride, block, 0, step, size - WORD_SIZE * words)
 
 
-def _transposed(code: Code, words: Sequence[Word]) -> list[Word]:
-    # Element l of word i changes places with element i of word l. Bit by bit of the indices: where
-    # they differ in this bit, two words exchange the halves in which it is set.
+def transposed(code: Code, words: Sequence[Word]) -> list[Word]:
+    """Return as many words as there are lanes, element l of word i now element i of word l."""
+    # Bit by bit of the indices: where they differ in this bit, two words exchange the halves in
+    # which it is set.
     result = list(words)
     bit = 1
     while bit < code.lanes:

@@ -239,6 +239,10 @@ class Rows:
         read, nearest, data = (ir.Constant(_I32, number) for number in (0, 3, 1))
         builder.call(builder.module.globals[name], [pointer, read, nearest, data])
 
+    def advanced(self, size: ir.Value) -> "Rows":
+        """Return the rows from `size` bytes further on."""
+        return Rows(self.code, self.code.builder.gep(self.pointer, [size]))
+
     def row(self, lane: int, stride: ir.Value) -> ir.Value:
         """Return the pointer to the row of `lane`."""
         return self.code.builder.gep(self.pointer, [self.code.scaled(stride, lane)])

@@ -30,6 +30,9 @@ Subscript: TypeAlias = (
 )
 
 
+_WORD = np.dtype(np.uint64)
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Vector:
     """Residues of one field, with any number of axes; the last runs along a row.
@@ -58,16 +61,17 @@ class Vector:
     __array_ufunc__: ClassVar[None] = None
 
     def __post_init__(self) -> None:
-        words = self.words
+        words, flags, word_shape = self.words, self.words.flags, self.field.word_shape
+        axes = words.ndim - len(word_shape)
         if (
-            words.dtype != np.uint64
-            or words.shape[words.ndim - len(self.field.word_shape) :] != self.field.word_shape
-            or not words.flags.aligned
-            or not (words.flags.c_contiguous or (self.ndim == 2 and _are_rows(words)))  # noqa: PLR2004  a batch
+            words.dtype != _WORD
+            or words.shape[axes:] != word_shape
+            or not flags.aligned
+            or not (flags.c_contiguous or (axes == 2 and _are_rows(words)))  # noqa: PLR2004  a batch
         ):
             raise ShapeError(
                 f"{self.field} needs contiguous uint64 words with last axes "
-                f"{self.field.word_shape}, got {words.dtype}{list(words.shape)}"
+                f"{word_shape}, got {words.dtype}{list(words.shape)}"
             )
 
     @classmethod
@@ -231,12 +235,12 @@ class Vector:
             FieldError: The fields differ.
         """
         self._check_field(rows)
-        if self.ndim != 1 or rows.shape[1:] != self.shape:
+        if self.ndim != 1 or rows.words.shape[1:] != self.words.shape:
             raise ShapeError(f"cannot add the rows of {rows.shape} to {self.shape}")
-        total = Vector(self.field, self.words.copy())
-        words, stride = _flat_rows(rows)
-        kernels(self.field).add_rows(words, len(rows), stride, total.words[None])
-        return total
+        total = self.words.copy()
+        words, stride = _flat_rows(rows.words)
+        kernels(self.field).add_rows(words, len(rows), stride, total[None])
+        return Vector(self.field, total)
 
     def dot(self, other: "Vector") -> "Vector":
         """Return the sums of products along the last axis, the others broadcast.
@@ -326,7 +330,7 @@ class Vector:
         return Vector.from_ints(self.field, number % self.field.modulus)
 
     def _check_field(self, other: "Vector") -> None:
-        if self.field != other.field:
+        if self.field is not other.field and self.field != other.field:
             raise FieldError(f"operands lie in different fields: {self.field} and {other.field}")
 
     def _elementwise(
@@ -399,13 +403,13 @@ def _are_rows(words: Words) -> bool:
     return words[:1].flags.c_contiguous and stride >= 0 and stride % words.itemsize == 0
 
 
-def _flat_rows(vector: Vector) -> tuple[Words, int]:
+def _flat_rows(words: Words) -> tuple[Words, int]:
     """Return a batch's words from the first row's first to the last row's last, read-only.
 
     Returns:
         The words, what lies between rows included; and the words from one row to the next.
     """
-    words, length = vector.words, math.prod(vector.words.shape[1:])
+    length = math.prod(words.shape[1:])
     if words.flags.c_contiguous:
         return _read_only(words.reshape(-1)), length
     stride = words.strides[0] // words.itemsize
@@ -416,7 +420,7 @@ def _flat_rows(vector: Vector) -> tuple[Words, int]:
 def _read_only(words: Words) -> Words:
     """Return a view of one type for numba, to which read-only arrays are others than writeable."""
     view = words.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 

@@ -366,7 +366,7 @@ def _helper_finished(
 ) -> HelperFinished:
     if not opened:
         nothing = Vector.zeros(task.prio3.field, (0, task.prio3.output_len))
-        return HelperFinished(OutShares(nothing, []), [])
+        return HelperFinished(OutShares(nothing, {}), [])
     return ping_pong.helper_initialized(
         task.prio3,
         verify_key,

@@ -3,39 +3,24 @@
 `aggregator.vdaf.decision` computes the same function for every circuit; it is the definition. A
 verifier is the circuit's output, the gadget's wires, and its output, all at the test point. The
 proof holds if the circuit's output is 0 and the gadget's is what comes of the wires: x*y of Count's
-two wires, x^2 - x of Sum's one.
+two wires, x^2 - x of Sum's one. That is four words at most, so a group of reports goes from rows of
+bytes to flags in registers; there is no scratch space.
 
 Source:
     VDAF, "Deciding Validity".
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from aggregator.vdaf._lane_decide import INVALID, UNDECODABLE
 from field._jit import LaneWidth, kernel
-from field.lane_arrays import WORD_SIZE, Bytes, LaneArray, new_lane_array
-from field.lane_rows import rows_to_words, word_out
-from field.lanes import Code, Integer, Place, Word, operation
+from field.lane_arrays import WORD_SIZE, Bytes
+from field.lane_rows import transposed
+from field.lanes import Code, Integer, Rows, Word, operation
 from field.lanes64 import MODULUS, canonical, plus, product
 
-
-class Scratch(NamedTuple):
-    """Lane arrays for one group of reports.
-
-    Attributes:
-        words: All aggregators' shares of the verifier.
-        flags: One row.
-    """
-
-    words: LaneArray
-    flags: LaneArray
-
-
-def new_scratch(num_shares: int, verifier_len: int, lanes: int) -> Scratch:
-    """Return scratch for one group of reports."""
-    # Where words are gathered from rows, some beyond the last become zero.
-    space = new_lane_array(1 + num_shares * verifier_len + lanes, lanes)
-    return Scratch(space[1:], space[:1])
+MAX_LENGTH = 4
+"""The most words of a verifier, Count's."""
 
 
 @kernel
@@ -44,8 +29,8 @@ def decide_groups(
     arity: int,
     leader: Bytes,
     others: Bytes,
+    seeds: Bytes,  # noqa: ARG001  both kernels that decide take the same arrays
     flags: Bytes,
-    scratch: Scratch,
 ) -> None:
     """Fill in the flags of all reports, as many at a time as there are lanes.
 
@@ -54,46 +39,72 @@ def decide_groups(
         arity: Wires of the gadget: Count's two or Sum's one.
         leader: `uint8[rows, size]`, shares of verifiers; the number of rows is a multiple of the
             number of lanes.
-        others: `uint8[num_shares - 1, rows, size]`, the same of the other aggregators.
+        others: `uint8[rows, (num_shares - 1) * size]`, the same of the other aggregators, those of
+            a report side by side.
+        seeds: `uint8[rows, 0]`: there is no joint randomness.
         flags: `uint8[rows, 8]`: one word a report.
-        scratch: From `new_scratch`.
     """
-    rows, size = leader.shape
-    num_others, length = others.shape[0], arity + 2
-    flat = others.reshape(num_others * rows, size)
-    for first in range(0, rows, len(width)):
-        # In this order: what is gathered may set rows beyond to zero.
-        rows_to_words(width, scratch.words, 0, leader, first * size, size, length)
-        for index in range(num_others):
-            start = (index * rows + first) * size
-            place = (index + 1) * length
-            rows_to_words(width, scratch.words, place, flat, start, size, length)
-        decide(width, scratch.flags, 0, scratch.words, 0, arity, num_others + 1)
-        word_out(width, flags, first * WORD_SIZE, WORD_SIZE, scratch.flags, 0)
+    size, stride = leader.shape[1], others.shape[1]
+    for first in range(0, leader.shape[0], len(width)):
+        start, place = first * size, first * stride
+        decide(width, flags, first * WORD_SIZE, leader, start, size, others, place, stride, arity)
 
 
 @operation
-def decide(code: Code, flags: Place, words: Place, arity: Integer, num_shares: Integer) -> None:
-    """Flag the lanes whose verifier is undecodable, or is that of no proof."""
-    builder, unit = code.builder, code.integer(1)
-    gadget = builder.add(arity, unit)
-    length = builder.add(gadget, unit)
-    found = code.variables([code.constant(0)])
+def decide(
+    code: Code,
+    flags: Rows,
+    leader: Rows,
+    size: Integer,
+    others: Rows,
+    stride: Integer,
+    arity: Integer,
+) -> None:
+    """Flag the lanes whose verifier is undecodable, or is that of no proof.
 
-    def added(place: Place) -> Word:
-        """Return the sum of all shares of one residue, any word; note any that is no residue."""
-        total = code.variables([code.constant(0)])
-        with code.repeat(num_shares) as agg_id:
-            share = place.advanced(builder.mul(agg_id, length)).load()
-            found.store_many([found.load_many()[0] | share.at_least(MODULUS)])
-            total.store_many([plus(total.load_many()[0], share)])
-        return total.load_many()[0]
-
-    output, x, y = added(words), added(words.moved(1)), added(words.advanced(arity))
-    claimed = added(words.advanced(gadget))
-    # x^2 = (x^2 - x) + x, where there is one wire; arity - 2 is then a mask of all ones.
+    `size` is that of a share, `stride` that of all the others' of a report.
+    """
+    builder = code.builder
+    length = builder.add(arity, code.integer(2))
+    own = _words(leader, size, length)
+    totals, found = code.variables(own), code.variables([_is_no_residue(own)])
+    with code.repeat(builder.udiv(stride, size)) as index:
+        shares = _words(others.advanced(code.product(index, size)), stride, length)
+        found.store_many([found.load_many()[0] | _is_no_residue(shares)])
+        added = [plus(a, b) for a, b in zip(totals.load_many(), shares, strict=True)]
+        totals.store_many(added)
+    output, x, second, third = totals.load_many()
+    # Where there is one wire, it is both factors, and what follows it is the gadget's output, to
+    # which x is added: x^2 = (x^2 - x) + x. arity - 2 is then a mask of all ones.
     is_one_wire = code.in_every_lane(builder.sub(arity, code.integer(2)))
+    y = _chosen(is_one_wire, x, second)
+    claimed = _chosen(is_one_wire, second, third)
     expected = plus(claimed, canonical(x) & is_one_wire)
     difference = canonical(product(x, y)) ^ canonical(expected)
     is_wrong = (canonical(output) | difference).at_least(1)
-    flags.store((is_wrong & INVALID) | (found.load_many()[0] & UNDECODABLE))
+    flags.store((is_wrong & INVALID) | (found.load_many()[0] & UNDECODABLE), 0, size)
+
+
+def _words(rows: Rows, stride: Integer, length: Integer) -> list[Word]:
+    """Return the first `MAX_LENGTH` words of each lane's row, 0 from `length` on."""
+    code, words = rows.code, list[Word]()
+    for start in range(0, MAX_LENGTH, code.lanes):
+        part = rows.advanced(code.integer(WORD_SIZE * start))
+        count = code.builder.sub(length, code.integer(start))
+        words += transposed(
+            code, [part.load_some(lane, stride, count) for lane in range(code.lanes)]
+        )
+    return words[:MAX_LENGTH]
+
+
+def _is_no_residue(words: Sequence[Word]) -> Word:
+    """Return all ones in the lanes where one of some words is p or more, zero elsewhere."""
+    found = words[0].at_least(MODULUS)
+    for word in words[1:]:
+        found = found | word.at_least(MODULUS)
+    return found
+
+
+def _chosen(mask: Word, word: Word, other: Word) -> Word:
+    """Return `word` where the mask is all ones, `other` where it is zero."""
+    return ((word ^ other) & mask) ^ other

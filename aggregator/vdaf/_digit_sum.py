@@ -23,6 +23,7 @@ from aggregator.vdaf._kernel_arrays import (
     SEED_WORDS,
     Inputs,
     Outputs,
+    cut_workspace,
     store,
 )
 from aggregator.vdaf._lane_message import absorb_rows
@@ -142,9 +143,10 @@ class Scratch(NamedTuple):
 
 
 @inlined
-def _cut_scratch(workspace: Workspace) -> Scratch:
+def _cut_scratch(width: LaneWidth, workspace: Workspace) -> Scratch:
     """Return the scratch space in a workspace."""
-    words, ends = workspace.words, workspace.ends
+    words, block = cut_workspace(width, workspace)
+    ends = workspace.ends
     return Scratch(
         words[: ends[0]],
         words[ends[0] : ends[1]],
@@ -155,7 +157,7 @@ def _cut_scratch(workspace: Workspace) -> Scratch:
         words[ends[5] : ends[6]],
         words[ends[6] : ends[7]],
         words[ends[7] : ends[8]],
-        workspace.block,
+        block,
     )
 
 
@@ -165,14 +167,24 @@ def query_groups(
     shape: Shape,
     tables: Tables,
     messages: Messages,
-    inputs: Inputs,
-    outputs: Outputs,
     workspace: Workspace,
+    nonces: Bytes,
+    public_shares: Bytes,
+    input_shares: Bytes,
+    verifier_shares: Bytes,
+    out_shares: Bytes,
+    joint_rand_seeds: Bytes,
+    flags: Bytes,
 ) -> None:
-    """Fill in the outputs of all reports, as many at a time as there are lanes."""
-    scratch = _cut_scratch(workspace)
+    """Fill in the outputs of all reports, as many at a time as there are lanes.
+
+    Inputs and outputs are passed one by one: to pass a named tuple takes as long as ten arrays.
+    """
+    inputs = Inputs(nonces, public_shares, input_shares)
+    outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
+    scratch = _cut_scratch(width, workspace)
     registers, share, result = scratch.registers, scratch.share, scratch.result
-    for first in range(0, inputs.nonces.shape[0], len(width)):
+    for first in range(0, nonces.shape[0], len(width)):
         clear(width, registers, FLAGS)
         if shape.agg_id == 0:
             _load_share(width, shape, inputs.input_shares, first, scratch)

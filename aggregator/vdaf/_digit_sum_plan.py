@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from aggregator.vdaf import _digit_sum as kernels
-from aggregator.vdaf._kernel_arrays import NONCE_SIZE, SEED_WORDS, Inputs, Outputs
+from aggregator.vdaf._kernel_arrays import NONCE_SIZE, SEED_WORDS
 from aggregator.vdaf._kernel_tables import basis_roots, last_difference_weights
 from aggregator.vdaf._lane_message import message_words, seed_start, with_seed
 from aggregator.vdaf._lane_xof import SPONGE_ROWS
@@ -44,16 +44,13 @@ class Plan:
 
     def prepare(
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
-    ) -> Callable[[Inputs, Outputs], None]:
-        """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
-        shape, tables = self.shape, self.tables
+    ) -> Callable[..., None]:
+        """Return the kernel: it takes the arrays of `Inputs`, then those of `Outputs`."""
         messages = _messages(parameters, aggregator)
         workspace = new_workspace(self.scratch_ends, len(width))
-
-        def run(inputs: Inputs, outputs: Outputs) -> None:
-            kernels.query_groups(width, shape, tables, messages, inputs, outputs, workspace)
-
-        return run
+        return functools.partial(
+            kernels.query_groups, width, self.shape, self.tables, messages, workspace
+        )
 
 
 @functools.lru_cache(maxsize=32)

@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import override
 
 from field._jit import LaneWidth, inlined
-from field.lane_arrays import WORD_SIZE, Bytes, LaneArray
+from field.lane_arrays import CACHE_LINE_SIZE, WORD_SIZE, Bytes, LaneArray, Workspace
 from field.lane_rows import words_to_rows
 
 # Kernels freeze constants, so these are from no module without kernels; see `field._cache`.
@@ -51,7 +51,7 @@ class Inputs(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What a kernel fills in, one row a report, as bytes.
+    """What verification computes, one row a report, as bytes; filled in a slice at a time.
 
     Attributes:
         verifier_shares: `verifier_len` residues, and the part of the joint randomness: 32 bytes,
@@ -71,44 +71,58 @@ class Outputs(NamedTuple):
         """Show nothing: shares are secret."""
         return "Outputs()"
 
+    def rows(self, part: slice) -> "Outputs":
+        """Return the arrays of some of the reports."""
+        return Outputs._make([array[part] for array in self])
+
 
 def in_groups(
-    run: Callable[[Sequence[Bytes], Sequence[Bytes]], None],
-    lanes: int,
-    inputs: Sequence[Bytes],
-    outputs: Sequence[Bytes],
+    run: Callable[..., None], lanes: int, inputs: Sequence[Bytes], outputs: Sequence[Bytes]
 ) -> None:
     """Let a kernel that takes a multiple of as many reports as there are lanes take any number.
 
     Args:
-        run: Calls the kernel on rows of inputs, contiguous and read-only, and of outputs.
+        run: The kernel: its arguments are rows of the inputs, contiguous and read-only, and then
+            of the outputs.
         lanes: The number of lanes.
-        inputs: Arrays of as many rows as there are reports, one or more.
+        inputs: Arrays of as many rows as there are reports.
         outputs: Arrays of as many rows, contiguous, to be filled in.
     """
     rows = len(outputs[0])
     whole = rows - rows % lanes
     if whole == rows:
-        run(_read_only(inputs), outputs)
+        run(*map(_read_only, inputs), *outputs)
     elif whole > 0:
         # The reports that are left over at the end are taken together with some before them.
         for part in (slice(0, whole), slice(rows - lanes, rows)):
-            run(_read_only([a[part] for a in inputs]), [a[part] for a in outputs])
+            run(*(_read_only(array[part]) for array in inputs), *(array[part] for array in outputs))
     else:
         # Fewer reports than lanes: the last is repeated.
         chosen = np.minimum(np.arange(lanes), rows - 1)
         found = [np.empty((lanes, array.shape[1]), np.uint8) for array in outputs]
-        run(_read_only([array[chosen] for array in inputs]), found)
+        run(*(_read_only(array[chosen]) for array in inputs), *found)
         for array, filled in zip(outputs, found, strict=True):
             array[:] = filled[:rows]
 
 
-def _read_only(arrays: Sequence[Bytes]) -> Sequence[Bytes]:
-    """Return arrays of one type for numba, to which read-only ones are others than writable."""
-    views = [np.ascontiguousarray(array).view() for array in arrays]
-    for view in views:
-        view.flags.writeable = False
-    return views
+def _read_only(array: Bytes) -> Bytes:
+    """Return an array of one type for numba, to which read-only ones are others than writable."""
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    if array.flags.writeable:
+        array = array.view()
+        array.setflags(write=False)
+    return array
+
+
+@inlined
+def cut_workspace(width: LaneWidth, workspace: Workspace) -> tuple[LaneArray, Bytes]:
+    """Return all lane arrays of a workspace as one, and scratch for `words_to_rows`."""
+    lanes, rows, memory = len(width), workspace.ends[-1], workspace.memory
+    # A vector of eight lanes then lies in one cache line.
+    start = -(memory.ctypes.data // WORD_SIZE) % (CACHE_LINE_SIZE // WORD_SIZE)
+    words = memory[start : start + (rows + lanes) * lanes].reshape(rows + lanes, lanes)
+    return words, words[rows:].view(np.uint8)
 
 
 @inlined

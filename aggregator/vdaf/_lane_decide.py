@@ -10,17 +10,16 @@ Source:
     VDAF, "Deciding Validity".
 """
 
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aggregator.vdaf._kernel_arrays import SEED_SIZE, SEED_WORDS
+from aggregator.vdaf._kernel_arrays import SEED_SIZE, SEED_WORDS, cut_workspace
 from aggregator.vdaf._lane_message import absorb_filled
 from aggregator.vdaf._lane_xof import SPONGE_ROWS
 from field._jit import LaneWidth, inlined, kernel
-from field.lane_arrays import Bytes, LaneArray, Table, Workspace, new_workspace, row_ends
-from field.lane_rows import rows_to_words, words_to_rows
-from field.lanes import Code, Integer, Place, Variables, Word, operation
+from field.lane_arrays import WORD_SIZE, Bytes, LaneArray, Table, Workspace, row_ends
+from field.lane_rows import fetch_part, rows_to_words, words_to_rows
+from field.lanes import Code, Integer, Place, Variables, Word, copy_words, operation
 from field.lanes128 import (
     COLUMNS,
     RESIDUE,
@@ -56,7 +55,7 @@ class Scratch(NamedTuple):
     Attributes:
         sponge: See `aggregator.vdaf._lane_xof`.
         parts: All aggregators' parts of the joint randomness.
-        words: All aggregators' shares of the verifier, encoded.
+        words: All aggregators' shares of the verifier, encoded, each with its part after it.
         registers: Values named above.
         block: Bytes on their way to a row.
     """
@@ -68,33 +67,28 @@ class Scratch(NamedTuple):
     block: Bytes
 
 
-def workspace_for(num_shares: int, verifier_len: int, lanes: int) -> Workspace:
-    """Return memory for the scratch of one group of reports."""
-    return new_workspace(_scratch_ends(num_shares, verifier_len, lanes), lanes)
-
-
-@functools.lru_cache(maxsize=64)
-def _scratch_ends(num_shares: int, verifier_len: int, lanes: int) -> tuple[int, ...]:
+def scratch_ends(num_shares: int, verifier_len: int, lanes: int) -> tuple[int, ...]:
     """Return where the lane arrays of `Scratch` end."""
     rows = {
         "sponge": SPONGE_ROWS,
         "parts": SEED_WORDS * num_shares + 1,
-        "words": WORDS * num_shares * verifier_len,
+        "words": (WORDS * verifier_len + SEED_WORDS) * num_shares,
         "registers": REGISTER_ROWS,
     }
     return row_ends(Scratch._fields[:-1], rows, lanes)
 
 
 @inlined
-def _cut_scratch(workspace: Workspace) -> Scratch:
+def _cut_scratch(width: LaneWidth, workspace: Workspace) -> Scratch:
     """Return the scratch space in a workspace."""
-    words, ends = workspace.words, workspace.ends
+    words, block = cut_workspace(width, workspace)
+    ends = workspace.ends
     return Scratch(
         words[: ends[0]],
         words[ends[0] : ends[1]],
         words[ends[1] : ends[2]],
         words[ends[2] : ends[3]],
-        workspace.block,
+        block,
     )
 
 
@@ -105,11 +99,11 @@ def decide_groups(
     minus_one: Table,
     message: Table,
     parts_start: int,
+    workspace: Workspace,
     leader: Bytes,
     others: Bytes,
     seeds: Bytes,
     flags: Bytes,
-    workspace: Workspace,
 ) -> None:
     """Fill in seeds and flags of all reports, as many at a time as there are lanes.
 
@@ -119,42 +113,52 @@ def decide_groups(
         minus_one: -1 as a table of constants.
         message: That of the joint randomness seed; the aggregators' parts are blank,
         parts_start: and begin at this byte.
+        workspace: Its lane arrays end at `scratch_ends`.
         leader: `uint8[rows, size]`, each a share of the verifier and then a part of the joint
             randomness; the number of rows is a multiple of the number of lanes.
-        others: `uint8[num_shares - 1, rows, size]`, the same of the other aggregators.
+        others: `uint8[rows, (num_shares - 1) * size]`, the same of the other aggregators, those of
+            a report side by side.
         seeds: `uint8[rows, 32]`.
         flags: `uint8[rows, 8]`: one word a report.
-        workspace: From `workspace_for`.
     """
-    scratch = _cut_scratch(workspace)
+    scratch = _cut_scratch(width, workspace)
     rows, size = leader.shape
-    num_others = others.shape[0]
-    flat = others.reshape(num_others * rows, size)
+    num_shares = 1 + others.shape[1] // size
     for first in range(0, rows, len(width)):
-        _load_share(width, verifier_len, leader, first, 0, scratch)
-        for index in range(num_others):
-            place = index * rows + first
-            _load_share(width, verifier_len, flat, place, index + 1, scratch)
-        part_words = SEED_WORDS * (num_others + 1)
+        _load_share(width, leader, first, 0, size, 0, scratch)
+        for agg_id in range(1, num_shares):
+            _load_share(width, others, first, (agg_id - 1) * size, size, agg_id, scratch)
+        following = first + len(width)
+        fetch_part(width, leader, following, 0, 1)
+        part_words = SEED_WORDS * num_shares
         absorb_filled(width, scratch.sponge, message, parts_start, scratch.parts, part_words)
         words_to_rows(
             width, seeds, first * SEED_SIZE, SEED_SIZE, scratch.sponge, 0, SEED_SIZE, scratch.block
         )
-        _decide(width, verifier_len, num_others + 1, minus_one, scratch)
+        fetch_part(width, others, following, 0, 1)
+        _decide(width, verifier_len, num_shares, minus_one, scratch)
         words_to_rows(width, flags, first * 8, 8, scratch.registers, FLAGS, 8, scratch.block)
 
 
 @inlined
 def _load_share(
-    width: LaneWidth, verifier_len: int, shares: Bytes, first: int, agg_id: int, scratch: Scratch
+    width: LaneWidth,
+    shares: Bytes,
+    first: int,
+    start: int,
+    size: int,
+    agg_id: int,
+    scratch: Scratch,
 ) -> None:
-    """Bring an aggregator's shares of verifiers into lanes, and its parts."""
-    words, size = WORDS * verifier_len, shares.shape[1]
-    start = first * size
-    rows_to_words(width, scratch.words, agg_id * words, shares, start, size, words)
-    # In the aggregators' order: what is gathered may set rows beyond to zero.
-    part = start + size - SEED_SIZE
-    rows_to_words(width, scratch.parts, agg_id * SEED_WORDS, shares, part, size, SEED_WORDS)
+    """Bring an aggregator's shares into lanes, and its parts beside the others'.
+
+    They begin at byte `start` of the rows from `first` on.
+    """
+    stride, words = shares.shape[1], size // WORD_SIZE
+    place, row = first * stride + start, agg_id * words
+    rows_to_words(width, scratch.words, row, shares, place, stride, words)
+    part = row + words - SEED_WORDS
+    copy_words(width, scratch.parts, agg_id * SEED_WORDS, scratch.words, part, SEED_WORDS)
 
 
 @inlined
@@ -166,9 +170,9 @@ def _decide(
     A sum of products comes out divided by R, which changes nothing about whether it is 0; the
     gadget's output, times -1, is divided by R likewise.
     """
-    words, registers, stride = scratch.words, scratch.registers, WORDS * verifier_len
+    words, registers, stride = scratch.words, scratch.registers, WORDS * verifier_len + SEED_WORDS
     registers[FLAGS] = 0
-    last = stride - WORDS
+    last = WORDS * (verifier_len - 1)
     add_shares(width, registers, OUTPUT, registers, FLAGS, words, 0, stride, num_shares)
     add_shares(width, registers, CLAIMED, registers, FLAGS, words, last, stride, num_shares)
     multiply_constant(width, registers, TOTAL, registers, CLAIMED, minus_one, 0)

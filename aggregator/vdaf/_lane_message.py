@@ -49,10 +49,8 @@ def _message(dst: bytes, binder: bytes) -> bytes:
 
 def with_seed(message: Table, start: int, seed: bytes) -> Table:
     """Return a message with the same seed for all reports, at byte `start`."""
-    words = message.copy()
-    words.view(np.uint8)[start : start + SEED_SIZE] = np.frombuffer(seed, np.uint8)
-    words.flags.writeable = False
-    return words
+    blank = message.tobytes()
+    return np.frombuffer(blank[:start] + seed + blank[start + SEED_SIZE :], np.uint64)
 
 
 @inlined

@@ -90,13 +90,23 @@ def query_groups(
     shape: Shape,
     tables: Tables,
     messages: Messages,
-    inputs: Inputs,
-    outputs: Outputs,
     workspace: Workspace,
+    nonces: Bytes,
+    public_shares: Bytes,
+    input_shares: Bytes,
+    verifier_shares: Bytes,
+    out_shares: Bytes,
+    joint_rand_seeds: Bytes,
+    flags: Bytes,
 ) -> None:
-    """Fill in the outputs of all reports, as many at a time as there are lanes."""
-    scratch = cut_scratch(workspace)
-    for first in range(0, inputs.nonces.shape[0], len(width)):
+    """Fill in the outputs of all reports, as many at a time as there are lanes.
+
+    Inputs and outputs are passed one by one: to pass a named tuple takes as long as ten arrays.
+    """
+    inputs = Inputs(nonces, public_shares, input_shares)
+    outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
+    scratch = cut_scratch(width, workspace)
+    for first in range(0, nonces.shape[0], len(width)):
         scratch.flags[:] = 0
         if shape.agg_id == 0:
             load_share(width, shape, inputs.input_shares, first, scratch)

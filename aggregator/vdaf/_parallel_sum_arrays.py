@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from typing_extensions import override
 
-from field._jit import inlined
+from aggregator.vdaf._kernel_arrays import cut_workspace
+from field._jit import LaneWidth, inlined
 from field.lane_arrays import Bytes, LaneArray, Table, Workspace
 from field.lanes128 import RESIDUE
 
@@ -169,9 +170,10 @@ class Scratch(NamedTuple):
 
 
 @inlined
-def cut_scratch(workspace: Workspace) -> Scratch:
+def cut_scratch(width: LaneWidth, workspace: Workspace) -> Scratch:
     """Return the scratch space in a workspace."""
-    words, ends = workspace.words, workspace.ends
+    words, block = cut_workspace(width, workspace)
+    ends = workspace.ends
     return Scratch(
         words[: ends[0]],
         words[ends[0] : ends[1]],
@@ -188,5 +190,5 @@ def cut_scratch(workspace: Workspace) -> Scratch:
         words[ends[11] : ends[12]],
         words[ends[12] : ends[13]],
         words[ends[13] : ends[14]],
-        workspace.block,
+        block,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from aggregator.vdaf import _parallel_sum as kernels
 from aggregator.vdaf import _parallel_sum_arrays as arrays
-from aggregator.vdaf._kernel_arrays import SEED_WORDS, Inputs, Outputs
+from aggregator.vdaf._kernel_arrays import SEED_WORDS
 from aggregator.vdaf._kernel_tables import (
     basis_roots,
     joint_rand_seed_message,
@@ -66,18 +66,16 @@ class Plan:
 
     def prepare(
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
-    ) -> Callable[[Inputs, Outputs], None]:
-        """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
+    ) -> Callable[..., None]:
+        """Return the kernel: it takes the arrays of `Inputs`, then those of `Outputs`."""
         lanes = len(width)
         tables = kernel_tables(parameters, lanes)
         messages = _messages(parameters, aggregator)
         ends = scratch_ends(self.shape, lanes, len(messages.joint_rand_part))
         workspace = new_workspace(ends, lanes)
-
-        def run(inputs: Inputs, outputs: Outputs) -> None:
-            kernels.query_groups(width, self.shape, tables, messages, inputs, outputs, workspace)
-
-        return run
+        return functools.partial(
+            kernels.query_groups, width, self.shape, tables, messages, workspace
+        )
 
 
 class _Linear(NamedTuple):

@@ -1,4 +1,4 @@
-"""`Verifier`: a fused kernel for circuits that have one, the general function for all others.
+"""`query`: a fused kernel for circuits that have one, the general function for all others.
 
 A fused kernel takes reports from bytes to verifier shares side by side, as many as the processor
 has lanes. It flags a leader's share that holds a number that is no residue: that report is refused.
@@ -7,22 +7,24 @@ whose test point is a root of unity, and such a report is computed again by
 `aggregator.vdaf.verification.query_shares`, the definition of both.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+import functools
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import override
 
 from aggregator.vdaf import _digit_sum_plan, _parallel_sum_plan, flp
-from aggregator.vdaf._kernel_arrays import NOT_A_RESIDUE, Inputs, Outputs, in_groups
+from aggregator.vdaf._kernel_arrays import NOT_A_RESIDUE, Outputs, in_groups
 from aggregator.vdaf.circuits import BitVectorCircuit, Count, Sum
+from aggregator.vdaf.outcomes import Rejections, ShareDecodeError, VerifyError
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.shares import WORKING_MEMORY, slices
 from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
 from field import FIELD128, encode_rows
 from field._jit import LaneWidth
+from field.lane_arrays import WORD_SIZE
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 
@@ -36,24 +38,30 @@ class Plan(Protocol):
 
     def prepare(
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
-    ) -> Callable[[Inputs, Outputs], None]:
-        """Return the kernel for a multiple of as many reports as there are lanes, call by call."""
+    ) -> Callable[..., None]:
+        """Return the kernel: it takes the arrays of `Inputs`, then those of `Outputs`.
+
+        It has scratch space of its own: give every thread its own kernel. It holds no Python lock
+        while it runs, and its memory does not grow with the batch.
+        """
 
 
 def is_fused(parameters: Parameters) -> bool:
     """Return whether a fused kernel verifies this Prio3."""
+    return plan_for(parameters, 0) is not None
+
+
+@functools.lru_cache(maxsize=64)
+def plan_for(parameters: Parameters, agg_id: int) -> Plan | None:
+    """Return the plan for one Prio3 and one of its aggregators, None if there is no kernel."""
     circuit = parameters.circuit
     if parameters.num_proofs > 1:
-        return False
-    if isinstance(circuit, BitVectorCircuit):
-        return circuit.field is FIELD128
-    return isinstance(circuit, (Count, Sum))
-
-
-def _plan(parameters: Parameters, agg_id: int) -> Plan:
-    if isinstance(parameters.circuit, BitVectorCircuit):
+        return None
+    if isinstance(circuit, BitVectorCircuit) and circuit.field is FIELD128:
         return _parallel_sum_plan.plan(parameters, agg_id)
-    return _digit_sum_plan.plan(parameters, agg_id)
+    if isinstance(circuit, (Count, Sum)):
+        return _digit_sum_plan.plan(parameters, agg_id)
+    return None
 
 
 def working_size(parameters: Parameters, agg_id: int) -> int:
@@ -64,33 +72,6 @@ def working_size(parameters: Parameters, agg_id: int) -> int:
     return shares + flp.working_size(parameters.circuit)
 
 
-class Results(NamedTuple):
-    """What verification of a batch computes, one row a report; filled in a slice at a time.
-
-    Attributes:
-        verifier_shares: `uint8[rows, verifier_share_size]`.
-        out_shares: `uint64[rows, output_len]`, with the words of an element as one more axis; not
-            filled in where `leading_out_shares` has them, and `uint64[rows, 0]` where they stay
-            there.
-        joint_rand_seeds: `uint8[rows, 32]`, or `uint8[rows, 0]` without joint randomness.
-    """
-
-    verifier_shares: ByteRows
-    out_shares: Words
-    joint_rand_seeds: ByteRows
-
-    @override
-    def __repr__(self) -> str:
-        """Show nothing: shares are secret."""
-        return "Results()"
-
-    def rows(self, part: slice) -> "Results":
-        """Return the arrays of some of the reports."""
-        return Results(
-            self.verifier_shares[part], self.out_shares[part], self.joint_rand_seeds[part]
-        )
-
-
 def has_leading_out_shares(parameters: Parameters, agg_id: int) -> bool:
     """Return whether an aggregator's out shares are the beginnings of its input shares."""
     circuit = parameters.circuit
@@ -99,19 +80,30 @@ def has_leading_out_shares(parameters: Parameters, agg_id: int) -> bool:
     return _parallel_sum_plan.plan(parameters, agg_id).shape.digits == 1
 
 
-def leading_out_shares(parameters: Parameters, input_shares: ByteRows) -> Words:
-    """Return the out shares with which input shares begin; see `has_leading_out_shares`.
+def new_outputs(parameters: Parameters, rows: int, *, has_out_shares: bool = True) -> Outputs:
+    """Return arrays to be filled in, that of the out shares if it is wanted."""
+    out_share_size = parameters.output_len * parameters.field.encoded_size
+    return Outputs(
+        verifier_shares=np.empty((rows, parameters.verifier_share_size), np.uint8),
+        out_shares=np.empty((rows, out_share_size if has_out_shares else 0), np.uint8),
+        joint_rand_seeds=np.empty((rows, parameters.blind_size), np.uint8),
+        flags=np.empty((rows, WORD_SIZE), np.uint8),
+    )
+
+
+def out_shares_of(parameters: Parameters, encoded: ByteRows) -> Words:
+    """Return the out shares with which rows of bytes begin.
 
     Args:
         parameters: The Prio3.
-        input_shares: `uint8[rows, input_share_size(0)]`, the leader's, in wire form.
+        encoded: Out shares, or input shares that `has_leading_out_shares`.
 
     Returns:
-        As `Results.out_shares`, in the memory of the input shares if that is contiguous and
-        aligned. Where a number is no residue, they are none.
+        `uint64[rows, output_len]`, with the words of an element as one more axis; in the memory of
+        the rows if that is contiguous and aligned. Where a number is no residue, they are none.
     """
-    leading = input_shares[:, : parameters.output_len * parameters.field.encoded_size]
-    if not input_shares.flags.c_contiguous:
+    leading = encoded[:, : parameters.output_len * parameters.field.encoded_size]
+    if not encoded.flags.c_contiguous:
         leading = np.ascontiguousarray(leading)
     # The processor's byte order is the encoding's.
     words = leading.view(np.uint64)
@@ -119,123 +111,73 @@ def leading_out_shares(parameters: Parameters, input_shares: ByteRows) -> Words:
     return (words if words.flags.aligned else words.copy()).reshape(shape)
 
 
-def new_results(parameters: Parameters, rows: int, *, has_out_shares: bool = True) -> Results:
-    """Return arrays to be filled in, that of the out shares if it is wanted."""
-    output_len = parameters.output_len if has_out_shares else 0
-    return Results(
-        np.empty((rows, parameters.verifier_share_size), np.uint8),
-        np.empty((rows, output_len, *parameters.field.word_shape), np.uint64),
-        np.empty((rows, parameters.blind_size), np.uint8),
-    )
-
-
-class Refused(NamedTuple):
-    """Which reports have no result: their rows mean nothing.
-
-    Attributes:
-        undecodable: Their input shares hold a number that is no residue.
-        rejected: They met a test point that is a root of unity.
-    """
-
-    undecodable: Sequence[int] = ()
-    rejected: Sequence[int] = ()
-
-
-class Verifier:
-    """`query` for one aggregator: what all its reports have in common is computed once.
-
-    A kernel holds no Python lock while it runs, and its memory does not grow with the batch. A
-    verifier has scratch space of its own: give every thread its own verifier.
+def query(
+    parameters: Parameters,
+    shares: ReportShares,
+    outputs: Outputs,
+    *,
+    width: LaneWidth | None = None,
+) -> Rejections:
+    """Fill in what `verification.query_shares` returns, by a fused kernel if there is one.
 
     Args:
         parameters: The Prio3.
-        aggregator: Whose shares are to be verified.
+        shares: Any number of reports of one aggregator.
+        outputs: As many rows, to be filled in. There need not be out shares if the aggregator
+            `has_leading_out_shares`.
         width: How many lanes; by default as many as the processor has and memory allows.
+
+    Returns:
+        Which reports have no result, their rows meaning nothing, and why.
     """
+    plan = plan_for(parameters, shares.aggregator.agg_id)
+    if plan is None:
+        return _put(parameters, query_shares(parameters, shares), outputs, np.arange(len(shares)))
+    width = plan.width if width is None else width
+    run = plan.prepare(parameters, shares.aggregator, width)
+    in_groups(run, len(width), (shares.nonces, shares.public_shares, shares.input_shares), outputs)
+    flags = outputs.flags.view(np.uint64)
+    if not np.count_nonzero(flags):
+        return {}
+    return _query_again(parameters, shares, flags[:, 0], outputs)
 
-    def __init__(
-        self, parameters: Parameters, aggregator: Aggregator, *, width: LaneWidth | None = None
-    ) -> None:
-        self._parameters = parameters
-        self._lanes = 1
-        self._is_leading = has_leading_out_shares(parameters, aggregator.agg_id)
-        self._run: Callable[[Inputs, Outputs], None] | None = None
-        if is_fused(parameters):
-            plan = _plan(parameters, aggregator.agg_id)
-            width = plan.width if width is None else width
-            self._lanes = len(width)
-            self._run = plan.prepare(parameters, aggregator, width)
 
-    def query(self, shares: ReportShares, results: Results) -> Refused:
-        """Fill in what `verification.query_shares` returns, by a fused kernel if there is one.
+def _query_again(
+    parameters: Parameters, shares: ReportShares, flags: Words, outputs: Outputs
+) -> Rejections:
+    """Compute the reports again that a kernel flagged, but for those it could not decode.
 
-        Args:
-            shares: Any number of reports, of this aggregator.
-            results: As many rows, to be filled in.
-        """
-        parameters, run = self._parameters, self._run
-        if run is None:
-            return _put(parameters, query_shares(parameters, shares), results, slice(None))
-        wanted = results.out_shares[:, :0] if self._is_leading else results.out_shares
-        outputs = _outputs(parameters, results._replace(out_shares=wanted))
-        if len(shares) > 0:
-            inputs = shares.nonces, shares.public_shares, shares.input_shares
-            in_groups(
-                lambda chosen, found: run(Inputs(*chosen), Outputs(*found)),
-                self._lanes,
-                inputs,
-                outputs,
-            )
-        if not outputs.flags.any():
-            return Refused()
-        return self._again(shares, outputs.flags.view(np.uint64)[:, 0], results)
-
-    def _again(self, shares: ReportShares, flags: Words, results: Results) -> Refused:
-        """Compute the reports again that a kernel flagged, but for those it could not decode.
-
-        They are few unless somebody wants them to be many, so that memory is bounded here too.
-        """
-        parameters = self._parameters
-        is_undecodable = flags & np.uint64(NOT_A_RESIDUE) != 0
-        undecodable = np.flatnonzero(is_undecodable).tolist()
-        irregular = np.flatnonzero((flags != 0) & ~is_undecodable)
-        if not len(irregular):
-            return Refused(undecodable)
-        rejected: list[int] = []
+    They are few unless somebody wants them to be many, so that memory is bounded here too.
+    """
+    is_undecodable = flags & np.uint64(NOT_A_RESIDUE) != 0
+    rejected: Rejections = {i: _not_a_residue() for i in np.flatnonzero(is_undecodable).tolist()}
+    irregular = np.flatnonzero((flags != 0) & ~is_undecodable)
+    if len(irregular):
         for part in slices(len(irregular), flp.working_size(parameters.circuit), WORKING_MEMORY):
             chosen = irregular[part]
             queried = query_shares(parameters, shares.rows(chosen))
-            refused = _put(parameters, queried, results, chosen)
-            rejected += chosen[list(refused.rejected)].tolist()
-        return Refused(undecodable, rejected)
+            rejected |= _put(parameters, queried, outputs, chosen)
+    return rejected
 
 
 def _put(
-    parameters: Parameters,
-    queried: QueriedShares,
-    results: Results,
-    place: slice | npt.NDArray[np.intp],
-) -> Refused:
-    """Fill in what the general function found."""
+    parameters: Parameters, queried: QueriedShares, outputs: Outputs, rows: npt.NDArray[np.intp]
+) -> Rejections:
+    """Fill in what the general function found of some of the reports."""
     size = parameters.verifiers_share_size
-    results.verifier_shares[place, :size] = encode_rows(queried.verifiers_shares)
-    results.verifier_shares[place, size:] = queried.joint_rand_parts
+    outputs.verifier_shares[rows, :size] = encode_rows(queried.verifiers_shares)
+    outputs.verifier_shares[rows, size:] = queried.joint_rand_parts
     # All elements, or none where they are not wanted.
-    results.out_shares[place] = queried.out_shares.words[:, : results.out_shares.shape[1]]
-    results.joint_rand_seeds[place] = queried.joint_rand_seeds
-    return Refused(
-        np.flatnonzero(queried.is_undecodable).tolist(),
-        np.flatnonzero(queried.is_rejected).tolist(),
-    )
+    wanted = outputs.out_shares.shape[1]
+    outputs.out_shares[rows] = encode_rows(queried.out_shares)[:, :wanted]
+    outputs.joint_rand_seeds[rows] = queried.joint_rand_seeds
+    rejected: Rejections = {}
+    for index in rows[queried.is_rejected].tolist():
+        rejected[index] = VerifyError("the test point is a root of unity")
+    for index in rows[queried.is_undecodable].tolist():
+        rejected[index] = _not_a_residue()
+    return rejected
 
 
-def _outputs(parameters: Parameters, results: Results) -> Outputs:
-    """Return the results' arrays as a kernel fills them in, with flags."""
-    rows, output_len = results.out_shares.shape[:2]
-    out_share_size = output_len * parameters.field.encoded_size
-    return Outputs(
-        verifier_shares=results.verifier_shares,
-        out_shares=results.out_shares.view(np.uint8).reshape(rows, out_share_size),
-        joint_rand_seeds=results.joint_rand_seeds,
-        flags=np.empty((rows, 8), np.uint8),
-    )
+def _not_a_residue() -> ShareDecodeError:
+    return ShareDecodeError("the input share holds a non-residue")

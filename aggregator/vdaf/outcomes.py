@@ -1,6 +1,7 @@
 """What the steps of verification return, a batch at a time: arrays of rows, and errors as values.
 
-Each report of a batch has its own outcome. `errors` has None where nothing is wrong.
+Each report of a batch has its own outcome. Nearly always nothing is wrong, so what is kept is why
+reports were `rejected`, by their place in the batch; `errors` lists that report by report.
 
 Source:
     VDAF, "Verification" of Prio3.
@@ -9,7 +10,7 @@ Source:
 import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
-from typing import cast
+from typing import TypeAlias, cast
 
 from aggregator.errors import ReportRejected
 from aggregator.vdaf.shares import to_strings
@@ -18,6 +19,9 @@ from field import Vector
 
 NO_ENCODING = 0xFF
 """Every byte of a row that stands for no verifier share: all ones are no residue in any field."""
+
+Rejections: TypeAlias = dict[int, ReportRejected]
+"""Why reports of a batch are rejected, by their place in it; the others are not in it."""
 
 NO_VERIFIER_SHARE = "a verifier share is no encoding of one"
 OTHER_JOINT_RANDOMNESS = "the joint randomness is not what the client used"
@@ -39,12 +43,20 @@ class VerifyState:
         out_shares: Shape `(rows, output_len)`; zero where there is an error. A leader's may be part
             of its input shares: these must stay as they are until the out shares are added up.
         joint_rand_seeds: Shape `(rows, 32)`, or `(rows, 0)` without joint randomness.
-        errors: Why a report is rejected already, or None.
+        rejected: Why reports are rejected already.
     """
 
     out_shares: Vector = dataclasses.field(repr=False)
     joint_rand_seeds: ByteRows = dataclasses.field(repr=False)
-    errors: list[ReportRejected | None]
+    rejected: Rejections
+
+    def __len__(self) -> int:
+        return len(self.joint_rand_seeds)
+
+    @property
+    def errors(self) -> list[ReportRejected | None]:
+        """Why each report is rejected already, or None."""
+        return _errors(self.rejected, len(self))
 
 
 @dataclasses.dataclass(frozen=True)  # No slots: the strings are kept once somebody asked for them.
@@ -64,7 +76,7 @@ class VerifyInit:
     @cached_property
     def verifier_shares(self) -> list[bytes]:
         """The verifier shares as byte strings; empty where there is an error."""
-        return strings_without_errors(self.verifier_share_rows, self.state.errors)
+        return strings_without_rejected(self.verifier_share_rows, self.state.rejected)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,21 +84,26 @@ class VerifierMessages:
     """What all aggregators' verifier shares of a batch say.
 
     Attributes:
-        rows: Shape `(rows, verifier_message_size)`; where there is an error it means nothing.
-        errors: Why a report is rejected, or None.
+        rows: Shape `(rows, verifier_message_size)`; where a report is rejected it means nothing.
+        rejected: Why reports are rejected.
     """
 
     rows: ByteRows = dataclasses.field(repr=False)
-    errors: list[ReportRejected | None]
+    rejected: Rejections
 
     def __len__(self) -> int:
-        return len(self.errors)
+        return len(self.rows)
+
+    @property
+    def errors(self) -> list[ReportRejected | None]:
+        """Why each report is rejected, or None."""
+        return _errors(self.rejected, len(self))
 
     def to_list(self) -> list[bytes | ReportRejected]:
         """Return each report's message as a byte string, or its error."""
         messages: list[bytes | ReportRejected] = [*to_strings(self.rows)]
-        for index in indices_of_errors(self.errors):
-            messages[index] = self.errors[index] or messages[index]
+        for index, error in self.rejected.items():
+            messages[index] = error
         return messages
 
 
@@ -97,33 +114,35 @@ class OutShares:
     Attributes:
         shares: Shape `(rows, output_len)`; zero where there is an error, so a sum over all rows is
             the sum over the verified ones. They may be part of the input shares, as in the state.
-        errors: Why a report was rejected, or None.
+        rejected: Why reports were rejected.
     """
 
     shares: Vector = dataclasses.field(repr=False)
-    errors: list[ReportRejected | None]
+    rejected: Rejections
+
+    @property
+    def errors(self) -> list[ReportRejected | None]:
+        """Why each report was rejected, or None."""
+        return _errors(self.rejected, len(self.shares))
 
 
-def indices_of_errors(errors: list[ReportRejected | None]) -> list[int]:
-    """Return which reports have an error; a batch without one is not walked through in Python."""
-    if errors.count(None) == len(errors):
-        return []
-    return [index for index, error in enumerate(errors) if error is not None]
-
-
-def strings_without_errors(rows: ByteRows, errors: list[ReportRejected | None]) -> list[bytes]:
-    """Return rows as byte strings, empty where there is an error."""
+def strings_without_rejected(rows: ByteRows, rejected: Rejections) -> list[bytes]:
+    """Return rows as byte strings, empty where a report is rejected."""
     strings = to_strings(rows)
-    for index in indices_of_errors(errors):
+    for index in rejected:
         strings[index] = b""
     return strings
 
 
 def without_errors(
     messages: Sequence[bytes | ReportRejected],
-) -> tuple[Sequence[bytes], list[ReportRejected | None]]:
+) -> tuple[Sequence[bytes], Rejections]:
     """Return messages with nothing in place of errors, and the errors."""
     if set(map(type, messages)) <= {bytes}:  # Nearly always; looking at each takes twice as long.
-        return cast("Sequence[bytes]", messages), [None] * len(messages)
-    errors = [m if isinstance(m, ReportRejected) else None for m in messages]
-    return [b"" if isinstance(m, ReportRejected) else m for m in messages], errors
+        return cast("Sequence[bytes]", messages), {}
+    rejected = {i: m for i, m in enumerate(messages) if isinstance(m, ReportRejected)}
+    return [b"" if isinstance(m, ReportRejected) else m for m in messages], rejected
+
+
+def _errors(rejected: Rejections, rows: int) -> list[ReportRejected | None]:
+    return [rejected.get(index) for index in range(rows)]

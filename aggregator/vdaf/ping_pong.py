@@ -23,10 +23,11 @@ from aggregator.vdaf.outcomes import (
     NO_VERIFIER_SHARE,
     OTHER_JOINT_RANDOMNESS,
     OutShares,
+    Rejections,
     VerifierMessages,
     VerifyError,
     VerifyState,
-    strings_without_errors,
+    strings_without_rejected,
     without_errors,
 )
 from aggregator.vdaf.prio3 import Prio3
@@ -87,7 +88,7 @@ def leader_initialized(
 ) -> LeaderContinued:
     """Begin to verify a batch as the leader; the arguments are those of `Prio3.verify_init`."""
     init = prio3.verify_init(verify_key, ctx, LEADER, nonces, public_shares, input_shares)
-    outbound = _encoded(MessageType.INITIALIZE, init.verifier_share_rows, init.state.errors)
+    outbound = _encoded(MessageType.INITIALIZE, init.verifier_share_rows, init.state.rejected)
     return LeaderContinued(init.state, outbound)
 
 
@@ -115,10 +116,10 @@ def helper_initialized(
     shares, wrong = _decoded(MessageType.INITIALIZE, inbound, prio3.verifier_share_size)
     messages = prio3.verifier_shares_to_message(ctx, [shares, init.verifier_share_rows])
     for index, error in wrong.items():
-        messages.errors[index] = error or VerifyError(NO_VERIFIER_SHARE)
+        messages.rejected[index] = error or VerifyError(NO_VERIFIER_SHARE)
     out_shares = prio3.verify_next(init.state, messages)
     return HelperFinished(
-        out_shares, _encoded(MessageType.FINISH, messages.rows, out_shares.errors)
+        out_shares, _encoded(MessageType.FINISH, messages.rows, out_shares.rejected)
     )
 
 
@@ -132,11 +133,11 @@ def leader_continued(
         continued: From `leader_initialized`.
         inbound: One a report: the helper's message as it came, or why the report is rejected.
     """
-    received, errors = without_errors(inbound)
+    received, rejected = without_errors(inbound)
     rows, wrong = _decoded(MessageType.FINISH, received, prio3.verifier_message_size)
     for index, error in wrong.items():
-        errors[index] = errors[index] or error or VerifyError(OTHER_JOINT_RANDOMNESS)
-    return prio3.verify_next(continued.state, VerifierMessages(rows, errors))
+        rejected.setdefault(index, error or VerifyError(OTHER_JOINT_RANDOMNESS))
+    return prio3.verify_next(continued.state, VerifierMessages(rows, rejected))
 
 
 def encode(message_type: MessageType, content: bytes) -> bytes:
@@ -161,15 +162,13 @@ def _header(message_type: MessageType, size: int) -> bytes:
     return bytes([message_type]) + size.to_bytes(_HEADER_SIZE - 1, "big")
 
 
-def _encoded(
-    message_type: MessageType, contents: ByteRows, errors: list[ReportRejected | None]
-) -> list[bytes]:
-    """Return `encode` of every row; where there is an error, nothing."""
+def _encoded(message_type: MessageType, contents: ByteRows, rejected: Rejections) -> list[bytes]:
+    """Return `encode` of every row; where a report is rejected, nothing."""
     rows, size = contents.shape
     messages = np.empty((rows, _HEADER_SIZE + size), np.uint8)
     messages[:, :_HEADER_SIZE] = np.frombuffer(_header(message_type, size), np.uint8)
     messages[:, _HEADER_SIZE:] = contents
-    return strings_without_errors(messages, errors)
+    return strings_without_rejected(messages, rejected)
 
 
 def _decoded(

@@ -11,7 +11,7 @@ Source:
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypeGuard, cast, overload
 
 import numpy as np
@@ -30,7 +30,6 @@ from aggregator.vdaf.outcomes import (
     VerifyError,
     VerifyInit,
     VerifyState,
-    indices_of_errors,
     without_errors,
 )
 from aggregator.vdaf.parameters import Parameters
@@ -126,32 +125,33 @@ class Prio3(Parameters):
         check_batch("public share", public_shares, rows, self.public_share_size)
         check_batch("input share", input_shares, rows, input_share_size)
         aggregator = Aggregator(verify_key, ctx, agg_id)
-        verifier = fused.Verifier(self, aggregator)
-        parts = list(self._verification_slices(agg_id, rows, public_shares, input_shares))
-        is_leading = fused.has_leading_out_shares(self, agg_id)
-        stays = is_leading and len(parts) == 1
-        results = fused.new_results(self, rows, has_out_shares=not stays)
-        out_shares = results.out_shares
-        errors: list[ReportRejected | None] = [None] * rows
+        parts = self._verification_slices(agg_id, rows, public_shares, input_shares)
+        # Out shares are left where they lie, unless that is memory of a slice only.
+        stays = len(parts) == 1 and fused.has_leading_out_shares(self, agg_id)
+        outputs = fused.new_outputs(self, rows, has_out_shares=not stays)
+        encoded, rejected = outputs.out_shares, dict[int, ReportRejected]()
         for part in parts:
             public_rows, wrong_public = to_rows(public_shares[part], self.public_share_size)
             input_rows, wrong_input = to_rows(input_shares[part], input_share_size)
+            encoded = input_rows if stays else encoded
             shares = ReportShares(aggregator, nonce_rows[part], public_rows, input_rows)
-            found = results.rows(part)
-            refused = verifier.query(shares, found)
-            if stays:
-                out_shares = fused.leading_out_shares(self, input_rows)
-            elif is_leading:
-                found.out_shares[:] = fused.leading_out_shares(self, input_rows)
-            for index, error in _init_errors(wrong_public, wrong_input, refused):
-                errors[part.start + index] = errors[part.start + index] or error
-                found.verifier_shares[index] = NO_ENCODING
-        wrong = indices_of_errors(errors)
-        if wrong:
+            found = fused.query(self, shares, outputs.rows(part) if len(parts) > 1 else outputs)
+            # Of several errors of one report the first applies: that of its public share.
+            for name, wrong in (("input", wrong_input), ("public", wrong_public)):
+                for index in wrong:
+                    found[index] = ShareDecodeError(f"the {name} share has the wrong size")
+            for index, error in found.items():
+                rejected[part.start + index] = error
+        out_shares = fused.out_shares_of(self, encoded)
+        if rejected:
+            wrong = list(rejected)
+            outputs.verifier_shares[wrong] = NO_ENCODING
             out_shares = out_shares.copy() if stays else out_shares
             out_shares[wrong] = 0
-        state = VerifyState(Vector(self.field, out_shares), results.joint_rand_seeds, errors)
-        return VerifyInit(state, results.verifier_shares)
+        # As kernels take it; and it is a value from here on.
+        outputs.verifier_shares.setflags(write=False)
+        state = VerifyState(Vector(self.field, out_shares), outputs.joint_rand_seeds, rejected)
+        return VerifyInit(state, outputs.verifier_shares)
 
     @overload
     def verifier_shares_to_message(
@@ -182,7 +182,7 @@ class Prio3(Parameters):
                 array has the wrong shape.
         """
         if _are_arrays(verifier_shares):
-            return self._messages(ctx, self._checked_shares(verifier_shares))
+            return decide_shares(self, ctx, self._checked_shares(verifier_shares))
         groups = cast("Sequence[Sequence[bytes]]", verifier_shares)
         if not set(map(len, groups)) <= {self.num_shares}:
             index = next(i for i, s in enumerate(groups) if len(s) != self.num_shares)
@@ -200,9 +200,9 @@ class Prio3(Parameters):
                 rows, wrong_size = to_rows(strings, self.verifier_share_size)
                 arrays.append(rows)
                 wrong += wrong_size
-            found = self._messages(ctx, arrays)
+            found = decide_shares(self, ctx, arrays)
             for index in wrong:
-                found.errors[index] = VerifyError(NO_VERIFIER_SHARE)
+                found.rejected[index] = VerifyError(NO_VERIFIER_SHARE)
             messages += found.to_list()
         return messages
 
@@ -226,7 +226,7 @@ class Prio3(Parameters):
             ParameterError: There are more or fewer messages than reports, or messages in an array
                 have the wrong size.
         """
-        size, rows = self.verifier_message_size, len(state.errors)
+        size, rows = self.verifier_message_size, len(state)
         if isinstance(verifier_messages, VerifierMessages):
             messages, wrong = verifier_messages, list[int]()
             check_batch("verifier message", messages.rows, rows, size)
@@ -239,18 +239,14 @@ class Prio3(Parameters):
             strings, received = without_errors(verifier_messages)
             message_rows, wrong = to_rows(strings, size)
             messages = VerifierMessages(message_rows, received)
-        rejected = indices_of_errors(messages.errors)
-        wrong += different_rows(messages.rows, state.joint_rand_seeds)
-        errors = state.errors.copy()
-        if not rejected and not wrong:
-            return OutShares(state.out_shares, errors)
-        for index in rejected:
-            errors[index] = errors[index] or messages.errors[index]
-        for index in wrong:
-            errors[index] = errors[index] or VerifyError(OTHER_JOINT_RANDOMNESS)
+        rejected = messages.rejected | state.rejected
+        for index in wrong + different_rows(messages.rows, state.joint_rand_seeds):
+            rejected.setdefault(index, VerifyError(OTHER_JOINT_RANDOMNESS))
+        if not rejected:
+            return OutShares(state.out_shares, rejected)
         is_good = np.ones(rows, np.bool_)
-        is_good[indices_of_errors(errors)] = False
-        return OutShares(state.out_shares.where(is_good), errors)
+        is_good[list(rejected)] = False
+        return OutShares(state.out_shares.where(is_good), rejected)
 
     def agg_init(self) -> Vector:
         """Return the aggregate share of no report."""
@@ -322,14 +318,17 @@ class Prio3(Parameters):
             raise ParameterError(f"num_measurements must be at least 1, not {num_measurements}")
         return self.merge(agg_shares).to_ints()
 
-    def _verification_slices(self, agg_id: int, rows: int, *shares: Batch) -> Iterable[slice]:
+    def _verification_slices(
+        self, agg_id: int, rows: int, public_shares: Batch, input_shares: Batch
+    ) -> Sequence[slice]:
         """Return the parts of a batch to be verified one after the other."""
-        if not fused.is_fused(self):
-            return slices(rows, fused.working_size(self, agg_id), WORKING_MEMORY)
-        if all(isinstance(batch, np.ndarray) and batch.flags.c_contiguous for batch in shares):
-            # A fused kernel needs no more memory for a larger batch, and nothing is to be joined.
-            return [slice(0, rows)]
-        return slices(rows, fused.working_size(self, agg_id), SLICE_SIZE)
+        memory = WORKING_MEMORY
+        if fused.is_fused(self):
+            if isinstance(public_shares, np.ndarray) and isinstance(input_shares, np.ndarray):
+                # A fused kernel needs no more memory for a larger batch; nothing is to be joined.
+                return [slice(0, rows)]
+            memory = SLICE_SIZE
+        return [*slices(rows, fused.working_size(self, agg_id), memory)]
 
     def _checked_shares(self, verifier_shares: Sequence[ByteRows]) -> Sequence[ByteRows]:
         """Return the arrays of all aggregators' shares, which must have one shape."""
@@ -341,35 +340,6 @@ class Prio3(Parameters):
         for shares in verifier_shares:
             check_batch("verifier share", shares, len(verifier_shares[0]), self.verifier_share_size)
         return verifier_shares
-
-    def _messages(self, ctx: bytes, shares: Sequence[ByteRows]) -> VerifierMessages:
-        """Decide on verifier shares of the right size, one array an aggregator."""
-        rows = len(shares[0])
-        seeds = np.empty((rows, self.verifier_message_size), np.uint8)
-        errors: list[ReportRejected | None] = [None] * rows
-        memory = 4 * self.num_shares * self.verifier_share_size
-        for part in slices(rows, memory, WORKING_MEMORY):
-            decided = decide_shares(self, ctx, [array[part] for array in shares])
-            seeds[part] = decided.joint_rand_seeds
-            for index in decided.invalid:
-                errors[part.start + index] = VerifyError("the proof does not hold")
-            for index in decided.undecodable:
-                errors[part.start + index] = VerifyError(NO_VERIFIER_SHARE)
-        return VerifierMessages(seeds, errors)
-
-
-def _init_errors(
-    wrong_public: Sequence[int], wrong_input: Sequence[int], refused: fused.Refused
-) -> Iterator[tuple[int, ReportRejected]]:
-    """Yield the errors of reports, by their index; of several for one, the first applies."""
-    for index in wrong_public:
-        yield index, ShareDecodeError("the public share has the wrong size")
-    for index in wrong_input:
-        yield index, ShareDecodeError("the input share has the wrong size")
-    for index in refused.undecodable:
-        yield index, ShareDecodeError("the input share holds a non-residue")
-    for index in refused.rejected:
-        yield index, VerifyError("the test point is a root of unity")
 
 
 def _are_arrays(

@@ -221,7 +221,7 @@ def test_an_array_of_the_wrong_shape_is_the_callers_fault() -> None:
     with pytest.raises(
         ParameterError, match=r"messages must be uint8\[2, 32\], not uint8\[2, 31\]"
     ):
-        HISTOGRAM.verify_next(state, VerifierMessages(np.zeros((2, 31), np.uint8), [None, None]))
+        HISTOGRAM.verify_next(state, VerifierMessages(np.zeros((2, 31), np.uint8), {}))
 
 
 @pytest.mark.parametrize("prio3", [HISTOGRAM, PRIO3S["count"]], ids=["histogram", "count"])

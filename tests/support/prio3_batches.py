@@ -79,7 +79,7 @@ PATHS = ("fused", "general")
 def take_path(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test verify by one of `PATHS`."""
     if path == "general":
-        monkeypatch.setattr(fused, "is_fused", lambda _parameters: False)
+        monkeypatch.setattr(fused, "plan_for", lambda _parameters, _agg_id: None)
 
 
 def seeded(seed: int | str) -> random.Random:

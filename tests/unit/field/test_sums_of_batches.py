@@ -7,7 +7,9 @@ from field import FIELD64, FIELD128, Field, FieldError, ShapeError, Vector
 
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=str)
-@pytest.mark.parametrize(("rows", "length"), [(0, 3), (1, 1), (3, 255), (1000, 257), (7, 700)])
+@pytest.mark.parametrize(
+    ("rows", "length"), [(0, 3), (1, 1), (3, 255), (1000, 257), (7, 700), (1000, 1), (333, 7)]
+)
 def test_sums_over_reports_are_exact_at_the_largest_residues(
     field: Field, rows: int, length: int
 ) -> None:
@@ -25,6 +27,22 @@ def test_sums_along_any_axis_are_those_of_integers(field: Field) -> None:
     columns = [sum(column) % field.modulus for column in zip(*numbers, strict=True)]
     assert batch.sum(axis=0).to_ints() == columns
     assert batch.sum(axis=1).to_ints() == [sum(row) % field.modulus for row in numbers]
+
+
+@pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=str)
+@pytest.mark.parametrize("length", [1, 3])
+def test_short_rows_are_added_alike_with_and_without_words_between_them(
+    field: Field, length: int
+) -> None:
+    rng = np.random.default_rng(length)
+    longer = Vector.from_array(field, rng.integers(0, 2**63, (100, length + 2)))
+    apart = Vector(field, longer.words[:, :length])
+    row = Vector.from_ints(field, [field.modulus - 1] * length)
+    expected = [
+        (sum(column) - 1) % field.modulus for column in zip(*apart.rows_to_ints(), strict=True)
+    ]
+    assert row.plus_sum_of(apart).to_ints() == expected
+    assert row.plus_sum_of(longer[:, :length]).to_ints() == expected
 
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=str)

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from aggregator.vdaf import decision, instances
-from aggregator.vdaf.decision import Decided, decide_shares
+from aggregator.vdaf import fused, instances
+from aggregator.vdaf.decision import decide_shares
+from aggregator.vdaf.outcomes import NO_VERIFIER_SHARE, VerifierMessages
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.xof import ByteRows
 from field import FIELD64, FIELD128
@@ -20,10 +21,20 @@ def grouped_shares(prio3: Prio3, measurement: int | list[int]) -> ByteRows:
     return np.stack([init.verifier_share_rows for init in outcome.inits], axis=1)
 
 
-def decided_generally(prio3: Prio3, shares: ByteRows, monkeypatch: pytest.MonkeyPatch) -> Decided:
+def decided_generally(
+    prio3: Prio3, shares: ByteRows, monkeypatch: pytest.MonkeyPatch
+) -> VerifierMessages:
     with monkeypatch.context() as patch:
-        patch.setattr(decision.fused, "is_fused", lambda _parameters: False)
+        patch.setattr(fused, "plan_for", lambda _parameters, _agg_id: None)
         return decide_shares(prio3, CTX, by_aggregator(shares))
+
+
+def undecodable(messages: VerifierMessages) -> list[int]:
+    return [i for i, error in messages.rejected.items() if str(error) == NO_VERIFIER_SHARE]
+
+
+def invalid(messages: VerifierMessages) -> list[int]:
+    return [i for i, error in messages.rejected.items() if str(error) == "the proof does not hold"]
 
 
 def by_aggregator(shares: ByteRows) -> list[ByteRows]:
@@ -60,9 +71,9 @@ def test_the_kernel_decides_as_the_definition_does(
     found = decide_shares(prio3, CTX, by_aggregator(shares), width=lane_width(lanes))
 
     expected = decided_generally(prio3, shares, monkeypatch)
-    assert found.joint_rand_seeds.tolist() == expected.joint_rand_seeds.tolist()
-    assert found.undecodable == expected.undecodable == [5, 6, 7]
-    assert found.invalid == expected.invalid == [1, 2, 3, 10]
+    assert found.rows.tolist() == expected.rows.tolist()
+    assert undecodable(found) == undecodable(expected) == [5, 6, 7]
+    assert invalid(found) == invalid(expected) == [1, 2, 3, 10]
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 8])
@@ -98,11 +109,11 @@ def test_the_kernel_of_words_decides_as_the_definition_does(
     found = decide_shares(prio3, CTX, by_aggregator(shares), width=lane_width(lanes))
 
     expected = decided_generally(prio3, shares, monkeypatch)
-    assert found.joint_rand_seeds.shape == expected.joint_rand_seeds.shape == (ROWS, 0)
-    assert found.undecodable == expected.undecodable == [5, 6, 7]
-    assert found.invalid == expected.invalid
-    assert {1, 2, 3, 10} <= set(found.invalid)
-    assert not {0, 8, 9} & set(found.invalid)
+    assert found.rows.shape == expected.rows.shape == (ROWS, 0)
+    assert undecodable(found) == undecodable(expected) == [5, 6, 7]
+    assert invalid(found) == invalid(expected)
+    assert {1, 2, 3, 10} <= set(invalid(found))
+    assert not {0, 8, 9} & set(invalid(found))
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 8])
@@ -112,7 +123,7 @@ def test_any_number_of_reports_is_decided(rows: int, lanes: int) -> None:
     shares = grouped_shares(prio3, 7)[np.arange(rows) % ROWS]
     shares[-1, 0, 0] ^= 1
     found = decide_shares(prio3, CTX, by_aggregator(shares), width=lane_width(lanes))
-    assert (found.undecodable, found.invalid) == ([], [rows - 1])
+    assert (undecodable(found), invalid(found)) == ([], [rows - 1])
 
 
 def test_a_batch_of_none_is_decided() -> None:

@@ -25,7 +25,7 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
-from aggregator.vdaf.prio3 import Prio3
+from aggregator.vdaf.prio3 import Prio3, ShareDecodeError
 from aggregator.vdaf.randomness import Randomness
 from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
@@ -63,23 +63,21 @@ def shares_of(
 
 def by_kernel(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None) -> QueriedShares:
     assert fused.is_fused(prio3)
-    return queried(prio3, shares, fused.Verifier(prio3, shares.aggregator, width=width))
+    return queried(prio3, shares, width)
 
 
-def queried(prio3: Prio3, shares: ReportShares, verifier: fused.Verifier) -> QueriedShares:
-    """What a verifier fills in, in the form that the definition has."""
-    results = fused.new_results(prio3, len(shares))
+def queried(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None) -> QueriedShares:
+    """What is filled in, in the form that the definition has."""
+    results = fused.new_outputs(prio3, len(shares))
     for array in results:
-        array.view(np.uint8)[...] = 0xAA
-    refused = verifier.query(shares, results)
+        array[...] = 0xAA
+    rejected = fused.query(prio3, shares, results, width=width)
     size = prio3.verifiers_share_size
     verifiers, _ = decode_rows(prio3.field, results.verifier_shares[:, :size])
-    out_shares = results.out_shares
-    if fused.has_leading_out_shares(prio3, shares.aggregator.agg_id):
-        out_shares = fused.leading_out_shares(prio3, shares.input_shares)
+    out_shares = fused.out_shares_of(prio3, results.out_shares)
     is_undecodable, is_rejected = np.zeros((2, len(shares)), np.bool_)
-    is_undecodable[list(refused.undecodable)] = True
-    is_rejected[list(refused.rejected)] = True
+    for index, error in rejected.items():
+        (is_undecodable if isinstance(error, ShareDecodeError) else is_rejected)[index] = True
     return QueriedShares(
         Vector(prio3.field, out_shares),
         verifiers,
@@ -258,8 +256,7 @@ def taken_again(monkeypatch: pytest.MonkeyPatch, flagged: slice) -> list[int]:
 
     def flagging(*arguments: object) -> None:
         kernel(*arguments)  # type: ignore[arg-type]  # the arguments of the kernel itself
-        outputs = arguments[5]
-        assert isinstance(outputs, Outputs)
+        outputs = Outputs(*arguments[-4:])  # type: ignore[arg-type]  # and these are the last
         for array in outputs:
             array[flagged] = 0xEE
         outputs.flags[flagged] = [IRREGULAR, 0, 0, 0, 0, 0, 0, 0]
@@ -354,12 +351,12 @@ def test_circuits_without_a_kernel_go_the_general_way() -> None:
     prio3 = Prio3(4, SumVec(3, 3, 2, FIELD64), num_proofs=3)
     assert not fused.is_fused(prio3)
     shares = shares_of(prio3, [[1, 2, 3]], 1)
-    found = queried(prio3, shares, fused.Verifier(prio3, shares.aggregator))
+    found = queried(prio3, shares)
     assert all_values(found) == all_values(query_shares(prio3, shares))
 
 
 def test_no_repr_of_what_a_kernel_takes_or_fills_in_shows_what_it_holds() -> None:
-    kinds = (Inputs, Outputs, fused.Results, _digit_sum.Messages, _parallel_sum_arrays.Messages)
+    kinds = (Inputs, Outputs, _digit_sum.Messages, _parallel_sum_arrays.Messages)
     for kind in kinds:
         value = kind._make([np.full(3, 77, np.uint8)] * len(kind._fields))
         assert repr(value) == f"{kind.__name__}()"

@@ -141,5 +141,5 @@ def test_no_state_shows_what_it_holds() -> None:
     batch = make_batch(HISTOGRAM, [1])
     continued = leader(HISTOGRAM, batch)
     finished = helper(HISTOGRAM, batch, continued.outbound)
-    assert repr(continued) == "LeaderContinued(state=VerifyState(errors=[None]))"
-    assert repr(finished) == "HelperFinished(out_shares=OutShares(errors=[None]))"
+    assert repr(continued) == "LeaderContinued(state=VerifyState(rejected={}))"
+    assert repr(finished) == "HelperFinished(out_shares=OutShares(rejected={}))"

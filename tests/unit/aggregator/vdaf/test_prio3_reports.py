@@ -212,7 +212,7 @@ def test_a_test_point_that_is_a_root_of_unity_rejects_its_report_only(
 
     monkeypatch.setattr(verification.Randomness, "query_rands", with_roots)
     # A fused kernel draws its own randomness; what it does with such a report is tested there.
-    monkeypatch.setattr(fused, "is_fused", lambda _prio3: False)
+    monkeypatch.setattr(fused, "plan_for", lambda _prio3, _agg_id: None)
     outcome = verify(prio3, batch)
     assert outcome.rejected == [1]
     for init in outcome.inits:

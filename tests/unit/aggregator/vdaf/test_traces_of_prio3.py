@@ -139,10 +139,9 @@ def residues(prio3: Prio3, numbers: list[int], count: int) -> ByteRows:
 
 def query(prio3: Prio3, shares: ReportShares, width: LaneWidth) -> tuple[Call, ByteRows]:
     """The call of a kernel that verifies some reports, and the verifier shares."""
-    verifier = fused.Verifier(prio3, shares.aggregator, width=width)
-    results = fused.new_results(prio3, len(shares))
-    (call,) = captured(QUERIES, lambda: verifier.query(shares, results))
-    return call, results.verifier_shares
+    outputs = fused.new_outputs(prio3, len(shares))
+    (call,) = captured(QUERIES, lambda: fused.query(prio3, shares, outputs, width=width))
+    return call, outputs.verifier_shares
 
 
 def other_leader_shares(prio3: Prio3, shares: ReportShares) -> Iterator[tuple[str, ReportShares]]:
