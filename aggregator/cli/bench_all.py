@@ -10,6 +10,7 @@ from aggregator.cli.bench_circuits import Case, CircuitName, case
 from aggregator.cli.bench_field import time_field
 from aggregator.cli.bench_noise import time_noise
 from aggregator.cli.bench_vdaf import (
+    speedup_of_halves,
     speedup_of_machine,
     speedup_of_threads,
     time_shard,
@@ -111,16 +112,18 @@ def _sharding(reports: int, rounds: int) -> Table:
 
 def _threads_and_memory(reports: int, rounds: int) -> Table:
     table = _table(
-        "verify_init, three such batches at once",
-        "two threads over one, times as fast",
+        f"verify_init, batches of {3 * reports:,}",
+        "two threads over one, a batch each",
+        "two threads over one, half a batch each",
         "working memory, MiB",
     )
-    table.add_row("permutations alone", f"{speedup_of_machine(2, 3 * rounds):.2f}", "")
+    table.add_row("permutations alone", f"{speedup_of_machine(2, 3 * rounds):.2f}", "", "")
     for made in cases():
         for agg_id, role in ((LEADER, "leader"), (HELPER, "helper")):
             table.add_row(
                 f"{made.name}, {role}",
                 f"{speedup_of_threads(made, agg_id, 3 * reports, 2, 3 * rounds):.2f}",
+                f"{speedup_of_halves(made, agg_id, 3 * reports, 3 * rounds):.2f}",
                 f"{working_bytes(made, agg_id, 3 * reports) / _MEBIBYTE:.1f}",
             )
     return table

@@ -6,7 +6,7 @@ measured once, for `verify_init`.
 
 import dataclasses
 import functools
-import itertools
+import time
 import tracemalloc
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +28,9 @@ from aggregator.vdaf.ping_pong import HELPER, LEADER
 from aggregator.vdaf.verification import Aggregator, ReportShares, query_shares
 
 _GENERAL_REPORTS = 100
+
+_LEAST_SECONDS = 0.02
+"""What a thread works at a time, that handing work to it count for little."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -160,16 +163,28 @@ def time_shard(made: Case, reports: int, rounds: int) -> ShardTimes:
 
 
 def speedup_of_threads(made: Case, agg_id: int, reports: int, threads: int, rounds: int) -> float:
-    """Return how many times as fast several threads verify a batch as one does, on the wall clock.
+    """Return how many times as many reports several threads verify as one does, on the wall clock.
 
-    Each takes a part of the batch; kernels hold no lock while they run.
+    Each has batches of its own, one after the other, as in the services; kernels hold no lock while
+    they run.
     """
+    batches = [honest_reports(made, reports).as_arrays() for _ in range(threads)]
+    works = [functools.partial(batch.verify_init, agg_id) for batch in batches]
+    begin = time.perf_counter()
+    for work in works:
+        work()
+    turns = 1 + int(threads * _LEAST_SECONDS / (time.perf_counter() - begin))
+    parts = [functools.partial(_in_turns, [work] * turns) for work in works]
+    return _speedup(functools.partial(_in_turns, works * turns), parts, rounds)
+
+
+def speedup_of_halves(made: Case, agg_id: int, reports: int, rounds: int) -> float:
+    """Return how many times as fast two threads verify the halves of a batch as one does it all."""
     batch = honest_reports(made, reports).as_arrays()
-    bounds = [reports * i // threads for i in range(threads + 1)]
-    parts = [slice(a, b) for a, b in itertools.pairwise(bounds)]
+    halves = slice(0, reports // 2), slice(reports // 2, reports)
     return _speedup(
         lambda: batch.verify_init(agg_id),
-        [functools.partial(batch.verify_init, agg_id, part) for part in parts],
+        [functools.partial(batch.verify_init, agg_id, half) for half in halves],
         rounds,
     )
 
@@ -182,6 +197,11 @@ def speedup_of_machine(threads: int, rounds: int) -> float:
     prio3, reports = case(CircuitName.HISTOGRAM).prio3, 20_000
     part = functools.partial(permute_only, prio3, CTX, HELPER, reports // threads)
     return _speedup(lambda: permute_only(prio3, CTX, HELPER, reports), [part] * threads, rounds)
+
+
+def _in_turns(works: Sequence[Work]) -> None:
+    for work in works:
+        work()
 
 
 def _speedup(whole: Work, parts: Sequence[Work], rounds: int) -> float:
