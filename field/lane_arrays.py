@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
 LaneArray: TypeAlias = npt.NDArray[np.uint64]
 """`uint64[count, lanes]`, contiguous: one row a word, one column a report."""
@@ -48,8 +49,13 @@ class Workspace(NamedTuple):
         ends: The row at which each of them ends.
     """
 
-    memory: Table
+    memory: npt.NDArray[np.uint64]
     ends: tuple[int, ...]
+
+    @override
+    def __repr__(self) -> str:
+        """Show nothing: what kernels left is secret."""
+        return "Workspace()"
 
 
 def row_ends(names: Iterable[str], counts: Mapping[str, int], lanes: int) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 In a lane array a residue in limbs takes `RESIDUE` rows, a sum of products `COLUMNS` rows, and a
 residue in its encoding `WORDS`, low word first. There are two layouts in limbs (see
 `field.limbs128`, where the arithmetic and its bounds are); the rows that the smaller one needs less
-are not touched. R is the layout's Montgomery radix: `multiply` gives x*y/R mod p.
+are not touched. R is the layout's Montgomery radix: a product comes out as x*y/R mod p.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -82,12 +82,6 @@ def to_limbs(_code: Code, out: Place, words: Place) -> None:
 def to_words(code: Code, words: Place, x: Place) -> None:
     """Set `words` to the encoding of x < 2p."""
     words.store_many(limbs_in(code).encoded(load_residue(x)))
-
-
-@operation
-def multiply(code: Code, out: Place, x: Place, y: Place) -> None:
-    """Set `out` to x*y/R mod p, below 2p, for x and y < 2p."""
-    out.store_many(limbs_in(code).product(load_residue(x), load_residue(y)))
 
 
 @operation

@@ -15,6 +15,9 @@ What is only going to be multiplied may be a *factor*: limbs in which the bits t
 does not look at may be any. In `Limbs52` that saves the masks; in `Limbs26` factors are carried
 limbs. Carried limbs are a factor in both.
 
+A share may hold a number that is no residue. It is below 2^128 < 2p, so that the bounds hold for it
+too; what is computed from it means nothing, and its lane is flagged.
+
 Which layout: processors that multiply and add 52-bit numbers in one instruction take `Limbs52`, all
 others `Limbs26`. R differs, and with it what is computed on the way, but not what is encoded in the
 end.
@@ -146,12 +149,13 @@ class Limbs(ABC):
     def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
         """Return carried limbs of x*y/R mod p, for factors below 4p.
 
-        Factors below 2p have a product below 2p: in `Limbs26` p < R/4, so that x*y/R + p is.
+        Factors below 2p have a product below 2p: in `Limbs26` p < R/4, so that x*y/R + p is. Of
+        larger ones it may there be as much as 5p, which is no factor.
         """
         return self.reduced(self.columns_of_product(x, y))
 
     def product_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return what `product` does as a factor."""
+        """Return x*y/R mod p as `product` does, but as a factor; its last limb is exact."""
         return self.product(x, y)
 
     def plus_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
@@ -218,8 +222,8 @@ class Limbs(ABC):
         """Return limbs of x + y and of x - y, both below 2p, for x and y < 2p.
 
         4p is added to the difference, in limbs that are larger than those of y, which are carried,
-        so that none of the difference's is negative: the last of 4p's is even after it has lent to
-        the others.
+        so that none of the difference's is negative: the last of 4p's stays the larger one when it
+        has lent to the others.
         """
         four_p = [4 * limb for limb in self.of(MODULUS)]
         for i in range(self.count - 1):
@@ -390,10 +394,10 @@ class Limbs52(Limbs):
     def reduced(self, columns: Sequence[Word]) -> list[Word]:
         """Return c/R mod p, of columns that make up c >= 0 and none of which is negative.
 
-        `_divided` leaves three columns, x2 the last, that make up less than 2^168. A third step
-        would bring that below 2p; so does a fold, which is less work. As in `folded`,
-        2^128 = 28*2^64 - 1 (mod p) and h = x2 >> 24, below 2^39, but here h * (28*2^12) may have a
-        high part, which counts B^2. Without h the columns make up less than
+        `_divided` leaves three columns, x2 the last, below 2^63 each (see `MAX_PRODUCTS`): they
+        make up less than 2^168. A third step would bring that below 2p; so does a fold, which is
+        less work. As in `folded`, 2^128 = 28*2^64 - 1 (mod p) and h = x2 >> 24, below 2^39, but
+        here h * (28*2^12) may have a high part, which counts B^2. Without h they make up less than
         2^128 + 2^63 * (1 + B) < 2^128 + 2^116, and what h adds is less than 2^39 * 28*2^64 < 2^108:
         the result is below 2p. x0 - h may be negative, the result is not, for each of h adds
         28*2^64 - 1.
@@ -413,12 +417,12 @@ class Limbs52(Limbs):
 
     @override
     def product_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return what `product` does as a factor.
+        """Return x*y/R mod p as a factor; its last limb is exact, for all carries have reached it.
 
-        As `reduced`, but the columns begin with what `_divided` takes, the last carries are not
-        masked, and h times 28*2^12 has no high part: one product is below 16p^2 < 2^260, which over
-        R with a multiple of p, R*p at most, is less than 2^156 + 2^128. So x2 is below
-        2^52 + 2^24 and h at most 2^28, and 28*2^12 < 2^17.
+        As `reduced`, but the columns begin with the B - 1 that `_divided` wants in them, limbs are
+        not masked after they were carried, and h times 28*2^12 has no high part: one product is
+        below 16p^2 < 2^260, which over R with a multiple of p, R*p at most, is less than
+        2^156 + 2^128. So x2 is below 2^52 + 2^24 and h at most 2^28, and 28*2^12 < 2^17.
         """
         zero, start = x[0] & 0, (x[0] & 0) + self.mask
         x0, x1, x2 = self._divided(self.added_product([start, start, zero, zero, zero], x, y))
@@ -428,20 +432,22 @@ class Limbs52(Limbs):
         return [x0, x1, x2 + (x1 >> self.bits)]
 
     def _divided(self, columns: Sequence[Word]) -> list[Word]:
-        """Return three columns of (c + Q*p)/R for a Q below R, of columns of c with B - 1 added.
-
-        The first two columns are B - 1 more than c's, as they are needed here: who has begun them
-        so need not add it.
+        """Return the three columns that are left of c when it is divided by R, modulo p.
 
         One step makes the lowest column c0 divisible by B and drops it, two steps divide by
         B^2 = R. What a step adds is a multiple of p, which changes nothing mod p: q*p for
         q = -c0 mod B. Because p = 1 (mod B), that makes c0 divisible; no inverse of p is needed.
+        Both steps add Q*p with a Q below R, so that (c + Q*p)/R is left.
 
-        - The lowest limb of p is 1. The lowest column becomes c0 + q, the next multiple of B from
-          c0 on; over B it is (c0 + B - 1) >> 52, which goes to the next column. c0 + B - 1 is below
-          2^63, so that this does not wrap. The column itself is not looked at again.
-        - The other limbs of p, by (1), are multiplied by q and added as in any product. Only the
-          low 52 bits of a factor count, and those of ~(c0 + B - 1) = -c0 - B are q.
+        Two of c's columns are dropped, and both come with B - 1 added: the code has c0 + B - 1,
+        below 2^63, where this says c0. With that
+
+        - the carry is a shift. The lowest limb of p is 1, so the lowest column becomes c0 + q, the
+          next multiple of B from c0 on. Over B it is c0/B rounded up, (c0 + B - 1) >> 52, which
+          goes to the next column. The column itself is not looked at again.
+        - q is an inversion of bits. The other limbs of p, by (1), are multiplied by q and added as
+          in any product. Only the low 52 bits of a factor count, and those of
+          ~(c0 + B - 1) = -(c0 + B - 1) - 1 = -c0 - B are those of -c0.
         """
         _, middle, last = self.of(MODULUS)
         zero = columns[0] & 0

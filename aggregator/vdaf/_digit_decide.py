@@ -82,7 +82,9 @@ def decide(
     expected = plus(claimed, canonical(x) & is_one_wire)
     difference = canonical(product(x, y)) ^ canonical(expected)
     is_wrong = (canonical(output) | difference).at_least(1)
-    flags.store((is_wrong & INVALID) | (found.load_many()[0] & UNDECODABLE), 0, size)
+    # All lanes' flags lie beside each other, as one row.
+    word = (is_wrong & INVALID) | (found.load_many()[0] & UNDECODABLE)
+    flags.store(word, 0, code.integer(0))
 
 
 def _words(rows: Rows, stride: Integer, length: Integer) -> list[Word]:

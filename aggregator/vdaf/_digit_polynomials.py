@@ -38,9 +38,9 @@ def half_bases(
     """Evaluate half bases at two points, and the points' powers x^(2^i) for i from 0 to log p.
 
     From the factor of the last b to that of b = 1, a list of products doubles: if `size` of them
-    are known, the next factor has the root alpha^(k * 2^b) for k < size, and its negative for
-    k + size. The first root of each factor is 1 and is not multiplied by. The points take turns:
-    one's products are computed while the other's are waited for.
+    are known, y^(2^b) in the next factor is x^(2^b) times the root 1/alpha^(k * 2^b) for k < size,
+    and the negative of that for k + size. The first root of each factor is 1 and is not multiplied
+    by. The points take turns: one's products are computed while the other's are waited for.
 
     Args:
         code: Where the instructions go.
@@ -186,9 +186,10 @@ def gadget_value(
     degree below p with E(alpha^k) = G(beta^(2k)), and O that with O(alpha^k) = G(beta^(2k+1)). As
     x^p is 1 at even and -1 at odd powers of beta,
 
-        G(t) = (1 + t^p)/2 * E(t) + (1 - t^p)/2 * O(t/beta).
+        G(t) = (1 + t^p)/2 * E(t) + (1 - t^p)/2 * O(t/beta):
 
-    In (1) for E and O are the sums and the differences of G_i and G_(i+p), for even and odd i.
+    both sides have a degree below 2p and agree at all 2p powers of beta. In (1) for E and O are the
+    sums and the differences of G_i and G_(i+p), for even and odd i.
 
     Args:
         code: Where the instructions go.

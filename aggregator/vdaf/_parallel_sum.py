@@ -344,7 +344,10 @@ def _truncate(
 def decode_digits(
     code: Code, out: Place, weights: Scalars, words: Place, digits: Integer, count: Integer
 ) -> None:
-    """Set `count` encodings to weighted sums of as many times `digits` encodings."""
+    """Set `count` encodings to weighted sums of as many times `digits` encodings.
+
+    Weights add up to `MAX_WEIGHT` at most; all but the last double, so that there are 29 at most.
+    """
     limbs = limbs_in(code)
     with code.repeat(count) as output:
         sums = code.variables([code.constant(0)] * limbs.weighted_columns)

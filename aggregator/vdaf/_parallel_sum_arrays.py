@@ -136,7 +136,7 @@ class Scratch(NamedTuple):
         sponge: See `aggregator.vdaf._lane_xof`.
         head: The head of a message.
         blank: What fills a message's blank.
-        share: Measurement share, proof share, and room for one more residue.
+        share: Measurement share and proof share, encoded.
         query_rand: Query randomness.
         joint_rand: Joint randomness, encoded.
         joint_rand_limbs: r_k in Montgomery form.

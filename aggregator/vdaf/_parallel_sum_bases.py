@@ -81,16 +81,19 @@ def lagrange_bases(
     the notation of `aggregator.vdaf._digit_polynomials`, where the half basis is: A_k/p and then
     A_k/p / alpha^k, for k < h. As there, a list of products doubles from the factor of the last b
     to that of b = 1, and the points take turns.
+
+    `points` has both points in Montgomery form, as all is here; `powers` gets x^(2^i) for i from 0
+    to log p, of the first point and then of the second.
     """
     builder, unit, limbs = code.builder, code.integer(1), limbs_in(code)
     streams = (
         (basis, powers),
         (odd_basis, residue_at(powers, builder.add(log_p, unit))),
     )
-    one = load_constant(inverse_p)
+    start = load_constant(inverse_p)
     for point, (values, place) in enumerate(streams):
         place.store_many(load_residue(points.moved(RESIDUE * point)))
-        values.store_many(one)
+        values.store_many(start)
     with code.repeat(log_p) as index:
         for _, place in streams:
             power = load_residue(residue_at(place, index))

@@ -39,8 +39,11 @@ from field.lanes128 import (
 from field.limbs128 import limbs_in
 
 PAIRS_AT_ONCE = 128
-"""Values of k whose products are summed before they are reduced: three times as many, and a few
-more, are below `MAX_PRODUCTS`."""
+"""Values of k whose products are summed before they are reduced.
+
+`even` has two products for each, `last` one in each of two loops: 257 at most with what they begin
+with, fewer than `MAX_PRODUCTS`.
+"""
 
 
 @kernel
@@ -132,7 +135,7 @@ def gadget_value(
         load_encoded(encoded_at(values, builder.sub(p, unit))),
         limbs.reduced_sum(last.load_many()),
     )
-    total = limbs.minus(limbs.plus(value, value), difference)
+    total = limbs.minus(limbs.plus(value, value), difference)  # 2 * G_(p-1) < 2p, for a residue.
     _add_product(totals, load_residue(residue_at(odd_basis, k)), total)
     _add_product(differences, load_residue(residue_at(odd_basis, code.sum(k, h))), difference)
     _add_product(totals, load_residue(odd_point), limbs.reduced_sum(differences.load_many()))

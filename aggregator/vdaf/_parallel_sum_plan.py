@@ -94,6 +94,11 @@ class _Linear(NamedTuple):
     check_weights: Sequence[int] = ()
     constant: int = 0
 
+    @property
+    def has_small_weights(self) -> bool:
+        """Whether weights add up to little enough for `decode_digits`."""
+        return sum(self.weights) <= MAX_WEIGHT
+
 
 def _linear(circuit: Circuit) -> _Linear:
     match circuit:
@@ -126,7 +131,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         log_p=circuit.wire_poly_len.bit_length() - 1,
         output_len=circuit.output_len,
         digits=len(linear.weights),
-        has_small_weights=sum(linear.weights) <= MAX_WEIGHT,
+        has_small_weights=linear.has_small_weights,
         has_check=linear.has_check,
         num_weighted=len(linear.check_weights),
     )
@@ -141,7 +146,7 @@ def kernel_tables(parameters: Parameters, lanes: int) -> arrays.Tables:
     """Return the constants, in the limbs of so many lanes."""
     circuit, field = parameters.circuit, parameters.field
     linear = _linear(circuit)
-    small_weights = linear.weights if sum(linear.weights) <= MAX_WEIGHT else [0]
+    small_weights = linear.weights if linear.has_small_weights else [0]
     p = circuit.wire_poly_len
     beta = field.root_of_unity(2 * p)
     share_of_one = field.inverse(parameters.num_shares)

@@ -9,7 +9,7 @@ Source:
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -51,16 +51,26 @@ def decide_shares(
     flags = np.empty(rows, np.uint64)
     if fused.is_fused(parameters):
         width = lane_width() if width is None else width
-        others = shares[1] if len(shares) == 2 else np.concatenate(shares[1:], axis=1)  # noqa: PLR2004  nothing to join
         run = _kernel(parameters, ctx, width)
-        in_groups(run, len(width), (shares[0], others), (seeds, flags[:, None].view(np.uint8)))
+        outputs = [seeds, flags[:, None].view(np.uint8)]
+        if len(shares) == 2 and all(array.flags.c_contiguous for array in shares):  # noqa: PLR2004  the usual two
+            in_groups(run, len(width), shares, outputs)
+        else:
+            for part in _slices(parameters, rows):
+                others = np.concatenate([array[part] for array in shares[1:]], axis=1)
+                found = [array[part] for array in outputs]
+                in_groups(run, len(width), [shares[0][part], others], found)
     else:
-        memory = 4 * parameters.num_shares * parameters.verifier_share_size
-        for part in slices(rows, memory, WORKING_MEMORY):
+        for part in _slices(parameters, rows):
             chosen = [array[part] for array in shares]
             seeds[part], flags[part] = _decided(parameters, ctx, chosen)
     flagged = flags.nonzero()[0].tolist()
     return VerifierMessages(seeds, {index: _error(int(flags[index])) for index in flagged})
+
+
+def _slices(parameters: Parameters, rows: int) -> Iterator[slice]:
+    """Return the parts of a batch of which copies are made."""
+    return slices(rows, 4 * parameters.num_shares * parameters.verifier_share_size, WORKING_MEMORY)
 
 
 def _error(flags: int) -> ReportRejected:
@@ -88,7 +98,7 @@ def _decided(
 
 
 def _kernel(parameters: Parameters, ctx: bytes, width: LaneWidth) -> Callable[..., None]:
-    """Return the kernel that takes the leader's shares and the others', and fills in both."""
+    """Return the kernel: it takes the leader's shares and the others', and fills in two outputs."""
     if not isinstance(parameters.circuit, BitVectorCircuit):
         arity = parameters.circuit.gadget.arity
         return functools.partial(_digit_decide.decide_groups, width, arity)

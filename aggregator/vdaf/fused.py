@@ -1,9 +1,9 @@
 """`query`: a fused kernel for circuits that have one, the general function for all others.
 
 A fused kernel takes reports from bytes to verifier shares side by side, as many as the processor
-has lanes. It flags a leader's share that holds a number that is no residue: that report is refused.
-It decides nothing else that is rare: it flags a report whose XOF stream held such a number, or
-whose test point is a root of unity, and such a report is computed again by
+has lanes. It flags a leader's share that holds a number that is no residue: that report is
+rejected. It decides nothing else that is rare: it flags a report whose XOF stream held such a
+number, or whose test point is a root of unity, and such a report is computed again by
 `aggregator.vdaf.verification.query_shares`, the definition of both.
 """
 

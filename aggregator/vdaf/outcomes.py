@@ -66,8 +66,8 @@ class VerifyInit:
     Attributes:
         state: To be kept for `verify_next`.
         verifier_share_rows: Shape `(rows, verifier_share_size)`, to be combined with the other
-            aggregators'. Where there is an error it holds no residues (`NO_ENCODING`), so that with
-            whatever shares it is combined, the report is rejected.
+            aggregators'; read-only. Where there is an error it holds no residues (`NO_ENCODING`),
+            so that with whatever shares it is combined, the report is rejected.
     """
 
     state: VerifyState

@@ -114,9 +114,9 @@ def helper_initialized(
     """
     init = prio3.verify_init(verify_key, ctx, HELPER, nonces, public_shares, input_shares)
     shares, wrong = _decoded(MessageType.INITIALIZE, inbound, prio3.verifier_share_size)
-    messages = prio3.verifier_shares_to_message(ctx, [shares, init.verifier_share_rows])
-    for index, error in wrong.items():
-        messages.rejected[index] = error or VerifyError(NO_VERIFIER_SHARE)
+    decided = prio3.verifier_shares_to_message(ctx, [shares, init.verifier_share_rows])
+    malformed = {i: error or VerifyError(NO_VERIFIER_SHARE) for i, error in wrong.items()}
+    messages = VerifierMessages(decided.rows, decided.rejected | malformed)
     out_shares = prio3.verify_next(init.state, messages)
     return HelperFinished(
         out_shares, _encoded(MessageType.FINISH, messages.rows, out_shares.rejected)

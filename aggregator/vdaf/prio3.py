@@ -148,7 +148,7 @@ class Prio3(Parameters):
             outputs.verifier_shares[wrong] = NO_ENCODING
             out_shares = out_shares.copy() if stays else out_shares
             out_shares[wrong] = 0
-        # As kernels take it; and it is a value from here on.
+        # Nobody may change it from here on, and kernels take read-only rows as they are.
         outputs.verifier_shares.setflags(write=False)
         state = VerifyState(Vector(self.field, out_shares), outputs.joint_rand_seeds, rejected)
         return VerifyInit(state, outputs.verifier_shares)
@@ -324,8 +324,8 @@ class Prio3(Parameters):
         """Return the parts of a batch to be verified one after the other."""
         memory = WORKING_MEMORY
         if fused.is_fused(self):
-            if isinstance(public_shares, np.ndarray) and isinstance(input_shares, np.ndarray):
-                # A fused kernel needs no more memory for a larger batch; nothing is to be joined.
+            if _are_contiguous(public_shares, input_shares):
+                # A fused kernel needs no more memory for a larger batch; nothing is to be copied.
                 return [slice(0, rows)]
             memory = SLICE_SIZE
         return [*slices(rows, fused.working_size(self, agg_id), memory)]
@@ -340,6 +340,10 @@ class Prio3(Parameters):
         for shares in verifier_shares:
             check_batch("verifier share", shares, len(verifier_shares[0]), self.verifier_share_size)
         return verifier_shares
+
+
+def _are_contiguous(*batches: Batch) -> bool:
+    return all(isinstance(batch, np.ndarray) and batch.flags.c_contiguous for batch in batches)
 
 
 def _are_arrays(

@@ -1,9 +1,11 @@
 """The kernel that decides on verifier shares against the definition."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from aggregator.vdaf import fused, instances
+from aggregator.vdaf import decision, fused, instances
 from aggregator.vdaf.decision import decide_shares
 from aggregator.vdaf.outcomes import NO_VERIFIER_SHARE, VerifierMessages
 from aggregator.vdaf.prio3 import Prio3
@@ -48,6 +50,37 @@ PRIO3S = [
     # More pairs of wires than are summed before they are reduced.
     (instances.prio3_histogram(900, 450), 1),
 ]
+
+
+@pytest.mark.parametrize("num_shares", [2, 3])
+def test_parts_of_a_batch_are_copied_one_after_the_other(
+    num_shares: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prio3, rows, memory = instances.prio3_histogram(100, 10, num_shares=num_shares), 3000, 2**18
+    rng = np.random.default_rng(1)
+    size = (rows, num_shares, prio3.verifier_share_size)
+    shares = by_aggregator(rng.integers(0, 256, size, np.uint8))
+    whole = decide_shares(prio3, CTX, shares)
+    monkeypatch.setattr(decision, "WORKING_MEMORY", memory)
+    tracemalloc.start()
+    try:
+        found = decide_shares(prio3, CTX, shares)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.rows.tolist() == whole.rows.tolist()
+    assert list(found.rejected) == list(whole.rejected)
+    assert peak - kept < 2 * memory < rows * prio3.verifier_share_size
+
+
+def test_arrays_of_their_own_are_decided_as_parts_of_one_are() -> None:
+    prio3 = instances.prio3_histogram(5, 2)
+    shares = grouped_shares(prio3, 3)
+    shares[4, 1, 0] ^= 1
+    parts = by_aggregator(shares)
+    found = decide_shares(prio3, CTX, [np.ascontiguousarray(part) for part in parts])
+    assert found.rows.tolist() == decide_shares(prio3, CTX, parts).rows.tolist()
+    assert invalid(found) == [4]
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 8])

@@ -3,10 +3,11 @@
 import pytest
 
 from aggregator.errors import ReportRejected
-from aggregator.vdaf import ping_pong
+from aggregator.vdaf import fused, ping_pong
 from aggregator.vdaf.instances import prio3_count, prio3_histogram
 from aggregator.vdaf.ping_pong import HelperFinished, LeaderContinued, MessageType
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError, VerifyError
+from aggregator.vdaf.verification import Aggregator
 from tests.support.prio3_batches import CTX, VERIFY_KEY, Batch, make_batch, verify
 
 HISTOGRAM = prio3_histogram(4, 2)
@@ -143,3 +144,12 @@ def test_no_state_shows_what_it_holds() -> None:
     finished = helper(HISTOGRAM, batch, continued.outbound)
     assert repr(continued) == "LeaderContinued(state=VerifyState(rejected={}))"
     assert repr(finished) == "HelperFinished(out_shares=OutShares(rejected={}))"
+
+
+def test_no_kernel_shows_what_it_left_in_its_scratch() -> None:
+    plan = fused.plan_for(HISTOGRAM, 1)
+    assert plan is not None
+    kernel = plan.prepare(HISTOGRAM, Aggregator(bytes(32), b"", 1), plan.width)
+    assert "Workspace()" in repr(kernel)
+    assert "Messages()" in repr(kernel)
+    assert "memory" not in repr(kernel)

@@ -1,6 +1,7 @@
 """Batches of reports: each has its own outcome, whatever its neighbours are."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from aggregator.vdaf.instances import (
     prio3_sum,
     prio3_sum_vec,
 )
-from aggregator.vdaf.prio3 import Prio3, ShareDecodeError, VerifyError
+from aggregator.vdaf.prio3 import Prio3, ShareDecodeError, VerifierMessages, VerifyError
 from field import FIELD64, FIELD128, Vector, encode_rows
 from tests.support.prio3_batches import (
     CTX,
@@ -301,6 +302,39 @@ def test_arrays_of_any_strides_are_taken(agg_id: int) -> None:
     backwards = rows[::-1].copy()[::-1]
     for strided in (np.asfortranarray(rows), every_second, backwards):
         assert begun(strided) == begun(rows)
+
+
+def test_messages_of_any_strides_are_taken() -> None:
+    outcome = verify(HISTOGRAM, make_batch(HISTOGRAM, list(range(7))))
+    shares = [init.verifier_share_rows for init in outcome.inits]
+    messages = HISTOGRAM.verifier_shares_to_message(CTX, shares)
+    rows = messages.rows.copy()
+    rows[3, 31] ^= 1
+    every_second = np.repeat(rows, 2, axis=1)[:, ::2]
+    for strided in (rows, np.asfortranarray(rows), every_second, rows[::-1].copy()[::-1]):
+        finished = HISTOGRAM.verify_next(outcome.inits[0].state, VerifierMessages(strided, {}))
+        assert list(finished.rejected) == [3]
+
+
+def test_of_shares_that_lie_apart_a_part_is_copied_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, memory = 2000, 2**17
+    size = HISTOGRAM.input_share_size(0)
+    together = np.zeros((rows, 2 * size), np.uint8)
+    public = np.zeros((rows, HISTOGRAM.public_share_size), np.uint8)
+    nonces = np.zeros((rows, 16), np.uint8)
+    monkeypatch.setattr("aggregator.vdaf.prio3.SLICE_SIZE", memory)
+    arguments = (VERIFY_KEY, CTX, 0, nonces, public, together[:, :size])
+    HISTOGRAM.verify_init(*arguments)  # What is kept for the next batch is not counted.
+    tracemalloc.start()
+    try:
+        outputs = HISTOGRAM.verify_init(*arguments)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    del outputs
+    assert peak - kept < 2 * memory < rows * size
 
 
 def test_an_empty_batch_is_an_empty_batch() -> None:
