@@ -91,6 +91,8 @@ def to_strings(rows: ByteRows) -> list[bytes]:
 
 def different_rows(left: ByteRows, right: ByteRows) -> list[int]:
     """Return which rows, of whole words, differ, in time that does not depend on where they do."""
+    if not left.size:
+        return []
     left_words, right_words = (np.ascontiguousarray(rows).view(np.uint64) for rows in (left, right))
     is_different = left_words != right_words
     # Nearly always nothing differs, and one look at all words says so.
