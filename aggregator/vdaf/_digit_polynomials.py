@@ -2,17 +2,17 @@
 
 A step of `aggregator.vdaf._digit_sum`, in the notation of `aggregator.vdaf._parallel_sum`. Let F be
 a polynomial of degree below p with the values F_k = F(alpha^k), and h = p/2. The sum over i < p of
-x^i is p at x = 1 and 0 at all other p-th roots of unity, so that
+x^i is p at x = 1 and 0 at all other p-th roots of unity, so that, with y = x / alpha^k,
 
-    p * L_k(x) = sum over i < p of y^i = product over b < log p of (1 + y^(2^b)),  y = x / alpha^k.
+    L_k(x) = 1/p * (sum over i < p of y^i) = 1/p * (product over b < log p of (1 + y^(2^b))).
 
-The factor of b depends on k modulo p / 2^b only. Let A_k be the product of all factors but that of
+The factor of b depends on k modulo p / 2^b only. Let A_k be 1/p times all factors but that of
 b = 0: it is the same for k and k + h, where y has the other sign, and
 
-    p * L_k(x) = A_k * (1 + x / alpha^k),    p * L_(k+h)(x) = A_k * (1 - x / alpha^k)
+    L_k(x) = A_k * (1 + x / alpha^k),    L_(k+h)(x) = A_k * (1 - x / alpha^k)
 
-    p * F(x) = sum over k < h of A_k * (F_k + F_(k+h))
-               + x * (sum over k < h of A_k / alpha^k * (F_k - F_(k+h))).                        (1)
+    F(x) = sum over k < h of A_k * (F_k + F_(k+h))
+           + x * (sum over k < h of A_k / alpha^k * (F_k - F_(k+h))).                            (1)
 
 A *half basis* is the A_k and then the A_k / alpha^k, for k < h. It takes half of the
 multiplications by secrets that the L_k take, and to add and to subtract values costs little.
@@ -32,15 +32,17 @@ def half_bases(
     odd_basis: Place,
     powers: Place,
     points: Place,
+    inverse_p: Scalars,
     roots: Scalars,
     log_p: Integer,
 ) -> None:
     """Evaluate half bases at two points, and the points' powers x^(2^i) for i from 0 to log p.
 
-    From the factor of the last b to that of b = 1, a list of products doubles: if `size` of them
-    are known, y^(2^b) in the next factor is x^(2^b) times the root 1/alpha^(k * 2^b) for k < size,
-    and the negative of that for k + size. The first root of each factor is 1 and is not multiplied
-    by. The points take turns: one's products are computed while the other's are waited for.
+    A list of products begins with 1/p and doubles, from the factor of the last b to that of b = 1:
+    if `size` of them are known, y^(2^b) in the next factor is x^(2^b) times the root
+    1/alpha^(k * 2^b) for k < size, and the negative of that for k + size. The first root of each
+    factor is 1 and is not multiplied by. The points take turns: one's products are computed while
+    the other's are waited for.
 
     Args:
         code: Where the instructions go.
@@ -48,38 +50,34 @@ def half_bases(
         odd_basis: The same at the second.
         powers: log p + 1 words for the first point, canonical, then as many for the second.
         points: Two words.
+        inverse_p: 1/p.
         roots: See `basis_roots`.
         log_p: 1 at least.
     """
-    builder, one, unit = code.builder, code.constant(1), code.integer(1)
+    builder, unit = code.builder, code.integer(1)
     odd_powers = powers.advanced(builder.add(log_p, unit))
     streams = ((basis, powers), (odd_basis, odd_powers))
     for point, (values, place) in enumerate(streams):
         place.store(canonical(points.load(point)))
-        values.store(one)
+        values.store(inverse_p.load())
     with code.repeat(log_p) as index:
         for _, place in streams:
             word = place.advanced(index).load()
             place.advanced(index).store(canonical(product(word, word)), 1)
     last = builder.sub(log_p, unit)
     half = builder.shl(unit, last)
-    with code.unless_zero(last):
-        for values, place in streams:
-            power = place.advanced(last).load()
-            values.store(plus(one, power))
-            values.store(minus(one, power), 1)
-        with code.repeat(builder.sub(last, unit)) as level:
-            size = builder.shl(code.integer(2), level)
-            step = builder.sub(builder.sub(last, unit), level)
-            factors = [place.advanced(step).load() for _, place in streams]
+    with code.repeat(last) as level:
+        size = builder.shl(unit, level)
+        step = builder.sub(last, level)
+        factors = [place.advanced(step).load() for _, place in streams]
+        for (values, _), factor in zip(streams, factors, strict=True):
+            _multiply_pair(values, values.advanced(size), factor)
+        with code.repeat(builder.sub(size, unit)) as before:
+            index = builder.add(before, unit)
+            root = _roots_of(roots, size).advanced(index).load()
             for (values, _), factor in zip(streams, factors, strict=True):
-                _multiply_pair(values, values.advanced(size), factor)
-            with code.repeat(builder.sub(size, unit)) as before:
-                index = builder.add(before, unit)
-                root = _roots_of(roots, size).advanced(index).load()
-                for (values, _), factor in zip(streams, factors, strict=True):
-                    low = values.advanced(index)
-                    _multiply_pair(low, low.advanced(size), product(factor, root))
+                low = values.advanced(index)
+                _multiply_pair(low, low.advanced(size), product(factor, root))
     for values, _ in streams:
         values.advanced(half).store(values.load())
     with code.repeat(builder.sub(half, unit)) as before:
@@ -107,18 +105,19 @@ class _HalfSums:
     """The two sums of (1), while code is generated."""
 
     def __init__(self, code: Code, basis: Place, half: Integer) -> None:
-        self.basis = basis
-        self.twisted = basis.advanced(half)
+        self._weights = basis, basis.advanced(half)
         self._sums: list[Variables] = [code.variables(sum_of_none(code)) for _ in range(2)]
 
     def add(self, k: Integer, total: Word, difference: Word) -> None:
         """Add the terms of k, for F_k + F_(k+h) and F_k - F_(k+h)."""
-        weights = self.basis.advanced(k).load(), self.twisted.advanced(k).load()
-        for sums, weight, value in zip(self._sums, weights, (total, difference), strict=True):
+        for sums, weights, value in zip(
+            self._sums, self._weights, (total, difference), strict=True
+        ):
+            weight = weights.advanced(k).load()
             sums.store_many(with_product(sums.load_many(), weight, value))
 
     def at(self, x: Word) -> Word:
-        """Return p * F(x), canonical."""
+        """Return F(x), canonical."""
         total, difference = (sums.load_many() for sums in self._sums)
         return reduced_sum(with_product(total, x, reduced_sum(difference)))
 
@@ -131,7 +130,6 @@ def wire_value(
     points: Place,
     seed: Place,
     digits: Place,
-    inverse_p: Scalars,
     half: Integer,
     num_calls: Integer,
 ) -> None:
@@ -155,7 +153,7 @@ def wire_value(
         before = builder.add(pairs, after)
         value = digits.advanced(before).load()
         sums.add(builder.add(before, unit), value, value)
-    out.store(canonical(product(sums.at(points.load()), inverse_p.load())))
+    out.store(sums.at(points.load()))
 
 
 @operation
@@ -168,7 +166,7 @@ def gadget_value(
     power: Place,
     values: Place,
     last_difference: Scalars,
-    inverse_2p: Scalars,
+    one_half: Scalars,
     half: Integer,
 ) -> None:
     """Set `out` to the gadget polynomial G at the first point t, canonical.
@@ -200,7 +198,7 @@ def gadget_value(
         power: t^p, canonical.
         values: G_i, canonical.
         last_difference: beta^(i+1) for i < p - 1.
-        inverse_2p: 1/2p.
+        one_half: 1/2.
         half: h.
     """
     builder, unit = code.builder, code.integer(1)
@@ -225,4 +223,4 @@ def gadget_value(
     odd.add(before_last, minus(plus(value, value), difference), difference)
     e, o, t_p = even.at(points.load(0)), odd.at(points.load(1)), power.load()
     total = plus(product(t_p, minus(e, o)), canonical(plus(e, o)))
-    out.store(canonical(product(total, inverse_2p.load())))
+    out.store(canonical(product(total, one_half.load())))

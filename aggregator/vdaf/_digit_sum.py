@@ -44,8 +44,8 @@ from field.lanes64 import (
 # Places in the table of constants.
 INVERSE_P = 0
 """1/p."""
-INVERSE_2P = 1
-"""1/2p."""
+ONE_HALF = 1
+"""1/2."""
 INVERSE_BETA = 2
 """1/beta."""
 
@@ -204,7 +204,7 @@ def query_groups(
         )
         _squeeze(width, scratch.query_rand, 0, length, scratch)
         _prepare_bases(width, shape, tables, length - 1, scratch)
-        _evaluate_wires(width, shape, tables, scratch)
+        _evaluate_wires(width, shape, scratch)
         _evaluate_gadget(width, shape, tables, scratch)
         _evaluate_circuit(width, shape, scratch)
         store(width, outputs.verifier_shares, first, result, 0, scratch.block)
@@ -283,6 +283,8 @@ def _prepare_bases(
         0,
         registers,
         TEST_POINT,
+        constants,
+        INVERSE_P,
         tables.roots,
         0,
         log_p,
@@ -297,7 +299,7 @@ def clear(code: Code, word: Place) -> None:
 
 
 @inlined
-def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
+def _evaluate_wires(width: LaneWidth, shape: Shape, scratch: Scratch) -> None:
     """Evaluate every wire polynomial at t, into residues 1 and on of the verifier."""
     for wire in range(shape.arity):
         wire_value(
@@ -312,8 +314,6 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
             shape.num_calls + wire,
             scratch.share,
             0,
-            tables.constants,
-            INVERSE_P,
             (1 << shape.log_p) >> 1,
             shape.num_calls,
         )
@@ -339,7 +339,7 @@ def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Sc
         tables.last_difference,
         0,
         tables.constants,
-        INVERSE_2P,
+        ONE_HALF,
         (1 << shape.log_p) >> 1,
     )
 

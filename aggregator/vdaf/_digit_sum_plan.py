@@ -67,7 +67,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         is_minus_digit=isinstance(circuit, Count),
     )
     tables = kernels.Tables(
-        constants=_table([field.inverse(p), field.inverse(2 * p), field.inverse(beta)]),
+        constants=_table([field.inverse(p), field.inverse(2), field.inverse(beta)]),
         roots=_table(basis_roots(field, p)),
         last_difference=_table(last_difference_weights(field, p)),
         weights=_table(_weights(circuit)),

@@ -77,10 +77,10 @@ def lagrange_bases(
 ) -> None:
     """Evaluate the Lagrange basis at one point and the half basis at another, and their powers.
 
-    The basis is L_k for all k < p, and L_k and L_(k+h) are A_k/p * (1 + y) and A_k/p * (1 - y) in
-    the notation of `aggregator.vdaf._digit_polynomials`, where the half basis is: A_k/p and then
-    A_k/p / alpha^k, for k < h. As there, a list of products doubles from the factor of the last b
-    to that of b = 1, and the points take turns.
+    The half basis is explained in `aggregator.vdaf._digit_polynomials`. The basis is L_k for all
+    k < p, which takes one step more: L_k and L_(k+h) are A_k * (1 + y) and A_k * (1 - y). As there,
+    a list of products doubles from the factor of the last b to that of b = 1, and the points take
+    turns.
 
     `points` has both points in Montgomery form, as all is here; `powers` gets x^(2^i) for i from 0
     to log p, of the first point and then of the second.
