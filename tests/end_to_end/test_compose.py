@@ -79,6 +79,11 @@ def test_the_aggregators_share_one_network_and_no_volume_and_no_secret(project: 
     assert len(keys) == len(PARTIES)
 
 
+def test_the_image_has_its_kernels_compiled(project: Project) -> None:
+    for party in ("leader", "helper"):
+        assert "kernels are cached" in project.compose("logs", party)
+
+
 def test_a_batch_survives_the_restart_of_every_container(
     project: Project, ports: dict[str, int], tmp_path: Path
 ) -> None:
