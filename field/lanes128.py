@@ -10,16 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from field._jit import LaneWidth, kernel
+from field._jit import LaneWidth, has_multiply_add, kernel
 from field.lane_arrays import LaneArray, Table
 from field.lanes import Code, Integer, Place, Scalars, Word, operation
+from field.limbs26 import Limbs26
+from field.limbs52 import Limbs52
 from field.limbs128 import (
     MAX_PRODUCTS,
     MAX_TERMS,
     MODULUS,
+    Limbs,
     high_without_modulus,
-    limbs_in,
-    limbs_of,
 )
 
 RESIDUE = 5
@@ -30,6 +31,19 @@ COLUMNS = 9
 
 WORDS = 2
 """Rows that an encoded residue takes."""
+
+
+_LIMBS26, _LIMBS52 = Limbs26(), Limbs52()
+
+
+def limbs_of(lanes: int) -> Limbs:
+    """Return the layout for so many lanes on this processor."""
+    return _LIMBS52 if has_multiply_add(lanes) else _LIMBS26
+
+
+def limbs_in(code: Code) -> Limbs:
+    """Return the layout for an operation's code."""
+    return limbs_of(code.lanes)
 
 
 def load_residue(place: Place) -> list[Word]:

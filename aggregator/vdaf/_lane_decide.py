@@ -26,12 +26,13 @@ from field.lanes128 import (
     WORDS,
     add,
     is_no_residue,
+    limbs_in,
     load_columns,
     multiply_constant,
     reduce_products,
     to_words,
 )
-from field.limbs128 import MAX_PRODUCTS, limbs_in
+from field.limbs128 import MAX_PRODUCTS
 
 UNDECODABLE = 1
 """Flag: an aggregator's share holds a number that is no residue."""

@@ -66,6 +66,7 @@ from field.lanes128 import (
     add,
     add_constant,
     encoded_at,
+    limbs_in,
     load_columns,
     load_constant,
     load_factor,
@@ -78,7 +79,6 @@ from field.lanes128 import (
     to_montgomery,
     to_words,
 )
-from field.limbs128 import limbs_in
 
 CALLS_AT_ONCE = 256
 """Calls whose products are summed before they are reduced; with two more, below `MAX_PRODUCTS`."""

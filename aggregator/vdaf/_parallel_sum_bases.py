@@ -25,6 +25,7 @@ from field.lanes128 import (
     WORDS,
     constant_at,
     flag_equal,
+    limbs_in,
     load_constant,
     load_residue,
     multiply_constant,
@@ -32,7 +33,6 @@ from field.lanes128 import (
     to_limbs,
     to_words,
 )
-from field.limbs128 import limbs_in
 
 
 @kernel

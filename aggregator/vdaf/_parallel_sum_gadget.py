@@ -31,12 +31,12 @@ from field.lanes128 import (
     WORDS,
     constant_at,
     encoded_at,
+    limbs_in,
     load_constant,
     load_encoded,
     load_residue,
     residue_at,
 )
-from field.limbs128 import limbs_in
 
 PAIRS_AT_ONCE = 128
 """Values of k whose products are summed before they are reduced.

@@ -44,9 +44,10 @@ from field.lanes128 import (
     RESIDUE,
     WORDS,
     constant_table,
+    limbs_of,
     montgomery_table,
 )
-from field.limbs128 import MAX_WEIGHT, limbs_of
+from field.limbs128 import MAX_WEIGHT
 
 MAX_SCRATCH = 48 * 2**20
 """Bytes of scratch above which fewer lanes are used: a long report fills the memory by itself."""

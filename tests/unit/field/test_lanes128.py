@@ -12,17 +12,18 @@ from field import FIELD128, lanes128
 from field._jit import LaneWidth, has_multiply_add, kernel, lane_width
 from field.lane_arrays import LaneArray, Table, new_lane_array
 from field.lanes import Code, Integer, Place, Scalars, Word, operation
-from field.lanes128 import COLUMNS, RESIDUE, WORDS, load_encoded, load_residue
-from field.limbs128 import (
-    MAX_PRODUCTS,
-    MAX_TERMS,
-    MAX_WEIGHT,
-    Limbs,
-    Limbs26,
-    Limbs52,
+from field.lanes128 import (
+    COLUMNS,
+    RESIDUE,
+    WORDS,
     limbs_in,
     limbs_of,
+    load_encoded,
+    load_residue,
 )
+from field.limbs26 import Limbs26
+from field.limbs52 import Limbs52
+from field.limbs128 import MAX_PRODUCTS, MAX_TERMS, MAX_WEIGHT, Limbs
 
 P = FIELD128.modulus
 EDGES = [0, 1, 2, 2**26 - 1, 2**52 - 1, 2**52, 2**64 - 1, 2**64, P - 2**64, P - 2, P - 1]

@@ -31,7 +31,8 @@ from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares
 from aggregator.vdaf.xof import ByteRows
 from field import FIELD64, FIELD128, Vector, decode_rows
 from field._jit import LaneWidth, lane_width
-from field.limbs128 import MAX_TERMS, limbs_of
+from field.lanes128 import limbs_of
+from field.limbs128 import MAX_TERMS
 
 VERIFY_KEY = bytes(range(32))
 CTX = b"a context"
