@@ -8,9 +8,8 @@ from unittest.mock import Mock
 
 import click
 import pytest
-import typer.main
 
-from aggregator.cli import app
+from aggregator.cli.commands import COMMANDS as ENTRIES
 from aggregator.dap import problems
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
@@ -38,7 +37,11 @@ def commands(command: click.Command, name: str = "prio") -> Iterator[tuple[str, 
         yield name, command
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = {
+    name: command
+    for entry in ENTRIES
+    for name, command in commands(entry.load(), f"prio {entry.name}")
+}
 
 
 def test_every_setting_is_in_the_operations_manual_as_the_code_has_it() -> None:

@@ -1,55 +1,42 @@
 """The `prio` command: the composition root, which builds every party out of its parts."""
 
+from typing import Annotated
+
 import typer
 
 import aggregator
-from aggregator.cli import (
-    audit,
-    bench,
-    collector,
-    demo,
-    faults,
-    ledger,
-    measure,
-    noise,
-    plan,
-    serve,
-    tasks,
-    vdaf,
-    warm,
-)
-from aggregator.cli.decode import decode_file
-from aggregator.cli.options import TaskCommand
+from aggregator.cli import faults
+from aggregator.cli.commands import Commands
 from aggregator.telemetry.logs import LogFormat, configure_logs
 
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"prio-aggregator {aggregator.__version__}")
+        print(f"{aggregator.DAP_DRAFT}, {aggregator.VDAF_DRAFT}")
+        raise typer.Exit
+
+
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,  # its frames show local variables, which may be secret
-    help="Statistics about people, without anybody's data.",
 )
-app.add_typer(serve.leader, name="leader")
-app.add_typer(serve.helper, name="helper")
-app.add_typer(collector.app, name="collector")
-app.add_typer(tasks.app, name="task")
-app.command("upload")(measure.upload)
-app.command("collect", cls=TaskCommand)(measure.collect)
-app.command("ledger")(ledger.ledger)
-app.add_typer(plan.app, name="plan")
-app.command("audit")(audit.audit)
-app.add_typer(vdaf.app, name="vdaf")
-app.command("decode")(decode_file)
-app.command("demo")(demo.demo)
-app.add_typer(bench.app, name="bench")
-app.command("noise")(noise.noise)
-app.command("warm")(warm.warm)
 
 
-@app.command()
-def version() -> None:
-    """Print the version and the drafts that the wire formats follow."""
-    print(f"prio-aggregator {aggregator.__version__}")
-    print(f"{aggregator.DAP_DRAFT}, {aggregator.VDAF_DRAFT}")
+@app.callback()
+def prio(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and the drafts that the wire formats follow.",
+        ),
+    ] = False,
+) -> None:
+    """Statistics about people, without anybody's data."""
 
 
 def main() -> None:

@@ -1,0 +1,149 @@
+"""Every command by name, with the module that runs it: loaded when it is called, not before.
+
+`prio --help`, `prio --version` and a shell's completion read this table only. The module of a
+command imports what it needs (numba, FastAPI, SQLAlchemy), which takes a second or more.
+"""
+
+import dataclasses
+from importlib import import_module
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
+from typing_extensions import override
+
+from aggregator.cli.options import TaskCommand
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """One command, or one group of commands.
+
+    Attributes:
+        panel: Under which heading the help shows it.
+        name: What the user types.
+        module: The module of `aggregator.cli` that runs it.
+        attribute: In that module, its function, or the `typer.Typer` of a group.
+        help: What it does, in one line: the first of the function's docstring or group's help.
+        cls: The kind of command that a function is made into.
+    """
+
+    panel: str
+    name: str
+    module: str
+    attribute: str
+    help: str
+    cls: type[TyperCommand] = TyperCommand
+
+    def load(self) -> Any:  # noqa: ANN401  # typer does not export its commands' type
+        """Import the module and return the command."""
+        command: Any
+        found = getattr(import_module(f"aggregator.cli.{self.module}"), self.attribute)
+        if isinstance(found, typer.Typer):
+            command = get_group(found)
+        else:
+            app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+            app.command(cls=self.cls)(found)
+            command = get_command(app)
+        command.name = self.name
+        return command
+
+
+TRY: Final = "Try it"
+RUN: Final = "Run a party"
+TASKS: Final = "Ask a question"
+PRIVACY: Final = "Choose and check the privacy"
+LOOK: Final = "Look inside"
+
+COMMANDS: Final = (
+    Entry(
+        TRY,
+        "demo",
+        "demo",
+        "demo",
+        "Run both aggregators and a collector here, and a real data set through them.",
+    ),
+    Entry(RUN, "leader", "serve", "leader", "Run the leader."),
+    Entry(RUN, "helper", "serve", "helper", "Run the helper."),
+    Entry(RUN, "collector", "collector", "app", "Run the collector."),
+    Entry(TASKS, "task", "tasks", "app", "Make, add, list, show and end tasks."),
+    Entry(
+        TASKS,
+        "upload",
+        "measure",
+        "upload",
+        "Shard, seal and upload measurements, one report each.",
+    ),
+    Entry(
+        TASKS,
+        "collect",
+        "measure",
+        "collect",
+        "Collect the reports of an interval and print the result with its error bars.",
+        TaskCommand,
+    ),
+    Entry(
+        PRIVACY,
+        "plan",
+        "plan",
+        "app",
+        "Plan what a release may cost: selection, thresholds, risks, budgets, errors.",
+    ),
+    Entry(
+        PRIVACY,
+        "ledger",
+        "ledger",
+        "ledger",
+        "Print every release with its cost, and what is left of each task's budget.",
+    ),
+    Entry(
+        PRIVACY,
+        "audit",
+        "audit",
+        "audit",
+        "Try to refute a claimed epsilon by collecting neighbouring made-up data sets many times.",
+    ),
+    Entry(
+        PRIVACY,
+        "noise",
+        "noise",
+        "noise",
+        "Draw noise as a release does, from the operating system's entropy, and save it.",
+    ),
+    Entry(LOOK, "decode", "decode", "decode_file", "Print a DAP message as text, field by field."),
+    Entry(LOOK, "vdaf", "vdaf", "app", "Check the VDAF against test vectors."),
+    Entry(
+        LOOK,
+        "warm",
+        "warm",
+        "warm",
+        "Compile the kernels of every type, and keep them in NUMBA_CACHE_DIR if that is set.",
+    ),
+    Entry(LOOK, "bench", "bench", "app", "Measure this machine."),
+)
+
+
+class Commands(TyperGroup):
+    """The commands of the table, each loaded when it is called."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401  # typer's own
+        """Take typer's settings, and put a stand-in where each command will be."""
+        super().__init__(**settings)
+        self._entries = {entry.name: entry for entry in COMMANDS}
+        for entry in COMMANDS:
+            stand_in = TyperCommand(entry.name, help=entry.help, rich_help_panel=entry.panel)
+            self.commands.setdefault(entry.name, stand_in)
+
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order in which they are needed."""
+        return [*self._entries, *(name for name in self.commands if name not in self._entries)]
+
+    @override
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name, loaded."""
+        entry = self._entries.get(args[0]) if args else None
+        if entry is not None:
+            self.commands[entry.name] = entry.load()
+        return super().resolve_command(ctx, args)

@@ -1,0 +1,39 @@
+import subprocess
+import sys
+
+import pytest
+
+from aggregator.cli.commands import COMMANDS, Entry
+
+HEAVY = ("numba", "numpy", "fastapi", "sqlalchemy", "alembic", "cryptography", "httpx")
+
+
+@pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
+def test_the_table_says_of_a_command_what_its_own_help_says(entry: Entry) -> None:
+    assert entry.load().get_short_help_str(200) == entry.help
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["no-such-command"]])
+def test_what_needs_no_command_loads_no_heavy_library(arguments: list[str]) -> None:
+    code = (
+        "import sys; from aggregator.cli import main; sys.argv[1:] = sys.argv[1:]\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('loaded:', *sys.modules)"
+    )
+    done = subprocess.run(  # noqa: S603  # our own words
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    loaded = done.stdout.rpartition("loaded:")[2].split()
+    assert "typer" in loaded
+    assert not set(HEAVY) & set(loaded)
+
+
+def test_the_version_names_the_drafts() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "aggregator.cli", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "draft-ietf-ppm-dap-18, draft-irtf-cfrg-vdaf-20" in done.stdout
