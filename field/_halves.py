@@ -7,7 +7,7 @@ rows are taken several at a time, that the sums be read and written once for all
 import numpy as np
 import numpy.typing as npt
 
-from field._jit import kernel
+from field.lanes import kernel
 
 Words = npt.NDArray[np.uint64]
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from field._halves import COLUMNS_AT_ONCE, add_halves
-from field._jit import (
+from field.lanes import (
     add_carry,
     allocating_kernel,
     inlined,

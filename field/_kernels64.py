@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from field._halves import COLUMNS_AT_ONCE, add_halves
-from field._jit import add_carry, allocating_kernel, inlined, kernel, multiply_wide, opaque
+from field.lanes import add_carry, allocating_kernel, inlined, kernel, multiply_wide, opaque
 
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]

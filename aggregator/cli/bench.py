@@ -18,7 +18,7 @@ from aggregator.cli.bench_vdaf import time_shard, time_verify
 from aggregator.dp.budget import format_rational, parse_rational
 from aggregator.vdaf.ping_pong import HELPER, LEADER
 from field import FIELD64, FIELD128
-from field._jit import lanes
+from field.lanes import lanes
 
 app = typer.Typer(no_args_is_help=True, help="Measure this machine.")
 

@@ -20,7 +20,7 @@ from aggregator.cli.bench_vdaf import (
 )
 from aggregator.vdaf.ping_pong import HELPER, LEADER
 from field import FIELD64, FIELD128
-from field._jit import lanes
+from field.lanes import lanes
 
 _MEBIBYTE = 2**20
 

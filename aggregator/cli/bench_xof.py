@@ -7,12 +7,11 @@ query randomness. This follows from the sizes in `aggregator.vdaf.randomness`.
 
 import dataclasses
 
-from aggregator.vdaf._lane_xof import absorb_words, new_sponge, squeeze_words
-from aggregator.vdaf.keccak import RATE_SIZE, RATE_WORDS, permute
+from aggregator.vdaf.kernels.keccak import RATE_SIZE, RATE_WORDS, permute
+from aggregator.vdaf.kernels.xof import absorb_words, new_sponge, squeeze_words
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.xof import SEED_SIZE, domain_separation_tag
-from field._jit import LaneWidth, kernel, lane_width
-from field.lane_arrays import LaneArray, new_lane_array
+from field.lanes import LaneArray, LaneWidth, kernel, lane_width, new_lane_array
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

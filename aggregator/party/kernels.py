@@ -8,15 +8,15 @@ from pathlib import Path
 
 import structlog
 
-from aggregator import vdaf
-from field._cache import KernelCache, kernel_cache
+from aggregator.vdaf import kernels
+from field.lanes import KernelCache, kernel_cache
 
 log = structlog.get_logger()
 
 
 def vdaf_kernel_cache() -> KernelCache | None:
     """Return the cache of the verification kernels as this process found it."""
-    return kernel_cache(Path(vdaf.__path__[0]))
+    return kernel_cache(Path(kernels.__path__[0]))
 
 
 def log_kernel_cache(cache: KernelCache | None) -> None:

@@ -17,9 +17,10 @@ from typing import TypeGuard, cast, overload
 import numpy as np
 
 from aggregator.errors import ParameterError, ReportRejected
-from aggregator.vdaf import fused, sharding
+from aggregator.vdaf import sharding
 from aggregator.vdaf.circuits import AggResult, Measurement
-from aggregator.vdaf.decision import decide_shares
+from aggregator.vdaf.kernels import dispatch
+from aggregator.vdaf.kernels.decision import decide_shares
 from aggregator.vdaf.outcomes import (
     NO_ENCODING,
     NO_VERIFIER_SHARE,
@@ -127,22 +128,22 @@ class Prio3(Parameters):
         aggregator = Aggregator(verify_key, ctx, agg_id)
         parts = self._verification_slices(agg_id, rows, public_shares, input_shares)
         # Out shares are left where they lie, unless that is memory of a slice only.
-        stays = len(parts) == 1 and fused.has_leading_out_shares(self, agg_id)
-        outputs = fused.new_outputs(self, rows, has_out_shares=not stays)
+        stays = len(parts) == 1 and dispatch.has_leading_out_shares(self, agg_id)
+        outputs = dispatch.new_outputs(self, rows, has_out_shares=not stays)
         encoded, rejected = outputs.out_shares, dict[int, ReportRejected]()
         for part in parts:
             public_rows, wrong_public = to_rows(public_shares[part], self.public_share_size)
             input_rows, wrong_input = to_rows(input_shares[part], input_share_size)
             encoded = input_rows if stays else encoded
             shares = ReportShares(aggregator, nonce_rows[part], public_rows, input_rows)
-            found = fused.query(self, shares, outputs.rows(part) if len(parts) > 1 else outputs)
+            found = dispatch.query(self, shares, outputs.rows(part) if len(parts) > 1 else outputs)
             # Of several errors of one report the first applies: that of its public share.
             for name, wrong in (("input", wrong_input), ("public", wrong_public)):
                 for index in wrong:
                     found[index] = ShareDecodeError(f"the {name} share has the wrong size")
             for index, error in found.items():
                 rejected[part.start + index] = error
-        out_shares = fused.out_shares_of(self, encoded)
+        out_shares = dispatch.out_shares_of(self, encoded)
         if rejected:
             wrong = list(rejected)
             outputs.verifier_shares[wrong] = NO_ENCODING
@@ -323,12 +324,12 @@ class Prio3(Parameters):
     ) -> Sequence[slice]:
         """Return the parts of a batch to be verified one after the other."""
         memory = WORKING_MEMORY
-        if fused.is_fused(self):
+        if dispatch.is_fused(self):
             if _are_contiguous(public_shares, input_shares):
                 # A fused kernel needs no more memory for a larger batch; nothing is to be copied.
                 return [slice(0, rows)]
             memory = SLICE_SIZE
-        return [*slices(rows, fused.working_size(self, agg_id), memory)]
+        return [*slices(rows, dispatch.working_size(self, agg_id), memory)]
 
     def _checked_shares(self, verifier_shares: Sequence[ByteRows]) -> Sequence[ByteRows]:
         """Return the arrays of all aggregators' shares, which must have one shape."""

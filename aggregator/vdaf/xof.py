@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aggregator.errors import ParameterError
-from aggregator.vdaf.keccak import turboshake128
+from aggregator.vdaf.kernels.keccak import turboshake128
 from field import Field, Vector, sample_rows
 
 ByteRows: TypeAlias = npt.NDArray[np.uint8]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import pytest
 
 from aggregator.errors import ReportRejected
-from aggregator.vdaf import fused
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
@@ -19,6 +18,7 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
+from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.prio3 import OutShares, Prio3, VerifyInit
 from tests.support import vdaf_oracle
 from tests.support.vdaf_oracle import OracleCircuit, OraclePrio3
@@ -79,7 +79,7 @@ PATHS = ("fused", "general")
 def take_path(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a test verify by one of `PATHS`."""
     if path == "general":
-        monkeypatch.setattr(fused, "plan_for", lambda _parameters, _agg_id: None)
+        monkeypatch.setattr(dispatch, "plan_for", lambda _parameters, _agg_id: None)
 
 
 def seeded(seed: int | str) -> random.Random:

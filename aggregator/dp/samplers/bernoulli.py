@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.dp.certified import Real, binary_digits
-from field._jit import allocating_kernel
+from field.lanes import allocating_kernel
 
 LIMB_BITS = 32
 """Outcomes are packed in 32-bit limbs: row r is bit r % 32 of limb r // 32."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from aggregator.dp.certified import Interval, Real, exp
 from aggregator.dp.samplers.bernoulli import LIMB_BITS, BernoulliRows, Bits, settle
-from field._jit import kernel
+from field.lanes import kernel
 
 Draws = NDArray[np.int64] | NDArray[np.object_]
 """Integers as `int64` where all of them fit, else as Python integers in an object array."""

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from field._jit import kernel
+from field.lanes import kernel
 from tests.support.instruction_trace import Call, differences, num_steps, why_not
 from tests.support.machine_code import FLAGS, watched_registers
 

@@ -11,7 +11,7 @@ from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.party import Party
 from aggregator.party.kernels import log_kernel_cache
-from field._cache import KernelCache
+from field.lanes import KernelCache
 from tests.support.clock import ManualClock
 
 DIRECTORY = Path("cache") / "vdaf-0123456789abcdef"

@@ -3,8 +3,9 @@
 import pytest
 
 from aggregator.errors import ReportRejected
-from aggregator.vdaf import fused, ping_pong
+from aggregator.vdaf import ping_pong
 from aggregator.vdaf.instances import prio3_count, prio3_histogram
+from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.ping_pong import HelperFinished, LeaderContinued, MessageType
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError, VerifyError
 from aggregator.vdaf.verification import Aggregator
@@ -147,7 +148,7 @@ def test_no_state_shows_what_it_holds() -> None:
 
 
 def test_no_kernel_shows_what_it_left_in_its_scratch() -> None:
-    plan = fused.plan_for(HISTOGRAM, 1)
+    plan = dispatch.plan_for(HISTOGRAM, 1)
     assert plan is not None
     kernel = plan.prepare(HISTOGRAM, Aggregator(bytes(32), b"", 1), plan.width)
     assert "Workspace()" in repr(kernel)

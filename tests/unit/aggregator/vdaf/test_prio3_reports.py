@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aggregator.errors import ParameterError, ReportRejected
-from aggregator.vdaf import fused, sharding, verification
+from aggregator.vdaf import sharding, verification
 from aggregator.vdaf.circuits import MeasurementError
 from aggregator.vdaf.instances import (
     prio3_count,
@@ -17,6 +17,7 @@ from aggregator.vdaf.instances import (
     prio3_sum,
     prio3_sum_vec,
 )
+from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError, VerifierMessages, VerifyError
 from field import FIELD64, FIELD128, Vector, encode_rows
 from tests.support.prio3_batches import (
@@ -213,7 +214,7 @@ def test_a_test_point_that_is_a_root_of_unity_rejects_its_report_only(
 
     monkeypatch.setattr(verification.Randomness, "query_rands", with_roots)
     # A fused kernel draws its own randomness; what it does with such a report is tested there.
-    monkeypatch.setattr(fused, "plan_for", lambda _prio3, _agg_id: None)
+    monkeypatch.setattr(dispatch, "plan_for", lambda _prio3, _agg_id: None)
     outcome = verify(prio3, batch)
     assert outcome.rejected == [1]
     for init in outcome.inits:

@@ -11,15 +11,6 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pytest
 
-from aggregator.vdaf import (
-    _digit_decide,
-    _digit_sum,
-    _lane_decide,
-    _parallel_sum,
-    decision,
-    fused,
-    keccak,
-)
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
@@ -29,19 +20,24 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
+from aggregator.vdaf.kernels import decision, dispatch, keccak
+from aggregator.vdaf.kernels.chunks import decide as chunk_decide
+from aggregator.vdaf.kernels.chunks import query as chunk_query
+from aggregator.vdaf.kernels.digits import decide as digit_decide
+from aggregator.vdaf.kernels.digits import query as digit_query
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.verification import Aggregator, ReportShares
 from aggregator.vdaf.xof import ByteRows
 from field import _kernels64, _kernels128
-from field._jit import LaneWidth, lane_width, lanes
+from field.lanes import LaneWidth, lane_width, lanes
 from tests.support.instruction_trace import Call, captured, differences, why_not
 
 pytestmark = pytest.mark.slow
 
 CTX = b"a context"
 
-QUERIES = [(_parallel_sum, "query_groups"), (_digit_sum, "query_groups")]
-DECISIONS = [(_lane_decide, "decide_groups"), (_digit_decide, "decide_groups")]
+QUERIES = [(chunk_query, "query_groups"), (digit_query, "query_groups")]
+DECISIONS = [(chunk_decide, "decide_groups"), (digit_decide, "decide_groups")]
 SHARDING = [
     (keccak, "_turboshake128"),
     *(
@@ -139,8 +135,8 @@ def residues(prio3: Prio3, numbers: list[int], count: int) -> ByteRows:
 
 def query(prio3: Prio3, shares: ReportShares, width: LaneWidth) -> tuple[Call, ByteRows]:
     """The call of a kernel that verifies some reports, and the verifier shares."""
-    outputs = fused.new_outputs(prio3, len(shares))
-    (call,) = captured(QUERIES, lambda: fused.query(prio3, shares, outputs, width=width))
+    outputs = dispatch.new_outputs(prio3, len(shares))
+    (call,) = captured(QUERIES, lambda: dispatch.query(prio3, shares, outputs, width=width))
     return call, outputs.verifier_shares
 
 

@@ -1,0 +1,1 @@
+"""Kernels of the circuits that check digits in chunks: Histogram, SumVec and their like."""

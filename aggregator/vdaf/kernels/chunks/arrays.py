@@ -1,0 +1,192 @@
+"""What the kernels of a parallel sum work on: numbers, constants, messages, scratch space.
+
+The notation is that of `kernels.chunks.query`.
+"""
+
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from aggregator.vdaf.kernels.arrays import cut_workspace
+from field.lanes import Bytes, LaneArray, LaneWidth, Table, Workspace, field128, inlined
+
+# Places in the table of constants.
+TO_MONTGOMERY = 0 * field128.RESIDUE
+"""R^2: `multiply` by it brings a plain residue into Montgomery form."""
+ONE = 1 * field128.RESIDUE
+"""1 in Montgomery form."""
+HALF = 2 * field128.RESIDUE
+"""1/2 in Montgomery form."""
+INVERSE_P = 3 * field128.RESIDUE
+"""1/p in Montgomery form."""
+INVERSE_BETA = 4 * field128.RESIDUE
+"""1/beta in Montgomery form."""
+MINUS_SHARE_OF_ONE = 5 * field128.RESIDUE
+"""-1/s, plain."""
+CHECK_CONSTANT = 6 * field128.RESIDUE
+"""The constant of the circuit's linear check, an s-th of it, plain."""
+
+# Rows of the scratch space `Scratch.registers`.
+TEST_POINT = 0 * field128.RESIDUE
+ODD_POINT = 1 * field128.RESIDUE
+TEST_POWER = 2 * field128.RESIDUE
+A = 3 * field128.RESIDUE
+B = 4 * field128.RESIDUE
+WEIGHTED = 5 * field128.RESIDUE
+SUMS = 8 * field128.RESIDUE
+DIGITS_SUM = 11 * field128.RESIDUE
+REGISTER_ROWS = 12 * field128.RESIDUE
+"""`WEIGHTED` and `SUMS` have fifteen rows each, as sums of products need."""
+
+
+class Shape(NamedTuple):
+    """The numbers that fix one kernel's work; `kernels.dispatch` derives them from a Prio3.
+
+    Attributes:
+        num_shares: The number of aggregators.
+        agg_id: The aggregator; 0 is the leader.
+        meas_len: Digits of a measurement.
+        chunk_length: Digits of a call.
+        num_calls: Calls of the gadget.
+        log_p: The logarithm of p, to base two.
+        output_len: Residues of an out share.
+        digits: Digits of an output: output i is the weighted sum of digits i*digits and on.
+        has_small_weights: Whether weights add up to little enough for `decode_digits`.
+        has_check: Whether the circuit has a linear check besides the digits.
+        num_weighted: The linear check adds up all digits, and once more this many, the last, by
+            the weights in `Tables.check_weights`.
+    """
+
+    num_shares: int
+    agg_id: int
+    meas_len: int
+    chunk_length: int
+    num_calls: int
+    log_p: int
+    output_len: int
+    digits: int
+    has_small_weights: bool
+    has_check: bool
+    num_weighted: int
+
+
+class Tables(NamedTuple):
+    """Constants in the limbs of the kernel's lanes.
+
+    Attributes:
+        constants: The constants named above.
+        roots: Powers of 1/alpha in Montgomery form, in the order of `lagrange_bases`.
+        last_difference: beta^(i+1) in Montgomery form, for i from 0 to p - 2.
+        small_weights: The weights of an output's digits, one word each.
+        weights: The same in Montgomery form.
+        check_weights: Weights in the linear check that digits have besides 1, in Montgomery form.
+        one: 1 in Montgomery form, encoded.
+    """
+
+    constants: Table
+    roots: Table
+    last_difference: Table
+    small_weights: Table
+    weights: Table
+    check_weights: Table
+    one: Table
+
+
+class Messages(NamedTuple):
+    """Messages of the XOF with blanks, and where these begin.
+
+    Attributes:
+        meas_share: Blank: the seed, at `seed_start`.
+        proofs_share: Blank: the seed.
+        query_rand: Blank: the nonce, at `nonce_start`.
+        joint_rand: Blank: the seed.
+        joint_rand_seed: Blank: the parts, at `parts_start`.
+        joint_rand_part: Its head; blank: the blind, at `seed_start`, and the nonce, at the end.
+        joint_rand_part_size: Its size, without the zeros that fill up a word.
+        seed_start: In all messages.
+        nonce_start: In `query_rand`.
+        parts_start: In `joint_rand_seed`.
+        domain: The byte with which the padding begins.
+    """
+
+    meas_share: Table
+    proofs_share: Table
+    query_rand: Table
+    joint_rand: Table
+    joint_rand_seed: Table
+    joint_rand_part: Table
+    joint_rand_part_size: int
+    seed_start: int
+    nonce_start: int
+    parts_start: int
+    domain: int
+
+    @override
+    def __repr__(self) -> str:
+        """Show nothing: the aggregators' key is in a message."""
+        return "Messages()"
+
+
+class Scratch(NamedTuple):
+    """Lane arrays for one group of reports, and a block of bytes.
+
+    Attributes:
+        sponge: See `kernels.xof`.
+        head: The head of a message.
+        blank: What fills a message's blank.
+        share: Measurement share and proof share, encoded.
+        query_rand: Query randomness.
+        joint_rand: Joint randomness, encoded.
+        joint_rand_limbs: r_k in Montgomery form.
+        powers: t^(2^i), then those of t/beta.
+        basis: L_k(t) in Montgomery form.
+        odd_basis: The half basis at t/beta in Montgomery form.
+        wire_factors: L_k(t) * r_k^j, for j advancing.
+        odd_start: The sum that every odd wire starts with.
+        registers: Residues named above.
+        result: The verifier share, then the out share, encoded.
+        flags: One row.
+        block: Bytes on their way to a row.
+    """
+
+    sponge: LaneArray
+    head: LaneArray
+    blank: LaneArray
+    share: LaneArray
+    query_rand: LaneArray
+    joint_rand: LaneArray
+    joint_rand_limbs: LaneArray
+    powers: LaneArray
+    basis: LaneArray
+    odd_basis: LaneArray
+    wire_factors: LaneArray
+    odd_start: LaneArray
+    registers: LaneArray
+    result: LaneArray
+    flags: LaneArray
+    block: Bytes
+
+
+@inlined
+def cut_scratch(width: LaneWidth, workspace: Workspace) -> Scratch:
+    """Return the scratch space in a workspace."""
+    words, block = cut_workspace(width, workspace)
+    ends = workspace.ends
+    return Scratch(
+        words[: ends[0]],
+        words[ends[0] : ends[1]],
+        words[ends[1] : ends[2]],
+        words[ends[2] : ends[3]],
+        words[ends[3] : ends[4]],
+        words[ends[4] : ends[5]],
+        words[ends[5] : ends[6]],
+        words[ends[6] : ends[7]],
+        words[ends[7] : ends[8]],
+        words[ends[8] : ends[9]],
+        words[ends[9] : ends[10]],
+        words[ends[10] : ends[11]],
+        words[ends[11] : ends[12]],
+        words[ends[12] : ends[13]],
+        words[ends[13] : ends[14]],
+        block,
+    )

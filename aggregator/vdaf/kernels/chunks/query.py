@@ -1,0 +1,368 @@
+"""The hot path: `verify_init` of the circuits that check digits in chunks, as one kernel.
+
+Histogram, SumVec, MultihotCountVec and L1BoundSum check that each residue of a measurement is 0 or
+1 by calls of a parallel sum of multiplications, and differ in what else they check. This module
+takes one aggregator's shares of as many reports as there are lanes from bytes to verifier shares,
+without leaving the lanes. `aggregator.vdaf.verification` computes the same function for every
+circuit; it is the definition, and takes the few reports that are flagged here.
+
+Notation, for one report. There are `num_calls` calls of the gadget; call k = 1, 2, ... has the
+joint randomness r_k and the chunk m_(k,0), m_(k,1), ... of the measurement. p is the length of a
+wire polynomial, alpha the principal p-th root of unity, beta the principal 2p-th one. t is the test
+point, s the number of shares. L_k(x) is the polynomial of degree below p that is 1 at alpha^k and 0
+at alpha's other powers.
+
+Wires. Wire 2j takes r_k^(j+1) * m_(k,j) at call k, wire 2j+1 takes m_(k,j) - 1/s; at 0 both take a
+seed from the proof. So at the test point
+
+    wire_(2j)(t)   = L_0(t) * seed_(2j)   + sum over k of (L_k(t) * r_k^(j+1)) * m_(k,j)
+    wire_(2j+1)(t) = L_0(t) * seed_(2j+1) + sum over k of L_k(t) * m_(k,j)
+                     - 1/s * (sum over k of L_k(t))
+
+which takes three products a digit: one to step L_k(t) * r_k^j to the next j, and one a wire. Sums
+are reduced once a wire, not once a product.
+
+Source:
+    VDAF, "Querying the Proof"; the formulas are derived where they are used.
+"""
+
+from aggregator.vdaf.kernels.arrays import (
+    SEED_SIZE,
+    Inputs,
+    Outputs,
+    store,
+)
+from aggregator.vdaf.kernels.chunks.arrays import (
+    CHECK_CONSTANT,
+    DIGITS_SUM,
+    MINUS_SHARE_OF_ONE,
+    ONE,
+    SUMS,
+    TO_MONTGOMERY,
+    WEIGHTED,
+    A,
+    B,
+    Messages,
+    Scratch,
+    Shape,
+    Tables,
+    cut_scratch,
+)
+from aggregator.vdaf.kernels.chunks.bases import prepare_bases
+from aggregator.vdaf.kernels.chunks.gadget import evaluate_gadget
+from aggregator.vdaf.kernels.chunks.shares import (
+    derive_joint_rand,
+    derive_query_rand,
+    expand_share,
+    load_share,
+)
+from field.lanes import (
+    Bytes,
+    Code,
+    Integer,
+    LaneWidth,
+    Place,
+    Scalars,
+    Workspace,
+    copy_words,
+    field128,
+    kernel,
+    operation,
+    words_to_rows,
+)
+
+CALLS_AT_ONCE = 256
+"""Calls whose products are summed before they are reduced; with two more, below `MAX_PRODUCTS`."""
+
+
+@kernel
+def query_groups(
+    width: LaneWidth,
+    shape: Shape,
+    tables: Tables,
+    messages: Messages,
+    workspace: Workspace,
+    nonces: Bytes,
+    public_shares: Bytes,
+    input_shares: Bytes,
+    verifier_shares: Bytes,
+    out_shares: Bytes,
+    joint_rand_seeds: Bytes,
+    flags: Bytes,
+) -> None:
+    """Fill in the outputs of all reports, as many at a time as there are lanes.
+
+    Inputs and outputs are passed one by one: to pass a named tuple takes as long as ten arrays.
+    """
+    inputs = Inputs(nonces, public_shares, input_shares)
+    outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
+    scratch = cut_scratch(width, workspace)
+    for first in range(0, nonces.shape[0], len(width)):
+        scratch.flags[:] = 0
+        if shape.agg_id == 0:
+            load_share(width, shape, inputs.input_shares, first, scratch)
+        else:
+            expand_share(width, shape, messages, inputs.input_shares, first, scratch)
+        derive_joint_rand(width, shape, messages, inputs, outputs, first, scratch)
+        derive_query_rand(width, shape, messages, inputs.nonces, first, scratch)
+        prepare_bases(width, shape, tables, scratch)
+        _evaluate_wires(width, shape, tables, scratch)
+        evaluate_gadget(width, shape, tables, scratch)
+        _evaluate_circuit(width, shape, tables, scratch)
+        _store_verifier(width, outputs.verifier_shares, first, scratch)
+        if outputs.out_shares.shape[1] > 0:
+            _truncate(width, shape, tables, outputs.out_shares, first, scratch)
+        store(width, outputs.flags, first, scratch.flags, 0, scratch.block)
+
+
+@kernel
+def _store_verifier(width: LaneWidth, verifier_shares: Bytes, first: int, scratch: Scratch) -> None:
+    """Write the verifier's residues, before the part of the joint randomness."""
+    stride = verifier_shares.shape[1]
+    size = stride - SEED_SIZE
+    words_to_rows(
+        width, verifier_shares, first * stride, stride, scratch.result, 0, size, scratch.block
+    )
+
+
+@kernel
+def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
+    """Evaluate every wire polynomial at t, into residues 1 to 2 * chunk_length of the verifier.
+
+    The formulas are in the module's docstring. `wire_factors` has L_k(t) * r_k^j and is stepped
+    from one j to the next.
+    """
+    calls, chunk_length, digits = shape.num_calls, shape.chunk_length, shape.meas_len
+    constants, registers = tables.constants, scratch.registers
+    basis, factors, joint_rand = scratch.basis, scratch.wire_factors, scratch.joint_rand_limbs
+    field128.to_montgomery(
+        width, joint_rand, 0, scratch.joint_rand, 0, constants, TO_MONTGOMERY, calls
+    )
+    copy_words(width, factors, 0, basis, field128.RESIDUE, field128.RESIDUE * calls)
+    registers[DIGITS_SUM : DIGITS_SUM + field128.RESIDUE] = 0
+    field128.sum_residues(width, registers, A, basis, field128.RESIDUE, calls)
+    field128.set_product(width, scratch.odd_start, 0, registers, A, constants, MINUS_SHARE_OF_ONE)
+
+    # The last call may have fewer digits: the pairs beyond have one at the other calls only.
+    whole = digits - (calls - 1) * chunk_length
+    for first, end, pair_calls in ((0, whole, calls), (whole, chunk_length, calls - 1)):
+        evaluate_pairs(
+            width,
+            scratch.result,
+            field128.WORDS * (1 + 2 * first),
+            factors,
+            0,
+            joint_rand,
+            0,
+            basis,
+            0,
+            scratch.odd_start,
+            0,
+            scratch.share,
+            field128.WORDS * (digits + 2 * first),
+            scratch.share,
+            field128.WORDS * first,
+            tables.constants,
+            ONE,
+            registers,
+            DIGITS_SUM,
+            shape.has_check,
+            chunk_length,
+            pair_calls,
+            end - first,
+        )
+
+
+@operation
+def evaluate_pairs(
+    code: Code,
+    result: Place,
+    factors: Place,
+    joint_rand: Place,
+    basis: Place,
+    odd_start: Place,
+    seeds: Place,
+    words: Place,
+    one: Scalars,
+    digits_sum: Place,
+    has_sum: Integer,
+    chunk_length: Integer,
+    calls: Integer,
+    pairs: Integer,
+) -> None:
+    """Evaluate `pairs` pairs of wires, with digits of `calls` calls, into `result`.
+
+    `factors` are L_k(t) * r_k^j for the pair before the first, below 2p, and are stepped to the
+    last: multiplying by r_k < 2p keeps them below 2p. No call waits for another's factor, so the
+    processor works on several at once.
+
+    If `has_sum` is 1 and not 0, the digits are added to `digits_sum`, a residue that stays below
+    2p. The code is there twice, so that who needs no sum does not make it.
+    """
+    limbs = field128.limbs_in(code)
+    total = code.variables(field128.load_residue(digits_sum))
+
+    def evaluate(*, is_summed: bool) -> None:
+        with code.repeat(pairs) as pair:
+            pair_seeds, out = (
+                residues.advanced(code.scaled(pair, 2 * field128.WORDS))
+                for residues in (seeds, result)
+            )
+            seed_weight = field128.load_residue(basis)
+            even_seed, odd_seed = (
+                field128.load_factor(pair_seeds),
+                field128.load_factor(pair_seeds.moved(field128.WORDS)),
+            )
+            even = code.variables(limbs.columns_of_product(seed_weight, even_seed))
+            odd = code.variables(
+                limbs.added_product(field128.load_columns(odd_start), seed_weight, odd_seed)
+            )
+            with code.parts(calls, CALLS_AT_ONCE) as (first, count):
+                with code.unless_zero(first):
+                    # What the calls before add up to begins a sum anew, as one product.
+                    for sums in (even, odd):
+                        so_far = limbs.reduced_sum(sums.load_many())
+                        sums.store_many(
+                            limbs.columns_of_product(so_far, field128.load_constant(one))
+                        )
+                with code.repeat(count) as index:
+                    call = code.sum(first, index)
+                    factor = field128.residue_at(factors, call)
+                    stepped = limbs.product_factor(
+                        field128.load_residue(factor),
+                        field128.load_residue(field128.residue_at(joint_rand, call)),
+                    )
+                    factor.store_many(stepped)
+                    # The basis begins with L_0, which goes with the seeds.
+                    weight = field128.load_residue(
+                        field128.residue_at(basis.moved(field128.RESIDUE), call)
+                    )
+                    place = field128.encoded_at(
+                        words, code.sum(pair, code.product(call, chunk_length))
+                    )
+                    digit = field128.load_factor(place)
+                    even.store_many(limbs.added_product(even.load_many(), digit, stepped))
+                    odd.store_many(limbs.added_product(odd.load_many(), digit, weight))
+                    if is_summed:
+                        total.store_many(limbs.plus_factor(total.load_many(), digit))
+                if is_summed:
+                    # The digits of a part, and what has been folded: fewer than `MAX_TERMS`.
+                    total.store_many(limbs.folded(total.load_many()))
+            out.store_many(limbs.encoded(limbs.reduced_sum(even.load_many())))
+            out.moved(field128.WORDS).store_many(limbs.encoded(limbs.reduced_sum(odd.load_many())))
+
+    with code.unless_zero(code.builder.sub(code.integer(1), has_sum)):
+        evaluate(is_summed=False)
+    with code.unless_zero(has_sum):
+        evaluate(is_summed=True)
+    digits_sum.store_many(total.load_many())
+
+
+@kernel
+def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
+    """Reduce the circuit's outputs to one, residue 0 of the verifier.
+
+    The range check is the sum of G(alpha^k) over all calls k. Where the circuit has a linear check
+    too, of which `_evaluate_wires` has the sum of all digits, both are combined with the query
+    randomness.
+    """
+    registers, constants, share = scratch.registers, tables.constants, scratch.share
+    values = field128.WORDS * (shape.meas_len + 2 * shape.chunk_length)
+    field128.sum_encoded(
+        width, registers, A, share, values + 2 * field128.WORDS, 2 * field128.WORDS, shape.num_calls
+    )
+    if shape.has_check:
+        field128.add_constant(width, registers, B, registers, DIGITS_SUM, constants, CHECK_CONSTANT)
+        if shape.num_weighted > 0:
+            field128.sum_of_constant_products(
+                width,
+                registers,
+                WEIGHTED,
+                tables.check_weights,
+                0,
+                share,
+                field128.WORDS * (shape.meas_len - shape.num_weighted),
+                shape.num_weighted,
+            )
+            field128.add(width, registers, B, registers, B, registers, WEIGHTED)
+        combine_outputs(
+            width,
+            registers,
+            A,
+            registers,
+            B,
+            scratch.query_rand,
+            0,
+            constants,
+            TO_MONTGOMERY,
+        )
+    field128.to_words(width, scratch.result, 0, registers, A)
+
+
+@operation
+def combine_outputs(
+    code: Code, first: Place, second: Place, query_rand: Place, radix_squared: Scalars
+) -> None:
+    """Set `first` to first*q_0 + second*q_1, below 2p, for encodings q_0 and q_1.
+
+    All are plain, so that their products are reduced to the sum over R; the product with R^2 makes
+    up for that.
+    """
+    limbs = field128.limbs_in(code)
+    q_0, q_1 = (
+        field128.load_factor(field128.encoded_at(query_rand, code.integer(i))) for i in range(2)
+    )
+    columns = limbs.columns_of_product(field128.load_residue(first), q_0)
+    total = limbs.reduced_sum(limbs.added_product(columns, field128.load_residue(second), q_1))
+    first.store_many(limbs.product(total, field128.load_constant(radix_squared)))
+
+
+@kernel
+def _truncate(
+    width: LaneWidth, shape: Shape, tables: Tables, out_shares: Bytes, first: int, scratch: Scratch
+) -> None:
+    """Write the out shares: outputs decoded from their digits, or the digits themselves."""
+    registers, digits = scratch.registers, shape.digits
+    if digits == 1:
+        store(width, out_shares, first, scratch.share, 0, scratch.block)
+        return
+    if shape.has_small_weights:
+        decode_digits(
+            width,
+            scratch.result,
+            0,
+            tables.small_weights,
+            0,
+            scratch.share,
+            0,
+            digits,
+            shape.output_len,
+        )
+    else:
+        for output in range(shape.output_len):
+            row = field128.WORDS * digits * output
+            field128.sum_of_constant_products(
+                width, registers, SUMS, tables.weights, 0, scratch.share, row, digits
+            )
+            field128.to_words(width, scratch.result, field128.WORDS * output, registers, SUMS)
+    store(width, out_shares, first, scratch.result, 0, scratch.block)
+
+
+@operation
+def decode_digits(
+    code: Code, out: Place, weights: Scalars, words: Place, digits: Integer, count: Integer
+) -> None:
+    """Set `count` encodings to weighted sums of as many times `digits` encodings.
+
+    Weights add up to `MAX_WEIGHT` at most; all but the last double, so that there are 29 at most.
+    """
+    limbs = field128.limbs_in(code)
+    with code.repeat(count) as output:
+        sums = code.variables([code.constant(0)] * limbs.weighted_columns)
+        first = words.advanced(code.scaled(code.product(output, digits), field128.WORDS))
+        with code.repeat(digits) as digit:
+            low, high = field128.encoded_at(first, digit).load_many(field128.WORDS)
+            weight = weights.advanced(digit).load()
+            sums.store_many(limbs.added_weighted(sums.load_many(), low, high, weight))
+        residue = limbs.weighted_sum(sums.load_many())
+        field128.encoded_at(out, output).store_many(limbs.encoded(residue))

@@ -1,0 +1,194 @@
+"""From bytes to residues in lanes: shares loaded or expanded, and the randomness that they fix.
+
+The first half of `kernels.chunks.query`, whose notation is used here.
+
+Source:
+    VDAF, "Verification" and "Auxiliary Functions" of Prio3.
+"""
+
+from aggregator.vdaf.kernels.arrays import (
+    IRREGULAR,
+    NONCE_SIZE,
+    NONCE_WORDS,
+    NOT_A_RESIDUE,
+    SEED_SIZE,
+    SEED_WORDS,
+    Inputs,
+    Outputs,
+    store,
+)
+from aggregator.vdaf.kernels.chunks.arrays import Messages, Scratch, Shape
+from aggregator.vdaf.kernels.keccak import RATE_WORDS
+from aggregator.vdaf.kernels.message import absorb_filled, absorb_rows, fill_head, gather, set_words
+from aggregator.vdaf.kernels.xof import (
+    absorb_words,
+    begin_open,
+    end_open,
+    open_shift,
+    squeeze_words,
+)
+from field.lanes import (
+    WORD_SIZE,
+    Bytes,
+    LaneArray,
+    LaneWidth,
+    copy_words,
+    fetch_part,
+    field128,
+    kernel,
+    rows_to_words,
+    words_to_rows,
+)
+
+CHECKED_AT_ONCE = 32
+"""Residues that are checked right after they were loaded: they are still in the fastest cache."""
+
+
+@kernel
+def proof_len(shape: Shape) -> int:
+    """Return the residues of a proof: a seed a wire, and the gadget polynomial's 2p - 1 values."""
+    return 2 * shape.chunk_length + (2 << shape.log_p) - 1
+
+
+@kernel
+def load_share(
+    width: LaneWidth, shape: Shape, input_shares: Bytes, first: int, scratch: Scratch
+) -> None:
+    """Bring the leader's shares of a measurement and its proof into lanes; check every residue."""
+    size, share = input_shares.shape[1], scratch.share
+    length = shape.meas_len + proof_len(shape)
+    for start in range(0, length, CHECKED_AT_ONCE):
+        count = min(CHECKED_AT_ONCE, length - start)
+        row, place = field128.WORDS * start, first * size + field128.WORDS * WORD_SIZE * start
+        rows_to_words(width, share, row, input_shares, place, size, field128.WORDS * count)
+        field128.flag_not_residues(width, scratch.flags, 0, share, row, count, NOT_A_RESIDUE)
+
+
+@kernel
+def expand_share(
+    width: LaneWidth,
+    shape: Shape,
+    messages: Messages,
+    input_shares: Bytes,
+    first: int,
+    scratch: Scratch,
+) -> None:
+    """Expand a helper's seed into its shares of a measurement and of its proof."""
+    seed_start, proof = messages.seed_start, field128.WORDS * shape.meas_len
+    for message, row, length in (
+        (messages.meas_share, 0, shape.meas_len),
+        (messages.proofs_share, proof, proof_len(shape)),
+    ):
+        absorb_rows(
+            width,
+            scratch.sponge,
+            message,
+            seed_start,
+            scratch.blank,
+            input_shares,
+            first,
+            SEED_WORDS,
+        )
+        squeeze(width, scratch.share, row, length, scratch)
+
+
+@kernel
+def squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: Scratch) -> None:
+    """Draw `length` residues from the stream that begins in the sponge."""
+    squeeze_words(width, scratch.sponge, out, row, field128.WORDS * length)
+    field128.flag_not_residues(width, scratch.flags, 0, out, row, length, IRREGULAR)
+
+
+@kernel
+def derive_joint_rand(
+    width: LaneWidth,
+    shape: Shape,
+    messages: Messages,
+    inputs: Inputs,
+    outputs: Outputs,
+    first: int,
+    scratch: Scratch,
+) -> None:
+    """Derive this aggregator's part of the joint randomness, the seed, and the randomness."""
+    sponge, blank, seed_start = scratch.sponge, scratch.blank, messages.seed_start
+    _prepare_head(width, messages, inputs, first, scratch)
+    _absorb_part(width, shape, messages, inputs, outputs, first, scratch)
+    rows, row_size = outputs.verifier_shares, outputs.verifier_shares.shape[1]
+    part_start = (first + 1) * row_size - SEED_SIZE
+    words_to_rows(width, rows, part_start, row_size, sponge, 0, SEED_SIZE, scratch.block)
+
+    # The client's word is taken for the other aggregators' parts, not for this one's.
+    part_words = SEED_WORDS * shape.num_shares
+    gather(width, blank, inputs.public_shares, first, part_words)
+    copy_words(width, blank, SEED_WORDS * shape.agg_id, sponge, 0, SEED_WORDS)
+    absorb_filled(width, sponge, messages.joint_rand_seed, messages.parts_start, blank, part_words)
+    store(width, outputs.joint_rand_seeds, first, sponge, 0, scratch.block)
+
+    copy_words(width, blank, 0, sponge, 0, SEED_WORDS)
+    absorb_filled(width, sponge, messages.joint_rand, seed_start, blank, SEED_WORDS)
+    squeeze(width, scratch.joint_rand, 0, shape.num_calls, scratch)
+
+
+@kernel
+def _prepare_head(
+    width: LaneWidth, messages: Messages, inputs: Inputs, first: int, scratch: Scratch
+) -> None:
+    """Bring the head of the part's message into lanes, with its blind and its nonce."""
+    head, blank, size = scratch.head, scratch.blank, inputs.input_shares.shape[1]
+    set_words(width, head, 0, messages.joint_rand_part, 0, messages.joint_rand_part.shape[0])
+    blind = (first + 1) * size - SEED_SIZE
+    rows_to_words(width, blank, 0, inputs.input_shares, blind, size, SEED_WORDS)
+    fill_head(width, head, messages.seed_start, blank, SEED_WORDS)
+    gather(width, blank, inputs.nonces, first, NONCE_WORDS)
+    fill_head(width, head, messages.joint_rand_part_size - NONCE_SIZE, blank, NONCE_WORDS)
+
+
+@kernel
+def _absorb_part(
+    width: LaneWidth,
+    shape: Shape,
+    messages: Messages,
+    inputs: Inputs,
+    outputs: Outputs,
+    first: int,
+    scratch: Scratch,
+) -> None:
+    """Absorb the message of the part: its head, and the measurement share.
+
+    While this computes, memory has time for what comes next: the rows that will be written, and the
+    input shares of the next reports.
+    """
+    size, words = messages.joint_rand_part_size, field128.WORDS * shape.meas_len
+    blocks = -(-words // RATE_WORDS)
+    position = begin_open(width, scratch.sponge, scratch.head, size)
+    for block in range(blocks):
+        fetch_part(width, inputs.input_shares, first + len(width), block, blocks)
+        fetch_part(width, outputs.verifier_shares, first, block, blocks)
+        fetch_part(width, outputs.out_shares, first, block, blocks)
+        start = RATE_WORDS * block
+        count, shift = min(RATE_WORDS, words - start), open_shift(size)
+        position = absorb_words(width, scratch.sponge, position, scratch.share, start, count, shift)
+    end_open(width, scratch.sponge, position, messages.domain, open_shift(size))
+
+
+@kernel
+def derive_query_rand(
+    width: LaneWidth,
+    shape: Shape,
+    messages: Messages,
+    nonces: Bytes,
+    first: int,
+    scratch: Scratch,
+) -> None:
+    """Derive the test point, and before it what reduces the circuit's two outputs if it has two."""
+    absorb_rows(
+        width,
+        scratch.sponge,
+        messages.query_rand,
+        messages.nonce_start,
+        scratch.blank,
+        nonces,
+        first,
+        NONCE_WORDS,
+    )
+    squeeze(width, scratch.query_rand, 0, 3 if shape.has_check else 1, scratch)

@@ -1,0 +1,1 @@
+"""Kernels of the circuits that check a digit per call of the gadget: Count and Sum."""

@@ -1,0 +1,364 @@
+"""`verify_init` of Count and Sum as one kernel.
+
+Both check digits in Field64, one a call: m^2 - m is zero for 0 and 1. Their gadgets have degree two
+and one wire, which Count's has twice. As in `kernels.chunks.query`, whose notation is used
+here, a kernel takes as many reports as there are lanes from bytes to verifier shares. There is no
+joint randomness, and a wire takes the digits as they are. How polynomials are evaluated at the test
+point is in `kernels.digits.polynomials`.
+
+Source:
+    VDAF, "Querying the Proof".
+"""
+
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from aggregator.vdaf.kernels.arrays import (
+    IRREGULAR,
+    NONCE_WORDS,
+    NOT_A_RESIDUE,
+    ROOT_OF_UNITY,
+    SEED_WORDS,
+    Inputs,
+    Outputs,
+    cut_workspace,
+    store,
+)
+from aggregator.vdaf.kernels.digits.polynomials import gadget_value, half_bases, wire_value
+from aggregator.vdaf.kernels.message import absorb_rows
+from aggregator.vdaf.kernels.xof import squeeze_words
+from field.lanes import (
+    Bytes,
+    Code,
+    LaneArray,
+    LaneWidth,
+    Place,
+    Table,
+    Workspace,
+    copy_words,
+    field64,
+    inlined,
+    kernel,
+    operation,
+    rows_to_words,
+)
+
+# Places in the table of constants.
+INVERSE_P = 0
+"""1/p."""
+ONE_HALF = 1
+"""1/2."""
+INVERSE_BETA = 2
+"""1/beta."""
+
+# Rows of `Scratch.registers`.
+TEST_POINT = 0
+ODD_POINT = 1
+TERM = 2
+FLAGS = 3
+REGISTER_ROWS = 4
+
+
+class Shape(NamedTuple):
+    """The numbers that fix one kernel's work.
+
+    Attributes:
+        agg_id: The aggregator; 0 is the leader.
+        num_calls: Digits of a measurement, one a call of the gadget.
+        arity: Wires of the gadget, which all carry the digit.
+        log_p: The logarithm of p, to base two; p is 2 at least.
+        is_minus_digit: Whether the gadget squares only, and the circuit takes the digit away.
+    """
+
+    agg_id: int
+    num_calls: int
+    arity: int
+    log_p: int
+    is_minus_digit: bool
+
+
+class Tables(NamedTuple):
+    """Constants, one word each.
+
+    Attributes:
+        constants: The constants named above.
+        roots: Powers of 1/alpha, in the order of `half_bases`.
+        last_difference: beta^(i+1), for i from 0 to p - 2.
+        weights: Weights of the digits.
+    """
+
+    constants: Table
+    roots: Table
+    last_difference: Table
+    weights: Table
+
+
+class Messages(NamedTuple):
+    """Messages of the XOF with blanks; see `kernels.message`.
+
+    Attributes:
+        meas_share: Blank: the seed, at `seed_start`.
+        proofs_share: Blank: the seed.
+        query_rand: Blank: the nonce, at `nonce_start`.
+        seed_start: In both.
+        nonce_start: In `query_rand`.
+    """
+
+    meas_share: Table
+    proofs_share: Table
+    query_rand: Table
+    seed_start: int
+    nonce_start: int
+
+    @override
+    def __repr__(self) -> str:
+        """Show nothing: the aggregators' key is in a message."""
+        return "Messages()"
+
+
+class Scratch(NamedTuple):
+    """Lane arrays for one group of reports, and a block of bytes.
+
+    Attributes:
+        sponge: See `kernels.xof`.
+        blank: A seed or a nonce on its way into the sponge.
+        share: Measurement share and proof share.
+        query_rand: Query randomness.
+        powers: t^(2^i), then those of t/beta.
+        basis: The half basis at t.
+        odd_basis: The half basis at t/beta.
+        registers: Residues named above, and flags.
+        result: The verifier share.
+        block: Bytes on their way to a row.
+    """
+
+    sponge: LaneArray
+    blank: LaneArray
+    share: LaneArray
+    query_rand: LaneArray
+    powers: LaneArray
+    basis: LaneArray
+    odd_basis: LaneArray
+    registers: LaneArray
+    result: LaneArray
+    block: Bytes
+
+
+@inlined
+def _cut_scratch(width: LaneWidth, workspace: Workspace) -> Scratch:
+    """Return the scratch space in a workspace."""
+    words, block = cut_workspace(width, workspace)
+    ends = workspace.ends
+    return Scratch(
+        words[: ends[0]],
+        words[ends[0] : ends[1]],
+        words[ends[1] : ends[2]],
+        words[ends[2] : ends[3]],
+        words[ends[3] : ends[4]],
+        words[ends[4] : ends[5]],
+        words[ends[5] : ends[6]],
+        words[ends[6] : ends[7]],
+        words[ends[7] : ends[8]],
+        block,
+    )
+
+
+@kernel
+def query_groups(
+    width: LaneWidth,
+    shape: Shape,
+    tables: Tables,
+    messages: Messages,
+    workspace: Workspace,
+    nonces: Bytes,
+    public_shares: Bytes,
+    input_shares: Bytes,
+    verifier_shares: Bytes,
+    out_shares: Bytes,
+    joint_rand_seeds: Bytes,
+    flags: Bytes,
+) -> None:
+    """Fill in the outputs of all reports, as many at a time as there are lanes.
+
+    Inputs and outputs are passed one by one: to pass a named tuple takes as long as ten arrays.
+    """
+    inputs = Inputs(nonces, public_shares, input_shares)
+    outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
+    scratch = _cut_scratch(width, workspace)
+    registers, share, result = scratch.registers, scratch.share, scratch.result
+    for first in range(0, nonces.shape[0], len(width)):
+        clear(width, registers, FLAGS)
+        if shape.agg_id == 0:
+            _load_share(width, shape, inputs.input_shares, first, scratch)
+        else:
+            _expand_share(width, shape, messages, inputs.input_shares, first, scratch)
+        # One residue reduces each output, if there are many, and the last is the test point.
+        length = shape.num_calls + 1 if shape.num_calls > 1 else 1
+        absorb_rows(
+            width,
+            scratch.sponge,
+            messages.query_rand,
+            messages.nonce_start,
+            scratch.blank,
+            inputs.nonces,
+            first,
+            NONCE_WORDS,
+        )
+        _squeeze(width, scratch.query_rand, 0, length, scratch)
+        _prepare_bases(width, shape, tables, length - 1, scratch)
+        _evaluate_wires(width, shape, scratch)
+        _evaluate_gadget(width, shape, tables, scratch)
+        _evaluate_circuit(width, shape, scratch)
+        store(width, outputs.verifier_shares, first, result, 0, scratch.block)
+        field64.dot_constants(width, registers, TERM, tables.weights, 0, share, 0, shape.num_calls)
+        store(width, outputs.out_shares, first, registers, TERM, scratch.block)
+        store(width, outputs.flags, first, registers, FLAGS, scratch.block)
+
+
+@inlined
+def _proof_len(shape: Shape) -> int:
+    """Return the residues of a proof: a seed a wire, and the gadget polynomial's 2p - 1 values."""
+    return shape.arity + (2 << shape.log_p) - 1
+
+
+@inlined
+def _load_share(
+    width: LaneWidth, shape: Shape, input_shares: Bytes, first: int, scratch: Scratch
+) -> None:
+    """Bring the leader's shares of a measurement and its proof into lanes; check every residue."""
+    size = input_shares.shape[1]
+    length = shape.num_calls + _proof_len(shape)
+    rows_to_words(width, scratch.share, 0, input_shares, first * size, size, length)
+    field64.flag_not_residues(
+        width, scratch.registers, FLAGS, scratch.share, 0, length, NOT_A_RESIDUE
+    )
+
+
+@inlined
+def _expand_share(
+    width: LaneWidth,
+    shape: Shape,
+    messages: Messages,
+    input_shares: Bytes,
+    first: int,
+    scratch: Scratch,
+) -> None:
+    """Expand a helper's seed into its shares of a measurement and of its proof."""
+    for message, row, length in (
+        (messages.meas_share, 0, shape.num_calls),
+        (messages.proofs_share, shape.num_calls, _proof_len(shape)),
+    ):
+        absorb_rows(
+            width,
+            scratch.sponge,
+            message,
+            messages.seed_start,
+            scratch.blank,
+            input_shares,
+            first,
+            SEED_WORDS,
+        )
+        _squeeze(width, scratch.share, row, length, scratch)
+
+
+@inlined
+def _squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: Scratch) -> None:
+    """Draw `length` residues from the stream that begins in the sponge."""
+    squeeze_words(width, scratch.sponge, out, row, length)
+    field64.flag_not_residues(width, scratch.registers, FLAGS, out, row, length, IRREGULAR)
+
+
+@inlined
+def _prepare_bases(
+    width: LaneWidth, shape: Shape, tables: Tables, test_point: int, scratch: Scratch
+) -> None:
+    """Evaluate half bases at t and at t/beta, and t^p; flag the lanes in which that is 1."""
+    registers, powers, log_p = scratch.registers, scratch.powers, shape.log_p
+    constants, query_rand = tables.constants, scratch.query_rand
+    copy_words(width, registers, TEST_POINT, query_rand, test_point, 1)
+    field64.multiply_constant(
+        width, registers, ODD_POINT, query_rand, test_point, constants, INVERSE_BETA
+    )
+    half_bases(
+        width,
+        scratch.basis,
+        0,
+        scratch.odd_basis,
+        0,
+        powers,
+        0,
+        registers,
+        TEST_POINT,
+        constants,
+        INVERSE_P,
+        tables.roots,
+        0,
+        log_p,
+    )
+    field64.flag_equal(width, registers, FLAGS, powers, log_p, 1, ROOT_OF_UNITY)
+
+
+@operation
+def clear(code: Code, word: Place) -> None:
+    """Set a word to 0."""
+    word.store(code.constant(0))
+
+
+@inlined
+def _evaluate_wires(width: LaneWidth, shape: Shape, scratch: Scratch) -> None:
+    """Evaluate every wire polynomial at t, into residues 1 and on of the verifier."""
+    for wire in range(shape.arity):
+        wire_value(
+            width,
+            scratch.result,
+            1 + wire,
+            scratch.basis,
+            0,
+            scratch.registers,
+            TEST_POINT,
+            scratch.share,
+            shape.num_calls + wire,
+            scratch.share,
+            0,
+            (1 << shape.log_p) >> 1,
+            shape.num_calls,
+        )
+
+
+@inlined
+def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
+    """Evaluate the gadget polynomial at t, into the last residue of the verifier."""
+    gadget_value(
+        width,
+        scratch.result,
+        1 + shape.arity,
+        scratch.basis,
+        0,
+        scratch.odd_basis,
+        0,
+        scratch.registers,
+        TEST_POINT,
+        scratch.powers,
+        shape.log_p,
+        scratch.share,
+        shape.num_calls + shape.arity,
+        tables.last_difference,
+        0,
+        tables.constants,
+        ONE_HALF,
+        (1 << shape.log_p) >> 1,
+    )
+
+
+@inlined
+def _evaluate_circuit(width: LaneWidth, shape: Shape, scratch: Scratch) -> None:
+    """Reduce the circuit's outputs to one, residue 0 of the verifier."""
+    share, result = scratch.share, scratch.result
+    first = shape.num_calls + shape.arity + 2
+    if shape.num_calls > 1:
+        field64.dot(width, result, 0, scratch.query_rand, 0, 1, share, first, 2, shape.num_calls)
+    else:
+        copy_words(width, result, 0, share, first, 1)
+    if shape.is_minus_digit:
+        field64.subtract(width, result, 0, result, 0, share, 0)

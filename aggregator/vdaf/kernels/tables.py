@@ -1,0 +1,54 @@
+"""Constants that fused kernels have in common: integers, and the one message that two share.
+
+Source:
+    VDAF, "Polynomial Representation" and "Auxiliary Functions" of Prio3.
+"""
+
+import functools
+
+from aggregator.vdaf.kernels.message import message_words, seed_start
+from aggregator.vdaf.parameters import Parameters
+from aggregator.vdaf.xof import SEED_SIZE, USAGE_JOINT_RAND_SEED, domain_separation_tag
+from field import Field
+from field.lanes import Table
+
+
+def basis_roots(field: Field, p: int) -> list[int]:
+    """Return the roots of unity of a Lagrange basis of length p, in the order they are used.
+
+    Factor b of the basis needs 1/alpha^(k * 2^b) for k < p / 2^(b + 1), alpha being the principal
+    p-th root of unity; the last factor comes first.
+    """
+    roots: list[int] = []
+    for b in range(p.bit_length() - 2, -1, -1):
+        step = pow(field.root_of_unity(p), -(1 << b), field.modulus)
+        roots += _powers(field, 1, step, p >> (b + 1))
+    return roots
+
+
+def last_difference_weights(field: Field, p: int) -> list[int]:
+    """Return what weighs the first p - 1 differences of a gadget polynomial's values in the last.
+
+    That is beta^(i+1), for the difference of the values at beta^i and at beta^(i+p); beta is the
+    principal 2p-th root of unity.
+    """
+    beta = field.root_of_unity(2 * p)
+    return _powers(field, beta, beta, p - 1)
+
+
+def _powers(field: Field, first: int, ratio: int, count: int) -> list[int]:
+    """Return `first`, `first * ratio`, `first * ratio^2`, ..."""
+    values = []
+    value = first
+    for _ in range(count):
+        values.append(value)
+        value = value * ratio % field.modulus
+    return values
+
+
+@functools.lru_cache(maxsize=256)
+def joint_rand_seed_message(parameters: Parameters, ctx: bytes) -> tuple[Table, int]:
+    """Return the message of the seed of the joint randomness, and where its parts begin: blank."""
+    dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_SEED, ctx)
+    message = message_words(dst, bytes(parameters.public_share_size))
+    return message, seed_start(dst) + SEED_SIZE

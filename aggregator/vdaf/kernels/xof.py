@@ -1,0 +1,138 @@
+"""The XOF inside fused kernels: words of lane arrays absorbed, and output kept as words in lanes.
+
+`aggregator.vdaf.xof` computes the same function for everything else. Messages that are the same for
+all reports but for a blank are in `kernels.message`. Here is the other one, which is
+*open*: it has a head, and goes on with a measurement share, which lies in lanes. And streams are
+left in a lane array, where field arithmetic finds them.
+
+Source:
+    VDAF, "XofTurboShake128".
+"""
+
+from aggregator.vdaf.kernels.keccak import RATE_WORDS, STATE_WORDS, permute
+from field.lanes import (
+    WORD_SIZE,
+    Code,
+    Integer,
+    LaneArray,
+    LaneWidth,
+    Place,
+    copy_words,
+    inlined,
+    kernel,
+    new_lane_array,
+    operation,
+)
+
+BEFORE = STATE_WORDS
+"""Row of a sponge, after the state, with the word absorbed last, shifted or not."""
+
+SPONGE_ROWS = BEFORE + 1
+
+LAST_PADDING = -(1 << 63)
+"""The bit that ends the padding, in the last word of a block, as a signed word."""
+
+
+def new_sponge(lanes: int) -> LaneArray:
+    """Return scratch for the kernels here."""
+    return new_lane_array(SPONGE_ROWS, lanes)
+
+
+@kernel
+def squeeze_words(
+    width: LaneWidth, sponge: LaneArray, out: LaneArray, out_row: int, count: int
+) -> None:
+    """Write the first `count` words of the stream to `out`."""
+    for start in range(0, count, RATE_WORDS):
+        if start > 0:
+            permute(width, sponge, 0)
+        copy_words(width, out, out_row + start, sponge, 0, min(RATE_WORDS, count - start))
+
+
+@kernel
+def begin_open(width: LaneWidth, sponge: LaneArray, head: LaneArray, head_size: int) -> int:
+    """Absorb `head_size` bytes a lane, and return the position after their whole words.
+
+    Where the head is no whole number of words, all that follows is shifted by `open_shift` bits:
+    the bytes that fill no word yet go before it.
+    """
+    whole, rest = head_size // WORD_SIZE, open_shift(head_size)
+    sponge[:] = 0
+    position = absorb_words(width, sponge, 0, head, 0, whole, 0)
+    if rest:
+        shift_left(width, sponge, BEFORE, head, whole, 64 - rest)
+    return position
+
+
+@inlined
+def open_shift(head_size: int) -> int:
+    """Return the bits of a head of so many bytes that fill no word."""
+    return 8 * (head_size % WORD_SIZE)
+
+
+@kernel
+def end_open(width: LaneWidth, sponge: LaneArray, position: int, domain: int, shift: int) -> None:
+    """Absorb the padding at word `position`; the stream begins in the state."""
+    xor_last(width, sponge, position, sponge, BEFORE, domain, shift)
+    add_constant(width, sponge, RATE_WORDS - 1, LAST_PADDING)
+    permute(width, sponge, 0)
+
+
+@kernel
+def absorb_words(
+    width: LaneWidth,
+    sponge: LaneArray,
+    position: int,
+    words: LaneArray,
+    row: int,
+    count: int,
+    shift: int,
+) -> int:
+    """Absorb `count` words at word `position` of the block, and return the position after them."""
+    done = 0
+    while done < count:
+        size = min(RATE_WORDS - position, count - done)
+        xor_shifted(width, sponge, position, sponge, BEFORE, words, row + done, size, shift)
+        done += size
+        position += size
+        if position == RATE_WORDS:
+            permute(width, sponge, 0)
+            position = 0
+    return position
+
+
+@operation
+def xor_shifted(
+    code: Code, state: Place, before: Place, words: Place, count: Integer, shift: Integer
+) -> None:
+    """Add `count` words, shifted left by 0 to 56 bits, into as many of the state's.
+
+    What a shift pushes out of a word comes into the next; `before` is the word before the first,
+    and becomes the last.
+    """
+    left = code.in_every_lane(shift)
+    last = code.variables([before.load()])
+    with code.repeat(count) as index:
+        word, place = words.advanced(index).load(), state.advanced(index)
+        place.store(place.load() ^ word.shifted_left_with(last.load_many()[0], left))
+        last.store_many([word])
+    before.store(last.load_many()[0])
+
+
+@operation
+def xor_last(code: Code, state: Place, before: Place, last: Integer, shift: Integer) -> None:
+    """Add a word of the run into the state as `xor_shifted` does, after the word `before`."""
+    word = code.in_every_lane(last)
+    state.store(state.load() ^ word.shifted_left_with(before.load(), code.in_every_lane(shift)))
+
+
+@operation
+def shift_left(code: Code, out: Place, word: Place, shift: Integer) -> None:
+    """Set `out` to a word shifted left by 0 to 63 bits."""
+    out.store(word.load() << code.in_every_lane(shift))
+
+
+@operation
+def add_constant(code: Code, word: Place, constant: Integer) -> None:
+    """Add a word of the run into the word of every lane, modulo 2 and bit by bit."""
+    word.store(word.load() ^ code.in_every_lane(constant))

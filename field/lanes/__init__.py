@@ -1,0 +1,97 @@
+"""Reports side by side: words of many reports in one vector register, one lane a report.
+
+What `aggregator.vdaf.kernels` and `aggregator.dp.samplers` build their kernels on. `field64` and
+`field128` have the operations on residues, `limbs128` the bounds of sums in Field128. Nobody
+outside imports anything deeper.
+"""
+
+from field.lanes import field64, field128, limbs128
+from field.lanes.arrays import (
+    CACHE_LINE_SIZE,
+    MAX_LANES,
+    WORD_SIZE,
+    Bytes,
+    LaneArray,
+    Table,
+    Workspace,
+    new_lane_array,
+    new_workspace,
+    row_ends,
+)
+from field.lanes.cache import KernelCache, kernel_cache
+from field.lanes.jit import (
+    LaneWidth,
+    add_carry,
+    allocating_kernel,
+    has_multiply_add,
+    inlined,
+    kernel,
+    lane_width,
+    lanes,
+    multiply_wide,
+    opaque,
+    subtract_borrow,
+)
+from field.lanes.limbs26 import Limbs26
+from field.lanes.limbs52 import Limbs52
+from field.lanes.limbs128 import Limbs
+from field.lanes.rows import copy_rows, fetch_part, rows_to_words, transposed, words_to_rows
+from field.lanes.words import (
+    Code,
+    Integer,
+    Place,
+    Rows,
+    Scalars,
+    Variables,
+    Word,
+    copy_words,
+    operation,
+    xor_words,
+)
+
+__all__ = [
+    "CACHE_LINE_SIZE",
+    "MAX_LANES",
+    "WORD_SIZE",
+    "Bytes",
+    "Code",
+    "Integer",
+    "KernelCache",
+    "LaneArray",
+    "LaneWidth",
+    "Limbs",
+    "Limbs26",
+    "Limbs52",
+    "Place",
+    "Rows",
+    "Scalars",
+    "Table",
+    "Variables",
+    "Word",
+    "Workspace",
+    "add_carry",
+    "allocating_kernel",
+    "copy_rows",
+    "copy_words",
+    "fetch_part",
+    "field64",
+    "field128",
+    "has_multiply_add",
+    "inlined",
+    "kernel",
+    "kernel_cache",
+    "lane_width",
+    "lanes",
+    "limbs128",
+    "multiply_wide",
+    "new_lane_array",
+    "new_workspace",
+    "opaque",
+    "operation",
+    "row_ends",
+    "rows_to_words",
+    "subtract_borrow",
+    "transposed",
+    "words_to_rows",
+    "xor_words",
+]

@@ -1,0 +1,99 @@
+"""Where compiled kernels are kept between runs.
+
+numba keeps one entry a function, and looks only at that function's own file to tell whether it is
+stale: a kernel whose callee was edited would be taken from the cache as it was. So every state of
+our kernels' sources has a directory of its own, and so has every processor and every version of the
+compiler. What was compiled from other sources, or elsewhere, is thus not found rather than trusted.
+
+The place is `NUMBA_CACHE_DIR`, or a directory in the user's cache. If it cannot be written, kernels
+are compiled in every process, and nothing else changes.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import llvmlite
+import numba
+from llvmlite import binding
+
+_FIELD = Path(__file__).parents[1]
+_KERNEL_IMPORT = b"from field.lanes import"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KernelCache:
+    """The cache of the kernels in one package and those below it.
+
+    Attributes:
+        directory: Where they are, for these sources, this processor and this compiler.
+        is_warm: Whether kernels were there when the process began.
+        has_others: Whether there were kernels of other sources, processors or compilers.
+    """
+
+    directory: Path
+    is_warm: bool
+    has_others: bool
+
+
+def home(file: Path) -> Path:
+    """Return the package whose cache has the kernels of a module.
+
+    It is the module's own, but for modules below a package `kernels`, whose kernels call those of
+    other packages there: they all share its cache.
+    """
+    packages = itertools.takewhile(lambda path: (path / "__init__.py").exists(), file.parents)
+    return next((package for package in packages if package.name == "kernels"), file.parent)
+
+
+@functools.cache
+def kernel_cache(package: Path) -> KernelCache | None:
+    """Return the cache of the kernels in a package's directory, or None if none can be written."""
+    base = _base()
+    if base is None:
+        return None
+    directory = base / f"{package.name}-{_key(package)}"
+    siblings = {path.name for path in base.glob(f"{package.name}-*")}
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError:
+        return None
+    return KernelCache(directory, directory.name in siblings, bool(siblings - {directory.name}))
+
+
+def _base() -> Path | None:
+    if numba.config.CACHE_DIR:
+        return Path(numba.config.CACHE_DIR)
+    try:
+        return Path.home() / ".cache" / "prio-aggregator"
+    except RuntimeError:  # The user has no home.
+        return None
+
+
+def _key(package: Path) -> str:
+    """Return a name for all that compiled code depends on."""
+    digest = hashlib.sha256()
+    cpu = numba.config.CPU_NAME or binding.get_host_cpu_name()
+    features = numba.config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
+    for text in (numba.__version__, llvmlite.__version__, cpu, features):
+        digest.update(text.encode() + b"\0")
+    for path in (*sorted(_FIELD.rglob("*.py")), *sorted(_kernel_sources(package))):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _kernel_sources(package: Path) -> Iterator[Path]:
+    """Yield the modules of a package that have kernels.
+
+    A kernel freezes the constants it names. They come from these modules or from `field`; a test
+    watches over that.
+    """
+    for path in package.rglob("*.py"):
+        if _KERNEL_IMPORT in path.read_bytes():
+            yield path

@@ -1,0 +1,266 @@
+"""Field128 on lanes: the operations of kernels on residues, sums of products, and encodings.
+
+In a lane array a residue in limbs takes `RESIDUE` rows, a sum of products `COLUMNS` rows, and a
+residue in its encoding `WORDS`, low word first. There are two layouts in limbs (see
+`field.lanes.limbs128`, where the arithmetic and its bounds are); the rows that the smaller one does
+not need are not touched. R is the layout's Montgomery radix: a product comes out as x*y/R mod p.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from field.lanes.arrays import LaneArray, Table
+from field.lanes.jit import LaneWidth, has_multiply_add, kernel
+from field.lanes.limbs26 import Limbs26
+from field.lanes.limbs52 import Limbs52
+from field.lanes.limbs128 import (
+    MAX_PRODUCTS,
+    MAX_TERMS,
+    MODULUS,
+    Limbs,
+    high_without_modulus,
+)
+from field.lanes.words import Code, Integer, Place, Scalars, Word, operation
+
+RESIDUE = 5
+"""Rows of a lane array that a residue in limbs takes."""
+
+COLUMNS = 9
+"""Rows that a sum of products takes."""
+
+WORDS = 2
+"""Rows that an encoded residue takes."""
+
+
+_LIMBS26, _LIMBS52 = Limbs26(), Limbs52()
+
+
+def limbs_of(lanes: int) -> Limbs:
+    """Return the layout for so many lanes on this processor."""
+    return _LIMBS52 if has_multiply_add(lanes) else _LIMBS26
+
+
+def limbs_in(code: Code) -> Limbs:
+    """Return the layout for an operation's code."""
+    return limbs_of(code.lanes)
+
+
+def load_residue(place: Place) -> list[Word]:
+    """Emit the loads of a residue's limbs."""
+    return place.load_many(limbs_in(place.code).count)
+
+
+def load_columns(place: Place) -> list[Word]:
+    """Emit the loads of a sum of products."""
+    return place.load_many(limbs_in(place.code).columns)
+
+
+def load_constant(constant: Scalars) -> list[Word]:
+    """Emit the loads of a constant's limbs, in every lane."""
+    return constant.load_many(limbs_in(constant.code).count)
+
+
+def load_encoded(words: Place) -> list[Word]:
+    """Emit the loads of an encoded residue, and what takes it apart into limbs."""
+    return limbs_in(words.code).split(words.load(0), words.load(1))
+
+
+def load_factor(words: Place) -> list[Word]:
+    """Emit the loads of an encoded residue, and what makes it a factor."""
+    return limbs_in(words.code).factor(words.load(0), words.load(1))
+
+
+def residue_at(residues: Place, index: Integer) -> Place:
+    """Return the place of a residue in limbs, `index` after the first."""
+    return residues.advanced(residues.code.scaled(index, RESIDUE))
+
+
+def constant_at(constants: Scalars, index: Integer) -> Scalars:
+    """Return the place of a constant, `index` after the first."""
+    return constants.advanced(constants.code.scaled(index, RESIDUE))
+
+
+def encoded_at(words: Place, index: Integer) -> Place:
+    """Return the place of an encoded residue, `index` after the first."""
+    return words.advanced(words.code.scaled(index, WORDS))
+
+
+@operation
+def to_limbs(_code: Code, out: Place, words: Place) -> None:
+    """Set `out` to an encoded residue."""
+    out.store_many(load_encoded(words))
+
+
+@operation
+def to_words(code: Code, words: Place, x: Place) -> None:
+    """Set `words` to the encoding of x < 2p."""
+    words.store_many(limbs_in(code).encoded(load_residue(x)))
+
+
+@operation
+def multiply_constant(code: Code, out: Place, x: Place, constant: Scalars) -> None:
+    """Set `out` to x*constant/R mod p, below 2p, for x < 2p."""
+    out.store_many(limbs_in(code).product(load_residue(x), load_constant(constant)))
+
+
+@operation
+def add(code: Code, out: Place, x: Place, y: Place) -> None:
+    """Set `out` to x + y, below 2p, for x and y < 4p."""
+    limbs = limbs_in(code)
+    out.store_many(limbs.folded(limbs.plus(load_residue(x), load_residue(y))))
+
+
+@operation
+def add_constant(code: Code, out: Place, x: Place, constant: Scalars) -> None:
+    """Set `out` to x + constant, below 2p, for x < 4p."""
+    limbs = limbs_in(code)
+    out.store_many(limbs.folded(limbs.plus(load_residue(x), load_constant(constant))))
+
+
+@operation
+def to_montgomery(
+    code: Code, out: Place, words: Place, radix_squared: Scalars, count: Integer
+) -> None:
+    """Bring `count` encoded residues into Montgomery form, below 2p."""
+    with code.repeat(count) as index:
+        share = load_factor(encoded_at(words, index))
+        product = limbs_in(code).product(share, load_constant(radix_squared))
+        residue_at(out, index).store_many(product)
+
+
+@operation
+def add_constant_products(
+    code: Code, total: Place, constants: Scalars, words: Place, count: Integer
+) -> None:
+    """Add `count` products of a constant and an encoded residue into a sum of products."""
+    sums = code.variables(load_columns(total))
+    with code.repeat(count) as index:
+        factor = load_constant(constant_at(constants, index))
+        share = load_factor(encoded_at(words, index))
+        sums.store_many(limbs_in(code).added_product(sums.load_many(), factor, share))
+    total.store_many(sums.load_many())
+
+
+@operation
+def set_product(code: Code, total: Place, x: Place, constant: Scalars) -> None:
+    """Set a sum of products to one product, x times a constant."""
+    product = limbs_in(code).columns_of_product(load_residue(x), load_constant(constant))
+    total.store_many(product)
+
+
+@operation
+def reduce_products(code: Code, out: Place, total: Place) -> None:
+    """Set `out` to a sum of at most `MAX_PRODUCTS` products, over R, below 2p."""
+    out.store_many(limbs_in(code).reduced_sum(load_columns(total)))
+
+
+@operation
+def sum_encoded(code: Code, out: Place, words: Place, step: Integer, count: Integer) -> None:
+    """Set `out` to the sum of `count` encoded residues, `step` rows apart, below 2p."""
+    limbs = limbs_in(code)
+
+    def plus(total: Sequence[Word], index: Integer) -> list[Word]:
+        return limbs.plus_factor(total, load_factor(words.advanced(code.product(index, step))))
+
+    out.store_many(_sum(code, count, plus))
+
+
+@operation
+def sum_residues(code: Code, out: Place, residues: Place, count: Integer) -> None:
+    """Set `out` to the sum of `count` residues below 4p, below 2p."""
+    limbs = limbs_in(code)
+
+    def plus(total: Sequence[Word], index: Integer) -> list[Word]:
+        return limbs.plus(total, load_residue(residue_at(residues, index)))
+
+    out.store_many(_sum(code, count, plus))
+
+
+def _sum(
+    code: Code, count: Integer, plus: Callable[[Sequence[Word], Integer], list[Word]]
+) -> list[Word]:
+    """Emit the sum of `count` residues, any number of them; `plus` emits one addition."""
+    limbs = limbs_in(code)
+    total = code.variables([code.constant(0)] * limbs.count)
+    # What has been folded is one more term.
+    with code.parts(count, MAX_TERMS - 1) as (first, part):
+        with code.repeat(part) as index:
+            total.store_many(plus(total.load_many(), code.sum(first, index)))
+        total.store_many(limbs.folded(total.load_many()))
+    return total.load_many()
+
+
+def is_no_residue(low: Word, high: Word) -> Word:
+    """Return all ones in the lanes where an encoding is p or more, zero elsewhere."""
+    _, carry = high_without_modulus(low, high)
+    return carry >> 63
+
+
+@operation
+def flag_not_residues(
+    code: Code, flags: Place, words: Place, count: Integer, flag: Integer
+) -> None:
+    """Set the bits `flag` in the lanes where one of `count` encodings is p or more.
+
+    Flags are below 2^63: of what is found only the highest bit counts, and that of flags is 0.
+    """
+    found = code.variables([flags.load()])
+    with code.repeat(count) as index:
+        place = encoded_at(words, index)
+        _, carry = high_without_modulus(place.load(0), place.load(1))
+        found.store_many([found.load_many()[0] | carry])
+    is_found = found.load_many()[0] >> 63
+    flags.store(flags.load() | (is_found & code.in_every_lane(flag)))
+
+
+@operation
+def flag_equal(code: Code, flags: Place, words: Place, constant: Scalars, flag: Integer) -> None:
+    """Set the bits `flag` in the lanes where an encoded residue is `constant`, encoded."""
+    difference = (words.load(0) ^ constant.load(0)) | (words.load(1) ^ constant.load(1))
+    flags.store(flags.load() | (~difference.at_least(1) & code.in_every_lane(flag)))
+
+
+def constant_table(lanes: int, values: Iterable[int]) -> Table:
+    """Return integers as a table of constants, `RESIDUE` words each."""
+    rows = [limbs_of(lanes).of(value % MODULUS) for value in values]
+    return np.array([[*row, *[0] * (RESIDUE - len(row))] for row in rows], np.uint64).reshape(-1)
+
+
+def montgomery_table(lanes: int, values: Iterable[int]) -> Table:
+    """Return integers in Montgomery form as a table of constants."""
+    radix = limbs_of(lanes).radix
+    return constant_table(lanes, (value * radix for value in values))
+
+
+@kernel
+def sum_of_constant_products(
+    width: LaneWidth,
+    out: LaneArray,
+    out_row: int,
+    constants: Table,
+    constant: int,
+    words: LaneArray,
+    word_row: int,
+    count: int,
+) -> None:
+    """Set `out` to the sum of `count` encodings, each by a constant from the table, over R.
+
+    `out` has `RESIDUE + COLUMNS` rows: the result, below 2p, and scratch. Any `count` will do: what
+    `MAX_PRODUCTS` products add up to is reduced before the next.
+    """
+    out[out_row : out_row + RESIDUE] = 0
+    for start in range(0, count, MAX_PRODUCTS):
+        out[out_row + RESIDUE : out_row + RESIDUE + COLUMNS] = 0
+        add_constant_products(
+            width,
+            out,
+            out_row + RESIDUE,
+            constants,
+            constant + RESIDUE * start,
+            words,
+            word_row + WORDS * start,
+            min(MAX_PRODUCTS, count - start),
+        )
+        reduce_products(width, out, out_row + RESIDUE, out, out_row + RESIDUE)
+        add(width, out, out_row, out, out_row, out, out_row + RESIDUE)

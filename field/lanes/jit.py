@@ -1,0 +1,222 @@
+"""Compiled kernels with their types kept. Only this module, the cache and words name numba."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, TypeAlias, TypeVar, cast
+
+import llvmlite.binding
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.base import BaseContext
+from numba.core.typing import Signature
+from numba.extending import intrinsic, overload
+
+from field.lanes.cache import home, kernel_cache
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LaneWidth: TypeAlias = tuple[int, ...]
+"""How many lanes, as a type: a tuple of that many zeros."""
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile `function` in nopython mode, cached on disk, and keep its type.
+
+    A kernel makes no array, nor copies one by an assignment, for which numba may make another. So
+    it needs no allocator, and without one numba counts no references to arrays. To count is an
+    atomic step, for every array that is passed on or taken out of a tuple: where little is done at
+    a time, it took half of the time.
+    """
+    return _compiled(function)
+
+
+def allocating_kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a kernel that makes arrays for itself."""
+    return _compiled(function, allocates=True)
+
+
+@functools.cache
+def lanes() -> int:
+    """Return how many reports are taken side by side: 8 with AVX-512, else 4.
+
+    Where vectors are shorter LLVM makes several instructions of one. Nearly every processor has
+    some: with those that any x86-64 has, of two words, four lanes take half of the time of one.
+    """
+    return 8 if {"+avx512f", "+avx512dq"} <= _processor_features() else 4
+
+
+def has_multiply_add(lanes: int) -> bool:
+    """Return whether one instruction adds the low 52 bits of a product in each of so many lanes."""
+    features = _processor_features()
+    needed = {8: {"+avx512ifma"}, 4: {"+avx512ifma", "+avx512vl"}}
+    return lanes in needed and needed[lanes] <= features
+
+
+@functools.cache
+def _processor_features() -> frozenset[str]:
+    """Return what numba compiles for, "+" before what the processor has."""
+    features = numba.config.CPU_FEATURES
+    if features is None:
+        features = llvmlite.binding.get_host_cpu_features().flatten()
+    return frozenset(features.split(","))
+
+
+def lane_width(count: int | None = None) -> LaneWidth:
+    """Return `count` lanes, this processor's number if none is given, as `width` arguments."""
+    return (0,) * (lanes() if count is None else count)
+
+
+def inlined(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a step of a kernel: as `kernel`, and always made part of its caller."""
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(
+    function: Callable[P, R], *, forceinline: bool = False, allocates: bool = False
+) -> Callable[P, R]:
+    cache = kernel_cache(home(Path(function.__code__.co_filename)))
+    configured = numba.config.CACHE_DIR
+    if cache is not None:
+        # numba asks for the directory when the function is decorated.
+        numba.config.CACHE_DIR = str(cache.directory)
+    try:
+        decorate = numba.njit(
+            cache=cache is not None, nogil=True, forceinline=forceinline, _nrt=allocates
+        )
+        return cast("Callable[P, R]", decorate(function))
+    finally:
+        numba.config.CACHE_DIR = configured
+
+
+def multiply_wide(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the low and the high word of the 128-bit product, in a kernel by one instruction."""
+    product = int(a) * int(b)
+    return np.uint64(product & 0xFFFFFFFFFFFFFFFF), np.uint64(product >> 64)
+
+
+def add_carry(a: np.uint64, b: np.uint64, carry: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the low word of a + b + carry, and the carry out, 0 or 1; so is the one coming in."""
+    total = int(a) + int(b) + int(carry)
+    return np.uint64(total & 0xFFFFFFFFFFFFFFFF), np.uint64(total >> 64)
+
+
+def subtract_borrow(a: np.uint64, b: np.uint64, borrow: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the low word of a - b - borrow, and the borrow, 0 or 1; so is the one coming in."""
+    total = int(a) - int(b) - int(borrow)
+    return np.uint64(total & 0xFFFFFFFFFFFFFFFF), np.uint64(total < 0)
+
+
+def opaque(word: np.uint64) -> np.uint64:
+    """Return the word, about which the compiler of a kernel then knows nothing.
+
+    A mask made from a carry is 0 or all ones. A compiler that knows that may use a branch on the
+    carry instead of the mask (LLVM does), and time would tell something about a secret.
+    """
+    return word
+
+
+def _wide(
+    formula: Callable[..., ir.Value], arity: int
+) -> tuple[Signature, Callable[..., ir.Value]]:
+    """Return an intrinsic's type and code: words in, computed in 128 bits, low and high word out.
+
+    LLVM turns these into the multiplication with a double-length result and chains of additions
+    with carry.
+    """
+    word, wide = ir.IntType(64), ir.IntType(128)
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, words: list[ir.Value]
+    ) -> ir.Value:
+        result = formula(builder, *(builder.zext(operand, wide) for operand in words))
+        low = builder.trunc(result, word)
+        high = builder.trunc(builder.lshr(result, ir.Constant(wide, 64)), word)
+        return context.make_tuple(builder, signature.return_type, (low, high))
+
+    return types.UniTuple(types.uint64, 2)(*[types.uint64] * arity), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def _wide_product(_context: object, _a: types.Type, _b: types.Type) -> object:
+    return _wide(lambda builder, a, b: builder.mul(a, b), 2)
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def _wide_sum(_context: object, _a: types.Type, _b: types.Type, _carry: types.Type) -> object:
+    return _wide(lambda builder, a, b, carry: builder.add(builder.add(a, b), carry), 3)
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def _wide_difference(
+    _context: object, _a: types.Type, _b: types.Type, _borrow: types.Type
+) -> object:
+    def formula(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, borrow: ir.Value) -> ir.Value:
+        # The high word is 0 or all ones; one bit of it is the borrow.
+        mask = ir.Constant(ir.IntType(128), (1 << 65) - 1)
+        return builder.and_(builder.sub(builder.sub(a, b), borrow), mask)
+
+    return _wide(formula, 3)
+
+
+@intrinsic  # type: ignore[untyped-decorator]  # numba has no types
+def _hidden(_context: object, _word: types.Type) -> tuple[object, Callable[..., object]]:
+    def generate(
+        _context: BaseContext, builder: ir.IRBuilder, _signature: Signature, words: list[ir.Value]
+    ) -> ir.Value:
+        # No instruction at all: "some code" that takes a register and leaves its result there.
+        word = ir.IntType(64)
+        return builder.asm(ir.FunctionType(word, [word]), "", "=r,0", words, side_effect=False)
+
+    return types.uint64(types.uint64), generate
+
+
+# Kernels call the intrinsics; an uncompiled kernel calls the functions.
+
+
+@overload(multiply_wide)  # type: ignore[untyped-decorator]  # numba has no types
+def _compile_multiply_wide(
+    a: types.Type,  # noqa: ARG001  numba matches the names
+    b: types.Type,  # noqa: ARG001  numba matches the names
+) -> Callable[..., object]:
+    def implementation(a: types.Type, b: types.Type) -> object:
+        return _wide_product(a, b)
+
+    return implementation
+
+
+@overload(add_carry)  # type: ignore[untyped-decorator]  # numba has no types
+def _compile_add_carry(
+    a: types.Type,  # noqa: ARG001  numba matches the names
+    b: types.Type,  # noqa: ARG001  numba matches the names
+    carry: types.Type,  # noqa: ARG001  numba matches the names
+) -> Callable[..., object]:
+    def implementation(a: types.Type, b: types.Type, carry: types.Type) -> object:
+        return _wide_sum(a, b, carry)
+
+    return implementation
+
+
+@overload(subtract_borrow)  # type: ignore[untyped-decorator]  # numba has no types
+def _compile_subtract_borrow(
+    a: types.Type,  # noqa: ARG001  numba matches the names
+    b: types.Type,  # noqa: ARG001  numba matches the names
+    borrow: types.Type,  # noqa: ARG001  numba matches the names
+) -> Callable[..., object]:
+    def implementation(a: types.Type, b: types.Type, borrow: types.Type) -> object:
+        return _wide_difference(a, b, borrow)
+
+    return implementation
+
+
+@overload(opaque)  # type: ignore[untyped-decorator]  # numba has no types
+def _compile_opaque(
+    word: types.Type,  # noqa: ARG001  numba matches the names
+) -> Callable[..., object]:
+    def implementation(word: types.Type) -> object:
+        return _hidden(word)
+
+    return implementation

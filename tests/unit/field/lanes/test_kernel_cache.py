@@ -1,0 +1,176 @@
+"""The cache of compiled kernels: nothing stale, nothing foreign, and no cache at all if need be."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import pytest
+
+import field
+from field.lanes import cache, kernel_cache
+
+ROOT = Path(field.__file__).parents[1]
+
+KERNELS = "from field.lanes import kernel\n"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a package with kernels, and let the cache be in a directory of the test's."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    package = tmp_path / "kernels"
+    package.mkdir()
+    (package / "first.py").write_text(KERNELS)
+    (package / "plain.py").write_text("x = 1\n")
+    return package
+
+
+def found(package: Path) -> cache.KernelCache:
+    kernel_cache.cache_clear()
+    cache = kernel_cache(package)
+    assert cache is not None
+    return cache
+
+
+def test_a_cache_is_cold_once_and_warm_from_then_on(package: Path) -> None:
+    first = found(package)
+    assert first.directory.is_dir()
+    assert not first.is_warm
+    assert not first.has_others
+    second = found(package)
+    assert second.directory == first.directory
+    assert second.is_warm
+    assert not second.has_others
+
+
+def test_an_edit_of_any_module_with_kernels_leaves_the_cache_behind(package: Path) -> None:
+    before = found(package)
+    (package / "second.py").write_text(KERNELS + "y = 2\n")
+    after = found(package)
+    assert after.directory != before.directory
+    assert not after.is_warm
+    assert after.has_others
+    (package / "plain.py").write_text("x = 2\n")
+    assert found(package).directory == after.directory
+
+
+def test_another_processor_or_compiler_has_another_cache(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories = {found(package).directory}
+    for owner, name, value in (
+        (numba.config, "CPU_NAME", "no processor"),
+        (numba.config, "CPU_FEATURES", "+sse2"),
+        (numba, "__version__", "0.0"),
+    ):
+        monkeypatch.setattr(owner, name, value)
+        directories.add(found(package).directory)
+    assert len(directories) == 4
+
+
+def test_where_nothing_can_be_written_there_is_no_cache(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (package / "file").write_text("")
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(package / "file" / "cache"))
+    kernel_cache.cache_clear()
+    assert kernel_cache(package) is None
+
+
+def test_without_a_variable_the_cache_is_in_the_users_home(
+    package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
+    assert found(package).directory.is_relative_to(tmp_path / "home")
+
+    def homeless() -> Path:
+        raise RuntimeError
+
+    monkeypatch.setattr(Path, "home", homeless)
+    kernel_cache.cache_clear()
+    assert kernel_cache(package) is None
+
+
+CALLER = """
+from field.lanes import kernel
+from callee import constant
+@kernel
+def answer():
+    return constant() + 1
+print(answer())
+"""
+CALLEE = """
+from field.lanes import kernel
+@kernel
+def constant():
+    return {value}
+"""
+
+
+@pytest.mark.slow
+def test_an_edited_callee_does_not_leave_a_stale_caller(tmp_path: Path) -> None:
+    def run(value: int) -> str:
+        (tmp_path / "caller.py").write_text(CALLER)
+        (tmp_path / "callee.py").write_text(CALLEE.format(value=value))
+        environment = {
+            **os.environ,
+            "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+            "PYTHONPATH": str(ROOT),
+        }
+        done = subprocess.run(  # noqa: S603  our own interpreter on our own file
+            [sys.executable, tmp_path / "caller.py"],
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout.strip()
+
+    assert run(1) == "2"
+    assert run(10) == "11"
+    assert run(1) == "2"
+
+
+@pytest.mark.slow
+def test_kernels_run_where_no_cache_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "caller.py").write_text(CALLER)
+    (tmp_path / "callee.py").write_text(CALLEE.format(value=4))
+    (tmp_path / "file").write_text("")
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache"),
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(  # noqa: S603  our own interpreter on our own file
+        [sys.executable, tmp_path / "caller.py"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.strip() == "5"
+
+
+def test_constants_that_kernels_freeze_come_from_modules_that_the_cache_watches() -> None:
+    package = ROOT / "aggregator" / "vdaf" / "kernels"
+    watched = set(cache._kernel_sources(package))
+    assert {path.stem for path in watched} >= {"keccak", "xof", "arrays", "query", "decide"}
+    # A module of kernels imports, within the package, only others that are watched too. One that
+    # makes messages as well takes constants for these from elsewhere, which no kernel reads.
+    for path in watched - {package / "message.py"}:
+        text = path.read_text()
+        if "\n@kernel\n" in text or "\n@inlined\n" in text:
+            for name in re.findall(r"^from aggregator\.vdaf\.(\S+) import", text, re.MULTILINE):
+                source = ROOT / "aggregator" / "vdaf" / f"{name.replace('.', '/')}.py"
+                assert source in watched
+
+
+def test_packages_of_kernels_that_call_each_other_share_a_cache() -> None:
+    package = ROOT / "aggregator" / "vdaf" / "kernels"
+    assert cache.home(package / "chunks" / "query.py") == package
+    assert cache.home(package / "keccak.py") == package
+    assert cache.home(ROOT / "field" / "_halves.py") == ROOT / "field"
