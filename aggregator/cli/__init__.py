@@ -40,7 +40,11 @@ app.command("audit")(audit.audit)
 app.add_typer(vdaf.app, name="vdaf")
 app.command("decode")(decode_file)
 app.command("demo")(demo.demo)
-app.add_typer(bench.app, name="bench")
+app.command(
+    "bench",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(bench.bench)
 app.command("noise")(noise.noise)
 app.command("warm")(warm.warm)
 
