@@ -27,6 +27,7 @@ class Entry:
         attribute: In that module, its function, or the `typer.Typer` of a group.
         help: What it does, in one line: the first of the function's docstring or group's help.
         cls: The kind of command that a function is made into.
+        hands_on: Whether it reads none of its arguments itself, `--help` included.
     """
 
     panel: str
@@ -35,6 +36,7 @@ class Entry:
     attribute: str
     help: str
     cls: type[TyperCommand] = TyperCommand
+    hands_on: bool = False
 
     def load(self) -> Any:  # noqa: ANN401  # typer does not export its commands' type
         """Import the module and return the command."""
@@ -44,7 +46,14 @@ class Entry:
             command = get_group(found)
         else:
             app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-            app.command(cls=self.cls)(found)
+            app.command(
+                cls=self.cls,
+                add_help_option=not self.hands_on,
+                context_settings={
+                    "allow_extra_args": self.hands_on,
+                    "ignore_unknown_options": self.hands_on,
+                },
+            )(found)
             command = get_command(app)
         command.name = self.name
         return command
@@ -120,7 +129,14 @@ COMMANDS: Final = (
         "warm",
         "Compile the kernels of every type, and keep them in NUMBA_CACHE_DIR if that is set.",
     ),
-    Entry(LOOK, "bench", "bench", "app", "Measure this machine."),
+    Entry(
+        LOOK,
+        "bench",
+        "bench",
+        "bench",
+        "Measure this machine, in a source checkout.",
+        hands_on=True,
+    ),
 )
 
 

@@ -1,6 +1,7 @@
-"""Published test vectors, and a few of our own, replayed step by step.
+"""Test vectors replayed step by step: our own, made by the oracle, and the published ones.
 
 `VDAF_TEST_VECTORS` names a folder with the published ones; they are not part of this repository.
+What makes the others was compared with them: the oracle gives the published bytes at every step.
 """
 
 import json
@@ -13,9 +14,7 @@ from aggregator.vdaf.check import XOF_TYPE, run_vector_file, type_name
 from aggregator.vdaf.instances import TYPES
 from tests.support.prio3_batches import CTX, PATHS, oracle_of, take_path
 from tests.support.vdaf_oracle import Rejected
-from tests.support.vdaf_vectors import CASES, SKIPPING_SEEDS, Case, make_vector
-
-OWN = Path(__file__).parent / "data"
+from tests.support.vdaf_vectors import CASES, FOLDER, SKIPPING_SEEDS, Case, all_vectors
 
 UNSET = (
     "VDAF_TEST_VECTORS is not set: the published vectors are in the folder test_vec/vdaf of the "
@@ -33,9 +32,9 @@ def vector_files() -> list[Path]:
     return sorted(folder.glob("*.json")) if folder else []
 
 
-def published_files() -> list[object]:
-    """The files as test parameters; without any, one that says what is missing."""
-    files = vector_files()
+def published_files(*, of_types: bool = False) -> list[object]:
+    """All files, or those about a Prio3, as test parameters; without any, one that says why."""
+    files = [file for file in vector_files() if type_name(file.name) in TYPES or not of_types]
     if not files:
         reason = UNSET if published() is None else "VDAF_TEST_VECTORS names no folder with vectors"
         return [pytest.param(Path(), marks=pytest.mark.skip(reason=reason), id="none")]
@@ -43,7 +42,7 @@ def published_files() -> list[object]:
 
 
 def own_files() -> list[Path]:
-    return sorted(OWN.glob("Prio3*.json"))
+    return sorted(FOLDER.glob("*.json"))
 
 
 @pytest.fixture
@@ -92,12 +91,8 @@ def test_a_vector_of_our_own_passes(file: Path, path: str, monkeypatch: pytest.M
     run_vector_file(file.name, file.read_text())
 
 
-@pytest.mark.parametrize(
-    "file",
-    [file for file in vector_files() + own_files() if type_name(file.name) in TYPES],
-    ids=lambda file: file.stem,
-)
-def test_the_oracle_agrees_with_a_vector(file: Path) -> None:
+@pytest.mark.parametrize("file", published_files(of_types=True))
+def test_the_oracle_agrees_with_a_published_vector(file: Path) -> None:
     name = type_name(file.name)
     vector = json.loads(file.read_text())
     parameters = {parameter: vector[parameter] for parameter, _ in TYPES[name].layout}
@@ -125,10 +120,27 @@ def test_the_oracle_agrees_with_a_vector(file: Path) -> None:
                 oracle.verifier_shares_to_message(ctx, verifier_shares)
 
 
+def test_our_own_vectors_are_what_the_oracle_makes() -> None:
+    committed = {file.name: json.loads(file.read_text()) for file in own_files()}
+    assert json.loads(json.dumps(all_vectors())) == committed
+
+
+def test_every_type_has_vectors_of_our_own_with_honest_clients_and_bad_ones() -> None:
+    for name in (*TYPES, XOF_TYPE):
+        assert any(type_name(file.name) == name for file in own_files()), name
+    for name in TYPES:
+        cases = [case for case in CASES if type_name(case.file) == name]
+        assert any(case.measurements for case in cases), name
+        assert any(case.false_residues for case in cases), name
+        assert any(case.changes for case in cases), name
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.file)
-def test_our_own_vectors_are_what_the_generator_makes(case: Case) -> None:
-    committed = json.loads((OWN / f"{case.file}.json").read_text())
-    assert json.loads(json.dumps(make_vector(case))) == committed
+def test_what_is_false_or_changed_is_rejected_and_the_rest_is_not(case: Case) -> None:
+    vector = json.loads((FOLDER / f"{case.file}.json").read_text())
+    honest = len(case.measurements)
+    rejected = {step["report_index"] for step in vector["operations"] if not step["success"]}
+    assert rejected == set(range(honest, len(vector["reports"])))
 
 
 def test_the_chosen_seeds_do_make_streams_with_a_word_that_is_no_residue() -> None:

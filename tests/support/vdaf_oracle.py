@@ -336,6 +336,12 @@ class OraclePrio3:
     num_shares: int = 2
     num_proofs: int = 1
 
+    @property
+    def rand_size(self) -> int:
+        """Bytes that a client draws: a seed for each helper and for the proof, and blinds."""
+        num_blinds = self.num_shares if self.circuit.joint_rand_len else 0
+        return 32 * (self.num_shares + num_blinds)
+
     def stream(
         self, seed: bytes, usage: int, ctx: bytes, binder: bytes
     ) -> TurboSHAKE128.TurboSHAKE:
@@ -435,6 +441,10 @@ class OraclePrio3:
         blind_size = 32 if circuit.joint_rand_len else 0
         end = len(input_share) - blind_size
         share, blind = input_share[:end], input_share[end:]
+        residues_len = circuit.meas_len + circuit.proof_len * self.num_proofs
+        share_size = 32 if agg_id else residues_len * circuit.encoded_size
+        if len(share) != share_size or len(public_share) != blind_size * self.num_shares:
+            raise Rejected("length")
         if agg_id:
             meas, proofs = self.helper_shares(ctx, agg_id, share)
         else:

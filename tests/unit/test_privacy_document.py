@@ -2,7 +2,6 @@
 
 import math
 import re
-from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,6 @@ from aggregator.dp import mechanisms
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.refutation import epsilon_bound
 from aggregator.dp.truncated_geometric import TruncatedGeometric
-from aggregator.vdaf.circuits import Histogram
-from field import FIELD64
 
 ROOT = Path(aggregator.__file__).parents[1]
 TEXT = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
@@ -60,23 +57,8 @@ def test_mechanisms_go_by_the_names_that_are_stated() -> None:
         assert f"`{kind.name}`" in TEXT
 
 
-def test_stated_numbers_are_right() -> None:
+def test_the_task_extension_has_the_number_that_is_stated() -> None:
     assert f"0x{TASK_EXTENSION_PRIVACY:X}" in TEXT
-    assert FIELD64.modulus > 2**63
-    q = math.exp(-1 / 2)
-    assert f"{math.log((1 + q**17) / (q + q**16)):.5f}" == "0.49965"
-    assert "0.49965" in TEXT
-
-
-def test_stretching_the_scale_of_truncated_noise_would_break_it_as_stated() -> None:
-    one = TruncatedGeometric(Fraction(1), Fraction(1, 10**5))
-    k = one.bound(Histogram(length=2, chunk_length=1))
-    q = math.exp(-1 / 20)
-    masses = [q ** abs(x) for x in range(-k, k + 1)]
-    edge = sum(masses[-10:]) / sum(masses)
-    assert f"{edge:.2f}" == "0.16"
-    assert f"{1 - (1 - edge) ** 2:.2f}" == "0.29"
-    assert "δ = 0.29" in TEXT
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.cli.bench import app
-from aggregator.cli.bench_circuits import CTX, CircuitName, case
-from aggregator.cli.bench_timing import median_seconds
-from aggregator.cli.bench_vdaf import time_steps, working_bytes
-from aggregator.cli.bench_xof import XofPass, passes
 from aggregator.errors import ParameterError
+from benchmarks.circuits import CTX, CircuitName, case
+from benchmarks.cli import app
+from benchmarks.timing import median_seconds
+from benchmarks.vdaf import time_steps, working_bytes
+from benchmarks.xof import XofPass, passes
 
 
 def run(*arguments: str) -> str:
@@ -125,3 +125,10 @@ def test_memory_does_not_grow_with_the_batch() -> None:
 def test_a_kernel_is_several_times_as_fast_as_the_general_path(circuit: CircuitName) -> None:
     times = time_steps(case(circuit), 1000, rounds=5)
     assert times.general >= 4 * times.helper
+
+
+def test_a_reports_cost_is_the_sum_of_its_parts_and_each_part_takes_some() -> None:
+    found = json.loads(run("report", "--reports", "30", "--rounds", "3", "--json"))
+    assert list(found) == ["total", "hpke", "handling", "kernels"]
+    assert found["total"] == pytest.approx(found["hpke"] + found["handling"] + found["kernels"])
+    assert min(found.values()) > 0

@@ -1,7 +1,7 @@
 """No branch and no address of the field's kernels depends on an element.
 
 Kernels run here on elements that have nothing in common, and must execute the same instructions on
-the same addresses: see `tests.support.instruction_trace`.
+the same addresses: see the README beside this file.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from field import (
     lagrange_basis,
     ntt,
 )
-from tests.support.instruction_trace import Call, captured, differences, why_not
+from tests.constant_time.instruction_trace import Call, captured, differences, why_not
 
 OPERATIONS: dict[str, Callable[[Vector], object]] = {
     "add": lambda a: a + a[::-1],

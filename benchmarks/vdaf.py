@@ -13,7 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from aggregator.cli.bench_circuits import (
+from aggregator.vdaf.ping_pong import HELPER, LEADER
+from aggregator.vdaf.verification import Aggregator, ReportShares, query_shares
+from benchmarks.circuits import (
     CTX,
     Case,
     CircuitName,
@@ -22,10 +24,8 @@ from aggregator.cli.bench_circuits import (
     drawn,
     honest_reports,
 )
-from aggregator.cli.bench_timing import Work, least_wall_seconds, median_seconds
-from aggregator.cli.bench_xof import hash_only, permute_only
-from aggregator.vdaf.ping_pong import HELPER, LEADER
-from aggregator.vdaf.verification import Aggregator, ReportShares, query_shares
+from benchmarks.timing import Work, least_wall_seconds, median_seconds
+from benchmarks.xof import hash_only, permute_only
 
 _GENERAL_REPORTS = 100
 

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 
 from field.lanes import kernel
-from tests.support.instruction_trace import Call, differences, num_steps, why_not
-from tests.support.machine_code import FLAGS, watched_registers
+from tests.constant_time.instruction_trace import Call, differences, num_steps, why_not
+from tests.constant_time.machine_code import FLAGS, watched_registers
 
 Words = npt.NDArray[np.uint64]
 

@@ -42,7 +42,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support.machine_code import FLAGS, MAX_SIZE, watched_registers
+from tests.constant_time.machine_code import FLAGS, MAX_SIZE, watched_registers
 
 if TYPE_CHECKING:
     Words: TypeAlias = array[int]

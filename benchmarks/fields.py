@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from aggregator.cli.bench_timing import Work, median_seconds
 from aggregator.entropy import SystemEntropy
+from benchmarks.timing import Work, median_seconds
 from field import Field, Vector, decode_rows, ntt, sample_rows
 
 _PYTHON_LENGTH = 2_000

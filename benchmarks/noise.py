@@ -5,9 +5,9 @@ import importlib
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from aggregator.cli.bench_timing import median_seconds
 from aggregator.dp.samplers import DiscreteLaplace
 from aggregator.entropy import SystemEntropy
+from benchmarks.timing import median_seconds
 
 _LARGEST_RIVAL_COUNT = 20_000
 

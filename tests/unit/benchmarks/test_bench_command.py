@@ -3,7 +3,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.cli.bench import app
+from benchmarks.cli import app
 
 
 def test_noise_is_timed_beside_opendp_in_the_same_run() -> None:

@@ -1,8 +1,8 @@
 """No branch and no address of Prio3's kernels depends on a share, a seed or a measurement.
 
 Kernels run here on the same public inputs and on secrets that have nothing in common, and must
-execute the same instructions on the same addresses: see `tests.support.instruction_trace`. One lane
-is where LLVM likes to make a branch of a choice; the processor's own number is what runs in use.
+execute the same instructions on the same addresses: see the README beside this file. One lane is
+where LLVM likes to make a branch of a choice; the processor's own number is what runs in use.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from aggregator.vdaf.verification import Aggregator, ReportShares
 from aggregator.vdaf.xof import ByteRows
 from field import _kernels64, _kernels128
 from field.lanes import LaneWidth, lane_width, lanes
-from tests.support.instruction_trace import Call, captured, differences, why_not
+from tests.constant_time.instruction_trace import Call, captured, differences, why_not
 
 pytestmark = pytest.mark.slow
 
@@ -175,7 +175,7 @@ def test_the_leader_verifies_all_shares_by_the_same_instructions_on_the_same_add
     assert differences(query(prio3, shares, width)[0], calls) == []
 
 
-def test_so_it_does_where_the_weights_of_digits_are_large() -> None:
+def test_the_leader_verifies_large_weights_of_digits_by_the_same_instructions() -> None:
     # The kernel decodes them in another way; slow to trace, so once only.
     case, width = LARGE_SUM_VEC, lane_width(1)
     shares, _ = both_shares(case.prio3, case.low, 1, seed=1)

@@ -6,10 +6,12 @@ from fractions import Fraction
 from rich.console import Console
 from rich.table import Table
 
-from aggregator.cli.bench_circuits import Case, CircuitName, case
-from aggregator.cli.bench_field import time_field
-from aggregator.cli.bench_noise import time_noise
-from aggregator.cli.bench_vdaf import (
+from aggregator.vdaf.ping_pong import HELPER, LEADER
+from benchmarks.circuits import Case, CircuitName, case
+from benchmarks.end_to_end import time_end_to_end
+from benchmarks.fields import time_field
+from benchmarks.noise import time_noise
+from benchmarks.vdaf import (
     speedup_of_halves,
     speedup_of_machine,
     speedup_of_threads,
@@ -18,7 +20,6 @@ from aggregator.cli.bench_vdaf import (
     time_verify,
     working_bytes,
 )
-from aggregator.vdaf.ping_pong import HELPER, LEADER
 from field import FIELD64, FIELD128
 from field.lanes import lanes
 
@@ -33,6 +34,7 @@ def bench_all(reports: int, rounds: int) -> None:
         f"threads the wall clock, the least of {3 * rounds}"
     )
     for table in (
+        _end_to_end(reports, rounds),
         _verification(reports, rounds),
         _steps(reports, rounds),
         _sharding(reports, rounds),
@@ -52,6 +54,15 @@ def cases() -> Iterator[Case]:
     yield case(CircuitName.HISTOGRAM, length=1000, chunk_length=32)
     yield case(CircuitName.SUMVEC, length=100, max_measurement=255, chunk_length=28)
     yield case(CircuitName.MULTIHOT, length=100, max_weight=10, chunk_length=10)
+
+
+def _end_to_end(reports: int, rounds: int) -> Table:
+    table = _table("a report's whole cost, both aggregators", "us", "%")
+    times = time_end_to_end(reports, rounds)
+    for name in ("total", "hpke", "handling", "kernels"):
+        value = getattr(times, name)
+        table.add_row(name, f"{value:.1f}", f"{100 * value / times.total:.0f}")
+    return table
 
 
 def _verification(reports: int, rounds: int) -> Table:

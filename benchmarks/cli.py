@@ -1,0 +1,260 @@
+"""`prio bench`: how fast this machine is, against other ways in the same run."""
+
+import json
+import time
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from aggregator.dp.budget import format_rational, parse_rational
+from aggregator.vdaf.ping_pong import HELPER, LEADER
+from benchmarks.circuits import Case, CircuitName, case, random_reports
+from benchmarks.end_to_end import time_end_to_end
+from benchmarks.everything import bench_all
+from benchmarks.fields import time_field
+from benchmarks.noise import time_noise
+from benchmarks.vdaf import time_shard, time_verify
+from field import FIELD64, FIELD128
+from field.lanes import lanes
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # as the command line whose part this is
+    help="Measure this machine.",
+)
+
+
+class RoleName(StrEnum):
+    """Which aggregator."""
+
+    LEADER = "leader"
+    HELPER = "helper"
+
+    @property
+    def agg_id(self) -> int:
+        """The aggregator's number."""
+        return LEADER if self is RoleName.LEADER else HELPER
+
+
+Circuit = Annotated[CircuitName, typer.Option(help="The type of Prio3.")]
+Length = Annotated[int, typer.Option(help="Buckets or entries.")]
+ChunkLength = Annotated[int | None, typer.Option(help="Digits a call; the optimal one.")]
+MaxMeasurement = Annotated[int, typer.Option(help="The largest number, of sum and sumvec.")]
+MaxWeight = Annotated[int, typer.Option(help="The most ones, of multihot.")]
+Count = Annotated[int, typer.Option(min=1, help="Reports a batch.")]
+Rounds = Annotated[int, typer.Option(min=1, help="Rounds; the median counts.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Role = Annotated[RoleName, typer.Option(help="Which aggregator.")]
+
+
+@app.callback()
+def bench() -> None:
+    """Measure this machine.
+
+    Times are processor time of one thread, and medians; what is compared takes turns in one run.
+    """
+
+
+@app.command()
+def verify(
+    circuit: Circuit,
+    length: Length = 100,
+    chunk_length: ChunkLength = None,
+    max_measurement: MaxMeasurement = 255,
+    max_weight: MaxWeight = 10,
+    reports: Count = 1000,
+    role: Role = RoleName.HELPER,
+    rounds: Rounds = 15,
+    as_json: AsJson = False,
+) -> None:
+    """Time `verify_init`, and how much of it is hashing.
+
+    `microseconds_per_report` is from arrays to arrays; `microseconds_per_report_from_strings` is
+    the same from lists of byte strings, which are joined to arrays first, to lists of byte strings.
+    `xof_fraction` is the time of the XOF alone, as much absorbed and squeezed as this role and type
+    need, over the whole.
+    """
+    made = _case(circuit, length, chunk_length, max_measurement, max_weight)
+    times = time_verify(made, role.agg_id, reports, rounds)
+    _print(
+        {
+            "microseconds_per_report": times.init,
+            "reports_per_second_per_core": 1e6 / times.init,
+            "lanes": lanes(),
+            "xof_fraction": times.hashing / times.init,
+            "microseconds_per_report_from_strings": times.from_strings,
+        },
+        as_json,
+    )
+
+
+@app.command()
+def shard(
+    circuit: Circuit,
+    length: Length = 100,
+    chunk_length: ChunkLength = None,
+    max_measurement: MaxMeasurement = 255,
+    max_weight: MaxWeight = 10,
+    reports: Count = 1000,
+    rounds: Rounds = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Time what a client does to a measurement: many at once, and one alone."""
+    made = _case(circuit, length, chunk_length, max_measurement, max_weight)
+    times = time_shard(made, reports, rounds)
+    _print(
+        {
+            "microseconds_per_report": times.batch,
+            "reports_per_second_per_core": 1e6 / times.batch,
+            "microseconds_for_one": times.single,
+            "lanes": lanes(),
+        },
+        as_json,
+    )
+
+
+@app.command()
+def report(reports: Count = 1000, rounds: Rounds = 9, as_json: AsJson = False) -> None:
+    """Time all that a report costs both aggregators, without HTTP and the store.
+
+    A histogram of 100 buckets; microseconds of processor time per report. `hpke` and `kernels` are
+    measured by themselves, `handling` is what is left of the total.
+    """
+    times = time_end_to_end(reports, rounds)
+    names = ("total", "hpke", "handling", "kernels")
+    _print({name: getattr(times, name) for name in names}, as_json)
+
+
+@app.command()
+def noise(
+    scale: Annotated[
+        list[str] | None, typer.Option(help="Scales of discrete Laplace noise, 4 and 25500.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Draws a round.")] = 1_000_000,
+    rounds: Rounds = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Time exact discrete Laplace draws against OpenDP's, if that is installed.
+
+    OpenDP, whose time a draw does not change with their number, makes at most 20,000 a round. The
+    ratio is how many times as long it takes.
+    """
+    scales = [parse_rational(text, "scale") for text in scale or ("4", "25500")]
+    found = [time_noise(t, count, rounds) for t in scales]
+    if as_json:
+        rows = [
+            {
+                "scale": format_rational(times.scale),
+                "nanoseconds_per_draw": times.ours,
+                "opendp_nanoseconds_per_draw": times.rival,
+                "ratio": times.ratio,
+            }
+            for times in found
+        ]
+        print(json.dumps(rows))
+        return
+    table = Table("t", "ns a draw", "OpenDP, ns a draw", "times as fast")
+    for times in found:
+        table.add_row(
+            format_rational(times.scale),
+            f"{times.ours:.1f}",
+            "not installed" if times.rival is None else f"{times.rival:.0f}",
+            "" if times.ratio is None else f"{times.ratio:.0f}",
+        )
+    Console().print(table)
+
+
+@app.command()
+def field(
+    length: Annotated[int, typer.Option(min=1, help="Elements a round.")] = 2**16,
+    rounds: Rounds = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Time arithmetic of both fields against Python's integers."""
+    found = {str(each): time_field(each, length, rounds) for each in (FIELD64, FIELD128)}
+    if as_json:
+        rows = [
+            {
+                "field": name,
+                "operation": times.operation,
+                "nanoseconds_per_element": times.ours,
+                "python_nanoseconds_per_element": times.python,
+                "ratio": times.ratio,
+            }
+            for name, all_times in found.items()
+            for times in all_times
+        ]
+        print(json.dumps(rows))
+        return
+    table = Table("field", "operation", "ns an element", "Python, ns", "times as fast")
+    for name, all_times in found.items():
+        for times in all_times:
+            table.add_row(
+                name,
+                times.operation,
+                f"{times.ours:.2f}",
+                f"{times.python:.0f}",
+                f"{times.ratio:.0f}",
+            )
+    Console().print(table)
+
+
+@app.command()
+def first(
+    circuit: Circuit,
+    length: Length = 100,
+    chunk_length: ChunkLength = None,
+    max_measurement: MaxMeasurement = 255,
+    max_weight: MaxWeight = 10,
+    role: Role = RoleName.HELPER,
+    as_json: AsJson = False,
+) -> None:
+    """Time the first `verify_init` of this process: it loads kernels or compiles them.
+
+    Both on the wall clock and of the processor, which on an idle machine are the same. With
+    `NUMBA_CACHE_DIR` set to an empty folder it compiles; done again with that it loads. There are
+    twenty reports of random bytes, so that some fill all lanes and some do not.
+    """
+    made = _case(circuit, length, chunk_length, max_measurement, max_weight)
+    batch = random_reports(made, 20)
+    begin, begin_of_work = time.perf_counter(), time.process_time()
+    batch.verify_init(role.agg_id)
+    end, end_of_work = time.perf_counter(), time.process_time()
+    times = {"seconds": end - begin, "processor_seconds": end_of_work - begin_of_work}
+    _print(times, as_json)
+
+
+@app.command("all")
+def everything(reports: Count = 1000, rounds: Rounds = 7) -> None:
+    """Run every measurement beside its baseline, and print the ratios."""
+    bench_all(reports, rounds)
+
+
+def _case(
+    circuit: CircuitName,
+    length: int,
+    chunk_length: int | None,
+    max_measurement: int,
+    max_weight: int,
+) -> Case:
+    return case(
+        circuit,
+        length=length,
+        chunk_length=chunk_length,
+        max_measurement=max_measurement,
+        max_weight=max_weight,
+    )
+
+
+def _print(values: Mapping[str, float], as_json: bool) -> None:
+    """Print measured values as one JSON object, or one a line."""
+    if as_json:
+        print(json.dumps(values))
+        return
+    for name, value in values.items():
+        print(f"{name}: {value:,.4g}")

@@ -1,0 +1,183 @@
+"""What a report costs both aggregators: from the bytes that arrive to the sums that are kept.
+
+Everything that `aggregator.protocol` does for an aggregation job is timed, with the messages read
+and written. HTTP and the store are not: they depend on how many reports a request or a transaction
+carries. The opening of the HPKE ciphertexts and the kernels are timed by themselves as well; what
+is left is Python's handling: messages, checks, one object per report, arrays put together and taken
+apart.
+"""
+
+import dataclasses
+
+from aggregator.codec import decode, encode
+from aggregator.dap.hpke import HpkeKeypair, generate_keypair, input_share_info, open_
+from aggregator.dap.ids import TaskId, encode_base64url
+from aggregator.dap.messages import (
+    AggregationJobInitReq,
+    AggregationJobResp,
+    Report,
+    input_share_aad,
+)
+from aggregator.dap.profile import Role
+from aggregator.entropy import SystemEntropy
+from aggregator.protocol.aggregation import (
+    VerificationKey,
+    helper_init,
+    leader_finish,
+    leader_init,
+)
+from aggregator.protocol.reports import check_upload, prepare_reports, seal_report
+from aggregator.protocol.task import Task, task_from_toml
+from benchmarks.circuits import CircuitName, case
+from benchmarks.timing import Work, median_seconds
+from benchmarks.vdaf import time_steps
+
+_LENGTH, _CHUNK_LENGTH = 100, 10
+_NOW = 1_700_000_000
+_TASK = """
+version = 1
+id = "{task_id}"
+task_info = "benchmark"
+leader = "http://leader.example/"
+helper = "http://helper.example/"
+time_precision = 100
+min_batch_size = 100
+batch_mode = "time_interval"
+collector_hpke_config = "{collector}"
+max_reports = 1000000
+
+[vdaf]
+type = "Prio3Histogram"
+length = {length}
+chunk_length = {chunk_length}
+
+[privacy]
+mechanism = "PureDpDiscreteLaplace"
+epsilon = "1"
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EndToEndTimes:
+    """Microseconds of processor time per report, of both aggregators together.
+
+    Attributes:
+        upload: The leader reads an uploaded report and checks it.
+        leader_init: It opens its shares, begins to verify them, and writes the request.
+        helper_init: The helper reads the request, opens and verifies its shares, and answers.
+        leader_finish: The leader reads the answer and finishes.
+        sums: Both add up their out shares.
+        hpke: To open both ciphertexts, by itself.
+        kernels: All steps of Prio3 from arrays to arrays, by themselves.
+    """
+
+    upload: float
+    leader_init: float
+    helper_init: float
+    leader_finish: float
+    sums: float
+    hpke: float
+    kernels: float
+
+    @property
+    def total(self) -> float:
+        """The whole way."""
+        return self.upload + self.leader_init + self.helper_init + self.leader_finish + self.sums
+
+    @property
+    def handling(self) -> float:
+        """All that is neither HPKE nor a kernel."""
+        return self.total - self.hpke - self.kernels
+
+
+def time_end_to_end(reports: int, rounds: int) -> EndToEndTimes:
+    """Time an aggregation job of a histogram with 100 buckets, step by step, and its parts.
+
+    Args:
+        reports: Reports per job.
+        rounds: How often each step is done; the median counts.
+    """
+    job = _Job(reports)
+    works: dict[str, Work] = {
+        "upload": job.upload,
+        "leader_init": job.leader_init,
+        "helper_init": job.helper_init,
+        "leader_finish": job.leader_finish,
+        "sums": job.sums,
+        "hpke": job.open_all,
+    }
+    seconds = median_seconds(works, rounds)
+    made = case(CircuitName.HISTOGRAM, length=_LENGTH, chunk_length=_CHUNK_LENGTH)
+    steps = time_steps(made, reports, rounds)
+    return EndToEndTimes(
+        kernels=steps.leader + steps.helper + steps.message + 2 * (steps.finish + steps.aggregate),
+        **{name: 1e6 * each / reports for name, each in seconds.items()},
+    )
+
+
+class _Job:
+    """One aggregation job, each step on what the step before has just made."""
+
+    def __init__(self, count: int) -> None:
+        entropy = SystemEntropy()
+        self._leader, self._helper, collector = (generate_keypair(n, entropy) for n in range(3))
+        self._task = _task(collector, entropy.bytes(32))
+        self._key = VerificationKey(0, entropy.bytes(self._task.prio3.verify_key_size))
+        measurements = [index % _LENGTH for index in range(count)]
+        prepared = prepare_reports(self._task, measurements, self._task.time(_NOW), entropy)
+        configs = self._leader.config, self._helper.config
+        sealed = [seal_report(self._task, each, *configs, entropy) for each in prepared]
+        self._bodies = [encode(report) for report in sealed]
+        self._aads = [
+            input_share_aad(
+                self._task.input_share_aad_prefix, report.report_metadata, report.public_share
+            )
+            for report in sealed
+        ]
+
+    def upload(self) -> None:
+        self._reports = [decode(Report, body) for body in self._bodies]
+        for report in self._reports:
+            if check_upload(self._task, report, [self._leader.config.id], _NOW) is not None:
+                raise AssertionError("a report of ours was refused")
+
+    def leader_init(self) -> None:
+        keypairs = {self._leader.config.id: self._leader}
+        init = leader_init(self._task, self._key, keypairs, self._reports, _NOW)
+        if init.request is None or init.state is None:
+            raise AssertionError("no report of ours is left")
+        self._state, self._request = init.state, encode(init.request)
+
+    def helper_init(self) -> None:
+        keypairs = {self._helper.config.id: self._helper}
+        request = decode(AggregationJobInitReq, self._request)
+        init = helper_init(self._task, self._key, keypairs, request, _NOW)
+        self._helped, self._response = init.verified, encode(init.response({}))
+
+    def leader_finish(self) -> None:
+        response = decode(AggregationJobResp, self._response)
+        self._led, rejected = leader_finish(self._task, self._state, response)
+        if rejected:
+            raise AssertionError("a report of ours was rejected")
+
+    def sums(self) -> None:
+        for verified in (self._led, self._helped):
+            verified.bucket_shares()
+
+    def open_all(self) -> None:
+        """Open both ciphertexts of every report, and nothing else."""
+        leader_info, helper_info = input_share_info(Role.LEADER), input_share_info(Role.HELPER)
+        for report, aad in zip(self._reports, self._aads, strict=True):
+            open_(self._leader, leader_info, aad, report.leader_encrypted_input_share)
+            open_(self._helper, helper_info, aad, report.helper_encrypted_input_share)
+
+
+def _task(collector: HpkeKeypair, task_id: bytes) -> Task:
+    return task_from_toml(
+        _TASK.format(
+            task_id=TaskId(task_id),
+            collector=encode_base64url(encode(collector.config)),
+            length=_LENGTH,
+            chunk_length=_CHUNK_LENGTH,
+        )
+    )
