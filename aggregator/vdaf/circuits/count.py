@@ -22,41 +22,13 @@ class Count(Circuit):
 
     name: ClassVar[str] = "Count"
     is_scalar: ClassVar[bool] = True
-
-    @property
-    @override
-    def field(self) -> Field:
-        return FIELD64
-
-    @property
-    @override
-    def gadget(self) -> Gadget:
-        return Mul()
-
-    @property
-    @override
-    def num_calls(self) -> int:
-        return 1
-
-    @property
-    @override
-    def meas_len(self) -> int:
-        return 1
-
-    @property
-    @override
-    def joint_rand_len(self) -> int:
-        return 0
-
-    @property
-    @override
-    def eval_output_len(self) -> int:
-        return 1
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return 1
+    field: ClassVar[Field] = FIELD64
+    gadget: ClassVar[Gadget] = Mul()
+    num_calls: ClassVar[int] = 1
+    meas_len: ClassVar[int] = 1
+    joint_rand_len: ClassVar[int] = 0
+    eval_output_len: ClassVar[int] = 1
+    output_len: ClassVar[int] = 1
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:

@@ -28,6 +28,8 @@ class Histogram(BitVectorCircuit):
     chunk_length: int
 
     name: ClassVar[str] = "Histogram"
+    field: ClassVar[Field] = FIELD128
+    eval_output_len: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_parameter("length", self.length, MAX_LENGTH)
@@ -35,22 +37,7 @@ class Histogram(BitVectorCircuit):
 
     @property
     @override
-    def field(self) -> Field:
-        return FIELD128
-
-    @property
-    @override
     def meas_len(self) -> int:
-        return self.length
-
-    @property
-    @override
-    def eval_output_len(self) -> int:
-        return 2
-
-    @property
-    @override
-    def output_len(self) -> int:
         return self.length
 
     @override

@@ -39,6 +39,8 @@ class L1BoundSum(BitVectorCircuit):
     chunk_length: int
 
     name: ClassVar[str] = "L1BoundSum"
+    field: ClassVar[Field] = FIELD128
+    eval_output_len: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_parameter("length", self.length, MAX_LENGTH)
@@ -52,23 +54,8 @@ class L1BoundSum(BitVectorCircuit):
 
     @property
     @override
-    def field(self) -> Field:
-        return FIELD128
-
-    @property
-    @override
     def meas_len(self) -> int:
         return (self.length + 1) * self.bits
-
-    @property
-    @override
-    def eval_output_len(self) -> int:
-        return 2
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return self.length
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:

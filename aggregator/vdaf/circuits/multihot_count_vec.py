@@ -31,6 +31,8 @@ class MultihotCountVec(BitVectorCircuit):
     chunk_length: int
 
     name: ClassVar[str] = "MultihotCountVec"
+    field: ClassVar[Field] = FIELD128
+    eval_output_len: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_parameter("length", self.length, MAX_LENGTH)
@@ -44,23 +46,8 @@ class MultihotCountVec(BitVectorCircuit):
 
     @property
     @override
-    def field(self) -> Field:
-        return FIELD128
-
-    @property
-    @override
     def meas_len(self) -> int:
         return self.length + self.bits_for_weight
-
-    @property
-    @override
-    def eval_output_len(self) -> int:
-        return 2
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return self.length
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:

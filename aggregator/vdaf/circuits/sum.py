@@ -29,6 +29,10 @@ class Sum(Circuit):
 
     name: ClassVar[str] = "Sum"
     is_scalar: ClassVar[bool] = True
+    field: ClassVar[Field] = FIELD64
+    gadget: ClassVar[Gadget] = PolyEval((0, -1, 1))
+    joint_rand_len: ClassVar[int] = 0
+    output_len: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_max_measurement("max_measurement", self.max_measurement, self.field)
@@ -37,16 +41,6 @@ class Sum(Circuit):
     def bits(self) -> int:
         """How many digits a measurement has."""
         return self.max_measurement.bit_length()
-
-    @property
-    @override
-    def field(self) -> Field:
-        return FIELD64
-
-    @property
-    @override
-    def gadget(self) -> Gadget:
-        return PolyEval((0, -1, 1))
 
     @property
     @override
@@ -60,18 +54,8 @@ class Sum(Circuit):
 
     @property
     @override
-    def joint_rand_len(self) -> int:
-        return 0
-
-    @property
-    @override
     def eval_output_len(self) -> int:
         return self.bits
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return 1
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:

@@ -31,6 +31,7 @@ class SumVec(BitVectorCircuit):
     field: Field = FIELD128
 
     name: ClassVar[str] = "SumVec"
+    eval_output_len: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_parameter("length", self.length, MAX_LENGTH)
@@ -46,16 +47,6 @@ class SumVec(BitVectorCircuit):
     @override
     def meas_len(self) -> int:
         return self.length * self.bits
-
-    @property
-    @override
-    def eval_output_len(self) -> int:
-        return 1
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return self.length
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
