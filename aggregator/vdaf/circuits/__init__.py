@@ -1,6 +1,6 @@
 """One validity circuit a module; a new type of measurement is a new module here."""
 
-from aggregator.vdaf.circuits.base import AggResult, Circuit
+from aggregator.vdaf.circuits.base import AggResult, Circuit, Run
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.count import Count
 from aggregator.vdaf.circuits.higher_degree import HigherDegree
@@ -22,6 +22,7 @@ __all__ = [
     "Measurement",
     "MeasurementError",
     "MultihotCountVec",
+    "Run",
     "Sum",
     "SumVec",
 ]

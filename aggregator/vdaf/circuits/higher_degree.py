@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import Circuit
+from aggregator.vdaf.circuits.base import Circuit, Run
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from aggregator.vdaf.gadgets import Gadget, PolyEval
 from field import FIELD64, Field, Vector
@@ -50,3 +50,7 @@ class HigherDegree(Circuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return meas
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        return [Run(1, 0, 2)]

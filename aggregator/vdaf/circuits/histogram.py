@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import MAX_LENGTH, check_parameter
+from aggregator.vdaf.circuits.base import MAX_LENGTH, Run, check_parameter
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from field import FIELD128, Field, Vector, stack
@@ -28,6 +28,7 @@ class Histogram(BitVectorCircuit):
     chunk_length: int
 
     name: ClassVar[str] = "Histogram"
+    is_one_hot: ClassVar[bool] = True
     field: ClassVar[Field] = FIELD128
     eval_output_len: ClassVar[int] = 2
 
@@ -56,3 +57,14 @@ class Histogram(BitVectorCircuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return meas
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        # One bucket loses the report and another gains it; with one bucket nothing changes.
+        if self.length == 1:
+            return [Run(1, 1, 1)]
+        return [Run(1, 1, 0), Run(self.length - 2, 0, 0), Run(1, 0, 1)]
+
+    @override
+    def furthest_measurements(self) -> tuple[Measurement, Measurement]:
+        return 0, self.length - 1

@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import (
     MAX_LENGTH,
+    Run,
     check_max_measurement,
     check_parameter,
 )
@@ -75,6 +76,14 @@ class L1BoundSum(BitVectorCircuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return self._values(meas)[:, :-1]
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        # All of the bound in one entry, then all of it in another: what one measurement has more
+        # of than the other adds up to the bound at most, and so does what it has less of.
+        if self.length == 1:
+            return [Run(1, self.max_value, 0)]
+        return [Run(1, self.max_value, 0), Run(self.length - 2, 0, 0), Run(1, 0, self.max_value)]
 
     def _values(self, meas: Vector) -> Vector:
         """Return the entries and, last, the sum that the client claims."""

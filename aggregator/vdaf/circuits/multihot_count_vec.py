@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import MAX_LENGTH, check_parameter
+from aggregator.vdaf.circuits.base import MAX_LENGTH, Run, check_parameter
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
 from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
@@ -70,3 +70,11 @@ class MultihotCountVec(BitVectorCircuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return meas[:, : self.length]
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        # Two sets of at most `max_weight` entries differ in all of both where they are disjoint,
+        # or, where there is no room for that, in every entry there is.
+        rest = self.length - self.max_weight
+        opposite = min(self.max_weight, rest)
+        return [Run(self.max_weight, 1, 0), Run(rest - opposite, 0, 0), Run(opposite, 0, 1)]

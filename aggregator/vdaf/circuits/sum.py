@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import Circuit, check_max_measurement
+from aggregator.vdaf.circuits.base import Circuit, Run, check_max_measurement
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
 from aggregator.vdaf.gadgets import Gadget, PolyEval
@@ -73,3 +73,7 @@ class Sum(Circuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return decode_range_checked(meas, self.max_measurement)[..., None]
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        return [Run(1, 0, self.max_measurement)]

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import (
     MAX_LENGTH,
+    Run,
     check_max_measurement,
     check_parameter,
 )
@@ -62,3 +63,7 @@ class SumVec(BitVectorCircuit):
     def truncate(self, meas: Vector) -> Vector:
         digits = meas.reshape(len(meas), self.length, self.bits)
         return decode_range_checked(digits, self.max_measurement)
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        return [Run(self.length, 0, self.max_measurement)]
