@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from aggregator.errors import ReportRejected
-from aggregator.vdaf import _digit_decide, _lane_decide, flp, fused
+from aggregator.vdaf import _digit_decide, _digit_sum_plan, _lane_decide, flp, fused
 from aggregator.vdaf._kernel_arrays import in_groups
 from aggregator.vdaf._kernel_tables import joint_rand_seed_message
 from aggregator.vdaf._lane_decide import INVALID, UNDECODABLE
-from aggregator.vdaf.circuits import BitVectorCircuit
 from aggregator.vdaf.outcomes import NO_VERIFIER_SHARE, VerifierMessages, VerifyError
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.randomness import Randomness
@@ -99,7 +98,7 @@ def _decided(
 
 def _kernel(parameters: Parameters, ctx: bytes, width: LaneWidth) -> Callable[..., None]:
     """Return the kernel: it takes the leader's shares and the others', and fills in two outputs."""
-    if not isinstance(parameters.circuit, BitVectorCircuit):
+    if isinstance(fused.plan_for(parameters, 0), _digit_sum_plan.Plan):
         arity = parameters.circuit.gadget.arity
         return functools.partial(_digit_decide.decide_groups, width, arity)
     constants, scratch_ends = _constants(parameters, ctx, len(width))

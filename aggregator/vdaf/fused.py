@@ -16,13 +16,12 @@ import numpy.typing as npt
 
 from aggregator.vdaf import _digit_sum_plan, _parallel_sum_plan, flp
 from aggregator.vdaf._kernel_arrays import NOT_A_RESIDUE, Outputs, in_groups
-from aggregator.vdaf.circuits import BitVectorCircuit, Count, Sum
 from aggregator.vdaf.outcomes import Rejections, ShareDecodeError, VerifyError
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.shares import WORKING_MEMORY, slices
 from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
-from field import FIELD128, encode_rows
+from field import encode_rows
 from field._jit import LaneWidth
 from field.lane_arrays import WORD_SIZE
 
@@ -54,12 +53,9 @@ def is_fused(parameters: Parameters) -> bool:
 @functools.lru_cache(maxsize=64)
 def plan_for(parameters: Parameters, agg_id: int) -> Plan | None:
     """Return the plan for one Prio3 and one of its aggregators, None if there is no kernel."""
-    circuit = parameters.circuit
-    if parameters.num_proofs > 1:
-        return None
-    if isinstance(circuit, BitVectorCircuit) and circuit.field is FIELD128:
+    if _parallel_sum_plan.takes(parameters):
         return _parallel_sum_plan.plan(parameters, agg_id)
-    if isinstance(circuit, (Count, Sum)):
+    if _digit_sum_plan.takes(parameters):
         return _digit_sum_plan.plan(parameters, agg_id)
     return None
 
@@ -74,10 +70,8 @@ def working_size(parameters: Parameters, agg_id: int) -> int:
 
 def has_leading_out_shares(parameters: Parameters, agg_id: int) -> bool:
     """Return whether an aggregator's out shares are the beginnings of its input shares."""
-    circuit = parameters.circuit
-    if agg_id != 0 or not isinstance(circuit, BitVectorCircuit) or not is_fused(parameters):
-        return False
-    return _parallel_sum_plan.plan(parameters, agg_id).shape.digits == 1
+    plan = plan_for(parameters, agg_id)
+    return agg_id == 0 and isinstance(plan, _parallel_sum_plan.Plan) and plan.shape.digits == 1
 
 
 def new_outputs(parameters: Parameters, rows: int, *, has_out_shares: bool = True) -> Outputs:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits.linear_form import LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement
 from aggregator.vdaf.gadgets import Gadget
 from field import Field, Vector
@@ -163,6 +164,10 @@ class Circuit(ABC):
             first += [run.first] * run.entries
             second += [run.second] * run.entries
         return (first[0], second[0]) if self.is_scalar else (first, second)
+
+    def linear_form(self) -> LinearForm | None:
+        """Return what kernels need to verify this circuit; None if only the general path can."""
+        return None
 
     def decode(self, values: Sequence[int]) -> AggResult:
         """Return an aggregate result from the `output_len` integers of the unsharded sum."""

@@ -11,6 +11,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import Circuit, Run
+from aggregator.vdaf.circuits.linear_form import LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from aggregator.vdaf.gadgets import Gadget, Mul
 from field import FIELD64, Field, Vector, stack
@@ -45,6 +46,10 @@ class Count(Circuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return meas
+
+    @override
+    def linear_form(self) -> LinearForm:
+        return LinearForm((1,))
 
     @override
     def furthest(self) -> Sequence[Run]:

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import MAX_LENGTH, Run, check_parameter
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from field import FIELD128, Field, Vector, stack
 
@@ -57,6 +58,10 @@ class Histogram(BitVectorCircuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return meas
+
+    @override
+    def linear_form(self) -> LinearForm:
+        return LinearForm((1,), LinearCheck(constant=-1))
 
     @override
     def furthest(self) -> Sequence[Run]:

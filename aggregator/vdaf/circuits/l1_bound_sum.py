@@ -22,8 +22,13 @@ from aggregator.vdaf.circuits.base import (
     check_parameter,
 )
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
-from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from aggregator.vdaf.circuits.range_checked import (
+    decode_range_checked,
+    encode_range_checked,
+    weights,
+)
 from field import FIELD128, Field, Vector, stack
 
 
@@ -76,6 +81,12 @@ class L1BoundSum(BitVectorCircuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return self._values(meas)[:, :-1]
+
+    @override
+    def linear_form(self) -> LinearForm:
+        digits = weights(self.max_value)
+        claimed = tuple(-weight for weight in digits)
+        return LinearForm(digits, LinearCheck(last_weights=digits * self.length + claimed))
 
     @override
     def furthest(self) -> Sequence[Run]:

@@ -12,8 +12,13 @@ from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import MAX_LENGTH, Run, check_parameter
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
-from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from aggregator.vdaf.circuits.range_checked import (
+    decode_range_checked,
+    encode_range_checked,
+    weights,
+)
 from field import FIELD128, Field, Vector, concat, stack
 
 
@@ -52,11 +57,11 @@ class MultihotCountVec(BitVectorCircuit):
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
         entries = vectors(measurements, self.length, 1)
-        weights = sums(entries, "weight", self.max_weight)
+        given = sums(entries, "weight", self.max_weight)
         return concat(
             [
                 Vector.from_array(self.field, entries),
-                encode_range_checked(self.field, weights, self.max_weight),
+                encode_range_checked(self.field, given, self.max_weight),
             ]
         )
 
@@ -70,6 +75,11 @@ class MultihotCountVec(BitVectorCircuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return meas[:, : self.length]
+
+    @override
+    def linear_form(self) -> LinearForm:
+        claimed = tuple(-weight for weight in weights(self.max_weight))
+        return LinearForm((1,), LinearCheck(last_weights=claimed))
 
     @override
     def furthest(self) -> Sequence[Run]:

@@ -11,8 +11,13 @@ from typing import ClassVar
 from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import Circuit, Run, check_max_measurement
+from aggregator.vdaf.circuits.linear_form import LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, integers
-from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from aggregator.vdaf.circuits.range_checked import (
+    decode_range_checked,
+    encode_range_checked,
+    weights,
+)
 from aggregator.vdaf.gadgets import Gadget, PolyEval
 from field import FIELD64, Field, Vector
 
@@ -73,6 +78,10 @@ class Sum(Circuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return decode_range_checked(meas, self.max_measurement)[..., None]
+
+    @override
+    def linear_form(self) -> LinearForm:
+        return LinearForm(weights(self.max_measurement))
 
     @override
     def furthest(self) -> Sequence[Run]:

@@ -17,8 +17,13 @@ from aggregator.vdaf.circuits.base import (
     check_parameter,
 )
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.linear_form import LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, vectors
-from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from aggregator.vdaf.circuits.range_checked import (
+    decode_range_checked,
+    encode_range_checked,
+    weights,
+)
 from field import FIELD128, Field, Vector
 
 
@@ -63,6 +68,10 @@ class SumVec(BitVectorCircuit):
     def truncate(self, meas: Vector) -> Vector:
         digits = meas.reshape(len(meas), self.length, self.bits)
         return decode_range_checked(digits, self.max_measurement)
+
+    @override
+    def linear_form(self) -> LinearForm:
+        return LinearForm(weights(self.max_measurement))
 
     @override
     def furthest(self) -> Sequence[Run]:
