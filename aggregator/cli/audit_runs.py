@@ -34,21 +34,13 @@ from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval
 from aggregator.dp.policy import encode_policy, policy_from_mapping
 from aggregator.dp.refutation import Leans, Neighbours
+from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.collection import release
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task
-from aggregator.vdaf.circuits import (
-    Circuit,
-    Count,
-    Histogram,
-    L1BoundSum,
-    Measurement,
-    MultihotCountVec,
-    Sum,
-    SumVec,
-)
+from aggregator.vdaf.circuits import Measurement
 from aggregator.vdaf.instances import configuration_bytes, vdaf_from_parameters
 from field import Vector, lift
 
@@ -104,12 +96,18 @@ class Audit:
             self.task.task_id, self.task.configuration_bytes, encode(self._request)
         )
         circuit = self.task.prio3.circuit
-        first, second = furthest_measurements(circuit)
+        first, second = circuit.furthest_measurements()
         self._data_sets = (self._sum_up(first, first), self._sum_up(second, first))
         self.neighbours = Neighbours(*(data_set.sums for data_set in self._data_sets))
         if self.neighbours.distance == 0:
             raise ParameterError(
                 f"no measurement of Prio3{circuit.name} changes its sums: there is nothing to audit"
+            )
+        stated = l1_sensitivity(circuit)
+        if self.neighbours.distance != stated:
+            raise ParameterError(
+                f"the furthest measurements of Prio3{circuit.name} move its sums by "
+                f"{self.neighbours.distance}, not by {stated} as its circuit says"
             )
 
     def observe(self, pairs: int) -> dict[str, Leans]:
@@ -181,37 +179,6 @@ class Audit:
             agg_shares[role] = prio3.agg_update(prio3.agg_init(), out_shares.shares)
         result = prio3.unshard(list(agg_shares.values()), rows)
         return DataSet((result,) if isinstance(result, int) else tuple(result), agg_shares)
-
-
-def furthest_measurements(circuit: Circuit) -> tuple[Measurement, Measurement]:
-    """Return two measurements between which a sum moves as far as it can.
-
-    Raises:
-        ParameterError: They are not known for this circuit.
-    """
-    match circuit:
-        case Count():
-            return 0, 1
-        case Sum():
-            return 0, circuit.max_measurement
-        case SumVec():
-            return [0] * circuit.length, [circuit.max_measurement] * circuit.length
-        case Histogram():
-            return 0, circuit.length - 1
-        case MultihotCountVec():
-            weight = min(circuit.max_weight, circuit.length)
-            rest = circuit.length - weight
-            opposite = min(weight, rest)
-            return (
-                [1] * weight + [0] * rest,
-                [0] * (circuit.length - opposite) + [1] * opposite,
-            )
-        case L1BoundSum():
-            rest = circuit.length - 1
-            first = [circuit.max_value] + [0] * rest
-            return first, [0] * rest + [circuit.max_value if rest else 0]
-        case _:
-            raise ParameterError(f"no neighbours are known for Prio3{circuit.name}")
 
 
 def _make_task(audited: AuditedTask, keypair: HpkeKeypair, entropy: Entropy) -> Task:

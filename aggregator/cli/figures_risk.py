@@ -17,6 +17,7 @@ from aggregator.dp.privacy_at_risk import (
     samples_needed,
     sampling_tolerance,
 )
+from aggregator.vdaf.circuits import Histogram
 
 _LEVEL = "privacy level ε"
 _NOT_A_GUARANTEE = (
@@ -238,7 +239,7 @@ def figure_8() -> Picture:
         share = float(confidence)
         return share * float(model.budget(_below(level, "0.5"))) + (1 - share) * whole
 
-    histogram = float(model.realised_loss_budget("0.5", worst_move("histogram")))
+    histogram = float(model.realised_loss_budget("0.5", worst_move(Histogram(2, 1))))
     return Picture(
         "risk-8",
         "Privacy at risk, figure 8: compensation for 100 people at 5500 dollars, ε₀ = 0.5",

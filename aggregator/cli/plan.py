@@ -4,7 +4,7 @@ Each command prints text for a reader, or with `--json` the same figures for a p
 out of range is named on standard error and ends the command with status 2.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +20,7 @@ from aggregator.dp.advise import advise as advice_for
 from aggregator.dp.decimals import integer_in
 from aggregator.dp.loss_law import Move, worst_move
 from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit, Count, Histogram, MultihotCountVec, Sum, SumVec
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -267,11 +268,14 @@ def _needed(circuit: CircuitChoice, name: str, value: int | None) -> int:
 
 
 def _move(circuit: StrEnum, length: int = 1, max_measurement: int = 1, max_weight: int = 1) -> Move:
-    if circuit == CircuitChoice.HISTOGRAM:
-        integer_in(length, "length of a histogram", 2, None)
-    return worst_move(
-        circuit, length=length, max_measurement=max_measurement, max_weight=max_weight
-    )
+    made: dict[str, Callable[[], Circuit]] = {
+        "count": Count,
+        "histogram": lambda: Histogram(length, 1),
+        "sum": lambda: Sum(max_measurement),
+        "sumvec": lambda: SumVec(length, max_measurement, 1),
+        "multihot": lambda: MultihotCountVec(length, max_weight, 1),
+    }
+    return worst_move(made[circuit]())
 
 
 def _print(answer: Mapping[str, Value], *, json: bool) -> None:

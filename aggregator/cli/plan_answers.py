@@ -238,8 +238,8 @@ def budget(
             ),
             "realised_loss_budget": {
                 "laplace": model.realised_loss_budget(epsilon0),
-                "count": model.realised_loss_budget(epsilon0, worst_move("count")),
-                "histogram": model.realised_loss_budget(epsilon0, worst_move("histogram")),
+                "count": model.realised_loss_budget(epsilon0, worst_move(Count())),
+                "histogram": model.realised_loss_budget(epsilon0, worst_move(Histogram(2, 1))),
             },
         },
     }

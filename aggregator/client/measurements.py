@@ -34,7 +34,7 @@ class MeasurementReader:
     def __post_init__(self) -> None:
         if not self.labels:
             return
-        if self.circuit.name != "Histogram":
+        if not self.circuit.is_one_hot:
             raise ParameterError(f"buckets: only a histogram has them, not {self.circuit.name}")
         if len(self.labels) != self.circuit.output_len:
             raise ParameterError(
@@ -46,7 +46,7 @@ class MeasurementReader:
     @property
     def is_vector(self) -> bool:
         """Whether a measurement is several integers."""
-        return not self.circuit.is_scalar and self.circuit.name != "Histogram"
+        return not self.circuit.is_scalar and not self.circuit.is_one_hot
 
     def read(self, cells: Sequence[str], place: str = "measurement") -> Measurement:
         """Return the measurement that some cells say.
@@ -145,5 +145,5 @@ class MeasurementReader:
         try:
             return int(cell)
         except ValueError:
-            hint = "; names need buckets" if self.circuit.name == "Histogram" else ""
+            hint = "; names need buckets" if self.circuit.is_one_hot else ""
             raise CellError(f"{place}: must be an integer, not {cell!r}{hint}") from None

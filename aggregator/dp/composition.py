@@ -11,16 +11,11 @@ from fractions import Fraction
 from aggregator.dp import accounting, pld
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.mechanisms import Mechanism, PureDpDiscreteLaplace
+from aggregator.dp.sensitivity import furthest_move
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import (
-    Circuit,
-    Histogram,
-    L1BoundSum,
-    MultihotCountVec,
-    SumVec,
-)
+from aggregator.vdaf.circuits import Circuit
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,25 +102,11 @@ def best_bound(
 def parts(circuit: Circuit, max_reports_per_person: int) -> int:
     """Return into how many independent mechanisms of equal epsilon one release divides.
 
-    With discrete Laplace noise a group of coordinates that moves by at most 1/d of the L1
-    sensitivity is an (epsilon/d)-DP mechanism of its own, and the groups' noise is independent.
+    With discrete Laplace noise the furthest move is the worst, and its entries have independent
+    noise. An entry that moves by 1/d of the L1 sensitivity is an (epsilon/d)-DP mechanism.
     """
-    match circuit:
-        case SumVec():
-            # Each of `length` sums moves by at most g max.
-            return circuit.length
-        case Histogram() | L1BoundSum() if circuit.length > 1:
-            # What the old reports take away, at most half of the sensitivity, and what the new add.
-            return 2
-        case MultihotCountVec() if max_reports_per_person == 1:
-            return min(2 * circuit.max_weight, circuit.length)
-        case MultihotCountVec() if 2 * circuit.max_weight >= circuit.length:
-            # Each of `length` counts moves by at most g.
-            return circuit.length
-        case MultihotCountVec():
-            return 2
-        case _:
-            return 1
+    move = furthest_move(circuit, max_reports_per_person)
+    return move[0].entries if len(move) == 1 else 1
 
 
 def _pure(

@@ -16,11 +16,12 @@ from aggregator.dp.certified import to_float
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.partial_knowledge import CAVEATS, Thresholding
 from aggregator.dp.policy import PrivacyPolicy
+from aggregator.dp.sensitivity import is_one_count
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit, Count, Histogram
+from aggregator.vdaf.circuits import Circuit
 
 WITHHELD = "Every bucket is suppressed: the result is withheld."
 PUBLIC_TOTAL = (
@@ -143,7 +144,7 @@ def _suppressed(
     shown = rule.select(values, circuit)
     figures, guarantee = _figures(rule, circuit, report_count)
     caveats: tuple[str, ...] = CAVEATS
-    if isinstance(circuit, Histogram):
+    if circuit.is_one_hot:
         caveats = (*caveats, PUBLIC_TOTAL)
         if all(count is None for count in shown):
             caveats = (WITHHELD, *caveats)
@@ -159,7 +160,7 @@ def _suppressed(
 
 def _figures(rule: Suppression, circuit: Circuit, report_count: int) -> tuple[Figures | None, str]:
     """Return what the theorem says of one count, and what is to be said where it says nothing."""
-    if not isinstance(circuit, Count):
+    if not is_one_count(circuit):
         return None, f"No guarantee: nothing is proved for Prio3{circuit.name}."
     assumed = rule.assumed_probability
     if assumed is None:

@@ -17,10 +17,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal
 
-from aggregator.dp.decimals import DIGITS, Real, expm1, integer_in, rational_in, to_decimal, working
+from aggregator.dp.decimals import DIGITS, Real, expm1, rational_in, to_decimal, working
+from aggregator.dp.sensitivity import (
+    UnsupportedCircuit,
+    furthest_move,
+    is_worst_in_every_entry,
+)
 from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit
 
 # A convolution of more cells takes over ten seconds.
 _MOST_CELLS = 5_000_000
@@ -44,36 +49,28 @@ class Move:
         return self.coordinates * self.step
 
 
-CircuitName = Literal["count", "histogram", "sum", "sumvec", "multihot"]
-
-
-def worst_move(
-    circuit: str, *, length: int = 1, max_measurement: int = 1, max_weight: int = 1
-) -> Move:
-    """Return the furthest a replaced measurement moves the aggregate of `circuit`.
+def worst_move(circuit: Circuit, honest_draws: int = 1) -> Move:
+    """Return the replacement of one measurement that loses most under discrete Laplace noise.
 
     Args:
-        circuit: "count", "histogram", "sum", "sumvec" or "multihot".
-        length: Number of coordinates of sumvec and multihot.
-        max_measurement: Largest value of sum, and of each coordinate of sumvec.
-        max_weight: Most ones of multihot.
+        circuit: What is summed.
+        honest_draws: How many draws the noise is the sum of.
 
     Raises:
-        ParameterError: The circuit is unknown or a parameter below 1.
+        UnsupportedCircuit: No measurement changes a sum, the worst replacement is not known for
+            two draws, or it does not move all entries equally far.
     """
-    integer_in(length, "length", 1, None)
-    integer_in(max_measurement, "max_measurement", 1, None)
-    integer_in(max_weight, "max_weight", 1, None)
-    moves = {
-        "count": Move(1, 1),
-        "histogram": Move(2, 1),
-        "sum": Move(1, max_measurement),
-        "sumvec": Move(length, max_measurement),
-        "multihot": Move(min(2 * max_weight, length), 1),
-    }
-    if circuit not in moves:
-        raise ParameterError(f"circuit must be one of {', '.join(moves)}, not {circuit!r}")
-    return moves[circuit]
+    shifts = furthest_move(circuit)
+    if not shifts:
+        raise UnsupportedCircuit(
+            f"no measurement of Prio3{circuit.name} changes its sums: there is nothing to protect"
+        )
+    if len(shifts) > 1 or (honest_draws > 1 and not is_worst_in_every_entry(circuit)):
+        draws = "one draw" if honest_draws == 1 else f"{honest_draws} draws"
+        raise UnsupportedCircuit(
+            f"the exact loss of Prio3{circuit.name} under {draws} of noise is not known"
+        )
+    return Move(coordinates=shifts[0].entries, step=shifts[0].size)
 
 
 @dataclass(frozen=True, slots=True)

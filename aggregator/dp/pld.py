@@ -16,9 +16,9 @@ from typing import Protocol
 
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.mechanisms import Mechanism, PureDpDiscreteLaplace
-from aggregator.dp.sensitivity import max_entry
+from aggregator.dp.sensitivity import Shift, furthest_move, is_worst_in_every_entry
 from aggregator.errors import ConfigurationError
-from aggregator.vdaf.circuits import Circuit, Count, Histogram, MultihotCountVec, Sum, SumVec
+from aggregator.vdaf.circuits import Circuit
 
 _GRID = 1e-4
 _LARGEST_SHIFT = 10_000
@@ -104,7 +104,7 @@ def _releases(
 
     None where the worst pair of sums is not known.
     """
-    worst = worst_shift(circuit, mechanism.max_reports_per_person)
+    worst = worst_shift(mechanism, circuit)
     if worst is None:
         return None
     coordinates, shift = worst
@@ -129,24 +129,17 @@ def _releases(
     return single.self_compose(coordinates * releases), coordinates * releases
 
 
-def worst_shift(circuit: Circuit, max_reports_per_person: int) -> tuple[int, int] | None:
-    """Return in how many coordinates, and by how much in each, the worst neighbours differ.
+def worst_shift(mechanism: Mechanism, circuit: Circuit) -> Shift | None:
+    """Return how many entries the worst neighbours move under a mechanism, and each how far.
 
-    Noise with a log-concave law hides a shift the less the larger it is, so where each coordinate
-    may move by its most at once, that is the worst. None where coordinates compete for a total and
-    the worst way to share it is not proved.
+    None where that is not proved, or where they do not all move equally far.
     """
-    match circuit:
-        case Count() | Sum():
-            return 1, max_entry(circuit) * max_reports_per_person
-        case SumVec():
-            return circuit.length, max_entry(circuit) * max_reports_per_person
-        case Histogram() if max_reports_per_person == 1 and circuit.length > 1:
-            return 2, 1
-        case MultihotCountVec() if max_reports_per_person == 1:
-            return min(2 * circuit.max_weight, circuit.length), 1
-        case _:
-            return None
+    reports = mechanism.max_reports_per_person
+    move = furthest_move(circuit, reports)
+    is_worst = isinstance(mechanism, PureDpDiscreteLaplace) or is_worst_in_every_entry(
+        circuit, reports
+    )
+    return move[0] if is_worst and len(move) == 1 else None
 
 
 def is_available() -> bool:

@@ -21,7 +21,7 @@ from fractions import Fraction
 
 from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit, Histogram
+from aggregator.vdaf.circuits import Circuit
 
 
 class Rule(StrEnum):
@@ -72,7 +72,7 @@ def post_process(
             statement=f"Post-processed: each value clamped to what {report_count} reports can sum "
             f"to, 0 to {high}. Intervals of the noised values hold for the clamped ones as well.",
         )
-    if not isinstance(circuit, Histogram):
+    if not circuit.is_one_hot:
         raise ParameterError(
             f"post-process: only a histogram's buckets add up to the number of reports, not "
             f"Prio3{circuit.name}'s; clamp works for all"

@@ -1,71 +1,116 @@
-"""How far one person can move a sum: what each circuit proves about a measurement.
+"""How far one person can move a sum, all of it from the one pair of measurements a circuit names.
 
 Neighbours are data sets in which one person's reports have other measurements, while report ids,
 times and counts stay the same ("replacement"). The exact number of reports is public in DAP, so
 adding or removing a report is not hidden by any noise and no sensitivity for it is offered.
 
-A person who sends g reports, all of them in one batch, moves a sum g times as far.
+`Circuit.furthest` names two measurements, and says of any other two: their k largest differences
+do not add up to more, for any k. That is, they are *weakly majorised* by those of the pair. So are
+g times as many reports of one person: the k largest entries of a sum of g differences add up to at
+most g times what the k largest of the pair do. Hence g reports that all change from one measurement
+of the pair to the other are the worst that g reports can do, in
+
+- the L1 norm (k is the number of all entries) and the largest entry (k is 1);
+- the squared L2 norm, as in every increasing function that is convex and symmetric;
+- the whole privacy loss under discrete Laplace noise, as docs/privacy.md proves.
+
+They are not in general those that move most entries: a person may move more of them, each by less.
+Of a noise of which nothing is proved but that it hides a shift of one entry the less the larger it
+is, they are the worst if no entry can move further, whatever becomes of the others. That is so in
+the cases that `is_worst_in_every_entry` knows.
 """
 
+from collections import Counter
+from typing import NamedTuple
+
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import (
-    Circuit,
-    Count,
-    Histogram,
-    L1BoundSum,
-    MultihotCountVec,
-    Sum,
-    SumVec,
-)
+from aggregator.vdaf.circuits import Circuit
 
 NEIGHBOURS = "replacement"
 
 
 class UnsupportedCircuit(ParameterError):
-    """A type of measurement whose sensitivity, or whose mechanism, is not known."""
+    """A type of measurement whose mechanism is not known."""
+
+
+class Shift(NamedTuple):
+    """Some entries of a sum that all move equally far.
+
+    Attributes:
+        entries: How many, at least 1.
+        size: How far each moves, up or down, at least 1.
+    """
+
+    entries: int
+    size: int
+
+
+def furthest_move(circuit: Circuit, max_reports_per_person: int = 1) -> list[Shift]:
+    """Return the furthest that one person's reports can move a sum, the largest shifts first.
+
+    Returns:
+        Shifts of different sizes; none if no measurement changes a sum.
+
+    Raises:
+        ParameterError: The number of reports is out of its range.
+    """
+    check_max_reports_per_person(max_reports_per_person)
+    counts: Counter[int] = Counter()
+    for run in circuit.furthest():
+        counts[abs(run.first - run.second)] += run.entries
+    return [
+        Shift(count, max_reports_per_person * size)
+        for size, count in sorted(counts.items(), reverse=True)
+        if size and count
+    ]
 
 
 def l1_sensitivity(circuit: Circuit, max_reports_per_person: int = 1) -> int:
-    """Return the largest sum of absolute changes over all coordinates.
+    """Return the largest sum of absolute changes over all entries.
 
     Source:
         Cook, "Differential Privacy Mechanism for Prio3 and PureDpDiscreteLaplace", Definition 3.
     """
-    check_max_reports_per_person(max_reports_per_person)
-    return max_reports_per_person * _l1(circuit)
+    move = furthest_move(circuit, max_reports_per_person)
+    return sum(shift.entries * shift.size for shift in move)
 
 
 def l2_sensitivity_squared(circuit: Circuit, max_reports_per_person: int = 1) -> int:
-    """Return the largest sum of squared changes over all coordinates."""
-    check_max_reports_per_person(max_reports_per_person)
-    return max_reports_per_person**2 * _l2_squared(circuit)
+    """Return the largest sum of squared changes over all entries."""
+    move = furthest_move(circuit, max_reports_per_person)
+    return sum(shift.entries * shift.size**2 for shift in move)
 
 
 def max_entry(circuit: Circuit) -> int:
-    """Return the most that one report adds to one coordinate; it adds at least 0."""
-    match circuit:
-        case Count() | Histogram() | MultihotCountVec():
-            return 1
-        case Sum() | SumVec():
-            return circuit.max_measurement
-        case L1BoundSum():
-            return circuit.max_value
-        case _:
-            raise _unsupported(circuit)
+    """Return the most that one report adds to one entry; it adds at least 0."""
+    return max(max(run.first, run.second) for run in circuit.furthest() if run.entries)
 
 
-def changed_coordinates(circuit: Circuit) -> int:
-    """Return how many coordinates one report can move, each by 1: counts only.
+def is_worst_in_every_entry(circuit: Circuit, max_reports_per_person: int = 1) -> bool:
+    """Return whether `furthest_move` is the worst for any noise that hides large shifts less.
+
+    True only if no other move has, from its largest shift to its smallest, a larger one in any
+    place.
+    """
+    move = furthest_move(circuit, max_reports_per_person)
+    # Every entry moves by the most that any can; or by 1, and there is no smaller shift.
+    moves_all = move == [Shift(circuit.output_len, max_reports_per_person * max_entry(circuit))]
+    return moves_all or all(shift.size == 1 for shift in move)
+
+
+def is_one_count(circuit: Circuit) -> bool:
+    """Return whether a result is one number, to which each report adds 0 or 1."""
+    return circuit.is_scalar and max_entry(circuit) == 1
+
+
+def check_counts(circuit: Circuit) -> None:
+    """Refuse a circuit to whose entries a report may add more than 1.
 
     Raises:
-        UnsupportedCircuit: Coordinates of this circuit are sums, not counts.
+        UnsupportedCircuit: Entries are sums, not counts.
     """
-    match circuit:
-        case Count() | Histogram() | MultihotCountVec():
-            # Each coordinate moves by at most 1, so the L1 sensitivity counts them.
-            return _l1(circuit)
-        case _:
-            raise UnsupportedCircuit(f"Prio3{circuit.name} does not count; only counts move by 1")
+    if max_entry(circuit) > 1:
+        raise UnsupportedCircuit(f"Prio3{circuit.name} does not count; only counts move by 1")
 
 
 def check_max_reports_per_person(value: object) -> None:
@@ -78,47 +123,3 @@ def check_max_reports_per_person(value: object) -> None:
         raise ParameterError(
             f"max_reports_per_person must be an integer from 1 to 2^32 - 1, not {value!r}"
         )
-
-
-def _l1(circuit: Circuit) -> int:
-    match circuit:
-        case Count():
-            return 1
-        case Sum():
-            return circuit.max_measurement
-        case SumVec():
-            return circuit.length * circuit.max_measurement
-        case Histogram():
-            # One bucket loses the report and another gains it; with one bucket nothing changes.
-            return 0 if circuit.length == 1 else 2
-        case MultihotCountVec():
-            # Two sets of at most `max_weight` entries differ in all of both where they are
-            # disjoint, or, where there is no room for that, in every entry there is.
-            return min(2 * circuit.max_weight, circuit.length)
-        case L1BoundSum():
-            # All of the bound in one coordinate, then all of it in another; with one coordinate
-            # from the bound to nothing.
-            return circuit.max_value if circuit.length == 1 else 2 * circuit.max_value
-        case _:
-            raise _unsupported(circuit)
-
-
-def _l2_squared(circuit: Circuit) -> int:
-    match circuit:
-        case Count():
-            return 1
-        case Sum():
-            return circuit.max_measurement**2
-        case SumVec():
-            return circuit.length * circuit.max_measurement**2
-        case Histogram() | MultihotCountVec():
-            # Every change is 1, whose square is 1.
-            return _l1(circuit)
-        case L1BoundSum():
-            return (1 if circuit.length == 1 else 2) * circuit.max_value**2
-        case _:
-            raise _unsupported(circuit)
-
-
-def _unsupported(circuit: Circuit) -> UnsupportedCircuit:
-    return UnsupportedCircuit(f"the sensitivity of Prio3{circuit.name} is not known")

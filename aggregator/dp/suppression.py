@@ -12,9 +12,9 @@ import dataclasses
 from collections.abc import Sequence
 from fractions import Fraction
 
-from aggregator.dp.sensitivity import changed_coordinates
+from aggregator.dp.sensitivity import check_counts, is_one_count
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit, Count, Histogram
+from aggregator.vdaf.circuits import Circuit
 
 _LARGEST = 2**63 - 1
 
@@ -48,8 +48,8 @@ class Suppression:
             UnsupportedCircuit: Results of this circuit are sums, not counts.
             ParameterError: A probability is assumed, and the circuit is not a single count.
         """
-        changed_coordinates(circuit)
-        if self.assumed_probability is not None and not isinstance(circuit, Count):
+        check_counts(circuit)
+        if self.assumed_probability is not None and not is_one_count(circuit):
             raise ParameterError(
                 "assumed_probability: the theorem is about one count, Prio3Count; for "
                 f"Prio3{circuit.name} there is no guarantee"
@@ -73,7 +73,7 @@ class Suppression:
             circuit: What was counted.
         """
         small = {index for index, count in enumerate(counts) if count <= self.at_or_below}
-        if isinstance(circuit, Histogram) and small:
+        if circuit.is_one_hot and small:
             total = sum(counts[index] for index in small)
             if len(small) == 1 or total in {0, len(small) * self.at_or_below}:
                 least = min((count for count in counts if count > self.at_or_below), default=-1)

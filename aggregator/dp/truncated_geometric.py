@@ -15,7 +15,7 @@ from aggregator.dp.sensitivity import NEIGHBOURS, UnsupportedCircuit
 from aggregator.dp.truncation import edge_mass, least_bound
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit, Histogram
+from aggregator.vdaf.circuits import Circuit
 
 _COORDINATES = 2
 """Another bucket for one report moves two counts, each by 1."""
@@ -108,8 +108,8 @@ class TruncatedGeometric(Mechanism):
 
 
 def _buckets(circuit: Circuit) -> int:
-    if not isinstance(circuit, Histogram):
+    if not circuit.is_one_hot:
         raise UnsupportedCircuit(
             f"mechanism TruncatedGeometric is for Prio3Histogram, not Prio3{circuit.name}"
         )
-    return circuit.length
+    return circuit.output_len

@@ -21,6 +21,7 @@ from aggregator.dp.privacy_at_risk import (
 )
 from aggregator.dp.two_draw_loss import TwoDrawLaw
 from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Count, Histogram, MultihotCountVec, Sum
 from tests.support.numbers import agrees, rows
 
 # gamma: the claimed epsilon for epsilon0 = 0.1, 0.5 and 1.
@@ -140,8 +141,8 @@ def test_with_the_true_confidence_the_saving_is_all_but_gone() -> None:
     assert agrees(optimum.epsilon, ".286")
     assert agrees(optimum.budget, "67978.95")
     assert agrees(model.realised_loss_budget("0.5"), "63893.998")
-    assert agrees(model.realised_loss_budget("0.5", worst_move("count")), "74434.41")
-    assert agrees(model.realised_loss_budget("0.5", worst_move("histogram")), "37792.717")
+    assert agrees(model.realised_loss_budget("0.5", worst_move(Count())), "74434.41")
+    assert agrees(model.realised_loss_budget("0.5", worst_move(Histogram(2, 1))), "37792.717")
 
 
 # epsilon0, epsilon: the paper's confidence; true P(|L| <= eps), P(L > eps) and delta(eps).
@@ -182,8 +183,8 @@ ONE_DRAW = """
 def test_the_law_of_one_draw_has_the_reference_values(row: list[str]) -> None:
     epsilon0, yes, zero, half, plus, none, minus, hist_zero, hist_half = row
     middle = Fraction(epsilon0) / 2
-    count = LatticeLaw.of(epsilon0, worst_move("count"))
-    histogram = LatticeLaw.of(epsilon0, worst_move("histogram"))
+    count = LatticeLaw.of(epsilon0, worst_move(Count()))
+    histogram = LatticeLaw.of(epsilon0, worst_move(Histogram(2, 1)))
     assert agrees(count.support[0].probability, yes)
     assert agrees(count.delta(0), zero)
     assert agrees(count.delta(middle), half)
@@ -207,10 +208,10 @@ TWO_DRAWS = """
 @pytest.mark.parametrize("row", rows(TWO_DRAWS))
 def test_the_law_of_two_draws_has_the_reference_values(row: list[str]) -> None:
     epsilon0, zero, half, histogram = row
-    law = TwoDrawLaw.of(epsilon0, worst_move("count"))
+    law = TwoDrawLaw.of(epsilon0, worst_move(Count()))
     assert agrees(law.delta(0), zero)
     assert agrees(law.delta(Fraction(epsilon0) / 2), half)
-    assert agrees(TwoDrawLaw.of(epsilon0, worst_move("histogram")).delta(0), histogram)
+    assert agrees(TwoDrawLaw.of(epsilon0, worst_move(Histogram(2, 1))).delta(0), histogram)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +221,7 @@ def test_the_law_of_two_draws_has_the_reference_values(row: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_the_law_of_a_sum_is_a_lattice(m: int, within: str) -> None:
-    law = LatticeLaw.of(1, worst_move("sum", max_measurement=m))
+    law = LatticeLaw.of(1, worst_move(Sum(m)))
     assert agrees(law.probability_at_most("0.5"), within)
 
 
@@ -229,14 +230,14 @@ def test_the_law_of_a_sum_is_a_lattice(m: int, within: str) -> None:
     [(2, ".0998828100690", ".863372357580"), (5, ".00159008691498", ".886237808086")],
 )
 def test_the_law_of_a_multihot_vector(weight: int, highest: str, within: str) -> None:
-    law = LatticeLaw.of(1, worst_move("multihot", length=100, max_weight=weight))
+    law = LatticeLaw.of(1, worst_move(MultihotCountVec(100, weight, 10)))
     assert agrees(law.support[0].probability, highest)
     assert agrees(law.probability_at_most("0.5"), within)
 
 
 def test_post_processing_can_lower_the_probability_of_a_small_loss() -> None:
     # Lemma 11 is false: merge the outcomes with losses 0 and -1 of a histogram at epsilon0 = 1.
-    law = LatticeLaw.of(1, worst_move("histogram"))
+    law = LatticeLaw.of(1, worst_move(Histogram(2, 1)))
     assert agrees(law.probability_at_most("0.2"), ".470007")
     plus, none, minus = (atom.probability for atom in law.support)
     merged = ((none + minus) / (none + plus)).ln()

@@ -26,6 +26,15 @@ from aggregator.dp.selection_rivals import (
 )
 from aggregator.dp.two_draw_loss import TwoDrawLaw
 from aggregator.dp.vector_loss import VectorTwoDrawLaw
+from aggregator.vdaf.circuits import (
+    Circuit,
+    Count,
+    Histogram,
+    L1BoundSum,
+    MultihotCountVec,
+    Sum,
+    SumVec,
+)
 from tests.support.numbers import relative_error
 
 EXTREMES = [
@@ -277,17 +286,16 @@ def single_move(step: int, q: mpmath.mpf) -> list[mpmath.mpf]:
 
 
 @pytest.mark.parametrize(
-    ("circuit", "length", "most", "weight"),
+    "circuit",
     [
-        ("count", 1, 1, 1), ("histogram", 5, 1, 1), ("sum", 1, 7, 1), ("sumvec", 3, 4, 1),
-        ("sumvec", 4, 1, 1), ("multihot", 5, 1, 2), ("multihot", 3, 1, 2),
+        Count(), Histogram(5, 1), Sum(7), SumVec(3, 4, 1), SumVec(4, 1, 1),
+        MultihotCountVec(5, 2, 1), MultihotCountVec(3, 2, 1), L1BoundSum(4, 3, 1),
     ],
+    ids=repr,
 )  # fmt: skip
 @pytest.mark.parametrize("epsilon0", ["0.1", "1", "20"])
-def test_the_loss_law_is_the_product_over_coordinates(
-    circuit: str, length: int, most: int, weight: int, epsilon0: str
-) -> None:
-    move = worst_move(circuit, length=length, max_measurement=most, max_weight=weight)
+def test_the_loss_law_is_the_product_over_coordinates(circuit: Circuit, epsilon0: str) -> None:
+    move = worst_move(circuit)
     law = LatticeLaw.of(epsilon0, move)
     e0 = real(epsilon0)
     single = single_move(move.step, mpmath.exp(-e0 / move.length))
@@ -307,12 +315,12 @@ def test_the_loss_law_is_the_product_over_coordinates(
 
 
 @pytest.mark.parametrize(
-    ("circuit", "most", "epsilon0"), [("count", 1, "1"), ("histogram", 1, "2"), ("sum", 3, "1.5")]
+    ("circuit", "epsilon0"),
+    [(Count(), "1"), (Histogram(2, 1), "2"), (Sum(3), "1.5")],
+    ids=repr,
 )
-def test_the_loss_law_of_two_draws_is_the_convolution(
-    circuit: str, most: int, epsilon0: str
-) -> None:
-    move = worst_move(circuit, max_measurement=most)
+def test_the_loss_law_of_two_draws_is_the_convolution(circuit: Circuit, epsilon0: str) -> None:
+    move = worst_move(circuit, honest_draws=2)
     law = TwoDrawLaw.of(epsilon0, move)
     with mpmath.workdps(30):
         q = mpmath.exp(-real(epsilon0) / move.length)

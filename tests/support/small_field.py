@@ -1,7 +1,7 @@
 """The exact law of a release in a field small enough to enumerate, wrap-around included."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import TypeVar
@@ -9,15 +9,8 @@ from typing import TypeVar
 import mpmath
 
 from aggregator.dp.laws import NoiseLaw
-from aggregator.vdaf.circuits import (
-    Circuit,
-    Count,
-    Histogram,
-    L1BoundSum,
-    MultihotCountVec,
-    Sum,
-    SumVec,
-)
+from aggregator.dp.sensitivity import max_entry
+from aggregator.vdaf.circuits import Circuit, Measurement, MeasurementError
 from field import Field, project
 
 DIGITS = 60
@@ -80,29 +73,21 @@ def hockey_stick(
     return mpmath.fsum(max(mpmath.mpf(0), p - factor * second[y]) for y, p in first.items())
 
 
-def contributions(circuit: Circuit) -> Iterator[tuple[int, ...]]:
-    """Everything that one valid report can add to the sums."""
-    match circuit:
-        case Count():
-            yield from ((0,), (1,))
-        case Sum():
-            yield from ((value,) for value in range(circuit.max_measurement + 1))
-        case SumVec():
-            most = circuit.max_measurement
-            yield from _bounded(circuit.length, most, total=circuit.length * most)
-        case Histogram():
-            yield from (vector for vector in _bounded(circuit.length, 1, 1) if sum(vector) == 1)
-        case MultihotCountVec():
-            yield from _bounded(circuit.length, 1, circuit.max_weight)
-        case L1BoundSum():
-            yield from _bounded(circuit.length, circuit.max_value, circuit.max_value)
-        case _:
-            raise AssertionError(circuit)
+def contributions(circuit: Circuit) -> list[tuple[int, ...]]:
+    """Everything that one valid report can add to the sums, by encoding all small measurements."""
+    values = range(max(max_entry(circuit), circuit.output_len) + 2)
+    candidates: list[Measurement] = [*values]
+    if not circuit.is_scalar and not circuit.is_one_hot:
+        candidates = list(
+            itertools.product(values[: max_entry(circuit) + 2], repeat=circuit.output_len)
+        )
+    valid = [measurement for measurement in candidates if _is_valid(circuit, measurement)]
+    return list(map(tuple, circuit.truncate(circuit.encode(valid)).rows_to_ints()))
 
 
 def moves(circuit: Circuit, reports: int = 1) -> set[tuple[int, ...]]:
     """Every difference that replacing so many reports can make."""
-    single = list(contributions(circuit))
+    single = contributions(circuit)
     sums = {
         tuple(map(sum, zip(*chosen, strict=True)))
         for chosen in itertools.combinations_with_replacement(single, reports)
@@ -112,8 +97,9 @@ def moves(circuit: Circuit, reports: int = 1) -> set[tuple[int, ...]]:
     }
 
 
-def _bounded(length: int, most: int, total: int) -> Iterator[tuple[int, ...]]:
-    """All vectors of entries up to `most` that add up to `total` at most."""
-    for vector in itertools.product(range(most + 1), repeat=length):
-        if sum(vector) <= total:
-            yield vector
+def _is_valid(circuit: Circuit, measurement: Measurement) -> bool:
+    try:
+        circuit.encode([measurement])
+    except MeasurementError:
+        return False
+    return True

@@ -1,11 +1,12 @@
 """One validity circuit a module; a new type of measurement is a new module here."""
 
-from aggregator.vdaf.circuits.base import AggResult, Circuit
+from aggregator.vdaf.circuits.base import AggResult, Circuit, Run
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.count import Count
 from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from aggregator.vdaf.circuits.histogram import Histogram
 from aggregator.vdaf.circuits.l1_bound_sum import L1BoundSum
+from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, MeasurementError
 from aggregator.vdaf.circuits.multihot_count_vec import MultihotCountVec
 from aggregator.vdaf.circuits.sum import Sum
@@ -19,9 +20,12 @@ __all__ = [
     "HigherDegree",
     "Histogram",
     "L1BoundSum",
+    "LinearCheck",
+    "LinearForm",
     "Measurement",
     "MeasurementError",
     "MultihotCountVec",
+    "Run",
     "Sum",
     "SumVec",
 ]

@@ -16,9 +16,10 @@ Source:
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits.linear_form import LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement
 from aggregator.vdaf.gadgets import Gadget
 from field import Field, Vector
@@ -32,6 +33,20 @@ MAX_MEASUREMENT = 2**64 - 1
 """DAP writes `max_measurement`, `max_weight` and `max_value` in eight bytes."""
 
 
+class Run(NamedTuple):
+    """Neighbouring entries of a sum to which each of two measurements adds the same.
+
+    Attributes:
+        entries: How many; it may be 0.
+        first: What the first measurement adds to each.
+        second: What the second measurement adds to each.
+    """
+
+    entries: int
+    first: int
+    second: int
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Circuit(ABC):
     """A validity circuit over one field; a value, compared by its parameters."""
@@ -41,6 +56,9 @@ class Circuit(ABC):
 
     is_scalar: ClassVar[bool] = False
     """Whether an aggregate result is one integer, not a list."""
+
+    is_one_hot: ClassVar[bool] = False
+    """Whether a measurement is the index of the one entry of the sum to which it adds 1."""
 
     @property
     @abstractmethod
@@ -118,6 +136,38 @@ class Circuit(ABC):
     @abstractmethod
     def truncate(self, meas: Vector) -> Vector:
         """Return what is summed: shape `(rows, meas_len)` to `(rows, output_len)`, linear."""
+
+    @abstractmethod
+    def furthest(self) -> Sequence[Run]:
+        """Return what the two measurements add to a sum between which it moves furthest.
+
+        All that depends on how far a measurement can move a sum is computed from this one pair, so
+        the pair has to be extremal in two ways:
+
+        - For any two measurements and any k: the k entries in which they differ most do not differ
+          by more, added up, than the k entries in which this pair differs most.
+        - No measurement adds less than 0 to an entry, or more than the most that one of this pair
+          adds to an entry.
+
+        Returns:
+            Runs of entries in their order, `output_len` entries in all.
+        """
+
+    def furthest_measurements(self) -> tuple[Measurement, Measurement]:
+        """Return the two measurements that `furthest` is about.
+
+        A type whose measurement is not just what it adds to the sum overrides this.
+        """
+        first: list[int] = []
+        second: list[int] = []
+        for run in self.furthest():
+            first += [run.first] * run.entries
+            second += [run.second] * run.entries
+        return (first[0], second[0]) if self.is_scalar else (first, second)
+
+    def linear_form(self) -> LinearForm | None:
+        """Return what kernels need to verify this circuit; None if only the general path can."""
+        return None
 
     def decode(self, values: Sequence[int]) -> AggResult:
         """Return an aggregate result from the `output_len` integers of the unsharded sum."""

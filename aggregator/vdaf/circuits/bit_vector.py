@@ -30,6 +30,9 @@ class BitVectorCircuit(Circuit):
 
     __slots__ = ()
 
+    length: int
+    """How many sums there are."""
+
     chunk_length: int
     """How many residues one call checks: a parameter of every such type."""
 
@@ -42,6 +45,11 @@ class BitVectorCircuit(Circuit):
     @override
     def gadget(self) -> Gadget:
         return ParallelSum(Mul(), self.chunk_length)
+
+    @property
+    @override
+    def output_len(self) -> int:
+        return self.length
 
     @property
     @override

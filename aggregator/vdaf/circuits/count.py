@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import Circuit
+from aggregator.vdaf.circuits.base import Circuit, Run
+from aggregator.vdaf.circuits.linear_form import LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from aggregator.vdaf.gadgets import Gadget, Mul
 from field import FIELD64, Field, Vector, stack
@@ -22,41 +23,13 @@ class Count(Circuit):
 
     name: ClassVar[str] = "Count"
     is_scalar: ClassVar[bool] = True
-
-    @property
-    @override
-    def field(self) -> Field:
-        return FIELD64
-
-    @property
-    @override
-    def gadget(self) -> Gadget:
-        return Mul()
-
-    @property
-    @override
-    def num_calls(self) -> int:
-        return 1
-
-    @property
-    @override
-    def meas_len(self) -> int:
-        return 1
-
-    @property
-    @override
-    def joint_rand_len(self) -> int:
-        return 0
-
-    @property
-    @override
-    def eval_output_len(self) -> int:
-        return 1
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return 1
+    field: ClassVar[Field] = FIELD64
+    gadget: ClassVar[Gadget] = Mul()
+    num_calls: ClassVar[int] = 1
+    meas_len: ClassVar[int] = 1
+    joint_rand_len: ClassVar[int] = 0
+    eval_output_len: ClassVar[int] = 1
+    output_len: ClassVar[int] = 1
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
@@ -73,3 +46,11 @@ class Count(Circuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return meas
+
+    @override
+    def linear_form(self) -> LinearForm:
+        return LinearForm((1,))
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        return [Run(1, 0, 1)]

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import Circuit
+from aggregator.vdaf.circuits.base import Circuit, Run
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from aggregator.vdaf.gadgets import Gadget, PolyEval
 from field import FIELD64, Field, Vector
@@ -25,41 +25,13 @@ class HigherDegree(Circuit):
 
     name: ClassVar[str] = "HigherDegree"
     is_scalar: ClassVar[bool] = True
-
-    @property
-    @override
-    def field(self) -> Field:
-        return FIELD64
-
-    @property
-    @override
-    def gadget(self) -> Gadget:
-        return PolyEval((0, 2, -3, 1))
-
-    @property
-    @override
-    def num_calls(self) -> int:
-        return 1
-
-    @property
-    @override
-    def meas_len(self) -> int:
-        return 1
-
-    @property
-    @override
-    def joint_rand_len(self) -> int:
-        return 0
-
-    @property
-    @override
-    def eval_output_len(self) -> int:
-        return 1
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return 1
+    field: ClassVar[Field] = FIELD64
+    gadget: ClassVar[Gadget] = PolyEval((0, 2, -3, 1))
+    num_calls: ClassVar[int] = 1
+    meas_len: ClassVar[int] = 1
+    joint_rand_len: ClassVar[int] = 0
+    eval_output_len: ClassVar[int] = 1
+    output_len: ClassVar[int] = 1
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
@@ -78,3 +50,7 @@ class HigherDegree(Circuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return meas
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        return [Run(1, 0, 2)]

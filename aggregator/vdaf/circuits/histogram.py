@@ -11,8 +11,9 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import MAX_LENGTH, check_parameter
+from aggregator.vdaf.circuits.base import MAX_LENGTH, Run, check_parameter
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, integers
 from field import FIELD128, Field, Vector, stack
 
@@ -28,6 +29,9 @@ class Histogram(BitVectorCircuit):
     chunk_length: int
 
     name: ClassVar[str] = "Histogram"
+    is_one_hot: ClassVar[bool] = True
+    field: ClassVar[Field] = FIELD128
+    eval_output_len: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_parameter("length", self.length, MAX_LENGTH)
@@ -35,22 +39,7 @@ class Histogram(BitVectorCircuit):
 
     @property
     @override
-    def field(self) -> Field:
-        return FIELD128
-
-    @property
-    @override
     def meas_len(self) -> int:
-        return self.length
-
-    @property
-    @override
-    def eval_output_len(self) -> int:
-        return 2
-
-    @property
-    @override
-    def output_len(self) -> int:
         return self.length
 
     @override
@@ -69,3 +58,18 @@ class Histogram(BitVectorCircuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return meas
+
+    @override
+    def linear_form(self) -> LinearForm:
+        return LinearForm((1,), LinearCheck(constant=-1))
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        # One bucket loses the report and another gains it; with one bucket nothing changes.
+        if self.length == 1:
+            return [Run(1, 1, 1)]
+        return [Run(1, 1, 0), Run(self.length - 2, 0, 0), Run(1, 0, 1)]
+
+    @override
+    def furthest_measurements(self) -> tuple[Measurement, Measurement]:
+        return 0, self.length - 1

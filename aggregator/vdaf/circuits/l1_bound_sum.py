@@ -17,12 +17,18 @@ from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import (
     MAX_LENGTH,
+    Run,
     check_max_measurement,
     check_parameter,
 )
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
-from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from aggregator.vdaf.circuits.range_checked import (
+    decode_range_checked,
+    encode_range_checked,
+    weights,
+)
 from field import FIELD128, Field, Vector, stack
 
 
@@ -39,6 +45,8 @@ class L1BoundSum(BitVectorCircuit):
     chunk_length: int
 
     name: ClassVar[str] = "L1BoundSum"
+    field: ClassVar[Field] = FIELD128
+    eval_output_len: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_parameter("length", self.length, MAX_LENGTH)
@@ -52,23 +60,8 @@ class L1BoundSum(BitVectorCircuit):
 
     @property
     @override
-    def field(self) -> Field:
-        return FIELD128
-
-    @property
-    @override
     def meas_len(self) -> int:
         return (self.length + 1) * self.bits
-
-    @property
-    @override
-    def eval_output_len(self) -> int:
-        return 2
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return self.length
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
@@ -88,6 +81,20 @@ class L1BoundSum(BitVectorCircuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return self._values(meas)[:, :-1]
+
+    @override
+    def linear_form(self) -> LinearForm:
+        digits = weights(self.max_value)
+        claimed = tuple(-weight for weight in digits)
+        return LinearForm(digits, LinearCheck(last_weights=digits * self.length + claimed))
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        # All of the bound in one entry, then all of it in another: what one measurement has more
+        # of than the other adds up to the bound at most, and so does what it has less of.
+        if self.length == 1:
+            return [Run(1, self.max_value, 0)]
+        return [Run(1, self.max_value, 0), Run(self.length - 2, 0, 0), Run(1, 0, self.max_value)]
 
     def _values(self, meas: Vector) -> Vector:
         """Return the entries and, last, the sum that the client claims."""

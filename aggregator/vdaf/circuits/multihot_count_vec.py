@@ -10,10 +10,15 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import MAX_LENGTH, check_parameter
+from aggregator.vdaf.circuits.base import MAX_LENGTH, Run, check_parameter
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
-from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from aggregator.vdaf.circuits.range_checked import (
+    decode_range_checked,
+    encode_range_checked,
+    weights,
+)
 from field import FIELD128, Field, Vector, concat, stack
 
 
@@ -31,6 +36,8 @@ class MultihotCountVec(BitVectorCircuit):
     chunk_length: int
 
     name: ClassVar[str] = "MultihotCountVec"
+    field: ClassVar[Field] = FIELD128
+    eval_output_len: ClassVar[int] = 2
 
     def __post_init__(self) -> None:
         check_parameter("length", self.length, MAX_LENGTH)
@@ -44,32 +51,17 @@ class MultihotCountVec(BitVectorCircuit):
 
     @property
     @override
-    def field(self) -> Field:
-        return FIELD128
-
-    @property
-    @override
     def meas_len(self) -> int:
         return self.length + self.bits_for_weight
-
-    @property
-    @override
-    def eval_output_len(self) -> int:
-        return 2
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return self.length
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
         entries = vectors(measurements, self.length, 1)
-        weights = sums(entries, "weight", self.max_weight)
+        given = sums(entries, "weight", self.max_weight)
         return concat(
             [
                 Vector.from_array(self.field, entries),
-                encode_range_checked(self.field, weights, self.max_weight),
+                encode_range_checked(self.field, given, self.max_weight),
             ]
         )
 
@@ -83,3 +75,16 @@ class MultihotCountVec(BitVectorCircuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return meas[:, : self.length]
+
+    @override
+    def linear_form(self) -> LinearForm:
+        claimed = tuple(-weight for weight in weights(self.max_weight))
+        return LinearForm((1,), LinearCheck(last_weights=claimed))
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        # Two sets of at most `max_weight` entries differ in all of both where they are disjoint,
+        # or, where there is no room for that, in every entry there is.
+        rest = self.length - self.max_weight
+        opposite = min(self.max_weight, rest)
+        return [Run(self.max_weight, 1, 0), Run(rest - opposite, 0, 0), Run(opposite, 0, 1)]

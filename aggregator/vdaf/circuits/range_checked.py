@@ -56,7 +56,7 @@ def decode_range_checked(encoded: Vector, largest: int) -> Vector:
     return encoded.dot(Vector.from_ints(encoded.field, weights(largest)))
 
 
-def weights(largest: int) -> list[int]:
+def weights(largest: int) -> tuple[int, ...]:
     """Return the weights of the digits of an integer from 0 to `largest`."""
     bits = largest.bit_length()
-    return [2**place for place in range(bits - 1)] + [largest - (2 ** (bits - 1) - 1)]
+    return (*(2**place for place in range(bits - 1)), largest - (2 ** (bits - 1) - 1))

@@ -10,9 +10,14 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import Circuit, check_max_measurement
+from aggregator.vdaf.circuits.base import Circuit, Run, check_max_measurement
+from aggregator.vdaf.circuits.linear_form import LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, integers
-from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from aggregator.vdaf.circuits.range_checked import (
+    decode_range_checked,
+    encode_range_checked,
+    weights,
+)
 from aggregator.vdaf.gadgets import Gadget, PolyEval
 from field import FIELD64, Field, Vector
 
@@ -29,6 +34,10 @@ class Sum(Circuit):
 
     name: ClassVar[str] = "Sum"
     is_scalar: ClassVar[bool] = True
+    field: ClassVar[Field] = FIELD64
+    gadget: ClassVar[Gadget] = PolyEval((0, -1, 1))
+    joint_rand_len: ClassVar[int] = 0
+    output_len: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_max_measurement("max_measurement", self.max_measurement, self.field)
@@ -37,16 +46,6 @@ class Sum(Circuit):
     def bits(self) -> int:
         """How many digits a measurement has."""
         return self.max_measurement.bit_length()
-
-    @property
-    @override
-    def field(self) -> Field:
-        return FIELD64
-
-    @property
-    @override
-    def gadget(self) -> Gadget:
-        return PolyEval((0, -1, 1))
 
     @property
     @override
@@ -60,18 +59,8 @@ class Sum(Circuit):
 
     @property
     @override
-    def joint_rand_len(self) -> int:
-        return 0
-
-    @property
-    @override
     def eval_output_len(self) -> int:
         return self.bits
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return 1
 
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
@@ -89,3 +78,11 @@ class Sum(Circuit):
     @override
     def truncate(self, meas: Vector) -> Vector:
         return decode_range_checked(meas, self.max_measurement)[..., None]
+
+    @override
+    def linear_form(self) -> LinearForm:
+        return LinearForm(weights(self.max_measurement))
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        return [Run(1, 0, self.max_measurement)]

@@ -12,12 +12,18 @@ from typing_extensions import override
 
 from aggregator.vdaf.circuits.base import (
     MAX_LENGTH,
+    Run,
     check_max_measurement,
     check_parameter,
 )
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
+from aggregator.vdaf.circuits.linear_form import LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, vectors
-from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
+from aggregator.vdaf.circuits.range_checked import (
+    decode_range_checked,
+    encode_range_checked,
+    weights,
+)
 from field import FIELD128, Field, Vector
 
 
@@ -31,6 +37,7 @@ class SumVec(BitVectorCircuit):
     field: Field = FIELD128
 
     name: ClassVar[str] = "SumVec"
+    eval_output_len: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         check_parameter("length", self.length, MAX_LENGTH)
@@ -47,16 +54,6 @@ class SumVec(BitVectorCircuit):
     def meas_len(self) -> int:
         return self.length * self.bits
 
-    @property
-    @override
-    def eval_output_len(self) -> int:
-        return 1
-
-    @property
-    @override
-    def output_len(self) -> int:
-        return self.length
-
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
         values = vectors(measurements, self.length, self.max_measurement)
@@ -71,3 +68,11 @@ class SumVec(BitVectorCircuit):
     def truncate(self, meas: Vector) -> Vector:
         digits = meas.reshape(len(meas), self.length, self.bits)
         return decode_range_checked(digits, self.max_measurement)
+
+    @override
+    def linear_form(self) -> LinearForm:
+        return LinearForm(weights(self.max_measurement))
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        return [Run(self.length, 0, self.max_measurement)]

@@ -15,11 +15,11 @@ import numpy as np
 
 from aggregator.errors import ReportRejected
 from aggregator.vdaf import flp
-from aggregator.vdaf.circuits import BitVectorCircuit
 from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.kernels.arrays import INVALID, UNDECODABLE, in_groups
 from aggregator.vdaf.kernels.chunks import decide as chunks
 from aggregator.vdaf.kernels.digits import decide as digits
+from aggregator.vdaf.kernels.digits.plan import Plan as DigitsPlan
 from aggregator.vdaf.kernels.tables import joint_rand_seed_message
 from aggregator.vdaf.outcomes import NO_VERIFIER_SHARE, VerifierMessages, VerifyError
 from aggregator.vdaf.parameters import Parameters
@@ -99,7 +99,7 @@ def _decided(
 
 def _kernel(parameters: Parameters, ctx: bytes, width: LaneWidth) -> Callable[..., None]:
     """Return the kernel: it takes the leader's shares and the others', and fills in two outputs."""
-    if not isinstance(parameters.circuit, BitVectorCircuit):
+    if isinstance(dispatch.plan_for(parameters, 0), DigitsPlan):
         arity = parameters.circuit.gadget.arity
         return functools.partial(digits.decide_groups, width, arity)
     constants, scratch_ends = _constants(parameters, ctx, len(width))

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from aggregator.vdaf import flp
-from aggregator.vdaf.circuits import BitVectorCircuit, Count, Sum
 from aggregator.vdaf.kernels.arrays import NOT_A_RESIDUE, Outputs, in_groups
 from aggregator.vdaf.kernels.chunks import plan as chunks
 from aggregator.vdaf.kernels.digits import plan as digits
@@ -24,7 +23,7 @@ from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.shares import WORKING_MEMORY, slices
 from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
-from field import FIELD128, encode_rows
+from field import encode_rows
 from field.lanes import WORD_SIZE, LaneWidth
 
 Words: TypeAlias = npt.NDArray[np.uint64]
@@ -55,12 +54,9 @@ def is_fused(parameters: Parameters) -> bool:
 @functools.lru_cache(maxsize=64)
 def plan_for(parameters: Parameters, agg_id: int) -> Plan | None:
     """Return the plan for one Prio3 and one of its aggregators, None if there is no kernel."""
-    circuit = parameters.circuit
-    if parameters.num_proofs > 1:
-        return None
-    if isinstance(circuit, BitVectorCircuit) and circuit.field is FIELD128:
+    if chunks.takes(parameters):
         return chunks.plan(parameters, agg_id)
-    if isinstance(circuit, (Count, Sum)):
+    if digits.takes(parameters):
         return digits.plan(parameters, agg_id)
     return None
 
@@ -75,10 +71,8 @@ def working_size(parameters: Parameters, agg_id: int) -> int:
 
 def has_leading_out_shares(parameters: Parameters, agg_id: int) -> bool:
     """Return whether an aggregator's out shares are the beginnings of its input shares."""
-    circuit = parameters.circuit
-    if agg_id != 0 or not isinstance(circuit, BitVectorCircuit) or not is_fused(parameters):
-        return False
-    return chunks.plan(parameters, agg_id).shape.digits == 1
+    plan = plan_for(parameters, agg_id)
+    return agg_id == 0 and isinstance(plan, chunks.Plan) and plan.shape.digits == 1
 
 
 def new_outputs(parameters: Parameters, rows: int, *, has_out_shares: bool = True) -> Outputs:

@@ -6,11 +6,25 @@ Source:
 
 import functools
 
+from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Circuit, LinearForm
 from aggregator.vdaf.kernels.message import message_words, seed_start
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.xof import SEED_SIZE, USAGE_JOINT_RAND_SEED, domain_separation_tag
 from field import Field
 from field.lanes import Table
+
+
+def linear_form_of(circuit: Circuit) -> LinearForm:
+    """Return the linear form of a circuit that a kernel is to verify.
+
+    Raises:
+        ParameterError: It has none.
+    """
+    form = circuit.linear_form()
+    if form is None:
+        raise ParameterError(f"Prio3{circuit.name} has no linear form, so no kernel verifies it")
+    return form
 
 
 def basis_roots(field: Field, p: int) -> list[int]:

@@ -2,13 +2,12 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
-from aggregator.vdaf.circuits import Circuit, Histogram, L1BoundSum, MultihotCountVec, SumVec
-from aggregator.vdaf.circuits.range_checked import weights
+from aggregator.vdaf.circuits import LinearCheck, LinearForm
+from aggregator.vdaf.gadgets import Mul, ParallelSum
 from aggregator.vdaf.kernels.arrays import SEED_WORDS
 from aggregator.vdaf.kernels.chunks import arrays
 from aggregator.vdaf.kernels.chunks import query as kernels
@@ -22,6 +21,7 @@ from aggregator.vdaf.kernels.tables import (
     basis_roots,
     joint_rand_seed_message,
     last_difference_weights,
+    linear_form_of,
 )
 from aggregator.vdaf.kernels.xof import SPONGE_ROWS
 from aggregator.vdaf.parameters import Parameters
@@ -36,7 +36,7 @@ from aggregator.vdaf.xof import (
     USAGE_QUERY_RANDOMNESS,
     domain_separation_tag,
 )
-from field import Vector
+from field import FIELD128, Vector
 from field.lanes import (
     WORD_SIZE,
     LaneWidth,
@@ -77,50 +77,33 @@ class Plan:
         )
 
 
-class _Linear(NamedTuple):
-    """What a circuit computes besides the range check: linear functions of the digits.
-
-    Attributes:
-        weights: Weights of the digits of an output.
-        has_check: Whether a second output must be zero.
-        check_weights: It adds up all digits by a weight; this is, for the last digits, the weight
-            less 1. Those before have the weight 1.
-        constant: What is added to that.
-    """
-
-    weights: Sequence[int]
-    has_check: bool
-    check_weights: Sequence[int] = ()
-    constant: int = 0
-
-    @property
-    def has_small_weights(self) -> bool:
-        """Whether weights add up to little enough for `decode_digits`."""
-        return sum(self.weights) <= limbs128.MAX_WEIGHT
+def takes(parameters: Parameters) -> bool:
+    """Return whether the kernel verifies this Prio3: bits in chunks, and linear functions."""
+    circuit, form = parameters.circuit, parameters.circuit.linear_form()
+    if form is None or parameters.num_proofs > 1 or circuit.field != FIELD128:
+        return False
+    chunk_length = circuit.gadget.arity // 2
+    return (
+        circuit.gadget == ParallelSum(Mul(), chunk_length)
+        and circuit.num_calls == circuit.joint_rand_len == -(-circuit.meas_len // chunk_length)
+        and circuit.eval_output_len == (1 if form.check is None else 2)
+        and circuit.output_len * len(form.weights) <= circuit.meas_len
+        and (len(form.weights) > 1 or form.weights == (1,))
+        and (form.check is None or len(form.check.last_weights) <= circuit.meas_len)
+    )
 
 
-def _linear(circuit: Circuit) -> _Linear:
-    match circuit:
-        case Histogram():
-            return _Linear([1], has_check=True, constant=-1)
-        case MultihotCountVec():
-            claimed = [-weight - 1 for weight in weights(circuit.max_weight)]
-            return _Linear([1], has_check=True, check_weights=claimed)
-        case SumVec():
-            return _Linear(weights(circuit.max_measurement), has_check=False)
-        case L1BoundSum():
-            digits = weights(circuit.max_value)
-            entry, claimed = ([sign * weight - 1 for weight in digits] for sign in (1, -1))
-            return _Linear(digits, has_check=True, check_weights=entry * circuit.length + claimed)
-        case _:
-            raise TypeError(f"{circuit.name} has no fused kernel")
+def _has_small_weights(form: LinearForm) -> bool:
+    """Return whether weights are few and add up to little enough for `decode_digits`."""
+    few = len(form.weights) <= limbs128.MAX_WEIGHT.bit_length()
+    return few and min(form.weights) >= 0 and sum(form.weights) <= limbs128.MAX_WEIGHT
 
 
 @functools.lru_cache(maxsize=32)
 def plan(parameters: Parameters, agg_id: int) -> Plan:
     """Return the plan for one Prio3 and one of its aggregators."""
     circuit = parameters.circuit
-    linear = _linear(circuit)
+    form = linear_form_of(circuit)
     shape = arrays.Shape(
         num_shares=parameters.num_shares,
         agg_id=agg_id,
@@ -129,10 +112,10 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         num_calls=circuit.num_calls,
         log_p=circuit.wire_poly_len.bit_length() - 1,
         output_len=circuit.output_len,
-        digits=len(linear.weights),
-        has_small_weights=linear.has_small_weights,
-        has_check=linear.has_check,
-        num_weighted=len(linear.check_weights),
+        digits=len(form.weights),
+        has_small_weights=_has_small_weights(form),
+        has_check=form.check is not None,
+        num_weighted=0 if form.check is None else len(form.check.last_weights),
     )
     lanes = len(lane_width())
     while lanes > 1 and scratch_size(shape) * lanes > MAX_SCRATCH:
@@ -144,8 +127,9 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
 def kernel_tables(parameters: Parameters, lanes: int) -> arrays.Tables:
     """Return the constants, in the limbs of so many lanes."""
     circuit, field = parameters.circuit, parameters.field
-    linear = _linear(circuit)
-    small_weights = linear.weights if linear.has_small_weights else [0]
+    form = linear_form_of(circuit)
+    check = form.check or LinearCheck()
+    small_weights = form.weights if _has_small_weights(form) else [0]
     p = circuit.wire_poly_len
     beta = field.root_of_unity(2 * p)
     share_of_one = field.inverse(parameters.num_shares)
@@ -156,7 +140,7 @@ def kernel_tables(parameters: Parameters, lanes: int) -> arrays.Tables:
             field128.montgomery_table(
                 lanes, [1, field.inverse(2), field.inverse(p), field.inverse(beta)]
             ),
-            field128.constant_table(lanes, [-share_of_one, linear.constant * share_of_one]),
+            field128.constant_table(lanes, [-share_of_one, check.constant * share_of_one]),
         ]
     )
     return arrays.Tables(
@@ -164,8 +148,11 @@ def kernel_tables(parameters: Parameters, lanes: int) -> arrays.Tables:
         roots=field128.montgomery_table(lanes, basis_roots(field, p)),
         last_difference=field128.montgomery_table(lanes, last_difference_weights(field, p)),
         small_weights=np.array(small_weights, np.uint64),
-        weights=field128.montgomery_table(lanes, linear.weights),
-        check_weights=field128.montgomery_table(lanes, linear.check_weights),
+        weights=field128.montgomery_table(lanes, form.weights),
+        # The kernel adds up all digits before, as if each had the weight 1.
+        check_weights=field128.montgomery_table(
+            lanes, [weight - 1 for weight in check.last_weights]
+        ),
         one=Vector.from_ints(field, radix % field.modulus).words.reshape(-1),
     )
 

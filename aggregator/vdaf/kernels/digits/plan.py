@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from aggregator.vdaf.circuits import Circuit, Count, Sum
-from aggregator.vdaf.circuits.range_checked import weights
+from aggregator.vdaf.gadgets import Mul, PolyEval
 from aggregator.vdaf.kernels.arrays import NONCE_SIZE, SEED_WORDS
 from aggregator.vdaf.kernels.digits import query as kernels
 from aggregator.vdaf.kernels.message import message_words, seed_start, with_seed
-from aggregator.vdaf.kernels.tables import basis_roots, last_difference_weights
+from aggregator.vdaf.kernels.tables import basis_roots, last_difference_weights, linear_form_of
 from aggregator.vdaf.kernels.xof import SPONGE_ROWS
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.verification import Aggregator
@@ -22,7 +21,11 @@ from aggregator.vdaf.xof import (
     USAGE_QUERY_RANDOMNESS,
     domain_separation_tag,
 )
+from field import FIELD64
 from field.lanes import MAX_LANES, LaneWidth, Table, lane_width, new_workspace, row_ends
+
+_GADGETS = (Mul(), PolyEval((0, -1, 1)))
+"""Those that check one digit: m * m, from which the circuit takes m, and m^2 - m."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +55,21 @@ class Plan:
         )
 
 
+def takes(parameters: Parameters) -> bool:
+    """Return whether the kernel verifies this Prio3: bits one by one, and one weighted sum."""
+    circuit, form = parameters.circuit, parameters.circuit.linear_form()
+    return (
+        form is not None
+        and form.check is None
+        and parameters.num_proofs == 1
+        and circuit.field == FIELD64
+        and any(circuit.gadget == gadget for gadget in _GADGETS)
+        and circuit.joint_rand_len == 0
+        and circuit.output_len == 1
+        and circuit.meas_len == circuit.num_calls == circuit.eval_output_len == len(form.weights)
+    )
+
+
 @functools.lru_cache(maxsize=32)
 def plan(parameters: Parameters, agg_id: int) -> Plan:
     """Return the plan for one Prio3 and one of its aggregators."""
@@ -63,19 +81,15 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         num_calls=circuit.num_calls,
         arity=circuit.gadget.arity,
         log_p=p.bit_length() - 1,
-        is_minus_digit=isinstance(circuit, Count),
+        is_minus_digit=circuit.gadget == Mul(),
     )
     tables = kernels.Tables(
         constants=_table([field.inverse(p), field.inverse(2), field.inverse(beta)]),
         roots=_table(basis_roots(field, p)),
         last_difference=_table(last_difference_weights(field, p)),
-        weights=_table(_weights(circuit)),
+        weights=_table([weight % field.modulus for weight in linear_form_of(circuit).weights]),
     )
     return Plan(lane_width(), shape, tables, _scratch_ends(shape))
-
-
-def _weights(circuit: Circuit) -> list[int]:
-    return weights(circuit.max_measurement) if isinstance(circuit, Sum) else [1]
 
 
 def _table(values: Sequence[int]) -> Table:

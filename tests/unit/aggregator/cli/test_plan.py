@@ -256,7 +256,7 @@ def test_advise_prints_the_section_for_a_reader() -> None:
         ("risk --epsilon0 0 --epsilon 1", "epsilon0 must lie in (0, 1000], not 0"),
         ("risk --epsilon0 1 --epsilon 1 --aggregators 3", "aggregators must be 1 or 2, not 3"),
         ("budget --people 0 --compensation 1 --epsilon0 1", "people must be"),
-        ("error --circuit histogram --length 1 --epsilon 1", "length of a histogram"),
+        ("error --circuit histogram --length 1 --epsilon 1", "no measurement of Prio3Histogram"),
         ("error --circuit count --epsilon 1 --confidence 1", "confidence must lie in (0, 1)"),
         ("compose --epsilon0 1 --releases 0 --delta 0.1", "releases must be"),
         ("compose --epsilon0 1 --releases 3 --delta 0", "delta must lie in (0, 1), not 0"),

@@ -85,7 +85,7 @@ def test_what_protects_nothing_or_has_nothing_to_protect_is_said_to_be_so() -> N
         (L1BoundSum(4, 9, 6), 1, 2),
         (L1BoundSum(1, 9, 6), 1, 1),
         (MultihotCountVec(10, 3, 4), 1, 6),
-        (MultihotCountVec(10, 3, 4), 2, 2),
+        (MultihotCountVec(10, 3, 4), 2, 6),
         (MultihotCountVec(4, 3, 2), 2, 4),
     ],
     ids=repr,
@@ -103,16 +103,38 @@ def test_a_release_divides_into_independent_parts(
         (Sum(9), 2, (1, 18)),
         (SumVec(5, 9, 6), 2, (5, 18)),
         (HISTOGRAM, 1, (2, 1)),
-        (HISTOGRAM, 2, None),
+        (HISTOGRAM, 2, (2, 2)),
         (MultihotCountVec(10, 3, 4), 1, (6, 1)),
+        (MultihotCountVec(10, 3, 4), 2, (6, 2)),
+        (L1BoundSum(4, 9, 6), 1, (2, 9)),
+        (Histogram(1, 1), 1, None),
+    ],
+    ids=repr,
+)
+def test_the_worst_pair_under_discrete_laplace_noise_is_known_for_every_circuit(
+    circuit: Circuit, reports: int, expected: tuple[int, int] | None
+) -> None:
+    mechanism = PureDpDiscreteLaplace(Fraction(1), max_reports_per_person=reports)
+    assert pld.worst_shift(mechanism, circuit) == expected
+
+
+@pytest.mark.parametrize(
+    ("circuit", "reports", "expected"),
+    [
+        (SumVec(5, 9, 6), 2, (5, 18)),
+        (HISTOGRAM, 1, (2, 1)),
+        (HISTOGRAM, 2, None),
+        (MultihotCountVec(10, 3, 4), 2, None),
+        (MultihotCountVec(4, 3, 2), 2, (4, 2)),
         (L1BoundSum(4, 9, 6), 1, None),
     ],
     ids=repr,
 )
-def test_privacy_loss_distributions_are_used_where_the_worst_pair_is_known(
+def test_under_gaussian_noise_the_worst_pair_is_known_where_no_entry_can_move_further(
     circuit: Circuit, reports: int, expected: tuple[int, int] | None
 ) -> None:
-    assert pld.worst_shift(circuit, reports) == expected
+    mechanism = DiscreteGaussian(Fraction(1), max_reports_per_person=reports)
+    assert pld.worst_shift(mechanism, circuit) == expected
 
 
 def test_a_missing_library_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ from aggregator.dp.selection_rivals import (
 from aggregator.dp.two_draw_loss import TwoDrawLaw
 from aggregator.dp.vector_loss import VectorTwoDrawLaw
 from aggregator.errors import ParameterError
+from aggregator.vdaf.circuits import Count, Histogram, L1BoundSum, MultihotCountVec, Sum, SumVec
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: OptimalSelection.of(-1, "1e-5"), r"epsilon must lie in \[0, infinity\), not -1"),
@@ -73,8 +74,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: VectorTwoDrawLaw.of(1, Move(5000, 1)), "coordinates moved must be at most 4096"),
     (lambda: VectorTwoDrawLaw.of("1e-9", Move(4, 1)), "epsilon0 must be above 4.5e-05"),
     (lambda: TwoDrawLaw.of("1e-7", Move(1, 1)).delta(0), "epsilon0 is so small"),
-    (lambda: worst_move("average"), "circuit must be one of count, .*, not 'average'"),
-    (lambda: worst_move("sum", max_measurement=0), "max_measurement must be an integer at least 1"),
+    (lambda: worst_move(Histogram(1, 1)), "Prio3Histogram changes its sums: there is nothing"),
+    (lambda: worst_move(L1BoundSum(3, 4, 1), honest_draws=2), "Prio3L1BoundSum under 2 draws"),
     (lambda: gap_probability(1, 0), "k must be an integer from 1 to 200, not 0"),
     (lambda: claimed_confidence("0.6", "0.5"), r"epsilon must lie in \[0, epsilon0 = 0.5\]"),
     (lambda: claimed_noise(5, "0.1"), r"confidence must be above P\(T <= epsilon\)"),
@@ -122,20 +123,20 @@ def test_a_root_needs_a_change_of_sign() -> None:
 
 def test_the_law_of_a_sum_has_no_limit_on_the_measurement() -> None:
     """Values of the continuous law, which it approaches, from the reference."""
-    law = LatticeLaw.of(1, worst_move("sum", max_measurement=10**12))
+    law = LatticeLaw.of(1, worst_move(Sum(10**12)))
     assert float(law.probability_at_most("0.5")) == pytest.approx(0.153217115165, rel=1e-10)
     assert float(law.delta("0.5")) == pytest.approx(0.221199216929, rel=1e-10)
 
 
 def test_the_law_of_many_counts_is_found_or_refused_without_delay() -> None:
-    law = LatticeLaw.of(1, worst_move("multihot", length=20_000, max_weight=20_000))
+    law = LatticeLaw.of(1, worst_move(MultihotCountVec(20_000, 20_000, 1)))
     assert len(law.probabilities) == 20_001
     assert float(sum(law.probabilities)) == pytest.approx(1, rel=1e-15)
     with pytest.raises(ParameterError, match="coordinates moved must be at most 100,000"):
-        LatticeLaw.of(1, worst_move("sumvec", length=100_001))
+        LatticeLaw.of(1, worst_move(SumVec(100_001, 1, 1)))
 
 
 def test_two_draws_lose_never_more_than_epsilon0() -> None:
-    law = TwoDrawLaw.of("2.5", worst_move("count"))
+    law = TwoDrawLaw.of("2.5", worst_move(Count()))
     assert law.probability_above("2.5") == 0
     assert law.probability_at_most("2.5") == 1

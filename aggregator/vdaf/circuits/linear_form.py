@@ -1,0 +1,38 @@
+"""What a circuit computes besides the check that each residue is 0 or 1: linear functions of them.
+
+Kernels that verify on lanes know how to check digits; from a circuit they need only this. A circuit
+that states no linear form is verified all the same, by its own `evaluate` and `truncate`.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+
+class LinearCheck(NamedTuple):
+    """An output that must be 0: all residues, each times its weight, and a constant.
+
+    Attributes:
+        constant: The constant.
+        last_weights: The weights of the last residues. All residues before have the weight 1.
+    """
+
+    constant: int = 0
+    last_weights: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LinearForm:
+    """The linear part of a circuit whose encodings are of zeros and ones.
+
+    Besides this the circuit checks that each residue is 0 or 1 and does nothing else. It does so as
+    `BitVectorCircuit` does, or with a call of its gadget for each residue x: of `Mul` on (x, x),
+    from whose output x is subtracted, or of `PolyEval` of x^2 - x, whose output it is.
+
+    Attributes:
+        weights: Entry i of the sum is made of `len(weights)` residues, from residue
+            `i * len(weights)` on, each times its weight.
+        check: The output after that of the range check, if there is one.
+    """
+
+    weights: tuple[int, ...]
+    check: LinearCheck | None = None
