@@ -76,7 +76,7 @@ def cost_of_zcdp(rho: Fraction, count: int = 1) -> Cost:
 
 
 def total(costs: Iterable[Cost]) -> Cost:
-    """Return what all of these cost together."""
+    """Return what all of these cost together; many equal ones are best given as one, by `count`."""
     return sum(costs, start=Cost())
 
 
@@ -99,7 +99,7 @@ def rho_of_pure(epsilon: Fraction) -> Fraction:
     _check_not_negative(epsilon, "epsilon")
     if epsilon == 0:
         return Fraction(0)
-    return round_up_closely(lambda digits: epsilon * (1 - 2 / (exp(epsilon, digits) + 1)))
+    return round_up_closely(lambda digits: epsilon * (2 / (1 + exp(-epsilon, digits)) - 1))
 
 
 def rho_within(epsilon: Fraction, largest: Fraction) -> Fraction:

@@ -100,6 +100,11 @@ def test_a_limit_on_epsilon_with_one_on_each_release_is_a_limit_on_rho() -> None
     assert rho_within(Fraction(1), Fraction(7)) == rho_of_pure(Fraction(1))
 
 
+def test_an_epsilon_beyond_all_reason_is_its_own_rho() -> None:
+    huge = Fraction(10**30)
+    assert huge <= rho_of_pure(huge) < huge + 1
+
+
 def test_a_million_releases_take_no_longer_than_one() -> None:
     cost = cost_of_dp(Fraction(1, 10), Fraction(1, 10**12), 10**18)
     assert cost.epsilon == 10**17
