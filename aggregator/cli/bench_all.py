@@ -6,7 +6,7 @@ from fractions import Fraction
 from rich.console import Console
 from rich.table import Table
 
-from aggregator.cli.bench_circuits import Case, CircuitName, case
+from aggregator.cli.bench_circuits import Case, case
 from aggregator.cli.bench_field import time_field
 from aggregator.cli.bench_noise import time_noise
 from aggregator.cli.bench_vdaf import (
@@ -18,6 +18,7 @@ from aggregator.cli.bench_vdaf import (
     time_verify,
     working_bytes,
 )
+from aggregator.vdaf.instances import COUNT, HISTOGRAM, MULTIHOT_COUNT_VEC, SUM, SUM_VEC
 from aggregator.vdaf.ping_pong import HELPER, LEADER
 from field import FIELD64, FIELD128
 from field._jit import lanes
@@ -45,13 +46,13 @@ def bench_all(reports: int, rounds: int) -> None:
 
 def cases() -> Iterator[Case]:
     """Yield what is measured."""
-    yield case(CircuitName.COUNT)
-    yield case(CircuitName.SUM, max_measurement=255)
-    yield case(CircuitName.SUM, max_measurement=2**32 - 1)
-    yield case(CircuitName.HISTOGRAM, length=100, chunk_length=10)
-    yield case(CircuitName.HISTOGRAM, length=1000, chunk_length=32)
-    yield case(CircuitName.SUMVEC, length=100, max_measurement=255, chunk_length=28)
-    yield case(CircuitName.MULTIHOT, length=100, max_weight=10, chunk_length=10)
+    yield case(COUNT)
+    yield case(SUM, max_measurement=255)
+    yield case(SUM, max_measurement=2**32 - 1)
+    yield case(HISTOGRAM, length=100, chunk_length=10)
+    yield case(HISTOGRAM, length=1000, chunk_length=32)
+    yield case(SUM_VEC, length=100, max_measurement=255, chunk_length=28)
+    yield case(MULTIHOT_COUNT_VEC, length=100, max_weight=10, chunk_length=10)
 
 
 def _verification(reports: int, rounds: int) -> Table:

@@ -16,7 +16,6 @@ import numpy as np
 from aggregator.cli.bench_circuits import (
     CTX,
     Case,
-    CircuitName,
     Reports,
     case,
     drawn,
@@ -24,6 +23,7 @@ from aggregator.cli.bench_circuits import (
 )
 from aggregator.cli.bench_timing import Work, least_wall_seconds, median_seconds
 from aggregator.cli.bench_xof import hash_only, permute_only
+from aggregator.vdaf.instances import HISTOGRAM
 from aggregator.vdaf.ping_pong import HELPER, LEADER
 from aggregator.vdaf.verification import Aggregator, ReportShares, query_shares
 
@@ -205,7 +205,7 @@ def speedup_of_machine(threads: int, rounds: int) -> float:
 
     On an idle machine with so many cores it is their number.
     """
-    prio3, reports = case(CircuitName.HISTOGRAM).prio3, 20_000
+    prio3, reports = case(HISTOGRAM).prio3, 20_000
     part = functools.partial(permute_only, prio3, CTX, HELPER, reports // threads)
     return _speedup(lambda: permute_only(prio3, CTX, HELPER, reports), [part] * threads, rounds)
 

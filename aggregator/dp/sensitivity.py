@@ -113,6 +113,13 @@ def check_counts(circuit: Circuit) -> None:
         raise UnsupportedCircuit(f"Prio3{circuit.name} does not count; only counts move by 1")
 
 
+def nothing_changes(circuit: Circuit) -> UnsupportedCircuit:
+    """Return what to raise where a question has no answer because no sum can move."""
+    return UnsupportedCircuit(
+        f"no measurement of Prio3{circuit.name} changes its sums: there is nothing to protect"
+    )
+
+
 def check_max_reports_per_person(value: object) -> None:
     """Refuse a bound on a person's reports that is no integer from 1 to 2^32 - 1.
 

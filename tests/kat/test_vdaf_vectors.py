@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from aggregator.vdaf.check import XOF_TYPE, run_vector_file, type_name
+from aggregator.vdaf.experimental import EXPERIMENTAL
 from aggregator.vdaf.instances import TYPES
 from tests.support.prio3_batches import CTX, PATHS, oracle_of, take_path
 from tests.support.vdaf_oracle import Rejected
 from tests.support.vdaf_vectors import CASES, SKIPPING_SEEDS, Case, make_vector
 
+ALL_TYPES = {**TYPES, **EXPERIMENTAL}
 OWN = Path(__file__).parent / "data"
 
 UNSET = (
@@ -68,10 +70,10 @@ def test_a_published_vector_passes(file: Path, path: str, monkeypatch: pytest.Mo
 
 def test_every_published_file_about_prio3_has_a_type_and_every_type_a_file(folder: Path) -> None:
     names = {type_name(file.name) for file in folder.glob("*.json")}
-    unknown = {name for name in names if name.startswith("Prio3") and name not in TYPES}
+    unknown = {name for name in names if name.startswith("Prio3") and name not in ALL_TYPES}
     assert not unknown
     # L1BoundSum's vectors are published with its own draft.
-    assert {*TYPES, XOF_TYPE} - names <= {"Prio3L1BoundSum"}
+    assert {*ALL_TYPES, XOF_TYPE} - names <= {"Prio3L1BoundSum"}
 
 
 def test_no_file_of_the_folder_is_left_unconsumed(folder: Path) -> None:
@@ -80,7 +82,7 @@ def test_no_file_of_the_folder_is_left_unconsumed(folder: Path) -> None:
     left = [
         file.name
         for file in sorted(folder.glob("*.json"))
-        if type_name(file.name) not in {*TYPES, XOF_TYPE} and not file.name.startswith(other)
+        if type_name(file.name) not in {*ALL_TYPES, XOF_TYPE} and not file.name.startswith(other)
     ]
     assert not left, f"no type consumes {left}"
 
@@ -94,14 +96,14 @@ def test_a_vector_of_our_own_passes(file: Path, path: str, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     "file",
-    [file for file in vector_files() + own_files() if type_name(file.name) in TYPES],
+    [file for file in vector_files() + own_files() if type_name(file.name) in ALL_TYPES],
     ids=lambda file: file.stem,
 )
 def test_the_oracle_agrees_with_a_vector(file: Path) -> None:
     name = type_name(file.name)
     vector = json.loads(file.read_text())
-    parameters = {parameter: vector[parameter] for parameter, _ in TYPES[name].layout}
-    oracle = oracle_of(TYPES[name].prio3(parameters, vector["shares"]))
+    parameters = {each.name: vector[each.name] for each in ALL_TYPES[name].parameters}
+    oracle = oracle_of(ALL_TYPES[name].prio3(parameters, vector["shares"]))
     ctx, verify_key = bytes.fromhex(vector["ctx"]), bytes.fromhex(vector["verify_key"])
     for report in vector["reports"]:
         nonce, public_share = (bytes.fromhex(report[key]) for key in ("nonce", "public_share"))

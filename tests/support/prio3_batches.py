@@ -11,7 +11,6 @@ from aggregator.vdaf import fused
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
-    HigherDegree,
     Histogram,
     L1BoundSum,
     Measurement,
@@ -19,6 +18,7 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
+from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from aggregator.vdaf.prio3 import OutShares, Prio3, VerifyInit
 from tests.support import vdaf_oracle
 from tests.support.vdaf_oracle import OracleCircuit, OraclePrio3

@@ -20,13 +20,13 @@ from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
-    HigherDegree,
     Histogram,
     L1BoundSum,
     MultihotCountVec,
     Sum,
     SumVec,
 )
+from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from tests.support.small_field import contributions, moves
 
 SMALL: list[Circuit] = [
