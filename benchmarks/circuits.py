@@ -2,28 +2,15 @@
 
 import dataclasses
 from collections.abc import Sequence
-from enum import StrEnum
-from typing import assert_never
 
 from aggregator.entropy import SystemEntropy
-from aggregator.errors import ParameterError
-from aggregator.vdaf import instances
 from aggregator.vdaf.circuits import Measurement
+from aggregator.vdaf.instances import VdafType
 from aggregator.vdaf.prio3 import Prio3, VerifyInit
 from aggregator.vdaf.shares import Batch, to_rows
 from aggregator.vdaf.xof import ByteRows
 
 CTX = b"benchmark"
-
-
-class CircuitName(StrEnum):
-    """A type of Prio3."""
-
-    COUNT = "count"
-    SUM = "sum"
-    SUMVEC = "sumvec"
-    HISTOGRAM = "histogram"
-    MULTIHOT = "multihot"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -35,48 +22,17 @@ class Case:
     measurement: Measurement
 
 
-def case(
-    circuit: CircuitName,
-    *,
-    length: int = 100,
-    chunk_length: int | None = None,
-    max_measurement: int = 255,
-    max_weight: int = 10,
-) -> Case:
-    """Return a case by its parameters; a circuit takes those that it knows.
-
-    Args:
-        circuit: The type.
-        length: Buckets or entries.
-        chunk_length: Digits a call; the optimal one if not given.
-        max_measurement: The largest number, of `sum` and `sumvec`.
-        max_weight: The most ones, of `multihot`.
+def case(vdaf_type: VdafType, **parameters: int) -> Case:
+    """Return a case by its parameters; those that are not given are typical ones.
 
     Raises:
-        ParameterError: A parameter is out of its range.
+        ParameterError: A parameter is not the type's, or out of its range.
     """
-    if length < 1:
-        raise ParameterError(f"length must be at least 1, not {length}")
-    match circuit:
-        case CircuitName.COUNT:
-            return Case("Count", instances.prio3_count(), 1)
-        case CircuitName.SUM:
-            prio3 = instances.prio3_sum(max_measurement)
-            return Case(f"Sum {max_measurement}", prio3, max_measurement)
-        case CircuitName.SUMVEC:
-            prio3 = instances.prio3_sum_vec(length, max_measurement, chunk_length)
-            return Case(f"SumVec {length} x {max_measurement}", prio3, [max_measurement] * length)
-        case CircuitName.HISTOGRAM:
-            prio3 = instances.prio3_histogram(length, chunk_length)
-            return Case(f"Histogram {length}", prio3, length - 1)
-        case CircuitName.MULTIHOT:
-            prio3 = instances.prio3_multihot_count_vec(length, max_weight, chunk_length)
-            ones = [1] * min(length, max_weight)
-            return Case(
-                f"Multihot {length}, {max_weight}", prio3, ones + [0] * (length - len(ones))
-            )
-        case _:
-            assert_never(circuit)
+    prio3 = vdaf_type.prio3(vdaf_type.typical() | parameters)
+    circuit = prio3.circuit
+    sizes = [str(circuit.parameters[name]) for name in vdaf_type.typical()]
+    name = " ".join([circuit.name, ", ".join(sizes)]).strip()
+    return Case(name, prio3, circuit.furthest_measurements()[1])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

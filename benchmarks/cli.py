@@ -10,9 +10,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from aggregator.cli.types import Circuit, Parameters, takes_parameters, type_of
 from aggregator.dp.budget import format_rational, parse_rational
 from aggregator.vdaf.ping_pong import HELPER, LEADER
-from benchmarks.circuits import Case, CircuitName, case, random_reports
+from benchmarks.circuits import case, random_reports
 from benchmarks.end_to_end import time_end_to_end
 from benchmarks.everything import bench_all
 from benchmarks.fields import time_field
@@ -41,11 +42,6 @@ class RoleName(StrEnum):
         return LEADER if self is RoleName.LEADER else HELPER
 
 
-Circuit = Annotated[CircuitName, typer.Option(help="The type of Prio3.")]
-Length = Annotated[int, typer.Option(help="Buckets or entries.")]
-ChunkLength = Annotated[int | None, typer.Option(help="Digits a call; the optimal one.")]
-MaxMeasurement = Annotated[int, typer.Option(help="The largest number, of sum and sumvec.")]
-MaxWeight = Annotated[int, typer.Option(help="The most ones, of multihot.")]
 Count = Annotated[int, typer.Option(min=1, help="Reports a batch.")]
 Rounds = Annotated[int, typer.Option(min=1, help="Rounds; the median counts.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -61,12 +57,10 @@ def bench() -> None:
 
 
 @app.command()
+@takes_parameters
 def verify(
     circuit: Circuit,
-    length: Length = 100,
-    chunk_length: ChunkLength = None,
-    max_measurement: MaxMeasurement = 255,
-    max_weight: MaxWeight = 10,
+    parameters: Parameters,
     reports: Count = 1000,
     role: Role = RoleName.HELPER,
     rounds: Rounds = 15,
@@ -79,7 +73,7 @@ def verify(
     `xof_fraction` is the time of the XOF alone, as much absorbed and squeezed as this role and type
     need, over the whole.
     """
-    made = _case(circuit, length, chunk_length, max_measurement, max_weight)
+    made = case(type_of(circuit), **parameters)
     times = time_verify(made, role.agg_id, reports, rounds)
     _print(
         {
@@ -94,18 +88,16 @@ def verify(
 
 
 @app.command()
+@takes_parameters
 def shard(
     circuit: Circuit,
-    length: Length = 100,
-    chunk_length: ChunkLength = None,
-    max_measurement: MaxMeasurement = 255,
-    max_weight: MaxWeight = 10,
+    parameters: Parameters,
     reports: Count = 1000,
     rounds: Rounds = 5,
     as_json: AsJson = False,
 ) -> None:
     """Time what a client does to a measurement: many at once, and one alone."""
-    made = _case(circuit, length, chunk_length, max_measurement, max_weight)
+    made = case(type_of(circuit), **parameters)
     times = time_shard(made, reports, rounds)
     _print(
         {
@@ -205,12 +197,10 @@ def field(
 
 
 @app.command()
+@takes_parameters
 def first(
     circuit: Circuit,
-    length: Length = 100,
-    chunk_length: ChunkLength = None,
-    max_measurement: MaxMeasurement = 255,
-    max_weight: MaxWeight = 10,
+    parameters: Parameters,
     role: Role = RoleName.HELPER,
     as_json: AsJson = False,
 ) -> None:
@@ -220,7 +210,7 @@ def first(
     `NUMBA_CACHE_DIR` set to an empty folder it compiles; done again with that it loads. There are
     twenty reports of random bytes, so that some fill all lanes and some do not.
     """
-    made = _case(circuit, length, chunk_length, max_measurement, max_weight)
+    made = case(type_of(circuit), **parameters)
     batch = random_reports(made, 20)
     begin, begin_of_work = time.perf_counter(), time.process_time()
     batch.verify_init(role.agg_id)
@@ -233,22 +223,6 @@ def first(
 def everything(reports: Count = 1000, rounds: Rounds = 7) -> None:
     """Run every measurement beside its baseline, and print the ratios."""
     bench_all(reports, rounds)
-
-
-def _case(
-    circuit: CircuitName,
-    length: int,
-    chunk_length: int | None,
-    max_measurement: int,
-    max_weight: int,
-) -> Case:
-    return case(
-        circuit,
-        length=length,
-        chunk_length=chunk_length,
-        max_measurement=max_measurement,
-        max_weight=max_weight,
-    )
 
 
 def _print(values: Mapping[str, float], as_json: bool) -> None:

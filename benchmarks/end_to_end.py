@@ -28,7 +28,8 @@ from aggregator.protocol.aggregation import (
 )
 from aggregator.protocol.reports import check_upload, prepare_reports, seal_report
 from aggregator.protocol.task import Task, task_from_toml
-from benchmarks.circuits import CircuitName, case
+from aggregator.vdaf.instances import HISTOGRAM
+from benchmarks.circuits import case
 from benchmarks.timing import Work, median_seconds
 from benchmarks.vdaf import time_steps
 
@@ -107,7 +108,7 @@ def time_end_to_end(reports: int, rounds: int) -> EndToEndTimes:
         "hpke": job.open_all,
     }
     seconds = median_seconds(works, rounds)
-    made = case(CircuitName.HISTOGRAM, length=_LENGTH, chunk_length=_CHUNK_LENGTH)
+    made = case(HISTOGRAM, length=_LENGTH, chunk_length=_CHUNK_LENGTH)
     steps = time_steps(made, reports, rounds)
     return EndToEndTimes(
         kernels=steps.leader + steps.helper + steps.message + 2 * (steps.finish + steps.aggregate),

@@ -6,8 +6,9 @@ from fractions import Fraction
 from rich.console import Console
 from rich.table import Table
 
+from aggregator.vdaf.instances import COUNT, HISTOGRAM, MULTIHOT_COUNT_VEC, SUM, SUM_VEC
 from aggregator.vdaf.ping_pong import HELPER, LEADER
-from benchmarks.circuits import Case, CircuitName, case
+from benchmarks.circuits import Case, case
 from benchmarks.end_to_end import time_end_to_end
 from benchmarks.fields import time_field
 from benchmarks.noise import time_noise
@@ -47,13 +48,13 @@ def bench_all(reports: int, rounds: int) -> None:
 
 def cases() -> Iterator[Case]:
     """Yield what is measured."""
-    yield case(CircuitName.COUNT)
-    yield case(CircuitName.SUM, max_measurement=255)
-    yield case(CircuitName.SUM, max_measurement=2**32 - 1)
-    yield case(CircuitName.HISTOGRAM, length=100, chunk_length=10)
-    yield case(CircuitName.HISTOGRAM, length=1000, chunk_length=32)
-    yield case(CircuitName.SUMVEC, length=100, max_measurement=255, chunk_length=28)
-    yield case(CircuitName.MULTIHOT, length=100, max_weight=10, chunk_length=10)
+    yield case(COUNT)
+    yield case(SUM, max_measurement=255)
+    yield case(SUM, max_measurement=2**32 - 1)
+    yield case(HISTOGRAM, length=100, chunk_length=10)
+    yield case(HISTOGRAM, length=1000, chunk_length=32)
+    yield case(SUM_VEC, length=100, max_measurement=255, chunk_length=28)
+    yield case(MULTIHOT_COUNT_VEC, length=100, max_weight=10, chunk_length=10)
 
 
 def _end_to_end(reports: int, rounds: int) -> Table:

@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from aggregator.vdaf.instances import HISTOGRAM
 from aggregator.vdaf.ping_pong import HELPER, LEADER
 from aggregator.vdaf.verification import Aggregator, ReportShares, query_shares
 from benchmarks.circuits import (
     CTX,
     Case,
-    CircuitName,
     Reports,
     case,
     drawn,
@@ -205,7 +205,7 @@ def speedup_of_machine(threads: int, rounds: int) -> float:
 
     On an idle machine with so many cores it is their number.
     """
-    prio3, reports = case(CircuitName.HISTOGRAM).prio3, 20_000
+    prio3, reports = case(HISTOGRAM).prio3, 20_000
     part = functools.partial(permute_only, prio3, CTX, HELPER, reports // threads)
     return _speedup(lambda: permute_only(prio3, CTX, HELPER, reports), [part] * threads, rounds)
 

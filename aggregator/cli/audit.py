@@ -11,8 +11,6 @@ import multiprocessing
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping
-from enum import StrEnum
 from fractions import Fraction
 from typing import Annotated
 
@@ -20,6 +18,7 @@ import typer
 
 from aggregator.cli.audit_runs import Audit, AuditedTask
 from aggregator.cli.faults import reported
+from aggregator.cli.types import Circuit, Parameters, takes_parameters, type_of
 from aggregator.dp.budget import format_rational, parse_probability, parse_rational
 from aggregator.dp.refutation import Leans, best_finding, largest_bound
 from aggregator.entropy import SystemEntropy
@@ -33,35 +32,15 @@ _LEAST_RUNS = 100
 _LEAST_RUNS_OF_A_PROCESS = 500  # starting a process takes about as long
 
 
-class AuditedCircuit(StrEnum):
-    """The types of measurement that can be audited."""
-
-    COUNT = "count"
-    SUM = "sum"
-    SUM_VEC = "sum-vec"
-    HISTOGRAM = "histogram"
-    MULTIHOT = "multihot"
-
-
-_TYPES: Mapping[AuditedCircuit, tuple[str, tuple[str, ...]]] = {
-    AuditedCircuit.COUNT: ("Prio3Count", ()),
-    AuditedCircuit.SUM: ("Prio3Sum", ("max_measurement",)),
-    AuditedCircuit.SUM_VEC: ("Prio3SumVec", ("length", "max_measurement")),
-    AuditedCircuit.HISTOGRAM: ("Prio3Histogram", ("length",)),
-    AuditedCircuit.MULTIHOT: ("Prio3MultihotCountVec", ("length", "max_weight")),
-}
-
-
+@takes_parameters
 def audit(
-    circuit: Annotated[AuditedCircuit, typer.Option(help="Type of measurement.")],
+    circuit: Circuit,
+    parameters: Parameters,
     epsilon: Annotated[str, typer.Option(help="The epsilon to refute, such as 1 or 1/2.")],
     delta: Annotated[
         str | None,
         typer.Option(help="With it, truncated geometric noise is audited; histograms only."),
     ] = None,
-    length: Annotated[int, typer.Option(help="Buckets, or entries of a vector.", min=1)] = 2,
-    max_measurement: Annotated[int, typer.Option(help="Largest value of one entry.", min=1)] = 1,
-    max_weight: Annotated[int, typer.Option(help="Most ones in one multihot vector.", min=1)] = 1,
     runs: Annotated[
         int, typer.Option(help="How many batches to collect.", min=_LEAST_RUNS)
     ] = 10_000,
@@ -76,14 +55,13 @@ def audit(
     million audits; with 0 if it is not, which proves nothing; with 2 for bad input.
     """
     with reported():
-        given = {"length": length, "max_measurement": max_measurement, "max_weight": max_weight}
-        vdaf_type, names = _TYPES[circuit]
+        row = type_of(circuit)
         claimed = parse_rational(epsilon, "epsilon")
         claimed_delta = Fraction(0) if delta is None else parse_probability(delta, "delta")
         privacy = {"mechanism": "PureDpDiscreteLaplace", "epsilon": format_rational(claimed)}
         if delta is not None:
             privacy |= {"mechanism": "TruncatedGeometric", "delta": format_rational(claimed_delta)}
-        audited = AuditedTask(vdaf_type, {name: given[name] for name in names}, privacy)
+        audited = AuditedTask(row.name, {**row.least(), **parameters}, privacy)
         answer = _run(audited, claimed, claimed_delta, runs, processes or os.cpu_count() or 1)
     print(jsonlib.dumps(dataclasses.asdict(answer)) if json else answer.text())
     if answer.refuted:

@@ -37,6 +37,8 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.task import TaskConfiguration
 from aggregator.dap.times import Duration, Time
+from aggregator.errors import ParameterError
+from aggregator.vdaf.instances import prio3_from_configuration
 
 PREFIX_SIZE = 16
 """How many bytes of a long byte string are shown."""
@@ -106,6 +108,18 @@ def _fields(value: object, depth: int) -> Iterator[str]:
             names.insert(0, "batch_mode")  # the class says it
         for name in names:
             yield from _show(name, getattr(value, name), depth)
+            if isinstance(value, TaskConfiguration) and name == "vdaf_configuration":
+                yield f"{'  ' * (depth + 1)}{_vdaf(value)}"
+
+
+def _vdaf(configuration: TaskConfiguration) -> str:
+    """Return the type and the parameters that a configuration names."""
+    try:
+        prio3 = prio3_from_configuration(configuration.vdaf_type, configuration.vdaf_configuration)
+    except ParameterError as error:
+        return str(error)
+    parameters = (f" {name} = {value}" for name, value in prio3.circuit.parameters.items())
+    return f"Prio3{prio3.circuit.name}{','.join(parameters)}"
 
 
 def _show(name: str, value: object, depth: int) -> Iterator[str]:

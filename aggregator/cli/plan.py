@@ -4,7 +4,7 @@ Each command prints text for a reader, or with `--json` the same figures for a p
 out of range is named on standard error and ends the command with status 2.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,12 +15,13 @@ from aggregator.cli import figures_risk, figures_selection, plan_answers
 from aggregator.cli.faults import reported
 from aggregator.cli.figures import draw_all
 from aggregator.cli.plan_output import Value, to_json, to_text
+from aggregator.cli.types import CIRCUITS, Circuit, Parameters, takes_parameters, type_of
 from aggregator.dp.advise import Question
 from aggregator.dp.advise import advise as advice_for
-from aggregator.dp.decimals import integer_in
-from aggregator.dp.loss_law import Move, worst_move
+from aggregator.dp.loss_law import worst_move
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import Circuit, Count, Histogram, MultihotCountVec, Sum, SumVec
+from aggregator.vdaf import circuits
+from aggregator.vdaf.instances import COUNT
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,35 +33,6 @@ Epsilon = Annotated[str, typer.Option(help="Privacy loss, such as 1, 0.1 or 1/10
 Epsilon0 = Annotated[str, typer.Option(help="The epsilon that the noise is calibrated to.")]
 
 
-class CircuitChoice(StrEnum):
-    """The types of measurement whose loss is known exactly."""
-
-    COUNT = "count"
-    HISTOGRAM = "histogram"
-    SUM = "sum"
-    SUMVEC = "sumvec"
-    MULTIHOT = "multihot"
-
-
-class RiskChoice(StrEnum):
-    """The same, and continuous Laplace noise."""
-
-    COUNT = "count"
-    HISTOGRAM = "histogram"
-    SUM = "sum"
-    SUMVEC = "sumvec"
-    MULTIHOT = "multihot"
-    LAPLACE = "laplace"
-
-
-class ComposeChoice(StrEnum):
-    """The mechanisms whose composition is known exactly."""
-
-    COUNT = "count"
-    HISTOGRAM = "histogram"
-    LAPLACE = "laplace"
-
-
 class NeighbourChoice(StrEnum):
     """Which data sets a guarantee compares."""
 
@@ -68,21 +40,12 @@ class NeighbourChoice(StrEnum):
     REPLACEMENT = "replacement"
 
 
-LENGTH = typer.Option(help="Buckets, or entries of a vector, at least 1.")
-MAX_MEASUREMENT = typer.Option(help="Largest value of one entry, at least 1.")
-MAX_WEIGHT = typer.Option(help="Most ones in one multihot vector, at least 1.")
-Length = Annotated[int, LENGTH]
-MaxMeasurement = Annotated[int, MAX_MEASUREMENT]
-MaxWeight = Annotated[int, MAX_WEIGHT]
+LAPLACE = "laplace"
+"""In place of a type of measurement: continuous Laplace noise."""
 
-NEEDED: Mapping[CircuitChoice, tuple[str, ...]] = {
-    CircuitChoice.COUNT: (),
-    CircuitChoice.HISTOGRAM: ("length",),
-    CircuitChoice.SUM: ("max_measurement",),
-    CircuitChoice.SUMVEC: ("length", "max_measurement"),
-    CircuitChoice.MULTIHOT: ("length", "max_weight"),
-}
-"""Which sizes the error of each circuit depends on."""
+CircuitOrLaplace = Annotated[
+    str, typer.Option(help=f"Type of measurement: {CIRCUITS}; or {LAPLACE}, without a type.")
+]
 
 
 @app.command()
@@ -125,13 +88,12 @@ def threshold(
 
 
 @app.command()
+@takes_parameters
 def risk(
     epsilon0: Epsilon0,
     epsilon: Annotated[str, typer.Option(help="Where the law of the loss is read off.")],
-    circuit: Annotated[RiskChoice, typer.Option(help="Type of measurement.")] = RiskChoice.COUNT,
-    length: Length = 2,
-    max_measurement: MaxMeasurement = 1,
-    max_weight: MaxWeight = 1,
+    parameters: Parameters,
+    circuit: CircuitOrLaplace = COUNT.short_name,
     aggregators: Annotated[int, typer.Option(help="Honest aggregators counted on.")] = 1,
     published: Annotated[bool, typer.Option(help="Add the published figure, labelled.")] = False,
     k: Annotated[int, typer.Option(help="Coordinates, for the published figure.")] = 1,
@@ -139,9 +101,8 @@ def risk(
 ) -> None:
     """The exact law of the privacy loss of one release."""
     with reported():
-        move = None
-        if circuit is not RiskChoice.LAPLACE:
-            move = _move(circuit, length, max_measurement, max_weight)
+        summed = _circuit(circuit, parameters)
+        move = None if summed is None else worst_move(summed, honest_draws=aggregators)
         answer = plan_answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
         _print(answer, json=json)
 
@@ -165,18 +126,19 @@ def budget(
 
 
 @app.command()
+@takes_parameters
 def compose(
     epsilon0: Annotated[str, typer.Option(help="Of one release.")],
     releases: Annotated[int, typer.Option(help="How many releases a person is in.")],
     delta: Annotated[str, typer.Option(help="Chance at which the bounds are stated.")],
-    circuit: Annotated[
-        ComposeChoice, typer.Option(help="Decides the optimal bound and the PLD.")
-    ] = ComposeChoice.COUNT,
+    parameters: Parameters,
+    circuit: CircuitOrLaplace = COUNT.short_name,
     json: Json = False,
 ) -> None:
     """What several releases cost together, by every theorem at hand."""
     with reported():
-        _print(plan_answers.compose(circuit, epsilon0, releases, delta), json=json)
+        summed = _circuit(circuit, parameters)
+        _print(plan_answers.compose(summed, epsilon0, releases, delta), json=json)
 
 
 @app.command()
@@ -222,28 +184,22 @@ def advise(
 
 
 @app.command()
+@takes_parameters
 def error(
     epsilon: Epsilon,
-    circuit: Annotated[CircuitChoice, typer.Option(help="Type of measurement.")],
-    length: Annotated[int | None, LENGTH] = None,
-    max_measurement: Annotated[int | None, MAX_MEASUREMENT] = None,
-    max_weight: Annotated[int | None, MAX_WEIGHT] = None,
+    circuit: Circuit,
+    parameters: Parameters,
     confidence: Annotated[str, typer.Option(help="Of the interval, such as 0.95.")] = "0.95",
     json: Json = False,
 ) -> None:
     """How far a result lies from the truth under discrete Laplace noise.
 
-    What the circuit's sensitivity or its number of values depends on must be given: a default would
-    make the error look smaller than it is.
+    Every parameter of the type must be given: a default would make the error look smaller than it
+    is.
     """
     with reported():
-        given = {"length": length, "max_measurement": max_measurement, "max_weight": max_weight}
-        for name, value in given.items():
-            if value is not None:
-                integer_in(value, name, 1, None)
-        sizes = {name: _needed(circuit, name, given[name]) for name in NEEDED[circuit]}
-        move = _move(circuit, **sizes)
-        answer = plan_answers.error(move, sizes.get("length", 1), epsilon, confidence)
+        summed = type_of(circuit).prio3(parameters).circuit
+        answer = plan_answers.error(summed, epsilon, confidence)
         if not json:
             print(f"confidence: {confidence}")
         _print(answer, json=json)
@@ -261,21 +217,14 @@ def figures(
         _print({"files": written}, json=json)
 
 
-def _needed(circuit: CircuitChoice, name: str, value: int | None) -> int:
-    if value is None:
-        raise ParameterError(f"{name}: missing; the error of {circuit} depends on it")
-    return value
-
-
-def _move(circuit: StrEnum, length: int = 1, max_measurement: int = 1, max_weight: int = 1) -> Move:
-    made: dict[str, Callable[[], Circuit]] = {
-        "count": Count,
-        "histogram": lambda: Histogram(length, 1),
-        "sum": lambda: Sum(max_measurement),
-        "sumvec": lambda: SumVec(length, max_measurement, 1),
-        "multihot": lambda: MultihotCountVec(length, max_weight, 1),
-    }
-    return worst_move(made[circuit]())
+def _circuit(name: str, parameters: Parameters) -> circuits.Circuit | None:
+    """Return the circuit of a type, with the least parameters for those not given; None if none."""
+    if name == LAPLACE:
+        if parameters:
+            raise ParameterError(f"{LAPLACE} has no parameter {min(parameters)}")
+        return None
+    row = type_of(name)
+    return row.prio3({**row.least(), **parameters}).circuit
 
 
 def _print(answer: Mapping[str, Value], *, json: bool) -> None:

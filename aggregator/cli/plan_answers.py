@@ -12,6 +12,7 @@ from aggregator.cli.plan_output import Value
 from aggregator.dp import accounting, pld
 from aggregator.dp.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
 from aggregator.dp.advise import plain as _plain
+from aggregator.dp.composition import parts
 from aggregator.dp.cost_model import CostModel, Optimum
 from aggregator.dp.decimals import expm1, rational_in, to_decimal, working
 from aggregator.dp.laws import DiscreteLaplaceLaw
@@ -27,6 +28,7 @@ from aggregator.dp.passive_attacker import PassiveAttacker
 from aggregator.dp.policy import policy_to_mapping
 from aggregator.dp.privacy_at_risk import LABEL, claimed_confidence
 from aggregator.dp.selection_plan import MIDPOINTS, SelectionPlan
+from aggregator.dp.sensitivity import l1_sensitivity, nothing_changes
 from aggregator.dp.two_draw_loss import TwoDrawLaw
 from aggregator.dp.utility import half_width_of
 from aggregator.dp.vector_loss import VectorTwoDrawLaw
@@ -264,19 +266,19 @@ FIXED_LABEL = (
 )
 
 
-def compose(circuit: str, epsilon0: str, releases: int, delta: str) -> Answer:
+def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -> Answer:
     """Say what `releases` releases of one epsilon cost a person who is in all of them.
 
     Args:
-        circuit: "count", "histogram" or "laplace", which decides the optimal bound and the PLD.
+        circuit: What is summed; it decides the optimal bound and the PLD. None for continuous
+            Laplace noise.
         epsilon0: Of one release.
         releases: How many.
         delta: At which the bounds are stated; `basic` needs none.
     """
     epsilon = rational_in(epsilon0, "epsilon0", 0, 1000, open_low=True)
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
-    # A histogram's release is two independent mechanisms of half the epsilon.
-    pieces = 2 if circuit == "histogram" else 1
+    pieces = 1 if circuit is None else parts(circuit, max_reports_per_person=1)
     published = CostModel.of(1, 1).published_optimum(epsilon)
     bounds: dict[str, Fraction | float | None] = {
         "basic": accounting.basic(epsilon, releases),
@@ -297,13 +299,14 @@ def compose(circuit: str, epsilon0: str, releases: int, delta: str) -> Answer:
     return {**bounds, "best": best, "notes": [FIXED_LABEL, THEOREM_9_LABEL]}
 
 
-def _pld(circuit: str, epsilon: Fraction, releases: int, delta: Fraction) -> float | None:
+def _pld(
+    circuit: Circuit | None, epsilon: Fraction, releases: int, delta: Fraction
+) -> float | None:
     if not pld.is_available() or epsilon > _LARGEST_PLD_EPSILON:
         return None
-    if circuit == "laplace":
+    if circuit is None:
         return pld.epsilon_of_laplace(epsilon, releases, delta)
-    shape: Circuit = Count() if circuit == "count" else Histogram(2, 1)
-    return pld.epsilon_of_releases(PureDpDiscreteLaplace(epsilon), shape, releases, delta)
+    return pld.epsilon_of_releases(PureDpDiscreteLaplace(epsilon), circuit, releases, delta)
 
 
 def _rounded(value: Decimal) -> Fraction:
@@ -354,13 +357,16 @@ def privacy_section(found: Advice) -> str:
     return "\n".join(lines) + "\n"
 
 
-def error(move: Move, num_coordinates: int, epsilon: str, confidence: str) -> Answer:
+def error(circuit: Circuit, epsilon: str, confidence: str) -> Answer:
     """Say how far a result may lie from the truth under discrete Laplace noise."""
     level = rational_in(epsilon, "epsilon", 0, None, open_low=True)
     sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
-    scale = move.length / level
+    sensitivity = l1_sensitivity(circuit)
+    if sensitivity == 0:
+        raise nothing_changes(circuit)
+    scale, num_coordinates = sensitivity / level, circuit.output_len
     return {
-        "sensitivity": move.length,
+        "sensitivity": sensitivity,
         "scale": scale,
         "one_aggregator": _spread(DiscreteLaplaceLaw(1, scale), sure, num_coordinates),
         "two_aggregators": _spread(DiscreteLaplaceLaw(2, scale), sure, num_coordinates),

@@ -11,6 +11,7 @@ import typer
 
 from aggregator.cli.options import Config, TaskArgument, TaskCommand
 from aggregator.cli.parties import open_desk
+from aggregator.cli.types import Parameters, takes_parameters
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
@@ -19,6 +20,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.provisioning import PARTIES, provision
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
+from aggregator.vdaf.instances import TYPES
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
 
@@ -26,15 +28,13 @@ Setting = str | int  # bool is an int
 BOOLEANS = {"true": True, "false": False}
 TEXTS = ("population", "public_buckets")  # text even if it is digits
 SECRET_MODE = 0o600
-VDAF_HELP = (
-    "Prio3Count, Prio3Sum, Prio3SumVec, Prio3Histogram, Prio3MultihotCountVec or Prio3L1BoundSum."
-)
 
 
 @app.command()
+@takes_parameters
 def new(
     out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
-    vdaf: Annotated[str, typer.Option(help=VDAF_HELP)],
+    vdaf: Annotated[str, typer.Option(help=f"One of {', '.join(TYPES)}.")],
     leader: Annotated[str, typer.Option(help="The leader's URL.")],
     helper: Annotated[str, typer.Option(help="The helper's URL.")],
     collector_config: Annotated[
@@ -42,6 +42,7 @@ def new(
     ],
     min_batch_size: Annotated[int, typer.Option(help="Fewest reports released together.")],
     max_reports: Annotated[int, typer.Option(help="Most reports that one batch may hold.")],
+    parameters: Parameters,
     epsilon: Annotated[
         str | None, typer.Option(help='Of one release, exact: "1/2" or "0.5".')
     ] = None,
@@ -55,19 +56,6 @@ def new(
             help="Another setting of the task's privacy table, such as budget=4; repeatable.",
         ),
     ] = None,
-    length: Annotated[
-        int | None, typer.Option(help="Buckets or coordinates; not for Count, Sum.")
-    ] = None,
-    max_measurement: Annotated[int | None, typer.Option(help="Largest value: Sum, SumVec.")] = None,
-    max_weight: Annotated[
-        int | None, typer.Option(help="Most ones in a vector: MultihotCountVec.")
-    ] = None,
-    max_value: Annotated[
-        int | None, typer.Option(help="Most that a vector adds up to: L1BoundSum.")
-    ] = None,
-    chunk_length: Annotated[
-        int | None, typer.Option(help="The proof's; the best one if not given.")
-    ] = None,
     time_precision: Annotated[int, typer.Option(help="Seconds in a unit of time.")] = 3600,
     info: Annotated[str, typer.Option(help="What the task is for, for its readers.")] = "task",
 ) -> None:
@@ -76,19 +64,12 @@ def new(
     Hand leader.toml, helper.toml and collector.toml to whom they are named after, and to nobody
     else; clients need task.toml only.
     """
-    given = {
-        "length": length,
-        "max_measurement": max_measurement,
-        "max_weight": max_weight,
-        "max_value": max_value,
-        "chunk_length": chunk_length,
-    }
     settings = dict(_assignment(text) for text in privacy or [])
     if epsilon is not None:
         settings["epsilon"] = epsilon
     task = make_task(
         _collector_config(collector_config),
-        {"type": vdaf} | {name: value for name, value in given.items() if value is not None},
+        {"type": vdaf, **parameters},
         {"mechanism": mechanism} | settings,
         leader=leader,
         helper=helper,

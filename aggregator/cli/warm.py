@@ -5,11 +5,11 @@ finds it. Kernels that are compiled already are only loaded.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from aggregator.entropy import SystemEntropy
 from aggregator.vdaf.circuits.measurements import Measurement
-from aggregator.vdaf.instances import vdaf_from_parameters
+from aggregator.vdaf.instances import TYPES
 from aggregator.vdaf.ping_pong import (
     HELPER,
     LEADER,
@@ -19,25 +19,16 @@ from aggregator.vdaf.ping_pong import (
 )
 from aggregator.vdaf.prio3 import Prio3
 
-_SAMPLES: Mapping[str, tuple[Mapping[str, int], Measurement]] = {
-    "Prio3Count": ({}, 1),
-    "Prio3Sum": ({"max_measurement": 6}, 5),
-    "Prio3SumVec": ({"length": 5, "max_measurement": 6}, [0, 1, 2, 3, 6]),
-    "Prio3Histogram": ({"length": 9}, 3),
-    "Prio3MultihotCountVec": ({"length": 6, "max_weight": 2}, [0, 1, 0, 0, 1, 0]),
-    "Prio3L1BoundSum": ({"length": 5, "max_value": 6}, [0, 1, 2, 3, 0]),
-}
-"""A task of each type, and a measurement of it."""
-
 _REPORTS = 20
 
 
 def warm() -> None:
     """Compile the kernels of every type, and keep them in NUMBA_CACHE_DIR if that is set."""
-    for name, (parameters, measurement) in _SAMPLES.items():
+    for row in TYPES.values():
         started = time.monotonic()
-        _take_through(vdaf_from_parameters(name, parameters), measurement)
-        print(f"{name}: {time.monotonic() - started:.1f} seconds")
+        prio3 = row.prio3(row.typical())
+        _take_through(prio3, prio3.circuit.furthest_measurements()[1])
+        print(f"{row.name}: {time.monotonic() - started:.1f} seconds")
 
 
 def _take_through(prio3: Prio3, measurement: Measurement) -> None:

@@ -43,11 +43,6 @@ class MeasurementReader:
         if len(set(self.labels)) != len(self.labels):
             raise ParameterError("buckets: two have the same name")
 
-    @property
-    def is_vector(self) -> bool:
-        """Whether a measurement is several integers."""
-        return not self.circuit.is_scalar and not self.circuit.is_one_hot
-
     def read(self, cells: Sequence[str], place: str = "measurement") -> Measurement:
         """Return the measurement that some cells say.
 
@@ -58,11 +53,11 @@ class MeasurementReader:
         Raises:
             CellError: A cell is no integer, or the measurement is not allowed.
         """
-        expected = self.circuit.output_len if self.is_vector else 1
+        expected = self.circuit.output_len if self.circuit.takes_vectors else 1
         if len(cells) != expected:
             raise CellError(f"{place}: {expected} cells make a measurement, not {len(cells)}")
         values = [self._integer(cell.strip(), place) for cell in cells]
-        measurement: Measurement = values if self.is_vector else values[0]
+        measurement: Measurement = values if self.circuit.takes_vectors else values[0]
         try:
             self.circuit.encode([measurement])
         except MeasurementError as error:
@@ -96,7 +91,7 @@ class MeasurementReader:
         """Return a measurement for each argument; a vector's coordinates are joined by commas."""
         return [
             self.read(
-                argument.split(",") if self.is_vector else [argument],
+                argument.split(",") if self.circuit.takes_vectors else [argument],
                 f"measurement {index + 1} ({argument!r})",
             )
             for index, argument in enumerate(arguments)

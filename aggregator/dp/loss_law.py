@@ -23,6 +23,7 @@ from aggregator.dp.sensitivity import (
     UnsupportedCircuit,
     furthest_move,
     is_worst_in_every_entry,
+    nothing_changes,
 )
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
@@ -62,9 +63,7 @@ def worst_move(circuit: Circuit, honest_draws: int = 1) -> Move:
     """
     shifts = furthest_move(circuit)
     if not shifts:
-        raise UnsupportedCircuit(
-            f"no measurement of Prio3{circuit.name} changes its sums: there is nothing to protect"
-        )
+        raise nothing_changes(circuit)
     if len(shifts) > 1 or (honest_draws > 1 and not is_worst_in_every_entry(circuit)):
         draws = "one draw" if honest_draws == 1 else f"{honest_draws} draws"
         raise UnsupportedCircuit(

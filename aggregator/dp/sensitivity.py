@@ -14,10 +14,10 @@ of the pair to the other are the worst that g reports can do, in
 - the squared L2 norm, as in every increasing function that is convex and symmetric;
 - the whole privacy loss under discrete Laplace noise, as docs/privacy.md proves.
 
-They are not in general those that move most entries: a person may move more of them, each by less.
-Of a noise of which nothing is proved but that it hides a shift of one entry the less the larger it
-is, they are the worst if no entry can move further, whatever becomes of the others. That is so in
-the cases that `is_worst_in_every_entry` knows.
+They do not always move the most entries: a person may move more entries, each by less. Of some
+noise it is only known that it hides a larger shift of one entry less well. Under such noise they
+are the worst if no other move has a larger shift in any place, from its largest to its smallest;
+`is_worst_in_every_entry` says when that is so.
 """
 
 from collections import Counter
@@ -87,13 +87,13 @@ def max_entry(circuit: Circuit) -> int:
 
 
 def is_worst_in_every_entry(circuit: Circuit, max_reports_per_person: int = 1) -> bool:
-    """Return whether `furthest_move` is the worst for any noise that hides large shifts less.
+    """Return whether no other move has a larger shift in any place, from largest to smallest.
 
-    True only if no other move has, from its largest shift to its smallest, a larger one in any
-    place.
+    False where it is not known.
     """
     move = furthest_move(circuit, max_reports_per_person)
-    # Every entry moves by the most that any can; or by 1, and there is no smaller shift.
+    # Either all entries move as far as an entry can; or all shifts are 1, the least there is, and
+    # their number is the L1 norm.
     moves_all = move == [Shift(circuit.output_len, max_reports_per_person * max_entry(circuit))]
     return moves_all or all(shift.size == 1 for shift in move)
 
@@ -111,6 +111,13 @@ def check_counts(circuit: Circuit) -> None:
     """
     if max_entry(circuit) > 1:
         raise UnsupportedCircuit(f"Prio3{circuit.name} does not count; only counts move by 1")
+
+
+def nothing_changes(circuit: Circuit) -> UnsupportedCircuit:
+    """Return what to raise where a question has no answer because no sum can move."""
+    return UnsupportedCircuit(
+        f"no measurement of Prio3{circuit.name} changes its sums: there is nothing to protect"
+    )
 
 
 def check_max_reports_per_person(value: object) -> None:

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 from aggregator.errors import ParameterError, ReportRejected
 from aggregator.vdaf import xof
+from aggregator.vdaf.experimental import EXPERIMENTAL
 from aggregator.vdaf.instances import TYPES, VdafType
 from aggregator.vdaf.prio3 import Prio3, VerifyState
 from aggregator.vdaf.vector_files import JsonObject, VectorFailure, nth
@@ -50,8 +51,8 @@ def run_vector_file(file_name: str, text: str) -> None:
         VectorFailure: The type is unknown, the file is malformed, or a step did not do what the
             file says.
     """
-    name = type_name(file_name)
-    if name != XOF_TYPE and name not in TYPES:
+    name, types = type_name(file_name), {**TYPES, **EXPERIMENTAL}
+    if name != XOF_TYPE and name not in types:
         raise VectorFailure(f"unknown type {name!r}")
     try:
         vector = JsonObject(json.loads(text), "the file")
@@ -60,7 +61,7 @@ def run_vector_file(file_name: str, text: str) -> None:
     if name == XOF_TYPE:
         _check_xof(vector)
     else:
-        _replay(_prio3(TYPES[name], vector), vector)
+        _replay(_prio3(types[name], vector), vector)
 
 
 def _check_xof(vector: JsonObject) -> None:
@@ -79,7 +80,7 @@ def _check_xof(vector: JsonObject) -> None:
 
 def _prio3(vdaf_type: VdafType, vector: JsonObject) -> Prio3:
     """Return the Prio3 that a file is about."""
-    parameters = {name: vector.integer(name) for name, _ in vdaf_type.layout}
+    parameters = {each.name: vector.integer(each.name) for each in vdaf_type.parameters}
     try:
         return vdaf_type.prio3(parameters, vector.integer("shares"))
     except ParameterError as error:

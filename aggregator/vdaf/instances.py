@@ -1,6 +1,6 @@
-"""The named Prio3s: by function, by code point and configuration bytes, by name and parameters.
+"""The named Prio3s: by name and parameters, by code point and configuration bytes.
 
-`TYPES` has one row a type: a new type of measurement is a circuit and a row.
+`TYPES` has one row for each type. A new type of measurement is a circuit, a row, and its vectors.
 
 Source:
     VDAF, "Variants"; DAP, "VDAF Configuration Encodings"; draft-ietf-ppm-l1-bound-sum, "DAP
@@ -8,8 +8,7 @@ Source:
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from aggregator.errors import ParameterError
@@ -17,7 +16,6 @@ from aggregator.vdaf.circuits import (
     BitVectorCircuit,
     Circuit,
     Count,
-    HigherDegree,
     Histogram,
     L1BoundSum,
     MultihotCountVec,
@@ -25,10 +23,25 @@ from aggregator.vdaf.circuits import (
     SumVec,
 )
 from aggregator.vdaf.prio3 import Prio3
-from field import FIELD64, Field
 
-TEST_ALGORITHM_ID: Final = 0xFFFFFFFF
-"""The code point that types without one share in the draft's test vectors; no task can name it."""
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a type: bytes of its configuration, and an option on the command line.
+
+    Attributes:
+        name: As the draft writes it.
+        size: Its bytes in the configuration.
+        help: What it is, for a reader of the command line.
+        least: The least with which measurements differ; None where it can be left out.
+        typical: A usual one, for measurements of time; None where it can be left out.
+    """
+
+    name: str
+    size: int
+    help: str
+    least: int | None = None
+    typical: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,30 +50,51 @@ class VdafType:
 
     Attributes:
         name: The type's name in task files and vector files.
+        short_name: Its name where the command line asks for a circuit.
         algorithm_id: Its code point.
         circuit: Makes its circuit from the parameters, by name.
-        layout: The parameters in the order of the configuration bytes, each with its size.
+        parameters: Its parameters in the order of the configuration bytes.
         num_proofs: How many proofs a report carries.
+
+    Raises:
+        ParameterError: The circuit has other parameters, or does not say how far each entry of a
+            sum can move.
+        TypeError: The circuit lacks a method; the message names it.
     """
 
     name: str
+    short_name: str
     algorithm_id: int
     circuit: Callable[..., Circuit]
-    layout: tuple[tuple[str, int], ...] = ()
+    parameters: tuple[Parameter, ...] = ()
     num_proofs: int = 1
+
+    def __post_init__(self) -> None:
+        circuit = self.prio3(self.least()).circuit
+        names = {parameter.name for parameter in self.parameters}
+        if names != circuit.parameters.keys():
+            raise ParameterError(
+                f"{self.name}: the row has the parameters {', '.join(sorted(names))}, the circuit "
+                f"{', '.join(sorted(circuit.parameters))}"
+            )
+        covered = sum(run.entries for run in circuit.furthest())
+        if covered != circuit.output_len:
+            raise ParameterError(
+                f"{self.name}: furthest must be of all {circuit.output_len} entries, not {covered}"
+            )
 
     def prio3(self, parameters: Mapping[str, int], num_shares: int = 2) -> Prio3:
         """Return the type's Prio3 with these parameters.
 
         Args:
-            parameters: Exactly those of `layout`; without `chunk_length` the optimal one is taken.
+            parameters: By name, all of them; without `chunk_length` the optimal one is taken.
             num_shares: How many aggregators share a measurement.
 
         Raises:
             ParameterError: A parameter is missing, unknown or out of its range; the message names
                 it.
         """
-        known = {name for name, _ in self.layout}
+        known = {parameter.name for parameter in self.parameters}
         for name in sorted(parameters.keys() - known):
             raise ParameterError(f"{self.name} has no parameter {name}")
         for name in sorted(known - parameters.keys() - {"chunk_length"}):
@@ -68,119 +102,71 @@ class VdafType:
         if known <= parameters.keys():
             circuit = self.circuit(**parameters)
         else:
-            circuit = _with_optimal_chunk_length(self.circuit(**parameters, chunk_length=1))
+            circuit = self.circuit(**parameters, chunk_length=1)
+            if isinstance(circuit, BitVectorCircuit):
+                circuit = circuit.with_chunk_length(circuit.optimal_chunk_length())
         return Prio3(self.algorithm_id, circuit, num_shares, self.num_proofs)
 
+    def least(self) -> dict[str, int]:
+        """Return parameters of a small task in which measurements differ."""
+        return {each.name: each.least for each in self.parameters if each.least is not None}
 
-COUNT: Final = VdafType("Prio3Count", 0x00000001, Count)
-SUM: Final = VdafType("Prio3Sum", 0x00000002, Sum, (("max_measurement", 8),))
+    def typical(self) -> dict[str, int]:
+        """Return parameters of a usual task."""
+        return {each.name: each.typical for each in self.parameters if each.typical is not None}
+
+
+LENGTH: Final = Parameter("length", 4, "Buckets, or entries of a vector", least=2, typical=100)
+MAX_MEASUREMENT: Final = Parameter(
+    "max_measurement", 8, "Largest value of one entry", least=1, typical=255
+)
+MAX_WEIGHT: Final = Parameter("max_weight", 8, "Most ones in one vector", least=1, typical=10)
+MAX_VALUE: Final = Parameter(
+    "max_value", 8, "Most that the entries of one vector add up to", least=1, typical=255
+)
+CHUNK_LENGTH: Final = Parameter(
+    "chunk_length", 4, "Residues that one gadget call checks, the best number if not given"
+)
+
+COUNT: Final = VdafType("Prio3Count", "count", 0x00000001, Count)
+SUM: Final = VdafType("Prio3Sum", "sum", 0x00000002, Sum, (MAX_MEASUREMENT,))
 SUM_VEC: Final = VdafType(
-    "Prio3SumVec",
-    0x00000003,
-    SumVec,
-    (("length", 4), ("max_measurement", 8), ("chunk_length", 4)),
+    "Prio3SumVec", "sumvec", 0x00000003, SumVec, (LENGTH, MAX_MEASUREMENT, CHUNK_LENGTH)
 )
 HISTOGRAM: Final = VdafType(
-    "Prio3Histogram", 0x00000004, Histogram, (("length", 4), ("chunk_length", 4))
+    "Prio3Histogram", "histogram", 0x00000004, Histogram, (LENGTH, CHUNK_LENGTH)
 )
 MULTIHOT_COUNT_VEC: Final = VdafType(
     "Prio3MultihotCountVec",
+    "multihot",
     0x00000005,
     MultihotCountVec,
-    (("length", 4), ("chunk_length", 4), ("max_weight", 8)),
+    (LENGTH, CHUNK_LENGTH, MAX_WEIGHT),
 )
 L1_BOUND_SUM: Final = VdafType(
-    "Prio3L1BoundSum",
-    0x00000007,
-    L1BoundSum,
-    (("length", 4), ("max_value", 8), ("chunk_length", 4)),
+    "Prio3L1BoundSum", "l1boundsum", 0x00000007, L1BoundSum, (LENGTH, MAX_VALUE, CHUNK_LENGTH)
 )
-SUM_VEC_WITH_MULTIPROOF: Final = VdafType(
-    "Prio3SumVecWithMultiproof",
-    TEST_ALGORITHM_ID,
-    partial(SumVec, field=FIELD64),
-    SUM_VEC.layout,
-    num_proofs=3,
-)
-HIGHER_DEGREE: Final = VdafType("Prio3HigherDegree", TEST_ALGORITHM_ID, HigherDegree)
-
-TYPES: Final[Mapping[str, VdafType]] = {
-    vdaf_type.name: vdaf_type
-    for vdaf_type in (
-        COUNT,
-        SUM,
-        SUM_VEC,
-        HISTOGRAM,
-        MULTIHOT_COUNT_VEC,
-        L1_BOUND_SUM,
-        SUM_VEC_WITH_MULTIPROOF,
-        HIGHER_DEGREE,
-    )
-}
-
-_BY_ALGORITHM_ID: Final[Mapping[int, VdafType]] = {
-    vdaf_type.algorithm_id: vdaf_type
-    for vdaf_type in TYPES.values()
-    if vdaf_type.algorithm_id != TEST_ALGORITHM_ID
-}
 
 
-def prio3_count(num_shares: int = 2) -> Prio3:
-    """Return Prio3Count: measurements 0 and 1, and their sum."""
-    return COUNT.prio3({}, num_shares)
+def by_name(rows: Iterable[VdafType]) -> dict[str, VdafType]:
+    """Return a table of types.
+
+    Raises:
+        ParameterError: Two rows have the same name or code point.
+    """
+    table: dict[str, VdafType] = {}
+    for row in rows:
+        for other in table.values():
+            if {row.name, row.short_name} & {other.name, other.short_name}:
+                raise ParameterError(f"{row.name} and {other.name} have the same name")
+            if row.algorithm_id == other.algorithm_id:
+                raise ParameterError(f"{row.name} and {other.name} have the same code point")
+        table[row.name] = row
+    return table
 
 
-def prio3_sum(max_measurement: int, num_shares: int = 2) -> Prio3:
-    """Return Prio3Sum: integers from 0 to `max_measurement`, and their sum."""
-    return SUM.prio3({"max_measurement": max_measurement}, num_shares)
-
-
-def prio3_sum_vec(
-    length: int, max_measurement: int, chunk_length: int | None = None, num_shares: int = 2
-) -> Prio3:
-    """Return Prio3SumVec: vectors of integers from 0 to `max_measurement`, and their sum."""
-    parameters = {"length": length, "max_measurement": max_measurement}
-    return SUM_VEC.prio3(parameters | _given(chunk_length), num_shares)
-
-
-def prio3_histogram(length: int, chunk_length: int | None = None, num_shares: int = 2) -> Prio3:
-    """Return Prio3Histogram: buckets from 0 to `length` - 1, and how many fall in each."""
-    return HISTOGRAM.prio3({"length": length} | _given(chunk_length), num_shares)
-
-
-def prio3_multihot_count_vec(
-    length: int, max_weight: int, chunk_length: int | None = None, num_shares: int = 2
-) -> Prio3:
-    """Return Prio3MultihotCountVec: vectors with at most `max_weight` ones, and their sum."""
-    parameters = {"length": length, "max_weight": max_weight}
-    return MULTIHOT_COUNT_VEC.prio3(parameters | _given(chunk_length), num_shares)
-
-
-def prio3_l1_bound_sum(
-    length: int, max_value: int, chunk_length: int | None = None, num_shares: int = 2
-) -> Prio3:
-    """Return Prio3L1BoundSum: vectors that add up to at most `max_value`, and their sum."""
-    parameters = {"length": length, "max_value": max_value}
-    return L1_BOUND_SUM.prio3(parameters | _given(chunk_length), num_shares)
-
-
-def prio3_sum_vec_with_multiproof(
-    length: int,
-    max_measurement: int,
-    chunk_length: int,
-    num_shares: int = 2,
-    *,
-    field: Field = FIELD64,
-    num_proofs: int = 3,
-) -> Prio3:
-    """Return the experimental Prio3SumVecWithMultiproof: many proofs make a small field safe."""
-    circuit = SumVec(length, max_measurement, chunk_length, field)
-    return Prio3(TEST_ALGORITHM_ID, circuit, num_shares, num_proofs)
-
-
-def prio3_higher_degree(num_shares: int = 2) -> Prio3:
-    """Return the draft's test type with a gadget of degree three."""
-    return HIGHER_DEGREE.prio3({}, num_shares)
+TYPES: Final = by_name((COUNT, SUM, SUM_VEC, HISTOGRAM, MULTIHOT_COUNT_VEC, L1_BOUND_SUM))
+"""Every type that a task may name. All that is said of types anywhere is read from here."""
 
 
 def vdaf_from_parameters(type_name: str, parameters: Mapping[str, int]) -> Prio3:
@@ -209,18 +195,19 @@ def prio3_from_configuration(vdaf_type: int, configuration: bytes) -> Prio3:
         ParameterError: The code point is unknown, the bytes are too few or too many, or a parameter
             is out of its range.
     """
-    if vdaf_type not in _BY_ALGORITHM_ID:
+    row = _row(vdaf_type)
+    if row is None:
         raise ParameterError(f"vdaf_type must be a known code point, not {vdaf_type:#010x}")
-    row = _BY_ALGORITHM_ID[vdaf_type]
-    size = sum(size for _, size in row.layout)
+    size = sum(parameter.size for parameter in row.parameters)
     if len(configuration) != size:
         raise ParameterError(
             f"the vdaf_configuration of {row.name} must have {size} bytes, not {len(configuration)}"
         )
     parameters, start = {}, 0
-    for name, size in row.layout:
-        parameters[name] = int.from_bytes(configuration[start : start + size], "big")
-        start += size
+    for parameter in row.parameters:
+        end = start + parameter.size
+        parameters[parameter.name] = int.from_bytes(configuration[start:end], "big")
+        start = end
     return row.prio3(parameters)
 
 
@@ -230,35 +217,12 @@ def configuration_bytes(prio3: Prio3) -> bytes:
     Raises:
         ParameterError: The type has no code point of its own.
     """
-    if prio3.algorithm_id not in _BY_ALGORITHM_ID:
+    row, values = _row(prio3.algorithm_id), prio3.circuit.parameters
+    if row is None:
         raise ParameterError(f"Prio3{prio3.circuit.name} with this code point has no configuration")
-    row, parameters = _BY_ALGORITHM_ID[prio3.algorithm_id], prio3.circuit.parameters
-    return b"".join(parameters[name].to_bytes(size, "big") for name, size in row.layout)
+    return b"".join(values[each.name].to_bytes(each.size, "big") for each in row.parameters)
 
 
-def optimal_chunk_length(circuit: BitVectorCircuit) -> int:
-    """Return the chunk length that makes the circuit's proofs shortest, whatever its own is.
-
-    Among equally short proofs the one with the shortest chunks wins, since its verifiers are
-    shorter.
-    """
-    # The number of calls counts only by the power of two above it. So for each power as many calls
-    # as fit under it are tried, which makes the chunks as short as that power allows.
-    chunk_lengths = sorted(
-        -(-circuit.meas_len // (2**power - 1))
-        for power in range(1, circuit.meas_len.bit_length() + 1)
-    )
-    shortest: int = min(chunk_lengths, key=lambda n: circuit.with_chunk_length(n).proof_len)
-    return shortest
-
-
-def _with_optimal_chunk_length(circuit: Circuit) -> Circuit:
-    """Return a vector circuit with the chunk length that makes its proofs shortest."""
-    if not isinstance(circuit, BitVectorCircuit):
-        return circuit
-    return circuit.with_chunk_length(optimal_chunk_length(circuit))
-
-
-def _given(chunk_length: int | None) -> dict[str, int]:
-    """Return the parameter if there is one."""
-    return {} if chunk_length is None else {"chunk_length": chunk_length}
+def _row(algorithm_id: int) -> VdafType | None:
+    """Return the type with a code point, if there is one."""
+    return next((row for row in TYPES.values() if row.algorithm_id == algorithm_id), None)

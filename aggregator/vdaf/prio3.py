@@ -64,7 +64,7 @@ SLICE_SIZE = 2**21
 
 @dataclasses.dataclass(frozen=True)  # No slots: see `Parameters`.
 class Prio3(Parameters):
-    """Prio3 with one validity circuit; `aggregator.vdaf.instances` makes the named ones."""
+    """Prio3 with one validity circuit; `aggregator.vdaf.instances` has the named ones."""
 
     def shard(
         self,

@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 
 from aggregator.vdaf.check import XOF_TYPE, run_vector_file, type_name
+from aggregator.vdaf.experimental import EXPERIMENTAL
 from aggregator.vdaf.instances import TYPES
 from tests.support.prio3_batches import CTX, PATHS, oracle_of, take_path
 from tests.support.vdaf_oracle import Rejected
 from tests.support.vdaf_vectors import CASES, FOLDER, SKIPPING_SEEDS, Case, all_vectors
+
+ALL_TYPES = {**TYPES, **EXPERIMENTAL}
 
 UNSET = (
     "VDAF_TEST_VECTORS is not set: the published vectors are in the folder test_vec/vdaf of the "
@@ -34,7 +37,7 @@ def vector_files() -> list[Path]:
 
 def published_files(*, of_types: bool = False) -> list[object]:
     """All files, or those about a Prio3, as test parameters; without any, one that says why."""
-    files = [file for file in vector_files() if type_name(file.name) in TYPES or not of_types]
+    files = [file for file in vector_files() if type_name(file.name) in ALL_TYPES or not of_types]
     if not files:
         reason = UNSET if published() is None else "VDAF_TEST_VECTORS names no folder with vectors"
         return [pytest.param(Path(), marks=pytest.mark.skip(reason=reason), id="none")]
@@ -67,10 +70,10 @@ def test_a_published_vector_passes(file: Path, path: str, monkeypatch: pytest.Mo
 
 def test_every_published_file_about_prio3_has_a_type_and_every_type_a_file(folder: Path) -> None:
     names = {type_name(file.name) for file in folder.glob("*.json")}
-    unknown = {name for name in names if name.startswith("Prio3") and name not in TYPES}
+    unknown = {name for name in names if name.startswith("Prio3") and name not in ALL_TYPES}
     assert not unknown
     # L1BoundSum's vectors are published with its own draft.
-    assert {*TYPES, XOF_TYPE} - names <= {"Prio3L1BoundSum"}
+    assert {*ALL_TYPES, XOF_TYPE} - names <= {"Prio3L1BoundSum"}
 
 
 def test_no_file_of_the_folder_is_left_unconsumed(folder: Path) -> None:
@@ -79,7 +82,7 @@ def test_no_file_of_the_folder_is_left_unconsumed(folder: Path) -> None:
     left = [
         file.name
         for file in sorted(folder.glob("*.json"))
-        if type_name(file.name) not in {*TYPES, XOF_TYPE} and not file.name.startswith(other)
+        if type_name(file.name) not in {*ALL_TYPES, XOF_TYPE} and not file.name.startswith(other)
     ]
     assert not left, f"no type consumes {left}"
 
@@ -95,8 +98,8 @@ def test_a_vector_of_our_own_passes(file: Path, path: str, monkeypatch: pytest.M
 def test_the_oracle_agrees_with_a_published_vector(file: Path) -> None:
     name = type_name(file.name)
     vector = json.loads(file.read_text())
-    parameters = {parameter: vector[parameter] for parameter, _ in TYPES[name].layout}
-    oracle = oracle_of(TYPES[name].prio3(parameters, vector["shares"]))
+    parameters = {each.name: vector[each.name] for each in ALL_TYPES[name].parameters}
+    oracle = oracle_of(ALL_TYPES[name].prio3(parameters, vector["shares"]))
     ctx, verify_key = bytes.fromhex(vector["ctx"]), bytes.fromhex(vector["verify_key"])
     for report in vector["reports"]:
         nonce, public_share = (bytes.fromhex(report[key]) for key in ("nonce", "public_share"))

@@ -8,20 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.errors import ParameterError, ReportRejected
-from aggregator.vdaf import instances, ping_pong
+from aggregator.vdaf import ping_pong
 from aggregator.vdaf.prio3 import OutShares, Prio3, VerifierMessages, VerifyError, VerifyInit
 from aggregator.vdaf.shares import Batch
 from aggregator.vdaf.xof import ByteRows
-from tests.support import prio3_batches
+from tests.support import prio3_batches, prio3s
 from tests.support.prio3_batches import CTX, PATHS, VERIFY_KEY, make_batch, take_path
 
-HISTOGRAM = instances.prio3_histogram(5, 2)
+HISTOGRAM = prio3s.prio3_histogram(5, 2)
 PRIO3S = {
-    "count": instances.prio3_count(),
-    "count of 3": instances.prio3_count(3),
-    "sum": instances.prio3_sum(100),
+    "count": prio3s.prio3_count(),
+    "count of 3": prio3s.prio3_count(3),
+    "sum": prio3s.prio3_sum(100),
     "histogram": HISTOGRAM,
-    "histogram of 3": instances.prio3_histogram(3, 1, num_shares=3),
+    "histogram of 3": prio3s.prio3_histogram(3, 1, num_shares=3),
 }
 by_type = pytest.mark.parametrize("prio3", PRIO3S.values(), ids=PRIO3S.keys())
 

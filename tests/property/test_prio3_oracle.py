@@ -7,16 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.vdaf.circuits import Measurement
-from aggregator.vdaf.instances import (
-    prio3_count,
-    prio3_higher_degree,
-    prio3_histogram,
-    prio3_l1_bound_sum,
-    prio3_multihot_count_vec,
-    prio3_sum,
-    prio3_sum_vec,
-    prio3_sum_vec_with_multiproof,
-)
 from aggregator.vdaf.prio3 import Prio3, VerifyError
 from field import FIELD64, FIELD128, encode
 from tests.support.prio3_batches import (
@@ -29,6 +19,16 @@ from tests.support.prio3_batches import (
     seeded,
     take_path,
     verify,
+)
+from tests.support.prio3s import (
+    prio3_count,
+    prio3_higher_degree,
+    prio3_histogram,
+    prio3_l1_bound_sum,
+    prio3_multihot_count_vec,
+    prio3_sum,
+    prio3_sum_vec,
+    prio3_sum_vec_with_multiproof,
 )
 from tests.support.vdaf_oracle import Ints, Rejected
 

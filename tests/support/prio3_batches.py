@@ -10,7 +10,6 @@ from aggregator.errors import ReportRejected
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
-    HigherDegree,
     Histogram,
     L1BoundSum,
     Measurement,
@@ -18,6 +17,7 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
+from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.prio3 import OutShares, Prio3, VerifyInit
 from tests.support import vdaf_oracle

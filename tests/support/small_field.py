@@ -77,7 +77,7 @@ def contributions(circuit: Circuit) -> list[tuple[int, ...]]:
     """Everything that one valid report can add to the sums, by encoding all small measurements."""
     values = range(max(max_entry(circuit), circuit.output_len) + 2)
     candidates: list[Measurement] = [*values]
-    if not circuit.is_scalar and not circuit.is_one_hot:
+    if circuit.takes_vectors:
         candidates = list(
             itertools.product(values[: max_entry(circuit) + 2], repeat=circuit.output_len)
         )

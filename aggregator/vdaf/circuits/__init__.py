@@ -3,7 +3,6 @@
 from aggregator.vdaf.circuits.base import AggResult, Circuit, Run
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.count import Count
-from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from aggregator.vdaf.circuits.histogram import Histogram
 from aggregator.vdaf.circuits.l1_bound_sum import L1BoundSum
 from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
@@ -17,7 +16,6 @@ __all__ = [
     "BitVectorCircuit",
     "Circuit",
     "Count",
-    "HigherDegree",
     "Histogram",
     "L1BoundSum",
     "LinearCheck",

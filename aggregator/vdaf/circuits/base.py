@@ -61,6 +61,11 @@ class Circuit(ABC):
     """Whether a measurement is the index of the one entry of the sum to which it adds 1."""
 
     @property
+    def takes_vectors(self) -> bool:
+        """Whether a measurement is `output_len` integers, not one."""
+        return not self.is_scalar and not self.is_one_hot
+
+    @property
     @abstractmethod
     def field(self) -> Field:
         """The field of all residues."""
@@ -163,7 +168,7 @@ class Circuit(ABC):
         for run in self.furthest():
             first += [run.first] * run.entries
             second += [run.second] * run.entries
-        return (first[0], second[0]) if self.is_scalar else (first, second)
+        return (first, second) if self.takes_vectors else (first[0], second[0])
 
     def linear_form(self) -> LinearForm | None:
         """Return what kernels need to verify this circuit; None if only the general path can."""

@@ -41,6 +41,21 @@ class BitVectorCircuit(Circuit):
         changes = {"chunk_length": chunk_length}
         return dataclasses.replace(self, **changes)
 
+    def optimal_chunk_length(self) -> int:
+        """Return the chunk length that makes proofs shortest, whatever the circuit's own is.
+
+        Among equally short proofs the one with the shortest chunks wins, since its verifiers are
+        shorter.
+        """
+        # The number of calls counts only by the power of two above it. So for each power as many
+        # calls as fit under it are tried, which makes the chunks as short as that power allows.
+        chunk_lengths = sorted(
+            -(-self.meas_len // (2**power - 1))
+            for power in range(1, self.meas_len.bit_length() + 1)
+        )
+        shortest: int = min(chunk_lengths, key=lambda n: self.with_chunk_length(n).proof_len)
+        return shortest
+
     @property
     @override
     def gadget(self) -> Gadget:

@@ -24,9 +24,9 @@ class LinearCheck(NamedTuple):
 class LinearForm:
     """The linear part of a circuit whose encodings are of zeros and ones.
 
-    Besides this the circuit checks that each residue is 0 or 1 and does nothing else. It does so as
-    `BitVectorCircuit` does, or with a call of its gadget for each residue x: of `Mul` on (x, x),
-    from whose output x is subtracted, or of `PolyEval` of x^2 - x, whose output it is.
+    Besides this the circuit checks that each residue is 0 or 1, and nothing else. It checks them as
+    `BitVectorCircuit` does, or by one gadget call per residue x: `Mul` on (x, x), from whose output
+    it subtracts x, or `PolyEval` of x^2 - x, whose output it returns.
 
     Attributes:
         weights: Entry i of the sum is made of `len(weights)` residues, from residue

@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,17 @@ def test_codes_are_printed_by_name_and_long_bytes_are_cut() -> None:
         REPORT.report_metadata, bytes(100), *([REPORT.leader_encrypted_input_share] * 2)
     )
     assert f"  public_share: 100 bytes {'00' * 16}…" in list(describe(long))
+
+
+def test_a_task_says_its_type_of_measurement_with_its_parameters() -> None:
+    lines = list(describe(TASK_CONFIGURATION))
+    place = next(i for i, line in enumerate(lines) if line.startswith("  vdaf_configuration: "))
+    assert lines[place + 1] == "    Prio3Histogram length = 8, chunk_length = 3"
+
+
+def test_a_task_of_a_type_that_is_not_known_is_printed_all_the_same() -> None:
+    lines = list(describe(dataclasses.replace(TASK_CONFIGURATION, vdaf_type=6)))
+    assert "    vdaf_type must be a known code point, not 0x00000006" in lines
 
 
 def test_a_query_says_its_batch_mode() -> None:

@@ -20,13 +20,14 @@ from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
-    HigherDegree,
     Histogram,
     L1BoundSum,
     MultihotCountVec,
     Sum,
     SumVec,
 )
+from aggregator.vdaf.circuits.higher_degree import HigherDegree
+from aggregator.vdaf.instances import TYPES
 from tests.support.small_field import contributions, moves
 
 SMALL: list[Circuit] = [
@@ -44,6 +45,9 @@ SMALL: list[Circuit] = [
     L1BoundSum(4, 1, 1),
 ]
 
+ALL = list(dict.fromkeys(SMALL + [row.prio3(row.least()).circuit for row in TYPES.values()]))
+"""The same and a small circuit of every type of the table, so that none is left out."""
+
 Sizes = tuple[int, ...]
 """How far each entry moves, the furthest first."""
 
@@ -58,7 +62,7 @@ def furthest(circuit: Circuit, reports: int = 1) -> Sizes:
     return (*sizes, *[0] * (circuit.output_len - len(sizes)))
 
 
-@pytest.mark.parametrize("circuit", SMALL, ids=repr)
+@pytest.mark.parametrize("circuit", ALL, ids=repr)
 def test_the_named_measurements_are_valid_and_add_what_the_circuit_says(circuit: Circuit) -> None:
     first, second = circuit.truncate(
         circuit.encode([*circuit.furthest_measurements()])
@@ -69,7 +73,7 @@ def test_the_named_measurements_are_valid_and_add_what_the_circuit_says(circuit:
 
 
 @pytest.mark.parametrize("reports", [1, 2, 3])
-@pytest.mark.parametrize("circuit", SMALL, ids=repr)
+@pytest.mark.parametrize("circuit", ALL, ids=repr)
 def test_no_neighbours_differ_more_in_any_number_of_entries_than_the_named_pair(
     circuit: Circuit, reports: int
 ) -> None:
@@ -82,7 +86,7 @@ def test_no_neighbours_differ_more_in_any_number_of_entries_than_the_named_pair(
 
 
 @pytest.mark.parametrize("reports", [1, 2])
-@pytest.mark.parametrize("circuit", SMALL, ids=repr)
+@pytest.mark.parametrize("circuit", ALL, ids=repr)
 def test_sensitivities_are_those_of_the_worst_neighbours(circuit: Circuit, reports: int) -> None:
     found = moves(circuit, reports)
     assert l1_sensitivity(circuit, reports) == max(sum(map(abs, move)) for move in found)

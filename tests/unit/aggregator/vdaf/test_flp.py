@@ -9,7 +9,7 @@ import pytest
 from typing_extensions import override
 
 from aggregator.vdaf import flp
-from aggregator.vdaf.circuits import Circuit, Measurement
+from aggregator.vdaf.circuits import Circuit, Measurement, Run
 from aggregator.vdaf.gadgets import Gadget, Mul, ParallelSum, PolyEval
 from field import FIELD64, FIELD128, Field, Vector
 from tests.support.residues import random_residues
@@ -73,6 +73,10 @@ class Products(Circuit):
     @override
     def evaluate(self, gadget_outputs: Vector, meas: Vector, num_shares: int) -> Vector:
         return gadget_outputs
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        return [Run(self.output_len, 0, 0)]
 
     @override
     def truncate(self, meas: Vector) -> Vector:

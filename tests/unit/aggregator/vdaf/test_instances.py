@@ -4,12 +4,17 @@ import pytest
 
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import BitVectorCircuit, Histogram, SumVec
+from aggregator.vdaf.experimental import SUM_VEC_WITH_MULTIPROOF
 from aggregator.vdaf.instances import (
     TYPES,
     configuration_bytes,
-    optimal_chunk_length,
-    prio3_count,
     prio3_from_configuration,
+    vdaf_from_parameters,
+)
+from aggregator.vdaf.prio3 import Prio3
+from field import FIELD64, FIELD128
+from tests.support.prio3s import (
+    prio3_count,
     prio3_higher_degree,
     prio3_histogram,
     prio3_l1_bound_sum,
@@ -17,10 +22,7 @@ from aggregator.vdaf.instances import (
     prio3_sum,
     prio3_sum_vec,
     prio3_sum_vec_with_multiproof,
-    vdaf_from_parameters,
 )
-from aggregator.vdaf.prio3 import Prio3
-from field import FIELD64, FIELD128
 
 CONFIGURATIONS = [
     (1, "", prio3_count()),
@@ -76,6 +78,8 @@ def test_the_experimental_types_have_no_configuration() -> None:
     ("type_name", "parameters", "message"),
     [
         ("Prio3Mean", {}, "type must be one of Prio3Count, .*, not 'Prio3Mean'"),
+        ("Prio3HigherDegree", {}, "Prio3MultihotCountVec, Prio3L1BoundSum, not 'Prio3High"),
+        ("Prio3SumVecWithMultiproof", {}, "Prio3L1BoundSum, not 'Prio3SumVecWithMultiproof'"),
         ("Prio3Histogram", {}, "Prio3Histogram needs the parameter length"),
         ("Prio3Histogram", {"length": 1, "bits": 3}, "Prio3Histogram has no parameter bits"),
         ("Prio3Histogram", {"length": 0}, "length must be an integer from 1 to 4294967295, not 0"),
@@ -119,7 +123,7 @@ def test_types_by_name_are_those_by_function() -> None:
     given = {"length": 3, "max_measurement": 9, "chunk_length": 2}
     assert vdaf_from_parameters("Prio3SumVec", given) == prio3_sum_vec(3, 9, 2)
     multiproof = prio3_sum_vec_with_multiproof(3, 9, 2)
-    assert vdaf_from_parameters("Prio3SumVecWithMultiproof", given) == multiproof
+    assert SUM_VEC_WITH_MULTIPROOF.prio3(given) == multiproof
     assert (multiproof.num_proofs, multiproof.field) == (3, FIELD64)
     assert prio3_sum_vec_with_multiproof(3, 9, 2, field=FIELD128).field == FIELD128
     assert TYPES["Prio3SumVec"].prio3(given).circuit.parameters == given
@@ -128,7 +132,7 @@ def test_types_by_name_are_those_by_function() -> None:
 @pytest.mark.parametrize("length", [*range(1, 60), 100, 255, 256, 257])
 def test_the_optimal_chunk_length_has_the_shortest_proof_of_all(length: int) -> None:
     circuit = Histogram(length, 1)
-    best = optimal_chunk_length(circuit)
+    best = circuit.optimal_chunk_length()
     lengths = [circuit.with_chunk_length(chunk).proof_len for chunk in range(1, length + 1)]
     assert circuit.with_chunk_length(best).proof_len == min(lengths)
     assert lengths.index(min(lengths)) + 1 == best
@@ -143,10 +147,10 @@ def test_a_missing_chunk_length_is_the_optimal_one() -> None:
     ):
         circuit = prio3.circuit
         assert isinstance(circuit, BitVectorCircuit)
-        assert circuit.chunk_length == optimal_chunk_length(circuit)
+        assert circuit.chunk_length == circuit.optimal_chunk_length()
     # 127 calls of 79 residues hold 10,000 of them.
     assert prio3_histogram(10_000).circuit == Histogram(10_000, 79)
-    assert optimal_chunk_length(SumVec(2, 7, 1, FIELD64)) == optimal_chunk_length(Histogram(6, 1))
+    assert SumVec(2, 7, 1, FIELD64).optimal_chunk_length() == Histogram(6, 1).optimal_chunk_length()
 
 
 def test_sizes_are_those_of_the_draft() -> None:

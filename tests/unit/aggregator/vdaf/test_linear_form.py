@@ -22,11 +22,12 @@ from aggregator.vdaf.circuits import (
     SumVec,
 )
 from aggregator.vdaf.gadgets import Gadget, PolyEval
+from aggregator.vdaf.instances import TYPES, VdafType
 from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.kernels.tables import linear_form_of
 from aggregator.vdaf.prio3 import Prio3
 from field import FIELD64, Vector
-from tests.support.any_bits import AnyBits, AnyBitsOnLanes
+from tests.support.new_types import AnyBits, AnyBitsOnLanes
 from tests.support.prio3_batches import make_batch, result, take_path, verify
 
 
@@ -106,6 +107,21 @@ def test_a_circuit_with_a_linear_form_is_verified_by_a_kernel(circuit: Circuit) 
 )
 def test_any_other_is_verified_by_the_general_path(circuit: Circuit) -> None:
     assert not dispatch.is_fused(Prio3(4, circuit))
+
+
+@pytest.mark.parametrize("row", TYPES.values(), ids=lambda row: row.name)
+def test_every_type_of_the_table_is_verified_alike_by_its_kernel_and_the_general_path(
+    row: VdafType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for parameters in (row.least(), row.typical()):
+        prio3 = row.prio3(parameters)
+        batch = make_batch(prio3, prio3.circuit.furthest_measurements())
+        found = verify(prio3, batch)
+        with monkeypatch.context() as patch:
+            take_path("general", patch)
+            expected = verify(prio3, batch)
+        assert found.rejected == []
+        assert [found.values(0), found.values(1)] == [expected.values(0), expected.values(1)]
 
 
 MEASUREMENTS: list[Measurement] = [[1, 0, 1, 1, 0, 0, 1], [1] * 7, [0] * 7, [0, 1, 1, 0, 0, 0, 0]]

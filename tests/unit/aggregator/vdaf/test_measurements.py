@@ -6,7 +6,6 @@ import pytest
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
-    HigherDegree,
     Histogram,
     L1BoundSum,
     Measurement,
@@ -15,6 +14,7 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
+from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from aggregator.vdaf.circuits.measurements import integers, sums, vectors
 from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
 from field import FIELD64, FIELD128, Field

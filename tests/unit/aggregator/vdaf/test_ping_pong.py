@@ -4,12 +4,12 @@ import pytest
 
 from aggregator.errors import ReportRejected
 from aggregator.vdaf import ping_pong
-from aggregator.vdaf.instances import prio3_count, prio3_histogram
 from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.ping_pong import HelperFinished, LeaderContinued, MessageType
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError, VerifyError
 from aggregator.vdaf.verification import Aggregator
 from tests.support.prio3_batches import CTX, VERIFY_KEY, Batch, make_batch, verify
+from tests.support.prio3s import prio3_count, prio3_histogram
 
 HISTOGRAM = prio3_histogram(4, 2)
 

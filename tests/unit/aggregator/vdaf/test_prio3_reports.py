@@ -9,14 +9,6 @@ import pytest
 from aggregator.errors import ParameterError, ReportRejected
 from aggregator.vdaf import sharding, verification
 from aggregator.vdaf.circuits import MeasurementError
-from aggregator.vdaf.instances import (
-    prio3_count,
-    prio3_histogram,
-    prio3_l1_bound_sum,
-    prio3_multihot_count_vec,
-    prio3_sum,
-    prio3_sum_vec,
-)
 from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.prio3 import Prio3, ShareDecodeError, VerifierMessages, VerifyError
 from field import FIELD64, FIELD128, Vector, encode_rows
@@ -30,6 +22,14 @@ from tests.support.prio3_batches import (
     seeded,
     take_path,
     verify,
+)
+from tests.support.prio3s import (
+    prio3_count,
+    prio3_histogram,
+    prio3_l1_bound_sum,
+    prio3_multihot_count_vec,
+    prio3_sum,
+    prio3_sum_vec,
 )
 
 HISTOGRAM = prio3_histogram(7, 3)

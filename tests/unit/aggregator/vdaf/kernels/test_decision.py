@@ -5,7 +5,6 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from aggregator.vdaf import instances
 from aggregator.vdaf.kernels import decision, dispatch
 from aggregator.vdaf.kernels.decision import decide_shares
 from aggregator.vdaf.outcomes import NO_VERIFIER_SHARE, VerifierMessages
@@ -13,6 +12,7 @@ from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.xof import ByteRows
 from field import FIELD64, FIELD128
 from field.lanes import lane_width
+from tests.support import prio3s
 from tests.support.prio3_batches import CTX, make_batch, verify
 
 ROWS = 11
@@ -45,11 +45,11 @@ def by_aggregator(shares: ByteRows) -> list[ByteRows]:
 
 
 PRIO3S = [
-    (instances.prio3_histogram(5, 2), 3),
-    (instances.prio3_histogram(9, 1, num_shares=3), 0),
-    (instances.prio3_sum_vec(3, 4, 9), [0, 4, 2]),
+    (prio3s.prio3_histogram(5, 2), 3),
+    (prio3s.prio3_histogram(9, 1, num_shares=3), 0),
+    (prio3s.prio3_sum_vec(3, 4, 9), [0, 4, 2]),
     # More pairs of wires than are summed before they are reduced.
-    (instances.prio3_histogram(900, 450), 1),
+    (prio3s.prio3_histogram(900, 450), 1),
 ]
 
 
@@ -57,7 +57,7 @@ PRIO3S = [
 def test_parts_of_a_batch_are_copied_one_after_the_other(
     num_shares: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prio3, rows, memory = instances.prio3_histogram(100, 10, num_shares=num_shares), 3000, 2**18
+    prio3, rows, memory = prio3s.prio3_histogram(100, 10, num_shares=num_shares), 3000, 2**18
     rng = np.random.default_rng(1)
     size = (rows, num_shares, prio3.verifier_share_size)
     shares = by_aggregator(rng.integers(0, 256, size, np.uint8))
@@ -75,7 +75,7 @@ def test_parts_of_a_batch_are_copied_one_after_the_other(
 
 
 def test_arrays_of_their_own_are_decided_as_parts_of_one_are() -> None:
-    prio3 = instances.prio3_histogram(5, 2)
+    prio3 = prio3s.prio3_histogram(5, 2)
     shares = grouped_shares(prio3, 3)
     shares[4, 1, 0] ^= 1
     parts = by_aggregator(shares)
@@ -114,11 +114,11 @@ def test_the_kernel_decides_as_the_definition_does(
 @pytest.mark.parametrize(
     "prio3",
     [
-        instances.prio3_count(),
-        instances.prio3_count(3),
-        instances.prio3_count(255),
-        instances.prio3_sum(1),
-        instances.prio3_sum(2**32 - 1, 4),
+        prio3s.prio3_count(),
+        prio3s.prio3_count(3),
+        prio3s.prio3_count(255),
+        prio3s.prio3_sum(1),
+        prio3s.prio3_sum(2**32 - 1, 4),
     ],
     ids=str,
 )
@@ -153,7 +153,7 @@ def test_the_kernel_of_words_decides_as_the_definition_does(
 @pytest.mark.parametrize("lanes", [1, 4, 8])
 @pytest.mark.parametrize("rows", [1, 3, 8, 9, 16])
 def test_any_number_of_reports_is_decided(rows: int, lanes: int) -> None:
-    prio3 = instances.prio3_sum(10)
+    prio3 = prio3s.prio3_sum(10)
     shares = grouped_shares(prio3, 7)[np.arange(rows) % ROWS]
     shares[-1, 0, 0] ^= 1
     found = decide_shares(prio3, CTX, by_aggregator(shares), width=lane_width(lanes))
@@ -161,5 +161,5 @@ def test_any_number_of_reports_is_decided(rows: int, lanes: int) -> None:
 
 
 def test_a_batch_of_none_is_decided() -> None:
-    for prio3 in (instances.prio3_histogram(5, 2), instances.prio3_count()):
+    for prio3 in (prio3s.prio3_histogram(5, 2), prio3s.prio3_count()):
         assert prio3.verifier_shares_to_message(CTX, []) == []
