@@ -152,10 +152,14 @@ def by_name(rows: Iterable[VdafType]) -> dict[str, VdafType]:
     """Return a table of types.
 
     Raises:
-        ParameterError: Two rows have the same name or code point.
+        ParameterError: Two rows have the same name or code point, or a row has not its circuit's
+            name, by which task files are written.
     """
     table: dict[str, VdafType] = {}
     for row in rows:
+        circuit = row.prio3(row.least()).circuit
+        if row.name != f"Prio3{circuit.name}":
+            raise ParameterError(f"{row.name} must be Prio3{circuit.name}, as its circuit is named")
         for other in table.values():
             if {row.name, row.short_name} & {other.name, other.short_name}:
                 raise ParameterError(f"{row.name} and {other.name} have the same name")

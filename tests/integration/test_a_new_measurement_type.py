@@ -227,6 +227,7 @@ def test_a_row_that_does_not_fit_its_circuit_is_refused_at_start(
 
 def test_a_code_point_or_name_that_another_type_has_is_refused_at_start() -> None:
     for changes, message in (
+        ({"name": "Prio3AllBits"}, "Prio3AllBits must be Prio3AnyBits, as its circuit is named"),
         ({"algorithm_id": 1}, "Prio3AnyBits and Prio3Count have the same code point"),
         ({"short_name": "count"}, "Prio3AnyBits and Prio3Count have the same name"),
     ):
