@@ -13,6 +13,7 @@ from tests.support.quick import Quick
 # No deadline anywhere: the first call of a kernel compiles it.
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+settings.register_profile("quick", deadline=None, max_examples=30)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
@@ -27,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("quick"):
         config.pluginmanager.register(Quick())
+        settings.load_profile("quick")
 
 
 @pytest.fixture(scope="session", autouse=True)

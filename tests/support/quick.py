@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-LEFT_OUT = ("slow", "compose", "bench")
-"""Marked tests that are not tried."""
+LEFT_OUT = ("slow", "statistical", "compose", "bench")
+"""Marked tests that are not tried; without kernels many draws take long."""
 
 MAX_SECONDS = 2.0
 """Of processor time. Quick tests take less than one; machines differ."""
@@ -30,7 +30,7 @@ EVENTS = {
 """What Python tells audit hooks of."""
 
 
-class NeedsMore(Exception):
+class NeedsMore(pytest.skip.Exception):
     """A test needs more than a quick test may have."""
 
 
@@ -54,8 +54,8 @@ class Quick:
             self._refuse(EVENTS[event])
 
     def _refuse(self, what: str) -> None:
-        self._needed = what
-        raise NeedsMore(what)
+        self._needed = f"needs {what}: make test"
+        raise NeedsMore(self._needed)
 
     @pytest.hookimpl
     def pytest_collection_modifyitems(
@@ -87,7 +87,7 @@ class Quick:
         """Forgive the fixtures of a test that was cut short."""
         try:
             return (yield)
-        except Exception:
+        except BaseException:
             if self._needed is None:
                 raise
 
@@ -95,22 +95,12 @@ class Quick:
         self._is_watching = True
         try:
             result = yield
-        except Exception as error:
-            # The error of a fixture that several tests share is raised again for each.
-            self._needed = self._needed or _what_is_needed(error)
+        except BaseException:
             if self._needed is None:
                 raise
         finally:
             self._is_watching = False
         # Whatever the test made of the refusal, it has not tested what it should.
         if self._needed is not None:
-            pytest.skip(f"needs {self._needed}: make test")
+            pytest.skip(self._needed)
         return result
-
-
-def _what_is_needed(error: BaseException | None) -> str | None:
-    while error is not None:
-        if isinstance(error, NeedsMore):
-            return str(error)
-        error = error.__cause__ or error.__context__
-    return None
