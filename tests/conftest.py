@@ -1,5 +1,6 @@
 """What holds for every test: Hypothesis profiles, uncompiled kernels, measurements on demand."""
 
+import fcntl
 import os
 from collections.abc import Iterator
 
@@ -7,16 +8,47 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from tests.support.quick import Quick
+
 # No deadline anywhere: the first call of a kernel compiles it.
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+settings.register_profile("quick", deadline=None, max_examples=30)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
-@pytest.fixture(autouse=os.environ.get("NUMBA_DISABLE_JIT") == "1")
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="only tests that need no compiler, no process, no socket and no second",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("quick"):
+        config.pluginmanager.register(Quick())
+        settings.load_profile("quick")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels_are_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let one of several workers compile what most tests use, and the others wait and load it."""
+    is_compiling = os.environ.get("NUMBA_DISABLE_JIT") != "1"
+    if not (is_compiling and "PYTEST_XDIST_WORKER" in os.environ):
+        return
+    from aggregator.cli.warm import warm  # noqa: PLC0415  numba is asked first whether to compile
+
+    with (tmp_path_factory.getbasetemp().parent / "kernels.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        warm()
+
+
+@pytest.fixture(autouse=True)
 def _words_wrap_around() -> Iterator[None]:
     """Let uncompiled kernels count modulo 2^64, which numpy would warn of."""
-    with np.errstate(over="ignore"):
+    over = "ignore" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else None
+    with np.errstate(over=over):
         yield
 
 

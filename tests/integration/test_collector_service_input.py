@@ -14,8 +14,9 @@ from aggregator.dap.resources import media_type
 from aggregator.protocol.task import task_to_toml
 from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, upgrade
+from aggregator.storage.database import Database
 from aggregator.storage.states import CollectionState
+from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, NOW, Pair
 from tests.support.tasks import LAPLACE, TIME_PRECISION, collector_keypair, make_task
@@ -34,7 +35,7 @@ Handler = Callable[[httpx.Request], httpx.Response]
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
     url = f"sqlite:///{tmp_path / 'collector.sqlite'}"
-    upgrade(url)
+    upgraded(url)
     made = Database.open(url, Crypter([bytes(32)]))
     record = store.CollectorTask(TASK.task_id.value, task_to_toml(TASK), COLLECTOR_TOKEN)
     made.run_sync("put task", lambda tx: store.put_collector_task(tx, record))

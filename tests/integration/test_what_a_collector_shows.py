@@ -15,8 +15,9 @@ from aggregator.collector.service import create_collector_app, new_collection
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, upgrade
+from aggregator.storage.database import Database
 from aggregator.storage.states import CollectionState
+from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, LEASE_SECONDS, NOW, Pair
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, collector_keypair, make_task
@@ -41,7 +42,7 @@ async def collected(
     await pair.provision()
     await pair.upload(await pair.reports(measurements))
     url = f"sqlite:///{folder / 'collector.sqlite'}"
-    upgrade(url)
+    upgraded(url)
     database = Database.open(url, Crypter([bytes(32)]), pair.clock)
     record = store.CollectorTask(task.task_id.value, task_to_toml(task), COLLECTOR_TOKEN)
     new = new_collection(task, START, START + TIME_PRECISION, SeededEntropy(b"collector"))

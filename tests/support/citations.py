@@ -1,6 +1,7 @@
 """Every citation in the sources: what docstrings, comments and documents refer to."""
 
 import ast
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def cited_titles() -> dict[tuple[str, str], set[Path]]:
     """Documents and titles of their sections under `Source:`, and where they are cited."""
     found: dict[tuple[str, str], set[Path]] = defaultdict(set)
     for path in python_files():
-        for source in _sources(path):
+        for source in sources_of(path):
             for citation in source.split(";"):
                 document = _DOCUMENT.match(citation)
                 if document is not None:
@@ -50,10 +51,16 @@ def cited_documents() -> set[str]:
     return {
         document[1]
         for path in python_files()
-        for source in _sources(path)
+        for source in sources_of(path)
         for citation in source.split(";")
         if (document := _DOCUMENT.match(citation)) is not None
     }
+
+
+@functools.cache
+def sources_of(path: Path) -> list[str]:
+    """What a module's docstrings say under `Source:`."""
+    return list(_sources(path))
 
 
 def _sources(path: Path) -> Iterator[str]:

@@ -35,10 +35,11 @@ from aggregator.protocol.reports import make_reports
 from aggregator.protocol.results import Result, collection_request, open_result
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, upgrade
+from aggregator.storage.database import Database
 from aggregator.storage.tasks import TaskRecord, put_task
 from aggregator.web.app import create_app
 from tests.support.clock import ManualClock
+from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
 
@@ -87,7 +88,7 @@ class Service:
         self.on_moment: OnMoment = nothing_happens
         self.entropy = CountingEntropy(role.name.encode())
         self.starts = 0
-        upgrade(self.url)
+        upgraded(self.url)
         self.start()
 
     def start(self) -> None:

@@ -21,11 +21,12 @@ from aggregator.storage.collection_jobs import (
     lease_collection_jobs,
 )
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, OnTransaction, Transaction, upgrade
+from aggregator.storage.database import Database, OnTransaction, Transaction
 from aggregator.storage.leases import Leased
 from aggregator.storage.ledger import Charge
 from aggregator.storage.reports import NewReport, put_reports, reports_of_job
 from aggregator.storage.tasks import TaskRecord, put_task
+from tests.support.empty_store import upgraded
 
 TASK_ID = bytes(range(32))
 VERIFY_KEY = b"a verify key of thirty-two bytes"
@@ -40,7 +41,7 @@ def make_store(
 ) -> Database:
     """Return the store in `path`, made with one leader's task if it is not there."""
     url = store_url(path)
-    upgrade(url)
+    upgraded(url)
     database = Database.open(url, Crypter([STORE_KEY]), clock)
     database.run_sync("provision", lambda tx: put_task(tx, leader_task()))
     if on_transaction is None:

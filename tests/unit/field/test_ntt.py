@@ -14,7 +14,7 @@ def test_the_transform_is_evaluation_at_the_powers_of_the_root(field: Field, siz
     assert values.rows_to_ints() == [values_at_roots(field, row, size) for row in rows]
 
 
-@pytest.mark.parametrize("size", [1, 2, 16, 1024])
+@pytest.mark.parametrize("size", [1, 2, 16, pytest.param(1024, marks=pytest.mark.slow)])
 def test_the_inverse_transform_undoes_it(field: Field, size: int) -> None:
     vector = Vector.from_ints(field, random_residues(field, 6 * size, seed=3)).reshape(3, 2, size)
     assert inverse_ntt(ntt(vector)) == vector

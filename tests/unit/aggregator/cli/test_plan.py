@@ -330,6 +330,7 @@ def test_a_shape_out_of_range_is_named_with_its_range_and_what_was_given() -> No
         assert ", not 0" in refused.stderr
 
 
+@pytest.mark.slow
 def test_the_error_of_extreme_epsilons_is_printed() -> None:
     """Values from mpmath: 2q/(1-q)^2 with q = e^-1e9, and at a scale of 1e300."""
     found = run("error", "--circuit", "count", "--epsilon", "1e9", "--json")

@@ -1,0 +1,106 @@
+"""`pytest --quick`: every test that needs no compiler, no process of its own, no socket, no second.
+
+Nobody keeps a list of them. Kernels are not compiled, and whatever asks for more than that is found
+when it does: code that only the compiler can run, a process, a socket that is bound. Such a test is
+left to `make test`, and counted at the end. A test that takes too long fails, and has to be marked
+`slow`.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+LEFT_OUT = ("slow", "statistical", "compose", "bench")
+"""Marked tests that are not tried; without kernels many draws take long."""
+
+MAX_SECONDS = 2.0
+"""Of processor time. Quick tests take less than one; machines differ."""
+
+EVENTS = {
+    "os.fork": "a process",
+    "os.posix_spawn": "a process",
+    "os.system": "a process",
+    "subprocess.Popen": "a process",
+    "socket.bind": "a socket",
+}
+"""What Python tells audit hooks of."""
+
+
+class NeedsMore(pytest.skip.Exception):
+    """A test needs more than a quick test may have."""
+
+
+class Quick:
+    """The plugin that `--quick` registers, before anything imports numba."""
+
+    def __init__(self) -> None:
+        assert "numba" not in sys.modules, "numba has already read whether to compile"
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
+        from numba.core.extending import _Intrinsic  # noqa: PLC0415  not before the line above
+
+        self._is_watching = False
+        self._needed: str | None = None
+        _Intrinsic.__call__ = lambda *_, **__: self._refuse("compiled kernels")
+        sys.addaudithook(self._audit)
+
+    def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self._is_watching and event in EVENTS:
+            if event == "socket.bind":
+                arguments[0].close()
+            self._refuse(EVENTS[event])
+
+    def _refuse(self, what: str) -> None:
+        self._needed = f"needs {what}: make test"
+        raise NeedsMore(self._needed)
+
+    @pytest.hookimpl
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Leave out what is marked."""
+        left_out = [item for item in items if any(map(item.get_closest_marker, LEFT_OUT))]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self) -> Generator[None, Any, Any]:
+        """Watch fixtures being made."""
+        self._needed = None
+        return (yield from self._watched())
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, Any, Any]:
+        """Watch the test, and its time."""
+        begin = time.process_time()
+        result = yield from self._watched()
+        seconds = time.process_time() - begin
+        if seconds > MAX_SECONDS:
+            pytest.fail(f"{seconds:.1f} s of processor time: to be marked slow", pytrace=False)
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self) -> Generator[None, Any, Any]:
+        """Forgive the fixtures of a test that was cut short."""
+        try:
+            return (yield)
+        except BaseException:
+            if self._needed is None:
+                raise
+
+    def _watched(self) -> Generator[None, Any, Any]:
+        self._is_watching = True
+        try:
+            result = yield
+        except BaseException:
+            if self._needed is None:
+                raise
+        finally:
+            self._is_watching = False
+        # Whatever the test made of the refusal, it has not tested what it should.
+        if self._needed is not None:
+            pytest.skip(self._needed)
+        return result

@@ -1,0 +1,76 @@
+"""What `pytest --quick` runs, leaves out and refuses."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+SOURCE = """
+import socket, subprocess, sys, time
+import pytest
+from numba.extending import intrinsic
+from numba import njit, types
+
+@intrinsic
+def only_compiled(context, x):
+    return types.int64(types.int64), lambda context, builder, signature, args: args[0]
+
+def test_plain():
+    assert njit(lambda x: x + 1)(1) == 2
+
+def test_compiler():
+    try:
+        only_compiled(1)
+    except Exception:
+        pass
+
+def test_process():
+    subprocess.run([sys.executable, "-c", ""])
+
+def test_socket():
+    socket.socket().bind(("127.0.0.1", 0))
+
+def test_long():
+    begin = time.process_time()
+    while time.process_time() - begin < 2.2:
+        pass
+
+def test_wrong():
+    assert False
+
+@pytest.mark.slow
+def test_marked():
+    assert False
+"""
+
+
+@pytest.mark.slow
+def test_what_needs_more_is_left_out_and_what_takes_long_unmarked_or_is_wrong_fails(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.conftest import *  # noqa: F403\n")
+    (tmp_path / "test_some.py").write_text(SOURCE)
+    done = subprocess.run(  # noqa: S603  a fixed command
+        [
+            *(sys.executable, "-m", "pytest", "--quick", "-v", "-p", "no:cacheprovider"),
+            *("-c", str(ROOT / "pyproject.toml"), f"--rootdir={tmp_path}", str(tmp_path)),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    outcomes = dict(re.findall(r"test_some\.py::(\w+) (PASSED|SKIPPED|FAILED)", done.stdout))
+    assert outcomes == {
+        "test_plain": "PASSED",
+        "test_compiler": "SKIPPED",
+        "test_process": "SKIPPED",
+        "test_socket": "SKIPPED",
+        "test_long": "FAILED",
+        "test_wrong": "FAILED",
+    }, done.stdout
+    assert "to be marked slow" in done.stdout
