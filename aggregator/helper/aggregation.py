@@ -16,15 +16,14 @@ from aggregator.dap.messages import AggregationJobInitReq
 from aggregator.dap.report_errors import ReportError
 from aggregator.party import Party, ServedTask, accumulate_shares
 from aggregator.protocol.aggregation import HelperInit, helper_init
+from aggregator.storage.answered_jobs import (
+    AnsweredJob,
+    find_answered_job,
+    put_answered_job,
+)
 from aggregator.storage.batches import closed_intervals
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports
 from aggregator.storage.database import Transaction
-from aggregator.storage.helper_requests import (
-    HelperRequest,
-    RequestKind,
-    find_request,
-    put_request,
-)
 from aggregator.storage.report_ids import record_aggregated
 
 
@@ -35,7 +34,7 @@ class AggregationJobs:
         """Answer for `party`."""
         self._party = party
 
-    async def answer(self, served: ServedTask, body: bytes) -> HelperRequest:
+    async def answer(self, served: ServedTask, body: bytes) -> AnsweredJob:
         """Return the stored answer to a request, verifying its reports if it is new.
 
         Raises:
@@ -45,7 +44,7 @@ class AggregationJobs:
         digest = hashlib.sha256(body).digest()
         found = await self._party.database.read(
             "find aggregation job",
-            lambda tx: find_request(tx, task_id, RequestKind.AGGREGATION_JOB, digest),
+            lambda tx: find_answered_job(tx, task_id, digest),
         )
         if found is not None:
             return found
@@ -67,23 +66,16 @@ class AggregationJobs:
         )
 
 
-def _commit(tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit) -> HelperRequest:
+def _commit(tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit) -> AnsweredJob:
     task_id = served.task.task_id.value
-    found = find_request(tx, task_id, RequestKind.AGGREGATION_JOB, digest)
+    found = find_answered_job(tx, task_id, digest)
     if found is not None:
         return found
     refused = _refused_at_commitment(tx, task_id, init)
     shares = init.verified.bucket_shares(refused)
     accumulate_shares(tx, served.task, shares)
     count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused))
-    return put_request(
-        tx,
-        task_id,
-        RequestKind.AGGREGATION_JOB,
-        digest,
-        verify_key_id=served.verification_key.id,
-        response=encode(init.response(refused)),
-    )
+    return put_answered_job(tx, task_id, digest, encode(init.response(refused)))
 
 
 def _refused_at_commitment(

@@ -28,11 +28,10 @@ from aggregator.helper.aggregate_shares import AggregateShares
 from aggregator.helper.aggregation import AggregationJobs
 from aggregator.party import Party, ServedTask
 from aggregator.storage.aggregate_shares import delete_aggregate_share, get_aggregate_share
-from aggregator.storage.helper_requests import (
-    HelperRequest,
-    RequestKind,
-    delete_request,
-    get_request,
+from aggregator.storage.answered_jobs import (
+    AnsweredJob,
+    delete_answered_job,
+    get_answered_job,
 )
 from aggregator.web.auth import require_token
 from aggregator.web.messages import (
@@ -98,11 +97,9 @@ class HelperResources:
         created = path(
             "aggregation_job",
             task_id=served.task.task_id,
-            aggregation_job_id=AggregationJobId(answered.request_id),
+            aggregation_job_id=AggregationJobId(answered.job_id),
         )
-        return message_response(
-            AggregationJobResp.message, answered.response or b"", created=created
-        )
+        return message_response(AggregationJobResp.message, answered.response, created=created)
 
     async def continue_aggregation_job(self, request: Request) -> Response:
         """Refuse: a job of Prio3 is finished after its first step."""
@@ -118,7 +115,7 @@ class HelperResources:
     async def get_aggregation_job(self, request: Request) -> Response:
         """Repeat the answer to a job."""
         _served, job = await self._known_job(request)
-        return message_response(AggregationJobResp.message, job.response or b"")
+        return message_response(AggregationJobResp.message, job.response)
 
     async def delete_aggregation_job(self, request: Request) -> Response:
         """Forget the answer to a job; its reports stay aggregated."""
@@ -126,9 +123,7 @@ class HelperResources:
         job_id = self._job_id(request)
         was_there = await self._party.database.run(
             "delete aggregation job",
-            lambda tx: delete_request(
-                tx, served.task.task_id.value, RequestKind.AGGREGATION_JOB, job_id.value
-            ),
+            lambda tx: delete_answered_job(tx, served.task.task_id.value, job_id.value),
         )
         if not was_there:
             raise UnrecognizedAggregationJob("no such aggregation job", served.task.task_id)
@@ -178,14 +173,12 @@ class HelperResources:
     async def _body(self, request: Request, message: str) -> bytes:
         return await read_body(request, message, self._limits.max_body_size)
 
-    async def _known_job(self, request: Request) -> tuple[ServedTask, HelperRequest]:
+    async def _known_job(self, request: Request) -> tuple[ServedTask, AnsweredJob]:
         served = await self._authorised(request)
         job_id = self._job_id(request)
         job = await self._party.database.read(
             "get aggregation job",
-            lambda tx: get_request(
-                tx, served.task.task_id.value, RequestKind.AGGREGATION_JOB, job_id.value
-            ),
+            lambda tx: get_answered_job(tx, served.task.task_id.value, job_id.value),
         )
         if job is None:
             raise UnrecognizedAggregationJob("no such aggregation job", served.task.task_id)

@@ -10,8 +10,6 @@ from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import Charge
 from aggregator.storage.states import AGGREGATE_SHARE, ResourceState
 
-_ID_SIZE = 16
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewAggregateShare:
@@ -73,9 +71,7 @@ def put_aggregate_share(
         raise tx.refuse(Conflict("the batch was released already"))
     batches.mark_collected(tx, task_id, share.start, share.end)
     ledger.charge(tx, task_id, share.start, share.end, charge)
-    stored = StoredAggregateShare(
-        tx.entropy.bytes(_ID_SIZE), share.selector, share.body_sha256, share.response
-    )
+    stored = StoredAggregateShare(tx.random_id(), share.selector, share.body_sha256, share.response)
     tx.connection.execute(
         insert(tables.aggregate_shares).values(
             task=tx.task_key(task_id),

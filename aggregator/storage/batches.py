@@ -100,7 +100,6 @@ def accumulate(
     merge: Callable[[bytes | None], bytes],
     report_count: int,
     checksum: bytes,
-    ord_: int = 0,
 ) -> None:
     """Merge out shares into a bucket; `record_aggregated` belongs in the same transaction.
 
@@ -111,7 +110,6 @@ def accumulate(
         merge: Takes the encoded aggregate share so far, None if there is none, and returns the new.
         report_count: How many reports are merged.
         checksum: XOR of SHA-256 of their ids, 32 bytes.
-        ord_: Which of the bucket's rows to add to.
 
     Raises:
         BatchClosed: The bucket is frozen or collected; the transaction must not go on.
@@ -122,12 +120,10 @@ def accumulate(
         raise tx.refuse(BatchClosed(state))
     bucket = tables.batch_buckets
     task = tx.task_key(task_id)
-    row = _row(task_id, batch_key, ord_)
-    place = (bucket.c.task == task, bucket.c.batch_key == batch_key, bucket.c.ord == ord_)
+    row = task_id + batch_key
+    place = (bucket.c.task == task, bucket.c.batch_key == batch_key)
     found = tx.connection.execute(
-        select(bucket.c.share, bucket.c.report_count, bucket.c.checksum)
-        .where(*place)
-        .with_for_update()
+        select(bucket.c.share, bucket.c.report_count, bucket.c.checksum).where(*place)
     ).one_or_none()
     cipher = _bucket_cipher(tx, task, task_id, batch_key)
     if found is None:
@@ -136,7 +132,6 @@ def accumulate(
             insert(bucket).values(
                 task=task,
                 batch_key=batch_key,
-                ord=ord_,
                 share=share,
                 report_count=report_count,
                 checksum=checksum,
@@ -185,15 +180,14 @@ def read_shares(tx: Transaction, task_id: bytes, start: int, end: int) -> list[b
     """
     bucket = tables.batch_buckets.c
     query = (
-        select(bucket.task, bucket.batch_key, bucket.ord, bucket.share)
+        select(bucket.task, bucket.batch_key, bucket.share)
         .where(*_in_range(tx, task_id, start, end), bucket.share.is_not(None))
-        .order_by(bucket.batch_key, bucket.ord)
+        .order_by(bucket.batch_key)
     )
     shares = []
-    for task, batch_key, ord_, share in tx.connection.execute(query).all():
+    for task, batch_key, share in tx.connection.execute(query).all():
         cipher = _bucket_cipher(tx, task, task_id, batch_key)
-        row = _row(task_id, batch_key, ord_)
-        shares.append(cipher.decrypt("batch_buckets", row, "share", share))
+        shares.append(cipher.decrypt("batch_buckets", task_id + batch_key, "share", share))
     return shares
 
 
@@ -288,10 +282,6 @@ def _bucket_cipher(tx: Transaction, task: int, task_id: bytes, batch_key: bytes)
         )
     )
     return Crypter((key,), tx.entropy)
-
-
-def _row(task_id: bytes, batch_key: bytes, ord_: int) -> bytes:
-    return task_id + batch_key + ord_.to_bytes(4, "big")
 
 
 def _xor(left: bytes, right: bytes) -> bytes:

@@ -27,7 +27,6 @@ from aggregator.storage.ledger import Charge
 from aggregator.storage.reports import pending_reports
 from aggregator.storage.states import COLLECTION_JOB, CollectionJobState
 
-_ID_SIZE = 16
 _UNFINISHED = (CollectionJobState.START, CollectionJobState.FROZEN)
 _LIVE = (*_UNFINISHED, CollectionJobState.FINISHED)
 
@@ -111,7 +110,7 @@ def create_collection_job(
     task = tx.task_key(task_id)
     digest = hashlib.sha256(request).digest()
     earlier = select(func.count()).where(job.c.task == task, job.c.body_sha256 == digest)
-    job_id = tx.entropy.bytes(_ID_SIZE)
+    job_id = tx.random_id()
     tx.connection.execute(
         insert(job).values(
             task=task,
@@ -147,11 +146,6 @@ def get_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> Collec
     job = tables.collection_jobs.c
     found = _select(tx, job.task == tx.task_key(task_id), job.job_id == job_id)
     return found[0] if found else None
-
-
-def list_collection_jobs(tx: Transaction, task_id: bytes) -> list[CollectionJob]:
-    """Return the task's jobs, oldest first."""
-    return _select(tx, tables.collection_jobs.c.task == tx.task_key(task_id))
 
 
 def lease_collection_jobs(tx: Transaction, limit: int, seconds: int) -> list[Leased[CollectionJob]]:

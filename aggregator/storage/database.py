@@ -37,6 +37,7 @@ E = TypeVar("E", bound=StoreError)
 OnTransaction = Callable[[str, str], None]
 
 _ATTEMPTS = 6
+_ID_SIZE = 16
 _READERS = 8
 
 
@@ -61,6 +62,10 @@ class Transaction:
         if self.connection.dialect.name == "postgresql":
             return postgresql.insert(table)
         return sqlite.insert(table)
+
+    def random_id(self) -> bytes:
+        """Return a fresh name for a resource of ours, 16 bytes."""
+        return self.entropy.bytes(_ID_SIZE)
 
     def refuse(self, error: E) -> E:
         """Return `error`, to be raised; whatever becomes of it, nothing is committed."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from sqlalchemy import ScalarSelect, bindparam, delete, func, insert, select, update
+from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, select, update
 
 from aggregator.storage import tables
 from aggregator.storage.batches import closed_intervals
@@ -118,37 +118,35 @@ def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
     return tx.connection.execute(query).scalar_one()
 
 
-def claim_reports(tx: Transaction, task_id: bytes, job: int, verify_key_id: int, limit: int) -> int:
+def claimable_reports(tx: Transaction, task_id: bytes, limit: int) -> int:
+    """Return how many reports `claim_reports` would claim."""
+    chosen = _claimable(tx, task_id, limit).subquery()
+    count: int = tx.connection.execute(select(func.count()).select_from(chosen)).scalar_one()
+    return count
+
+
+def claim_reports(tx: Transaction, task_id: bytes, job: int, limit: int) -> None:
     """Claim at most `limit` unclaimed reports, oldest time first, for the job with key `job`.
 
-    A report that was once verified under another key than `verify_key_id`, or whose bucket is
-    closed, is never claimed.
-
-    Returns:
-        How many were claimed.
+    A report whose bucket is closed is never claimed.
     """
+    chosen = _claimable(tx, task_id, limit)
+    tx.connection.execute(
+        update(tables.reports).where(tables.reports.c.id.in_(chosen)).values(job=job)
+    )
+
+
+def _claimable(tx: Transaction, task_id: bytes, limit: int) -> Select[tuple[int]]:
     report, interval = tables.reports.c, tables.batch_intervals.c
     closed = select(interval.id).where(
         interval.task == report.task, interval.start <= report.time, interval.end > report.time
     )
-    chosen = (
+    return (
         select(report.id)
-        .where(
-            report.task == tx.task_key(task_id),
-            report.job.is_(None),
-            func.coalesce(report.verify_key_id, verify_key_id) == verify_key_id,
-            ~closed.exists(),
-        )
+        .where(report.task == tx.task_key(task_id), report.job.is_(None), ~closed.exists())
         .order_by(report.time)
         .limit(limit)
-        .with_for_update(skip_locked=True)
     )
-    claim = (
-        update(tables.reports)
-        .where(report.id.in_(chosen))
-        .values(job=job, verify_key_id=verify_key_id)
-    )
-    return tx.connection.execute(claim).rowcount
 
 
 def reports_of_job(tx: Transaction, job: int) -> list[StoredReport]:
@@ -196,13 +194,6 @@ def reject_reports(
         [{"key": keys[report_id]} for report_id in rejected],
     )
     count_reports(tx, task_id, Stage.AGGREGATION, Counter(rejected.values()))
-
-
-def release_reports(tx: Transaction, job: int) -> int:
-    """Make the reports of an abandoned job claimable again; return how many there are."""
-    report = tables.reports.c
-    statement = update(tables.reports).where(report.task == _task_of(job), report.job == job)
-    return tx.connection.execute(statement.values(job=None)).rowcount
 
 
 def _task_of(job: int) -> ScalarSelect[int]:

@@ -22,8 +22,14 @@ def upgrade(url: str) -> None:
     """Bring the store at `url` to this program's schema, making the file if there is none.
 
     Several processes may do this at once: the first does the work, the others find it done.
+
+    Raises:
+        SchemaMismatch: The store was made by a version that this program does not know.
     """
     _create_private_file(url)
+    found = _version(url)
+    if found is not None and found not in {known.revision for known in _scripts().walk_revisions()}:
+        raise _mismatch(found)
     _migrate(url, command.upgrade, "head")
 
 
@@ -39,11 +45,19 @@ def check(url: str) -> None:
         SchemaMismatch: It has not; the message names both versions.
     """
     found = _version(url)
-    wanted = ScriptDirectory.from_config(_config()).get_current_head()
-    if found != wanted:
-        raise SchemaMismatch(
-            f"the store's schema is at version {found or 'none'} and this program needs {wanted}"
-        )
+    if found != _scripts().get_current_head():
+        raise _mismatch(found)
+
+
+def _mismatch(found: str | None) -> SchemaMismatch:
+    wanted = _scripts().get_current_head()
+    return SchemaMismatch(
+        f"the store's schema is at version {found or 'none'} and this program needs {wanted}"
+    )
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
 
 
 def _version(url: str) -> str | None:

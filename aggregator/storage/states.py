@@ -14,7 +14,7 @@ class AggregationJobState(StrEnum):
     CREATED = "created"  # reports are claimed, nothing was sent
     SENT = "sent"  # the exact request is stored; the Helper may have seen it
     FINISHED = "finished"  # aggregated on our side, report bodies dropped
-    ABANDONED = "abandoned"  # given up; reports claimable again, or dropped
+    ABANDONED = "abandoned"  # given up; report bodies dropped
 
 
 class CollectionJobState(StrEnum):
@@ -121,11 +121,11 @@ COLLECTION_JOB = Machine(
     ),
 )
 
-HELPER_REQUEST = Machine(
-    "stored request (Helper)",
+ANSWERED_JOB = Machine(
+    "answered aggregation job (Helper)",
     (
-        Transition("put_request", (), ResourceState.LIVE),
-        Transition("delete_request", (ResourceState.LIVE,), ResourceState.DELETED),
+        Transition("put_answered_job", (), ResourceState.LIVE),
+        Transition("delete_answered_job", (ResourceState.LIVE,), ResourceState.DELETED),
     ),
 )
 
@@ -159,7 +159,7 @@ MACHINES = (
     AGGREGATION_JOB,
     COLLECTION_JOB,
     BATCH_INTERVAL,
-    HELPER_REQUEST,
+    ANSWERED_JOB,
     AGGREGATE_SHARE,
     COLLECTION,
 )

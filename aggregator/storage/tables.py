@@ -224,12 +224,6 @@ reports = Table(
         comment="The aggregation job that claimed it; null while unclaimed.",
     ),
     Column(
-        "verify_key_id",
-        Integer,
-        comment="Id of the verification key of its first job; kept when that job is abandoned, so "
-        "that no job with another key ever claims it.",
-    ),
-    Column(
         "body",
         LargeBinary,
         nullable=False,
@@ -264,12 +258,6 @@ aggregation_jobs = Table(
         comment="Our own random name of the job, 16 bytes, for logs.",
     ),
     *_state(AggregationJobState),
-    Column(
-        "verify_key_id",
-        Integer,
-        nullable=False,
-        comment="Id of the verification key that all reports of the job are verified under.",
-    ),
     Column(
         "request",
         LargeBinary,
@@ -325,13 +313,6 @@ batch_buckets = Table(
         LargeBinary,
         primary_key=True,
         comment="The bucket: in time-interval mode its start in units, 8 bytes big-endian.",
-    ),
-    Column(
-        "ord",
-        Integer,
-        primary_key=True,
-        autoincrement=False,
-        comment="Shard ordinal: commits to one bucket may go to several rows, added up on reading.",
     ),
     Column(
         "share",
@@ -417,19 +398,17 @@ collection_jobs = Table(
         "body_sha256",
         unique=True,
         sqlite_where=text("state IN ('start', 'frozen', 'finished')"),
-        postgresql_where=text("state IN ('start', 'frozen', 'finished')"),
     ),
     Index(None, "state", "lease_expires_at"),
     comment="Leader: collection jobs and their results.",
     sqlite_strict=True,
 )
 
-helper_requests = Table(
-    "helper_requests",
+answered_jobs = Table(
+    "answered_jobs",
     metadata,
     _key(),
     _task(),
-    Column("kind", Text, nullable=False, comment="Which resource: `aggregation_job`."),
     Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of the request body."),
     Column(
         "generation",
@@ -438,35 +417,24 @@ helper_requests = Table(
         comment="0 for the first; one more after each that was deleted.",
     ),
     Column(
-        "request_id",
+        "job_id",
         LargeBinary(16),
         nullable=False,
         unique=True,
         comment="Random id in the resource's URL, 16 bytes.",
     ),
     *_state(ResourceState),
-    Column(
-        "verify_key_id",
-        Integer,
-        nullable=False,
-        comment="Id of the verification key that the request's reports were verified under.",
-    ),
-    Column(
-        "response", LargeBinary, comment="The exact response; null once deleted, or for a problem."
-    ),
-    Column("problem", Text, comment="The problem document instead of a response, JSON."),
+    Column("response", LargeBinary, comment="The exact AggregationJobResp; null once deleted."),
     _seconds("created_at", "Seconds; when the request was answered."),
-    UniqueConstraint("task", "kind", "body_sha256", "generation"),
+    UniqueConstraint("task", "body_sha256", "generation"),
     Index(
-        "uq_helper_requests_live_request",
+        "uq_answered_jobs_live_request",
         "task",
-        "kind",
         "body_sha256",
         unique=True,
         sqlite_where=text("state = 'live'"),
-        postgresql_where=text("state = 'live'"),
     ),
-    comment="Helper: answered requests, so that the same request gets the same bytes.",
+    comment="Helper: aggregation jobs, answered, so that the same request gets the same bytes.",
     sqlite_strict=True,
 )
 
@@ -573,7 +541,6 @@ collections = Table(
         "request",
         unique=True,
         sqlite_where=text("state IN ('pending', 'finished')"),
-        postgresql_where=text("state IN ('pending', 'finished')"),
     ),
     comment="Collector: every collection asked for, with what came of it.",
     sqlite_strict=True,

@@ -25,6 +25,7 @@ from aggregator.storage.aggregation_jobs import (
     lease_aggregation_jobs,
     store_request,
 )
+from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
 from aggregator.storage.batches import accumulate, bucket_key, read_shares, summarize_batch
 from aggregator.storage.collection_jobs import (
     CollectionJob,
@@ -37,7 +38,6 @@ from aggregator.storage.collection_jobs import (
 )
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
-from aggregator.storage.helper_requests import RequestKind, find_request, put_request
 from aggregator.storage.leases import Leased
 from aggregator.storage.report_ids import record_aggregated
 from aggregator.storage.reports import put_reports, reports_of_job
@@ -136,16 +136,15 @@ class World:
     @staticmethod
     def _answer(tx: Transaction, request: bytes) -> bytes:
         digest = hashlib.sha256(request).digest()
-        known = find_request(tx, TASK_ID, RequestKind.AGGREGATION_JOB, digest)
-        if known is not None and known.response is not None:
+        known = find_answered_job(tx, TASK_ID, digest)
+        if known is not None:
             return known.response
         ids = [request[i : i + 16] for i in range(0, len(request), 16)]
         replayed = record_aggregated(tx, TASK_ID, ids)
         fresh = [one for one in ids if one not in replayed]
         accumulate(tx, TASK_ID, bucket_key(5), adding(len(fresh)), len(fresh), checksum(fresh))
         response = b"".join(fresh)
-        kind = RequestKind.AGGREGATION_JOB
-        put_request(tx, TASK_ID, kind, digest, verify_key_id=0, response=response)
+        put_answered_job(tx, TASK_ID, digest, response)
         return response
 
     def _collect(self, leased: Leased[CollectionJob]) -> None:

@@ -11,7 +11,6 @@ from aggregator.storage.aggregation_jobs import (
     release_aggregation_job,
     store_job_location,
     store_request,
-    unfinished_aggregation_jobs,
 )
 from aggregator.storage.batches import summarize_batch
 from aggregator.storage.counters import Stage, report_counts
@@ -22,7 +21,6 @@ from aggregator.storage.report_ids import record_aggregated
 from aggregator.storage.reports import reports_of_job, unclaimed_reports
 from aggregator.storage.states import AggregationJobState
 from aggregator.storage.tables import aggregation_jobs
-from aggregator.storage.tables import tasks as tasks_table
 from tests.support.clock import ManualClock
 from tests.support.store import (
     TASK_ID,
@@ -87,7 +85,7 @@ def test_at_most_so_many_jobs_are_leased_as_asked_for(store: Database) -> None:
     [
         lambda tx, lease: store_request(tx, lease, b"other", {}),
         lambda tx, lease: finish_aggregation_job(tx, lease, IDS, {}),
-        lambda tx, lease: abandon_aggregation_job(tx, lease, None),
+        lambda tx, lease: abandon_aggregation_job(tx, lease, "reason"),
         lambda tx, lease: release_aggregation_job(tx, lease, 0),
         lambda tx, lease: store_job_location(tx, lease, "/elsewhere"),
     ],
@@ -136,7 +134,6 @@ def test_a_finished_job_leaves_a_bucket_counters_and_no_bodies(store: Database) 
     assert bodies(store) == []
     assert counts(store) == {"aggregated": 3}
     assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
-    assert store.read_sync("left", lambda tx: unfinished_aggregation_jobs(tx, TASK_ID)) == 0
 
 
 def test_a_job_whose_reports_were_all_rejected_ends_without_a_request(store: Database) -> None:
@@ -207,35 +204,11 @@ def test_a_released_job_waits_and_keeps_its_attempts(store: Database, clock: Man
     assert lease_job(store).lease.attempts == 1
 
 
-def test_reports_of_an_abandoned_job_are_claimable_again(store: Database) -> None:
-    leased = lease_job(store)
-    store.run_sync("abandon", lambda tx: abandon_aggregation_job(tx, leased.lease, None))
-    assert store.read_sync("count", lambda tx: unclaimed_reports(tx, TASK_ID)) == 3
-    assert create_job(store) is not None
-    finish_job(store, lease_job(store))
-    assert counts(store) == {"aggregated": 3}
-
-
-def test_reports_of_an_abandoned_job_can_be_dropped_and_are_counted(store: Database) -> None:
+def test_reports_of_an_abandoned_job_are_dropped_and_counted(store: Database) -> None:
     leased = lease_job(store)
     store.run_sync("abandon", lambda tx: abandon_aggregation_job(tx, leased.lease, "dropped"))
     assert counts(store) == {"dropped": 3}
     assert create_job(store) is None
-
-
-def test_a_report_is_never_claimed_for_a_second_verification_key(store: Database) -> None:
-    leased = lease_job(store)
-    store.run_sync("abandon", lambda tx: abandon_aggregation_job(tx, leased.lease, None))
-    # No verb changes a task's key; a hand in the database could.
-    store.run_sync(
-        "tamper", lambda tx: tx.connection.execute(tasks_table.update().values(verify_key_id=9))
-    )
-    upload(store, [7])
-    job = create_job(store)
-    assert job is not None
-    assert job.verify_key_id == 9
-    claimed = store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
-    assert [report.report_id for report in claimed] == [report_id(7)]
 
 
 def lease_state(store: Database) -> str:

@@ -23,11 +23,11 @@ from tests.support.store import TASK_ID, adding, checksum, report_id
 LAST = 2**64 - 1
 
 
-def add(store: Database, time: int, number: int = 1, ord_: int = 0) -> None:
+def add(store: Database, time: int, number: int = 1) -> None:
     digest = checksum([report_id(time)])
     store.run_sync(
         "add",
-        lambda tx: accumulate(tx, TASK_ID, bucket_key(time), adding(number), number, digest, ord_),
+        lambda tx: accumulate(tx, TASK_ID, bucket_key(time), adding(number), number, digest),
     )
 
 
@@ -61,14 +61,6 @@ def test_a_summary_spans_the_buckets_that_hold_reports(store: Database) -> None:
     assert summary == BatchSummary(5, checksum([report_id(5), report_id(2**63)]), 5, 2**63 + 1)
     empty = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 6, 2**63))
     assert empty == BatchSummary(0, bytes(32), None, None)
-
-
-def test_the_rows_of_one_bucket_are_read_together(store: Database) -> None:
-    for ord_ in (0, 1, 1):
-        add(store, 5, 1, ord_)
-    assert shares(store) == [b"1", b"2"]
-    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 0, 10))
-    assert summary.report_count == 3
 
 
 def test_a_share_is_ciphertext_bound_to_its_bucket(store: Database) -> None:

@@ -63,6 +63,8 @@ def test_a_store_of_another_version_is_refused_and_both_versions_named(tmp_path:
     made.dispose()
     with pytest.raises(SchemaMismatch, match=f"9999.*{wanted}"):
         Database.open(url, Crypter([STORE_KEY]))
+    with pytest.raises(SchemaMismatch, match=f"9999.*{wanted}"):
+        upgrade(url)
 
 
 def test_a_missing_store_is_refused_and_not_made(tmp_path: Path) -> None:
