@@ -196,8 +196,6 @@ def new_collection(task: Task, start: int, end: int, entropy: Entropy) -> store.
     return store.NewCollection(
         collection_id=entropy.bytes(COLLECTION_ID_SIZE),
         task_id=task.task_id.value,
-        start=interval.start.units,
-        end=interval.end.units,
         request=encode(collection_request(interval)),
     )
 

@@ -31,9 +31,6 @@ TASK_EXTENSION_INTERVAL = 0x0001
 TASK_EXTENSION_PRIVACY = 0xFF50
 """The task's privacy policy. Not a registered code point: no draft defines one, this is ours."""
 
-JOB_EXTENSION_BATCH_ID = 0x0001
-"""`leader_selected_batch_id`: the batch of an aggregation job's reports."""
-
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -45,7 +42,6 @@ class Profile:
         error_namespace: What stands before an error's token in a problem document's type.
         report_errors: The report errors the draft defines.
         task_extensions: The task extensions we understand; a task with any other is refused.
-        job_extensions: The aggregation-job extensions we understand.
         report_extensions: The report extensions we understand: none are registered.
         collection_extensions: The collection-job extensions we understand: none are registered.
     """
@@ -55,7 +51,6 @@ class Profile:
     error_namespace: str
     report_errors: frozenset[ReportError]
     task_extensions: frozenset[int]
-    job_extensions: frozenset[int]
     report_extensions: frozenset[int]
     collection_extensions: frozenset[int]
 
@@ -66,7 +61,6 @@ DAP_18 = Profile(
     error_namespace="urn:ietf:params:ppm:dap:error:",
     report_errors=frozenset(ReportError),
     task_extensions=frozenset({TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY}),
-    job_extensions=frozenset({JOB_EXTENSION_BATCH_ID}),
     report_extensions=frozenset(),
     collection_extensions=frozenset(),
 )

@@ -13,9 +13,9 @@ from aggregator.codec import decode, encode
 from aggregator.dap.messages import AggregateShare, AggregateShareReq
 from aggregator.dap.problems import BatchOverlap
 from aggregator.dap.profile import Role
-from aggregator.dap.times import Interval
-from aggregator.party import Party, ServedTask, batch_totals, charge_of
-from aggregator.protocol.batches import merge_agg_shares
+from aggregator.party import Party, ServedTask, charge_of
+from aggregator.protocol.batches import Batch
+from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import (
     check_aggregate_share_request,
@@ -29,7 +29,7 @@ from aggregator.storage.aggregate_shares import (
     find_aggregate_share,
     put_aggregate_share,
 )
-from aggregator.storage.batches import closed_intervals, read_shares, summarize_batch
+from aggregator.storage.batches import closed_batches, read_shares, summarize_batch
 from aggregator.storage.database import Transaction
 
 
@@ -47,10 +47,10 @@ class AggregateShares:
             Abort: The request is refused: nothing is drawn, stored or destroyed.
         """
         request = decode(AggregateShareReq, body)
-        interval = check_aggregate_share_request(served.task, request)
+        batch = check_aggregate_share_request(served.task, request)
         digest = hashlib.sha256(body).digest()
         return await self._party.database.run(
-            "release batch", lambda tx: self._release(tx, served, request, interval, digest)
+            "release batch", lambda tx: self._release(tx, served, request, batch, digest)
         )
 
     def _release(
@@ -58,25 +58,25 @@ class AggregateShares:
         tx: Transaction,
         served: ServedTask,
         request: AggregateShareReq,
-        interval: Interval,
+        batch: Batch,
         digest: bytes,
     ) -> StoredAggregateShare:
         task = served.task
-        task_id, start, end = task.task_id.value, interval.start.units, interval.end.units
+        task_id = task.task_id.value
         selector = encode(request.batch_selector)
         found = find_aggregate_share(tx, task_id, selector)
         if found is not None and found.body_sha256 == digest and found.response is not None:
             return found
-        if closed_intervals(tx, task_id, start, end).overall() is not None:
+        if closed_batches(tx, task_id, batch).overall() is not None:
             raise BatchOverlap("a part of the batch was collected before", task.task_id)
-        totals = batch_totals(summarize_batch(tx, task_id, start, end))
+        totals = summarize_batch(tx, task_id, batch)
         check_agreement(task, request, totals)
         check_budget(task, ledger.spent(tx, task_id).releases)
         sealed = release(
             task,
             task.policy.mechanism,
             Role.HELPER,
-            merge_agg_shares(task.prio3, read_shares(tx, task_id, start, end)),
+            merge_agg_shares(task.prio3, read_shares(tx, task_id, batch)),
             request.collection_job_req,
             self._party.entropy,
         )
@@ -84,8 +84,7 @@ class AggregateShares:
             selector=selector,
             body_sha256=digest,
             response=encode(AggregateShare(sealed)),
-            start=start,
-            end=end,
+            batch=batch,
             report_count=totals.report_count,
         )
         return put_aggregate_share(tx, task_id, share, charge_of(task))

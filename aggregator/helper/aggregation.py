@@ -16,12 +16,13 @@ from aggregator.dap.messages import AggregationJobInitReq
 from aggregator.dap.report_errors import ReportError
 from aggregator.party import Party, ServedTask, accumulate_shares
 from aggregator.protocol.aggregation import HelperInit, helper_init
+from aggregator.protocol.batches import Batch
 from aggregator.storage.answered_jobs import (
     AnsweredJob,
     find_answered_job,
     put_answered_job,
 )
-from aggregator.storage.batches import closed_intervals
+from aggregator.storage.batches import closed_batches
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.report_ids import record_aggregated
@@ -85,12 +86,12 @@ def _refused_at_commitment(
     accepted = init.verified.accepted
     if not accepted:
         return {}
-    times = [metadata.time.units for metadata in accepted]
-    closed = closed_intervals(tx, task_id, min(times), max(times) + 1)
+    buckets = {metadata.report_id: init.verified.bucket(metadata) for metadata in accepted}
+    closed = closed_batches(tx, task_id, Batch.spanning(buckets.values()))
     refused = {
-        metadata.report_id: ReportError.BATCH_COLLECTED
-        for metadata in accepted
-        if metadata.time.units in closed
+        report_id: ReportError.BATCH_COLLECTED
+        for report_id, bucket in buckets.items()
+        if bucket in closed
     }
     open_ids = [m.report_id.value for m in accepted if m.report_id not in refused]
     for replayed in record_aggregated(tx, task_id, open_ids):

@@ -26,12 +26,12 @@ from aggregator.dap.resources import media_type, path
 from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
 from aggregator.leader.job_driver import DriverSettings
 from aggregator.leader.steps import step_all
-from aggregator.party import Party, ServedTask, batch_totals, charge_of
-from aggregator.protocol.batches import merge_agg_shares
+from aggregator.party import Party, ServedTask, charge_of
+from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import aggregate_share_request, check_size, release
 from aggregator.storage import ledger
-from aggregator.storage.batches import closed_intervals, read_shares, summarize_batch
+from aggregator.storage.batches import closed_batches, read_shares, summarize_batch
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -45,7 +45,7 @@ from aggregator.storage.collection_jobs import (
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Leased
 from aggregator.storage.reports import pending_reports
-from aggregator.storage.states import IntervalState
+from aggregator.storage.states import BatchState
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
 
 log = structlog.get_logger()
@@ -124,24 +124,25 @@ class CollectionDriver:
             The exact request to the helper, or None where the job waits or has failed.
         """
         job, task = leased.job, served.task
-        closed = closed_intervals(tx, job.task_id, job.start, job.end).overall()
-        if closed is IntervalState.COLLECTED:
+        closed = closed_batches(tx, job.task_id, job.batch).overall()
+        if closed is BatchState.COLLECTED:
             problem = BatchOverlap("a part of the batch was collected before", task.task_id)
             self._fail(tx, leased, problem)
             return None
-        pending = pending_reports(tx, job.task_id, job.start, job.end)
+        pending = pending_reports(tx, job.task_id, job.batch)
         if closed is not None or pending.unclaimed or pending.claimed:
             # No failed attempt: having waited long must make no later outage longer.
             release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
             return None
-        totals = batch_totals(summarize_batch(tx, job.task_id, job.start, job.end))
+        totals = summarize_batch(tx, job.task_id, job.batch)
         try:
             check_size(task, totals.report_count)
             check_budget(task, ledger.spent(tx, job.task_id).releases)
         except Problem as problem:
             self._fail(tx, leased, problem)
             return None
-        request = encode(aggregate_share_request(decode(CollectionJobReq, job.request), totals))
+        asked = decode(CollectionJobReq, job.request)
+        request = encode(aggregate_share_request(task, asked, job.batch, totals))
         freeze_collection_job(tx, leased.lease, request, charge_of(task))
         return request
 
@@ -166,10 +167,8 @@ class CollectionDriver:
         job, task = leased.job, served.task
 
         def finish(tx: Transaction) -> None:
-            totals = batch_totals(summarize_batch(tx, job.task_id, job.start, job.end))
-            agg_share = merge_agg_shares(
-                task.prio3, read_shares(tx, job.task_id, job.start, job.end)
-            )
+            totals = summarize_batch(tx, job.task_id, job.batch)
+            agg_share = merge_agg_shares(task.prio3, read_shares(tx, job.task_id, job.batch))
             leader_share = release(
                 task,
                 task.policy.mechanism,
@@ -178,14 +177,12 @@ class CollectionDriver:
                 decode(CollectionJobReq, job.request),
                 self._party.entropy,
             )
-            interval = totals.interval
             finish_collection_job(
                 tx,
                 leased.lease,
                 CollectionResult(
                     report_count=totals.report_count,
-                    interval_start=job.start if interval is None else interval.start.units,
-                    interval_end=job.end if interval is None else interval.end.units,
+                    interval=totals.interval,
                     leader_share=encode(leader_share),
                     helper_share=encode(helper_share.encrypted_aggregate_share),
                 ),

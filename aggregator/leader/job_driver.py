@@ -28,7 +28,7 @@ from aggregator.protocol.aggregation import (
     leader_init,
     leader_resume,
 )
-from aggregator.protocol.batches import BucketShare
+from aggregator.protocol.buckets import BucketShare
 from aggregator.protocol.reports import Rejected
 from aggregator.storage.aggregation_jobs import (
     AggregationJob,
@@ -203,7 +203,7 @@ class JobDriver:
         log.info(
             "aggregation job finished",
             job=leased.job.job_id.hex(),
-            aggregated=sum(share.report_count for share in shares),
+            aggregated=sum(share.totals.report_count for share in shares),
             rejected=len(rejected),
         )
 

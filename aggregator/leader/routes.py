@@ -14,11 +14,10 @@ from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadR
 from aggregator.dap.problems import BatchOverlap, UnrecognizedCollectionJob
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
-from aggregator.dap.times import Interval
 from aggregator.leader.uploads import Uploads
 from aggregator.party import Party, ServedTask
 from aggregator.protocol.collection import check_collection_request
-from aggregator.storage.batches import closed_intervals
+from aggregator.storage.batches import closed_batches
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -28,7 +27,7 @@ from aggregator.storage.collection_jobs import (
     get_collection_job,
 )
 from aggregator.storage.database import Transaction
-from aggregator.storage.states import CollectionJobState, IntervalState
+from aggregator.storage.states import BatchState, CollectionJobState
 from aggregator.web.auth import require_token
 from aggregator.web.messages import (
     dap_router,
@@ -96,17 +95,16 @@ class LeaderResources:
         """Take a collector's request, or find the job of the very same one."""
         served = await self._authorised(request)
         body = await read_body(request, CollectionJobReq.message, self._limits.max_body_size // 16)
-        interval = check_collection_request(served.task, decode(CollectionJobReq, body))
+        batch = check_collection_request(served.task, decode(CollectionJobReq, body))
         task_id = served.task.task_id
 
         def create(tx: Transaction) -> CollectionJob:
             found = find_collection_job(tx, task_id.value, body)
             if found is not None:
                 return found
-            start, end = interval.start.units, interval.end.units
-            if closed_intervals(tx, task_id.value, start, end).overall() is IntervalState.COLLECTED:
+            if closed_batches(tx, task_id.value, batch).overall() is BatchState.COLLECTED:
                 raise BatchOverlap("a part of the batch was collected before", task_id)
-            return create_collection_job(tx, task_id.value, body, start, end)
+            return create_collection_job(tx, task_id.value, body, batch)
 
         job = await self._party.database.run("create collection job", create)
         created = path(
@@ -158,7 +156,7 @@ class LeaderResources:
 def _collection_response(result: CollectionResult) -> CollectionJobResp:
     return CollectionJobResp(
         report_count=result.report_count,
-        interval=Interval.of(result.interval_start, result.interval_end - result.interval_start),
+        interval=result.interval,
         leader_encrypted_agg_share=decode(HpkeCiphertext, result.leader_share),
         helper_encrypted_agg_share=decode(HpkeCiphertext, result.helper_share),
     )

@@ -23,7 +23,7 @@ from aggregator.party import Party, ServedTask
 from aggregator.protocol.reports import check_upload
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
-from aggregator.storage.reports import NewReport, UploadOutcome, put_reports
+from aggregator.storage.reports import StoredReport, UploadOutcome, put_reports
 
 MAX_REPORTS = 20_000
 """The most reports of one request."""
@@ -34,7 +34,7 @@ class _Upload:
     """One request's checked reports, and what became of them once they are written."""
 
     task_id: TaskId
-    reports: list[NewReport]
+    reports: list[StoredReport]
     refused: Counter[str]
     outcomes: list[UploadOutcome] | None = None
     is_lost: bool = False
@@ -81,9 +81,9 @@ class Uploads:
         upload = _Upload(
             served.task.task_id,
             [
-                NewReport(
+                StoredReport(
                     report.report_metadata.report_id.value,
-                    report.report_metadata.time.units,
+                    served.task.batching.bucket(report.report_metadata),
                     encoded,
                 )
                 for report, encoded in fit

@@ -1,6 +1,6 @@
 """What the leader's and the helper's shells have in common."""
 
-from aggregator.party.buckets import accumulate_shares, batch_totals, charge_of
+from aggregator.party.buckets import accumulate_shares, charge_of
 from aggregator.party.party import Floor, Party, ServedTask, TaskRefused
 
 __all__ = [
@@ -9,6 +9,5 @@ __all__ = [
     "ServedTask",
     "TaskRefused",
     "accumulate_shares",
-    "batch_totals",
     "charge_of",
 ]

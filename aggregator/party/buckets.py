@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 
-from aggregator.dap.times import Interval
 from aggregator.dp.budget import format_rational
-from aggregator.protocol.batches import BatchTotals, BucketShare, add_to_agg_share
+from aggregator.protocol.buckets import BucketShare, add_to_agg_share
 from aggregator.protocol.task import Task
-from aggregator.storage.batches import BatchSummary, accumulate, bucket_key
+from aggregator.storage.batches import accumulate
 from aggregator.storage.database import Transaction
 from aggregator.storage.ledger import Charge
 
@@ -22,16 +21,7 @@ def accumulate_shares(tx: Transaction, task: Task, shares: Iterable[BucketShare]
         def merge(stored: bytes | None, share: BucketShare = share) -> bytes:
             return add_to_agg_share(task.prio3, stored, share.agg_share)
 
-        key = bucket_key(share.bucket)
-        accumulate(tx, task.task_id.value, key, merge, share.report_count, share.checksum)
-
-
-def batch_totals(summary: BatchSummary) -> BatchTotals:
-    """Return what the aggregators compare of a batch."""
-    if summary.start is None or summary.end is None:
-        return BatchTotals(0, summary.checksum, None)
-    interval = Interval.of(summary.start, summary.end - summary.start)
-    return BatchTotals(summary.report_count, summary.checksum, interval)
+        accumulate(tx, task.task_id.value, share.bucket, merge, share.totals)
 
 
 def charge_of(task: Task) -> Charge:

@@ -11,6 +11,7 @@ Source: DAP, "Aggregate Initialization" and "Batch Buckets"; VDAF, "The Ping-Pon
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
+from aggregator.dap.extensions import Extensions
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import (
@@ -24,15 +25,12 @@ from aggregator.dap.messages import (
     VerifyRespFinish,
     VerifyRespReject,
 )
-from aggregator.dap.problems import (
-    InvalidAggregationParameter,
-    InvalidMessage,
-    UnsupportedExtension,
-)
+from aggregator.dap.problems import InvalidAggregationParameter, InvalidMessage
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import LocalError, PeerError, ReportRejected
-from aggregator.protocol.batches import BucketShare
+from aggregator.protocol.batches import BatchTotals
+from aggregator.protocol.buckets import BucketShare
 from aggregator.protocol.reports import (
     CLOCK_SKEW_SECONDS,
     OpenedShare,
@@ -66,9 +64,17 @@ class IncompatibleResponse(PeerError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verified:
-    """One aggregator's out shares of the reports of a job, before they are committed."""
+    """One aggregator's out shares of the reports of a job, before they are committed.
+
+    Attributes:
+        task: The job's task.
+        extensions: The job's extensions.
+        metadata: Of each report.
+        out_shares: Of each report, or its error.
+    """
 
     task: Task
+    extensions: Extensions
     metadata: tuple[ReportMetadata, ...]
     out_shares: OutShares = dataclasses.field(repr=False)
 
@@ -97,21 +103,28 @@ class Verified:
             refused: Reports that the store refused at commitment: replayed, or too late.
         """
         refused = frozenset(refused)
-        rows: dict[int, list[int]] = {}
+        rows: dict[bytes, list[int]] = {}
         for row, (metadata, error) in enumerate(
             zip(self.metadata, self.out_shares.errors, strict=True)
         ):
             if error is None and metadata.report_id not in refused:
-                rows.setdefault(metadata.time.units, []).append(row)
+                rows.setdefault(self.bucket(metadata), []).append(row)
         prio3 = self.task.prio3
         return [
             BucketShare(
                 bucket,
                 prio3.agg_update(prio3.agg_init(), self.out_shares.shares[rows[bucket]]),
                 tuple(self.metadata[row].report_id for row in rows[bucket]),
+                BatchTotals.of(
+                    (self.metadata[row].report_id, self.metadata[row].time) for row in rows[bucket]
+                ),
             )
             for bucket in sorted(rows)
         ]
+
+    def bucket(self, metadata: ReportMetadata) -> bytes:
+        """Return the key of the bucket that a report of the job falls in."""
+        return self.task.batching.bucket(metadata, self.extensions)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,6 +135,7 @@ class LeaderState:
     (`leader_resume`): nothing of it is at rest.
     """
 
+    extensions: Extensions
     metadata: tuple[ReportMetadata, ...]
     continued: LeaderContinued = dataclasses.field(repr=False)
 
@@ -201,7 +215,7 @@ def leader_init(
         extensions=(),
         verify_inits=verify_inits,
     )
-    state = LeaderState(tuple(share.metadata for share in opened), continued)
+    state = LeaderState(request.extensions, tuple(share.metadata for share in opened), continued)
     return LeaderInit(request, state, rejected)
 
 
@@ -228,6 +242,7 @@ def leader_resume(
     if rejected:
         raise LocalError("a report of a stored aggregation request no longer opens")
     return LeaderState(
+        request.extensions,
         tuple(share.metadata for share in opened),
         _leader_initialized(task, verification_key.key, opened),
     )
@@ -270,7 +285,7 @@ def leader_finish(
             case VerifyRespFinish():
                 raise IncompatibleResponse("the helper finished where Prio3 has to continue")
     out_shares = ping_pong.leader_continued(task.prio3, state.continued, inbound)
-    verified = Verified(task, state.metadata, out_shares)
+    verified = Verified(task, state.extensions, state.metadata, out_shares)
     rejected = [
         Rejected(failed.report_id, refused.get(failed.report_id, failed.error))
         for failed in verified.rejected
@@ -315,7 +330,9 @@ def helper_init(
             shares.append(share)
             inbound.append(init.payload)
     finished = _helper_finished(task, verification_key.key, shares, inbound)
-    verified = Verified(task, tuple(share.metadata for share in shares), finished.out_shares)
+    verified = Verified(
+        task, request.extensions, tuple(share.metadata for share in shares), finished.out_shares
+    )
     for share, error, outbound in zip(
         shares, finished.out_shares.errors, finished.outbound, strict=True
     ):
@@ -393,12 +410,7 @@ def _check_request(
         raise InvalidAggregationParameter(
             task_id=task.task_id, detail="Prio3 takes no aggregation parameter"
         )
-    if request.extensions:
-        raise UnsupportedExtension(
-            task_id=task.task_id,
-            detail="no aggregation job extension applies to a time_interval task",
-            unsupported_extensions=[kind for kind, _ in request.extensions],
-        )
+    task.batching.check_job(request.extensions)
     if request.verification_key_id != verification_key.id:
         raise InvalidMessage(
             task_id=task.task_id,

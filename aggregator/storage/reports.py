@@ -12,8 +12,9 @@ from enum import StrEnum
 
 from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, select, update
 
+from aggregator.protocol.batches import Batch
 from aggregator.storage import tables
-from aggregator.storage.batches import closed_intervals
+from aggregator.storage.batches import closed_batches
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
@@ -29,20 +30,11 @@ class UploadOutcome(StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class NewReport:
-    """An uploaded report: its 16-byte id, its time in units and the encoded Report."""
-
-    report_id: bytes
-    time: int
-    body: bytes = dataclasses.field(repr=False)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class StoredReport:
-    """A report of an aggregation job."""
+    """An uploaded report: its 16-byte id, the key of its bucket and the encoded Report."""
 
     report_id: bytes
-    time: int
+    bucket: bytes
     body: bytes = dataclasses.field(repr=False)
 
 
@@ -55,7 +47,7 @@ class PendingReports:
 
 
 def put_reports(
-    tx: Transaction, task_id: bytes, reports: Sequence[NewReport]
+    tx: Transaction, task_id: bytes, reports: Sequence[StoredReport]
 ) -> list[UploadOutcome]:
     """Store the reports whose ids are new and whose buckets are open; count all by outcome.
 
@@ -69,16 +61,15 @@ def put_reports(
     if not reports:
         return []
     key = tx.task_key(task_id)
-    times = [report.time for report in reports]
-    closed = closed_intervals(tx, task_id, min(times), max(times) + 1)
-    open_ids = [report.report_id for report in reports if report.time not in closed]
-    late_ids = [report.report_id for report in reports if report.time in closed]
+    closed = closed_batches(tx, task_id, Batch.spanning([report.bucket for report in reports]))
+    open_ids = [report.report_id for report in reports if report.bucket not in closed]
+    late_ids = [report.report_id for report in reports if report.bucket in closed]
     known = known_ids(tx, tables.report_ids, key, late_ids)  # before any of this request is stored
     fresh = insert_ids(tx, tables.report_ids, key, open_ids)
     outcomes = []
     rows = []
     for report in reports:
-        if report.time in closed and report.report_id not in known:
+        if report.bucket in closed and report.report_id not in known:
             outcomes.append(UploadOutcome.BATCH_CLOSED)
         elif report.report_id not in fresh:
             outcomes.append(UploadOutcome.REPLAYED)
@@ -89,7 +80,7 @@ def put_reports(
                 {
                     "task": key,
                     "report_id": report.report_id,
-                    "time": report.time,
+                    "bucket": report.bucket,
                     "received_at": tx.now,
                     "body": report.body,
                 }
@@ -100,10 +91,13 @@ def put_reports(
     return outcomes
 
 
-def pending_reports(tx: Transaction, task_id: bytes, start: int, end: int) -> PendingReports:
-    """Return how many stored reports with times in [start, end) are not aggregated yet."""
+def pending_reports(tx: Transaction, task_id: bytes, batch: Batch) -> PendingReports:
+    """Return how many stored reports of the batch are not aggregated yet."""
     report = tables.reports.c
-    in_batch = (report.task == tx.task_key(task_id), report.time >= start, report.time < end)
+    in_batch = (
+        report.task == tx.task_key(task_id),
+        report.bucket.between(batch.first, batch.last),
+    )
     count = select(func.count()).select_from(tables.reports).where(*in_batch)
     return PendingReports(
         unclaimed=tx.connection.execute(count.where(report.job.is_(None))).scalar_one(),
@@ -126,7 +120,7 @@ def claimable_reports(tx: Transaction, task_id: bytes, limit: int) -> int:
 
 
 def claim_reports(tx: Transaction, task_id: bytes, job: int, limit: int) -> None:
-    """Claim at most `limit` unclaimed reports, oldest time first, for the job with key `job`.
+    """Claim at most `limit` unclaimed reports, first bucket first, for the job with key `job`.
 
     A report whose bucket is closed is never claimed.
     """
@@ -137,14 +131,15 @@ def claim_reports(tx: Transaction, task_id: bytes, job: int, limit: int) -> None
 
 
 def _claimable(tx: Transaction, task_id: bytes, limit: int) -> Select[tuple[int]]:
-    report, interval = tables.reports.c, tables.batch_intervals.c
-    closed = select(interval.id).where(
-        interval.task == report.task, interval.start <= report.time, interval.end > report.time
+    report, closed = tables.reports.c, tables.closed_batches.c
+    covering = select(closed.id).where(
+        closed.task == report.task,
+        report.bucket.between(closed.first_bucket, closed.last_bucket),
     )
     return (
         select(report.id)
-        .where(report.task == tx.task_key(task_id), report.job.is_(None), ~closed.exists())
-        .order_by(report.time)
+        .where(report.task == tx.task_key(task_id), report.job.is_(None), ~covering.exists())
+        .order_by(report.bucket)
         .limit(limit)
     )
 
@@ -153,7 +148,7 @@ def reports_of_job(tx: Transaction, job: int) -> list[StoredReport]:
     """Return the reports of the job with key `job` that were not rejected, in their fixed order."""
     report = tables.reports.c
     query = (
-        select(report.report_id, report.time, report.body)
+        select(report.report_id, report.bucket, report.body)
         .where(report.task == _task_of(job), report.job == job)
         .order_by(report.id)
     )

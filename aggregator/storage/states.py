@@ -27,8 +27,8 @@ class CollectionJobState(StrEnum):
     DELETED = "deleted"  # the Collector has saved it or does not want it
 
 
-class IntervalState(StrEnum):
-    """A range of batch buckets that is closed; one with no row is open."""
+class BatchState(StrEnum):
+    """A batch that is closed; one without a row is open."""
 
     FROZEN = "frozen"  # no report is added; may open again
     COLLECTED = "collected"  # released, its un-noised shares destroyed; for ever
@@ -137,12 +137,12 @@ AGGREGATE_SHARE = Machine(
     ),
 )
 
-BATCH_INTERVAL = Machine(
-    "batch interval (Leader; the Helper goes from open to collected at once)",
+CLOSED_BATCH = Machine(
+    "batch (Leader; the Helper goes from open to collected at once)",
     (
-        Transition("freeze", ("open",), IntervalState.FROZEN),
-        Transition("unfreeze", (IntervalState.FROZEN,), "open"),
-        Transition("mark_collected", (IntervalState.FROZEN, "open"), IntervalState.COLLECTED),
+        Transition("freeze", ("open",), BatchState.FROZEN),
+        Transition("unfreeze", (BatchState.FROZEN,), "open"),
+        Transition("mark_collected", (BatchState.FROZEN, "open"), BatchState.COLLECTED),
     ),
 )
 
@@ -158,7 +158,7 @@ COLLECTION = Machine(
 MACHINES = (
     AGGREGATION_JOB,
     COLLECTION_JOB,
-    BATCH_INTERVAL,
+    CLOSED_BATCH,
     ANSWERED_JOB,
     AGGREGATE_SHARE,
     COLLECTION,

@@ -34,9 +34,9 @@ from typing_extensions import override
 from aggregator.errors import ParameterError
 from aggregator.storage.states import (
     AggregationJobState,
+    BatchState,
     CollectionJobState,
     CollectionState,
-    IntervalState,
     LedgerState,
     ResourceState,
 )
@@ -98,8 +98,20 @@ def _task(*, primary_key: bool = False) -> Column[int]:
     )
 
 
+def _batch() -> tuple[Column[bytes], Column[bytes]]:
+    return (
+        Column(
+            "first_bucket",
+            LargeBinary,
+            nullable=False,
+            comment="Key of the batch's first bucket, as in `buckets`.",
+        ),
+        Column("last_bucket", LargeBinary, nullable=False, comment="Key of its last bucket."),
+    )
+
+
 def _state(
-    states: type[AggregationJobState | CollectionJobState | IntervalState]
+    states: type[AggregationJobState | CollectionJobState | BatchState]
     | type[ResourceState | LedgerState | CollectionState],
 ) -> tuple[Column[str], CheckConstraint]:
     words = ", ".join(f"'{state}'" for state in states)
@@ -215,7 +227,7 @@ reports = Table(
     _key("Key; its order is the order of arrival and of a job's reports."),
     _task(),
     Column("report_id", LargeBinary(16), nullable=False, comment="DAP ReportID, 16 bytes."),
-    Column("time", Uint64, nullable=False, comment="The report's time, in units."),
+    Column("bucket", LargeBinary, nullable=False, comment="The bucket it falls in."),
     _seconds("received_at", "Seconds; when the report was stored."),
     Column(
         "job",
@@ -229,8 +241,8 @@ reports = Table(
         nullable=False,
         comment="The encoded Report as it came: both input shares are still HPKE ciphertext.",
     ),
-    # Serves claiming (job null, oldest time first), a job's reports, and counting a batch's.
-    Index(None, "task", "job", "time"),
+    # Serves claiming (job null, first bucket first), a job's reports, and counting a batch's.
+    Index(None, "task", "job", "bucket"),
     comment="Leader: bodies of reports that are not aggregated yet. A row leaves with its job.",
     sqlite_strict=True,
 )
@@ -288,31 +300,32 @@ aggregated_reports = Table(
     sqlite_with_rowid=False,
 )
 
-batch_keys = Table(
-    "batch_keys",
+bucket_keys = Table(
+    "bucket_keys",
     metadata,
     _task(primary_key=True),
-    Column("batch_key", LargeBinary, primary_key=True, comment="As in `batch_buckets`."),
+    Column("bucket", LargeBinary, primary_key=True, comment="As in `buckets`."),
     Column(
         "key",
         LargeBinary,
         nullable=False,
         comment="Ciphertext of the random key under which the bucket's shares are encrypted.",
     ),
-    comment="Both: one random key a bucket. Deleting the row destroys every copy of the bucket's "
+    comment="Both: one random key per bucket. Deleting the row destroys every copy of the bucket's "
     "shares that may be left in free pages or in the log.",
     sqlite_strict=True,
 )
 
-batch_buckets = Table(
-    "batch_buckets",
+buckets = Table(
+    "buckets",
     metadata,
     _task(primary_key=True),
     Column(
-        "batch_key",
+        "bucket",
         LargeBinary,
         primary_key=True,
-        comment="The bucket: in time-interval mode its start in units, 8 bytes big-endian.",
+        comment="The bucket's key, which the batch mode makes: in time-interval mode its unit of "
+        "time, 8 bytes, most significant first.",
     ),
     Column(
         "share",
@@ -324,22 +337,24 @@ batch_buckets = Table(
     Column(
         "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
     ),
+    Column("first_time", Uint64, comment="The earliest of their times; null without a report."),
+    Column("last_time", Uint64, comment="The latest of their times; null without a report."),
     comment="Both: batch buckets.",
     sqlite_strict=True,
 )
 
-batch_intervals = Table(
-    "batch_intervals",
+closed_batches = Table(
+    "closed_batches",
     metadata,
     _key(),
     _task(),
-    Column("start", Uint64, nullable=False, comment="First unit of the batch."),
-    Column("end", Uint64, nullable=False, comment="The unit after the last one."),
-    *_state(IntervalState),
+    *_batch(),
+    *_state(BatchState),
     _seconds("changed_at", "Seconds; when the state was entered."),
-    Index(None, "task", "start", unique=True),
-    comment="Both: ranges of buckets that take no more reports; ranges of one task never overlap. "
-    "A range of 2^63 buckets is one row.",
+    Index(None, "task", "first_bucket", unique=True),
+    comment="Both: batches that take no more reports, as ranges of buckets in the order of their "
+    "keys; those of one task never overlap. So it is in every batch mode: an interval of 2^63 "
+    "units of time is one row, and a batch that has a name is a range of one key.",
     sqlite_strict=True,
 )
 
@@ -364,8 +379,7 @@ collection_jobs = Table(
         "deleted.",
     ),
     Column("request", LargeBinary, nullable=False, comment="The exact CollectionJobReq."),
-    Column("start", Uint64, nullable=False, comment="First unit of the query's interval."),
-    Column("end", Uint64, nullable=False, comment="The unit after its last one."),
+    *_batch(),
     *_state(CollectionJobState),
     Column(
         "aggregate_share_request",
@@ -468,8 +482,7 @@ ledger = Table(
     _key(),
     _task(),
     *_state(LedgerState),
-    Column("start", Uint64, nullable=False, comment="First unit of the batch."),
-    Column("end", Uint64, nullable=False, comment="The unit after its last one."),
+    *_batch(),
     Column("mechanism", Text, nullable=False, comment="Its name; `None` adds no noise."),
     Column("epsilon", Text, comment="Exact rational, as text; null where the mechanism has none."),
     Column("delta", Text, comment="Exact rational, as text; null where the mechanism has none."),
@@ -482,8 +495,8 @@ ledger = Table(
     ),
     _seconds("created_at", "Seconds; when the cost was reserved or charged."),
     _seconds("charged_at", "Seconds; when it was released. Null while reserved.", nullable=True),
-    Index(None, "task", "start", unique=True),
-    comment="Both: privacy spent, one row a release, written in the release's own transaction.",
+    Index(None, "task", "first_bucket", unique=True),
+    comment="Both: privacy spent, one row per release, written in the release's own transaction.",
     sqlite_strict=True,
 )
 
@@ -521,8 +534,6 @@ collections = Table(
         nullable=False,
         comment="DAP TaskID, 32 bytes.",
     ),
-    Column("start", Uint64, nullable=False, comment="First unit of the batch."),
-    Column("end", Uint64, nullable=False, comment="The unit after its last one."),
     Column(
         "request",
         LargeBinary,

@@ -28,6 +28,7 @@ from tests.support.pair import (
     Pair,
     Service,
 )
+from tests.support.store import units
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio
@@ -225,7 +226,7 @@ async def test_a_release_is_charged_once_and_its_unnoised_shares_are_gone(tmp_pa
             )
             assert entry.charged_at is not None
             shares = await service.database.read(
-                "shares", lambda tx: read_shares(tx, task.task_id.value, 0, 2**63)
+                "shares", lambda tx: read_shares(tx, task.task_id.value, units(0, 2**63))
             )
             assert shares == []
 

@@ -140,42 +140,47 @@ def upgrade() -> None:
         sqlite_where=sa.text("state = 'live'"),
     )
     op.create_table(
-        "batch_buckets",
+        "bucket_keys",
         sa.Column("task", BIGINT, nullable=False),
-        sa.Column("batch_key", sa.LargeBinary(), nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("key", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_bucket_keys_task"),
+        sa.PrimaryKeyConstraint("task", "bucket", name="pk_bucket_keys"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "buckets",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
         sa.Column("share", sa.LargeBinary(), nullable=True),
         sa.Column("report_count", sa.Integer(), nullable=False),
         sa.Column("checksum", sa.LargeBinary(length=32), nullable=False),
-        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_batch_buckets_task"),
-        sa.PrimaryKeyConstraint("task", "batch_key", name="pk_batch_buckets"),
+        sa.Column("first_time", UINT64, nullable=True),
+        sa.Column("last_time", UINT64, nullable=True),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_buckets_task"),
+        sa.PrimaryKeyConstraint("task", "bucket", name="pk_buckets"),
         sqlite_strict=True,
     )
     op.create_table(
-        "batch_intervals",
+        "closed_batches",
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
-        sa.Column("start", UINT64, nullable=False),
-        sa.Column("end", UINT64, nullable=False),
+        sa.Column("first_bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("last_bucket", sa.LargeBinary(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("changed_at", BIGINT, nullable=False),
         sa.CheckConstraint(
-            "state IN ('frozen', 'collected')", name="ck_batch_intervals_ck_batch_intervals_state"
+            "state IN ('frozen', 'collected')", name="ck_closed_batches_ck_closed_batches_state"
         ),
-        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_batch_intervals_task"),
-        sa.PrimaryKeyConstraint("id", name="pk_batch_intervals"),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_closed_batches_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_closed_batches"),
         sqlite_strict=True,
     )
     op.create_index(
-        "ix_batch_intervals_task_start", "batch_intervals", ["task", "start"], unique=True
-    )
-    op.create_table(
-        "batch_keys",
-        sa.Column("task", BIGINT, nullable=False),
-        sa.Column("batch_key", sa.LargeBinary(), nullable=False),
-        sa.Column("key", sa.LargeBinary(), nullable=False),
-        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_batch_keys_task"),
-        sa.PrimaryKeyConstraint("task", "batch_key", name="pk_batch_keys"),
-        sqlite_strict=True,
+        "ix_closed_batches_task_first_bucket",
+        "closed_batches",
+        ["task", "first_bucket"],
+        unique=True,
     )
     op.create_table(
         "collection_jobs",
@@ -185,8 +190,8 @@ def upgrade() -> None:
         sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("request", sa.LargeBinary(), nullable=False),
-        sa.Column("start", UINT64, nullable=False),
-        sa.Column("end", UINT64, nullable=False),
+        sa.Column("first_bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("last_bucket", sa.LargeBinary(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("aggregate_share_request", sa.LargeBinary(), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
@@ -227,8 +232,6 @@ def upgrade() -> None:
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("collection_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("task_id", sa.LargeBinary(length=32), nullable=False),
-        sa.Column("start", UINT64, nullable=False),
-        sa.Column("end", UINT64, nullable=False),
         sa.Column("request", sa.LargeBinary(), nullable=False),
         sa.Column("location", sa.Text(), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
@@ -258,8 +261,8 @@ def upgrade() -> None:
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("start", UINT64, nullable=False),
-        sa.Column("end", UINT64, nullable=False),
+        sa.Column("first_bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("last_bucket", sa.LargeBinary(), nullable=False),
         sa.Column("mechanism", sa.Text(), nullable=False),
         sa.Column("epsilon", sa.Text(), nullable=True),
         sa.Column("delta", sa.Text(), nullable=True),
@@ -272,7 +275,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_ledger"),
         sqlite_strict=True,
     )
-    op.create_index("ix_ledger_task_start", "ledger", ["task", "start"], unique=True)
+    op.create_index("ix_ledger_task_first_bucket", "ledger", ["task", "first_bucket"], unique=True)
     op.create_table(
         "report_counters",
         sa.Column("task", BIGINT, nullable=False),
@@ -297,7 +300,7 @@ def upgrade() -> None:
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("report_id", sa.LargeBinary(length=16), nullable=False),
-        sa.Column("time", UINT64, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
         sa.Column("received_at", BIGINT, nullable=False),
         sa.Column("job", BIGINT, nullable=True),
         sa.Column("body", sa.LargeBinary(), nullable=False),
@@ -306,7 +309,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_reports"),
         sqlite_strict=True,
     )
-    op.create_index("ix_reports_task_job_time", "reports", ["task", "job", "time"])
+    op.create_index("ix_reports_task_job_bucket", "reports", ["task", "job", "bucket"])
 
 
 def downgrade() -> None:
@@ -317,9 +320,9 @@ def downgrade() -> None:
     op.drop_table("ledger")
     op.drop_table("collections")
     op.drop_table("collection_jobs")
-    op.drop_table("batch_keys")
-    op.drop_table("batch_intervals")
-    op.drop_table("batch_buckets")
+    op.drop_table("closed_batches")
+    op.drop_table("buckets")
+    op.drop_table("bucket_keys")
     op.drop_table("answered_jobs")
     op.drop_table("aggregation_jobs")
     op.drop_table("aggregated_reports")

@@ -32,7 +32,7 @@ from aggregator.protocol.aggregation import (
     leader_init,
     leader_resume,
 )
-from aggregator.protocol.batches import checksum
+from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.reports import PreparedReport, Rejected, prepare_reports, seal_report
 from aggregator.protocol.task import Task
 from tests.support.entropy import SeededEntropy
@@ -110,8 +110,10 @@ def test_both_parties_end_with_shares_of_the_same_sums_in_the_same_buckets(task:
     ):
         assert mine.bucket == theirs.bucket
         assert sums(task, mine.agg_share, theirs.agg_share) == expected
-        assert mine.report_count == theirs.report_count == count
-        assert mine.checksum == theirs.checksum == checksum(mine.report_ids)
+        assert mine.totals == theirs.totals
+        assert mine.totals.report_count == count
+        times = {metadata.report_id: metadata.time for metadata in verified.metadata}
+        assert mine.totals == BatchTotals.of((one, times[one]) for one in mine.report_ids)
 
 
 def test_the_request_and_the_response_survive_the_wire(task: Task) -> None:

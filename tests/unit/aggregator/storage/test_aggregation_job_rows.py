@@ -29,6 +29,7 @@ from tests.support.store import (
     finish_job,
     lease_job,
     report_id,
+    units,
     upload,
 )
 
@@ -129,7 +130,7 @@ def test_what_is_rejected_before_sending_leaves_exactly_the_reports_of_the_reque
 
 def test_a_finished_job_leaves_a_bucket_counters_and_no_bodies(store: Database) -> None:
     finish_job(store, lease_job(store))
-    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 0, 10))
+    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, units(0, 10)))
     assert (summary.report_count, summary.checksum) == (3, checksum(IDS))
     assert bodies(store) == []
     assert counts(store) == {"aggregated": 3}
@@ -178,7 +179,10 @@ def test_a_report_that_is_in_a_bucket_already_stops_its_job(store: Database) -> 
     store.run_sync("before", lambda tx: record_aggregated(tx, TASK_ID, IDS[:1]))
     with pytest.raises(Conflict, match="already"):
         finish_job(store, lease_job(store))
-    assert store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 0, 10)).report_count == 0
+    assert (
+        store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, units(0, 10))).report_count
+        == 0
+    )
 
 
 def test_a_report_that_is_not_in_the_job_cannot_be_rejected_by_it(store: Database) -> None:

@@ -18,16 +18,16 @@ from aggregator.storage.answered_jobs import (
     get_answered_job,
     put_answered_job,
 )
-from aggregator.storage.batches import BatchClosed, accumulate, bucket_key, read_shares
+from aggregator.storage.batches import BatchClosed, accumulate, read_shares
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.report_ids import record_aggregated
 from aggregator.storage.states import LedgerState
-from tests.support.store import TASK_ID, TENTH, adding, checksum, report_id
+from tests.support.store import TASK_ID, TENTH, adding, report_id, totals, unit, units
 
 BODY = b"d" * 32
-SHARE = NewAggregateShare(b"selector", BODY, b"sealed bytes", 0, 10, 3)
+SHARE = NewAggregateShare(b"selector", BODY, b"sealed bytes", units(0, 10), 3)
 
 
 def put(tx: Transaction, body: bytes = BODY, response: bytes = b"response") -> AnsweredJob:
@@ -49,7 +49,7 @@ def answer(store: Database, numbers: list[int]) -> bytes:
         replayed = record_aggregated(tx, TASK_ID, ids)
         fresh = [one for one in ids if one not in replayed]
         if fresh:
-            accumulate(tx, TASK_ID, bucket_key(5), adding(len(fresh)), len(fresh), checksum(fresh))
+            accumulate(tx, TASK_ID, unit(5), adding(len(fresh)), totals(fresh))
         put(tx, response=b"%d counted" % len(fresh))
         return b"%d counted" % len(fresh)
 
@@ -61,7 +61,7 @@ def release(store: Database, share: NewAggregateShare = SHARE) -> StoredAggregat
 
 
 def shares(store: Database) -> list[bytes]:
-    return store.read_sync("shares", lambda tx: read_shares(tx, TASK_ID, 0, 10))
+    return store.read_sync("shares", lambda tx: read_shares(tx, TASK_ID, units(0, 10)))
 
 
 def test_an_answer_is_found_by_the_digest_and_by_its_id(store: Database) -> None:
@@ -124,7 +124,7 @@ def test_a_release_stores_charges_and_destroys_at_once(store: Database) -> None:
     assert by_id == stored
     assert shares(store) == []
     (entry,) = store.read_sync("ledger", list_ledger)
-    assert (entry.state, entry.start, entry.end) == (LedgerState.CHARGED, 0, 10)
+    assert (entry.state, entry.batch) == (LedgerState.CHARGED, units(0, 10))
 
 
 def test_a_batch_is_released_once(store: Database) -> None:
@@ -132,7 +132,7 @@ def test_a_batch_is_released_once(store: Database) -> None:
     with pytest.raises(Conflict, match="already"):
         release(store, dataclasses.replace(SHARE, body_sha256=b"e" * 32, response=b"more noise"))
     with pytest.raises(BatchClosed):
-        release(store, dataclasses.replace(SHARE, selector=b"a part", start=9, end=10))
+        release(store, dataclasses.replace(SHARE, selector=b"a part", batch=units(9, 10)))
     found = store.read_sync("find", lambda tx: find_aggregate_share(tx, TASK_ID, b"selector"))
     assert found == stored
     assert len(store.read_sync("ledger", list_ledger)) == 1

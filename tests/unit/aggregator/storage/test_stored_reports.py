@@ -14,7 +14,7 @@ from aggregator.storage.reports import (
     unclaimed_reports,
 )
 from aggregator.storage.tables import reports as reports_table
-from tests.support.store import TASK_ID, create_job, new_reports, report_id, upload
+from tests.support.store import TASK_ID, create_job, new_reports, report_id, unit, units, upload
 
 STORED, REPLAYED, CLOSED = UploadOutcome
 
@@ -41,8 +41,8 @@ def test_a_replay_is_refused_after_its_body_was_aggregated(store: Database) -> N
 
 
 def test_a_report_for_a_closed_bucket_is_refused_and_its_id_stays_free(store: Database) -> None:
-    store.run_sync("freeze", lambda tx: freeze(tx, TASK_ID, 5, 6))
-    store.run_sync("collect", lambda tx: mark_collected(tx, TASK_ID, 10, 12))
+    store.run_sync("freeze", lambda tx: freeze(tx, TASK_ID, units(5, 6)))
+    store.run_sync("collect", lambda tx: mark_collected(tx, TASK_ID, units(10, 12)))
     assert [put(store, [n], time)[0] for n, time in enumerate([4, 5, 6, 9, 10, 11, 12])] == [
         STORED,
         CLOSED,
@@ -52,7 +52,7 @@ def test_a_report_for_a_closed_bucket_is_refused_and_its_id_stays_free(store: Da
         CLOSED,
         STORED,
     ]
-    store.run_sync("unfreeze", lambda tx: unfreeze(tx, TASK_ID, 5, 6))
+    store.run_sync("unfreeze", lambda tx: unfreeze(tx, TASK_ID, units(5, 6)))
     assert put(store, [1], time=5) == [STORED]
 
 
@@ -78,7 +78,7 @@ def test_uploads_are_counted_by_outcome(store: Database) -> None:
     }
 
 
-def test_reports_are_claimed_oldest_time_first_and_read_in_order_of_arrival(
+def test_reports_are_claimed_first_bucket_first_and_read_in_order_of_arrival(
     store: Database,
 ) -> None:
     put(store, [1, 2], time=9)
@@ -87,30 +87,32 @@ def test_reports_are_claimed_oldest_time_first_and_read_in_order_of_arrival(
     job = create_job(store, limit=3)
     assert job is not None
     reports = store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
-    assert [(r.report_id, r.time, r.body) for r in reports] == [
-        (report_id(1), 9, b"body 1"),
-        (report_id(5), 7, b"body 5"),
-        (report_id(6), 7, b"body 6"),
+    assert [(r.report_id, r.bucket, r.body) for r in reports] == [
+        (report_id(1), unit(9), b"body 1"),
+        (report_id(5), unit(7), b"body 5"),
+        (report_id(6), unit(7), b"body 6"),
     ]
 
 
 def test_reports_of_a_frozen_bucket_are_not_claimed(store: Database) -> None:
     put(store, [1], time=5)
     put(store, [2], time=6)
-    store.run_sync("freeze", lambda tx: freeze(tx, TASK_ID, 5, 6))
+    store.run_sync("freeze", lambda tx: freeze(tx, TASK_ID, units(5, 6)))
     job = create_job(store)
     assert job is not None
     (report,) = store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
     assert report.report_id == report_id(2)
 
 
-def test_pending_reports_are_counted_over_half_open_ranges(store: Database) -> None:
+def test_pending_reports_are_counted_over_the_whole_batch_and_no_more(store: Database) -> None:
     for number, time in enumerate([4, 5, 9, 10, 2**64 - 1]):
         put(store, [number], time)
     assert create_job(store, limit=2) is not None
 
     def pending(start: int, end: int) -> PendingReports:
-        return store.read_sync("pending", lambda tx: pending_reports(tx, TASK_ID, start, end))
+        return store.read_sync(
+            "pending", lambda tx: pending_reports(tx, TASK_ID, units(start, end))
+        )
 
     assert pending(5, 10) == PendingReports(unclaimed=1, claimed=1)
     assert pending(0, 2**64 - 1) == PendingReports(unclaimed=2, claimed=2)
