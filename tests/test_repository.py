@@ -17,7 +17,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import resources_of
 from aggregator.helper.routes import HelperLimits, HelperResources
 from aggregator.leader.routes import LeaderLimits, LeaderResources
-from aggregator.party import Party
+from aggregator.runtime import Runtime
 from tests.support.file_table import DOCUMENT, with_table
 from tests.support.settings_table import SETTINGS, setting_names, settings_rows
 
@@ -97,11 +97,11 @@ def test_the_readmes_two_commands_are_targets_of_the_makefile() -> None:
 
 @pytest.mark.parametrize("role", [Role.LEADER, Role.HELPER])
 def test_each_router_serves_the_resources_of_its_role_and_nothing_else(role: Role) -> None:
-    party = Mock(spec=Party)  # no handler is called
+    runtime = Mock(spec=Runtime)  # no handler is called
     router = (
-        LeaderResources(party, LeaderLimits()).router()
+        LeaderResources(runtime, LeaderLimits()).router()
         if role is Role.LEADER
-        else HelperResources(party, HelperLimits()).router()
+        else HelperResources(runtime, HelperLimits()).router()
     )
     served = sorted(
         (method, str(vars(route)["path"]))

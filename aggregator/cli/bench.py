@@ -16,7 +16,7 @@ from aggregator.cli.bench_field import time_field
 from aggregator.cli.bench_noise import time_noise
 from aggregator.cli.bench_vdaf import time_shard, time_verify
 from aggregator.dp.budget import format_rational, parse_rational
-from aggregator.vdaf.ping_pong import HELPER, LEADER
+from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
 from field import FIELD64, FIELD128
 from field._jit import lanes
 
@@ -32,7 +32,7 @@ class RoleName(StrEnum):
     @property
     def agg_id(self) -> int:
         """The aggregator's number."""
-        return LEADER if self is RoleName.LEADER else HELPER
+        return LEADER_ID if self is RoleName.LEADER else HELPER_ID
 
 
 Circuit = Annotated[CircuitName, typer.Option(help="The type of Prio3.")]

@@ -18,7 +18,7 @@ from aggregator.cli.bench_vdaf import (
     time_verify,
     working_bytes,
 )
-from aggregator.vdaf.ping_pong import HELPER, LEADER
+from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
 from field import FIELD64, FIELD128
 from field._jit import lanes
 
@@ -64,7 +64,7 @@ def _verification(reports: int, rounds: int) -> Table:
         "from byte strings, us a report",
     )
     for made in cases():
-        for agg_id, role in ((LEADER, "leader"), (HELPER, "helper")):
+        for agg_id, role in ((LEADER_ID, "leader"), (HELPER_ID, "helper")):
             times = time_verify(made, agg_id, reports, rounds)
             table.add_row(
                 f"{made.name}, {role}",
@@ -119,7 +119,7 @@ def _threads_and_memory(reports: int, rounds: int) -> Table:
     )
     table.add_row("permutations alone", f"{speedup_of_machine(2, 3 * rounds):.2f}", "", "")
     for made in cases():
-        for agg_id, role in ((LEADER, "leader"), (HELPER, "helper")):
+        for agg_id, role in ((LEADER_ID, "leader"), (HELPER_ID, "helper")):
             table.add_row(
                 f"{made.name}, {role}",
                 f"{speedup_of_threads(made, agg_id, 3 * reports, 2, 3 * rounds):.2f}",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from aggregator.dap.report_errors import ReportError
+from aggregator.errors import LocalError
 
 
 class Role(IntEnum):
@@ -16,6 +17,17 @@ class Role(IntEnum):
     CLIENT = 1
     LEADER = 2
     HELPER = 3
+
+    @property
+    def agg_id(self) -> int:
+        """The VDAF's number of an aggregator: 0 for the leader, 1 for the helper.
+
+        Raises:
+            LocalError: The role is no aggregator's.
+        """
+        if self not in (Role.LEADER, Role.HELPER):
+            raise LocalError(f"the {self.name.lower()} is no aggregator")
+        return self - Role.LEADER
 
 
 class BatchMode(IntEnum):

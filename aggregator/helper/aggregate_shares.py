@@ -13,7 +13,6 @@ from aggregator.codec import decode, encode
 from aggregator.dap.messages import AggregateShare, AggregateShareReq
 from aggregator.dap.problems import BatchOverlap
 from aggregator.dap.profile import Role
-from aggregator.party import Party, ServedTask, charge_of
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.budget import check_budget
@@ -22,6 +21,7 @@ from aggregator.protocol.collection import (
     check_agreement,
     release,
 )
+from aggregator.runtime import Runtime, ServedTask, charge_of
 from aggregator.storage import ledger
 from aggregator.storage.aggregate_shares import (
     NewAggregateShare,
@@ -36,9 +36,9 @@ from aggregator.storage.database import Transaction
 class AggregateShares:
     """The helper's side of collections."""
 
-    def __init__(self, party: Party) -> None:
-        """Answer for `party`."""
-        self._party = party
+    def __init__(self, runtime: Runtime) -> None:
+        """Answer for `runtime`."""
+        self._runtime = runtime
 
     async def answer(self, served: ServedTask, body: bytes) -> StoredAggregateShare:
         """Return the released share of a batch, releasing it if that was not done before.
@@ -49,7 +49,7 @@ class AggregateShares:
         request = decode(AggregateShareReq, body)
         batch = check_aggregate_share_request(served.task, request)
         digest = hashlib.sha256(body).digest()
-        return await self._party.database.run(
+        return await self._runtime.database.run(
             "release batch", lambda tx: self._release(tx, served, request, batch, digest)
         )
 
@@ -78,7 +78,7 @@ class AggregateShares:
             Role.HELPER,
             merge_agg_shares(task.prio3, read_shares(tx, task_id, batch)),
             request.collection_job_req,
-            self._party.entropy,
+            self._runtime.entropy,
         )
         share = NewAggregateShare(
             selector=selector,

@@ -26,7 +26,7 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
 from aggregator.helper.aggregate_shares import AggregateShares
 from aggregator.helper.aggregation import AggregationJobs
-from aggregator.party import Party, ServedTask
+from aggregator.runtime import Runtime, ServedTask
 from aggregator.storage.aggregate_shares import delete_aggregate_share, get_aggregate_share
 from aggregator.storage.answered_jobs import (
     AnsweredJob,
@@ -61,12 +61,12 @@ class HelperLimits:
 class HelperResources:
     """Answers what clients and the leader ask."""
 
-    def __init__(self, party: Party, limits: HelperLimits) -> None:
-        """Answer for `party`."""
-        self._party = party
+    def __init__(self, runtime: Runtime, limits: HelperLimits) -> None:
+        """Answer for `runtime`."""
+        self._runtime = runtime
         self._limits = limits
-        self._jobs = AggregationJobs(party)
-        self._shares = AggregateShares(party)
+        self._jobs = AggregationJobs(runtime)
+        self._shares = AggregateShares(runtime)
 
     def router(self) -> APIRouter:
         """Return the routes of all the helper's resources."""
@@ -87,7 +87,7 @@ class HelperResources:
     async def hpke_config(self, _request: Request) -> Response:
         """Advertise our HPKE configurations."""
         max_age = f"max-age={self._limits.hpke_cache_seconds}"
-        return encoded_response(await self._party.configs(), {"Cache-Control": max_age})
+        return encoded_response(await self._runtime.configs(), {"Cache-Control": max_age})
 
     async def create_aggregation_job(self, request: Request) -> Response:
         """Verify the reports of a job, or find the answer to the very same request."""
@@ -121,7 +121,7 @@ class HelperResources:
         """Forget the answer to a job; its reports stay aggregated."""
         served = await self._authorised(request)
         job_id = self._job_id(request)
-        was_there = await self._party.database.run(
+        was_there = await self._runtime.database.run(
             "delete aggregation job",
             lambda tx: delete_answered_job(tx, served.task.task_id.value, job_id.value),
         )
@@ -145,7 +145,7 @@ class HelperResources:
         """Repeat a released share."""
         served = await self._authorised(request)
         share_id = self._share_id(request)
-        share = await self._party.database.read(
+        share = await self._runtime.database.read(
             "get aggregate share",
             lambda tx: get_aggregate_share(tx, served.task.task_id.value, share_id.value),
         )
@@ -157,7 +157,7 @@ class HelperResources:
         """Forget a released share; its batch stays collected."""
         served = await self._authorised(request)
         share_id = self._share_id(request)
-        was_there = await self._party.database.run(
+        was_there = await self._runtime.database.run(
             "delete aggregate share",
             lambda tx: delete_aggregate_share(tx, served.task.task_id.value, share_id.value),
         )
@@ -166,7 +166,7 @@ class HelperResources:
         return empty_response()
 
     async def _authorised(self, request: Request) -> ServedTask:
-        served = await self._party.task(task_id_of(request))
+        served = await self._runtime.task(task_id_of(request))
         require_token(request, served.leader_token_hash)
         return served
 
@@ -176,7 +176,7 @@ class HelperResources:
     async def _known_job(self, request: Request) -> tuple[ServedTask, AnsweredJob]:
         served = await self._authorised(request)
         job_id = self._job_id(request)
-        job = await self._party.database.read(
+        job = await self._runtime.database.read(
             "get aggregation job",
             lambda tx: get_answered_job(tx, served.task.task_id.value, job_id.value),
         )

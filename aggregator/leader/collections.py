@@ -26,10 +26,10 @@ from aggregator.dap.resources import media_type, path
 from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
 from aggregator.leader.job_driver import DriverSettings
 from aggregator.leader.steps import step_all
-from aggregator.party import Party, ServedTask, charge_of
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import aggregate_share_request, check_size, release
+from aggregator.runtime import Runtime, ServedTask, charge_of
 from aggregator.storage import ledger
 from aggregator.storage.batches import closed_batches, read_shares, summarize_batch
 from aggregator.storage.collection_jobs import (
@@ -56,28 +56,28 @@ class CollectionDriver:
 
     def __init__(
         self,
-        party: Party,
+        runtime: Runtime,
         http: httpx.AsyncClient,
         settings: DriverSettings,
         *,
         poll_seconds: int = 1,
     ) -> None:
-        """Drive the jobs in the store of `party`.
+        """Drive the jobs in the store of `runtime`.
 
         Args:
-            party: The leader.
+            runtime: The leader.
             http: Asks helpers.
             settings: How jobs are leased.
             poll_seconds: When a batch that was not ready is looked at again.
         """
-        self._party = party
+        self._runtime = runtime
         self._http = http
         self._settings = settings
         self._poll_seconds = poll_seconds
 
     async def run_once(self) -> int:
         """Lease jobs that nobody holds and step each of them; return how many."""
-        leased = await self._party.database.run(
+        leased = await self._runtime.database.run(
             "lease collection jobs",
             lambda tx: lease_collection_jobs(
                 tx, self._settings.concurrency, self._settings.lease_seconds
@@ -88,10 +88,10 @@ class CollectionDriver:
 
     async def _step(self, leased: Leased[CollectionJob]) -> None:
         job = leased.job
-        served = await self._party.task(TaskId(job.task_id))
+        served = await self._runtime.task(TaskId(job.task_id))
         request = job.aggregate_share_request
         if request is None:
-            request = await self._party.database.run(
+            request = await self._runtime.database.run(
                 "freeze batch", lambda tx: self._freeze(tx, served, leased)
             )
             if request is None:
@@ -175,7 +175,7 @@ class CollectionDriver:
                 Role.LEADER,
                 agg_share,
                 decode(CollectionJobReq, job.request),
-                self._party.entropy,
+                self._runtime.entropy,
             )
             finish_collection_job(
                 tx,
@@ -188,7 +188,7 @@ class CollectionDriver:
                 ),
             )
 
-        await self._party.database.run("release batch", finish)
+        await self._runtime.database.run("release batch", finish)
         log.info("collection job finished", job=job.job_id.hex())
 
     async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
@@ -200,11 +200,11 @@ class CollectionDriver:
                 store_share_location(tx, leased.lease, answer.location)
             release_collection_job(tx, leased.lease, delay, progressed=True)
 
-        await self._party.database.run("await aggregate share", wait)
+        await self._runtime.database.run("await aggregate share", wait)
 
     async def _release_lease(self, leased: Leased[CollectionJob], asked: int | None) -> None:
         delay = retry_delay(leased.lease.attempts, asked)
-        await self._party.database.run(
+        await self._runtime.database.run(
             "release collection job",
             lambda tx: release_collection_job(tx, leased.lease, delay),
         )
@@ -213,7 +213,7 @@ class CollectionDriver:
         """The helper released nothing if it says why; else we cannot know, and ask again."""
         log.error("helper refused an aggregate share", reason=str(error))
         if is_refusal(error.problem):
-            await self._party.database.run(
+            await self._runtime.database.run(
                 "fail collection job", lambda tx: self._fail(tx, leased, error.problem)
             )
         else:

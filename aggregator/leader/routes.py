@@ -15,8 +15,8 @@ from aggregator.dap.problems import BatchOverlap, UnrecognizedCollectionJob
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
 from aggregator.leader.uploads import Uploads
-from aggregator.party import Party, ServedTask
 from aggregator.protocol.collection import check_collection_request
+from aggregator.runtime import Runtime, ServedTask
 from aggregator.storage.batches import closed_batches
 from aggregator.storage.collection_jobs import (
     CollectionJob,
@@ -60,11 +60,11 @@ class LeaderLimits:
 class LeaderResources:
     """Answers what clients and the collector ask."""
 
-    def __init__(self, party: Party, limits: LeaderLimits) -> None:
-        """Answer for `party`."""
-        self._party = party
+    def __init__(self, runtime: Runtime, limits: LeaderLimits) -> None:
+        """Answer for `runtime`."""
+        self._runtime = runtime
         self._limits = limits
-        self._uploads = Uploads(party)
+        self._uploads = Uploads(runtime)
 
     def router(self) -> APIRouter:
         """Return the routes of all the leader's resources."""
@@ -82,11 +82,11 @@ class LeaderResources:
     async def hpke_config(self, _request: Request) -> Response:
         """Advertise our HPKE configurations."""
         max_age = f"max-age={self._limits.hpke_cache_seconds}"
-        return encoded_response(await self._party.configs(), {"Cache-Control": max_age})
+        return encoded_response(await self._runtime.configs(), {"Cache-Control": max_age})
 
     async def upload(self, request: Request) -> Response:
         """Take reports; name those that were refused."""
-        served = await self._party.task(task_id_of(request))
+        served = await self._runtime.task(task_id_of(request))
         body = await read_body(request, UploadRequest.message, self._limits.max_body_size)
         errors = await self._uploads.take(served, body)
         return encoded_response(errors) if errors.status else empty_response()
@@ -106,7 +106,7 @@ class LeaderResources:
                 raise BatchOverlap("a part of the batch was collected before", task_id)
             return create_collection_job(tx, task_id.value, body, batch)
 
-        job = await self._party.database.run("create collection job", create)
+        job = await self._runtime.database.run("create collection job", create)
         created = path(
             "collection_job", task_id=task_id, collection_job_id=CollectionJobId(job.job_id)
         )
@@ -116,7 +116,7 @@ class LeaderResources:
         """Say how a collection job stands."""
         served = await self._authorised(request)
         job_id = self._job_id(request)
-        job = await self._party.database.read(
+        job = await self._runtime.database.read(
             "get collection job",
             lambda tx: get_collection_job(tx, served.task.task_id.value, job_id.value),
         )
@@ -128,7 +128,7 @@ class LeaderResources:
         """Forget a collection job: the collector has saved its result, or does not want it."""
         served = await self._authorised(request)
         job_id = self._job_id(request)
-        was_there = await self._party.database.run(
+        was_there = await self._runtime.database.run(
             "delete collection job",
             lambda tx: delete_collection_job(tx, served.task.task_id.value, job_id.value),
         )
@@ -137,7 +137,7 @@ class LeaderResources:
         return empty_response()
 
     async def _authorised(self, request: Request) -> ServedTask:
-        served = await self._party.task(task_id_of(request))
+        served = await self._runtime.task(task_id_of(request))
         require_token(request, served.collector_token_hash)
         return served
 

@@ -114,7 +114,6 @@ class Verified:
             BucketShare(
                 bucket,
                 prio3.agg_update(prio3.agg_init(), self.out_shares.shares[rows[bucket]]),
-                tuple(self.metadata[row].report_id for row in rows[bucket]),
                 BatchTotals.of(
                     (self.metadata[row].report_id, self.metadata[row].time) for row in rows[bucket]
                 ),

@@ -6,7 +6,6 @@ Source: DAP, "Batch Buckets"; VDAF, "Aggregation".
 import dataclasses
 from collections.abc import Sequence
 
-from aggregator.dap.ids import ReportId
 from aggregator.protocol.batches import BatchTotals
 from aggregator.vdaf.prio3 import Prio3
 from field import Vector
@@ -19,13 +18,11 @@ class BucketShare:
     Attributes:
         bucket: The bucket's key.
         agg_share: The sum of their out shares.
-        report_ids: Which reports they are.
         totals: What else is said of them.
     """
 
     bucket: bytes
     agg_share: Vector = dataclasses.field(repr=False)
-    report_ids: tuple[ReportId, ...]
     totals: BatchTotals
 
 

@@ -15,7 +15,6 @@ from aggregator.storage.counters import AGGREGATED, Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.leases import Lease, Leased
-from aggregator.storage.report_ids import record_aggregated
 from aggregator.storage.reports import (
     claim_reports,
     claimable_reports,
@@ -114,9 +113,9 @@ def store_job_location(tx: Transaction, lease: Lease, location: str) -> None:
 def finish_aggregation_job(
     tx: Transaction, lease: Lease, aggregated: Sequence[bytes], rejected: Mapping[bytes, str]
 ) -> None:
-    """End the job, in the transaction in which `accumulate` merged the out shares of `aggregated`.
+    """End the job, in the transaction in which the out shares of `aggregated` were added.
 
-    The ids are recorded, the bodies dropped and every report counted.
+    The bodies are dropped and every report counted.
 
     Args:
         tx: The transaction.
@@ -126,7 +125,7 @@ def finish_aggregation_job(
 
     Raises:
         LeaseLost: The lease is not ours any more.
-        Conflict: The reports named are not exactly the job's, or one is in a bucket already.
+        Conflict: The reports named are not exactly the job's.
     """
     _end(tx, "finish_aggregation_job", lease)
     job = _get(tx, lease.key)
@@ -137,8 +136,6 @@ def finish_aggregation_job(
         or counted | rejected.keys() != report_ids_of_job(tx, job.key)
     ):
         raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
-    if record_aggregated(tx, job.task_id, aggregated):
-        raise tx.refuse(Conflict("a report of the aggregation job is in a bucket already"))
     reject_reports(tx, job.task_id, job.key, rejected)
     drop_reports(tx, job.key)
     if aggregated:

@@ -8,25 +8,18 @@ that says what became of it.
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 
 from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, select, update
 
+from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
+from aggregator.protocol.replay import refusal
 from aggregator.storage import tables
 from aggregator.storage.batches import closed_batches
-from aggregator.storage.counters import Stage, count_reports
+from aggregator.storage.counters import STORED, Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
-from aggregator.storage.report_ids import insert_ids, known_ids
-
-
-class UploadOutcome(StrEnum):
-    """What became of one uploaded report, and the reason it is counted under."""
-
-    STORED = "stored"
-    REPLAYED = "replayed"  # its id was uploaded before
-    BATCH_CLOSED = "batch_closed"  # its bucket is being collected or was
+from aggregator.storage.report_ids import record_ids
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -48,47 +41,42 @@ class PendingReports:
 
 def put_reports(
     tx: Transaction, task_id: bytes, reports: Sequence[StoredReport]
-) -> list[UploadOutcome]:
-    """Store the reports whose ids are new and whose buckets are open; count all by outcome.
+) -> list[ReportError | None]:
+    """Store the reports whose ids are new and whose batches are open; count all by outcome.
 
     A report that is stored is never lost: it is aggregated, or rejected with a counted reason. One
-    that was stored before is a replay even when its bucket is closed by now: whoever sends it again
-    because the answer was lost must not hear that it does not count.
+    that was stored before is a replay even when its batch is closed by now.
 
     Returns:
-        One outcome a report, in order. Of two reports with one id in `reports`, the first is new.
+        Why each report was refused, or None, in order. Of two reports with one id in `reports`,
+        the first is new.
     """
     if not reports:
         return []
     key = tx.task_key(task_id)
     closed = closed_batches(tx, task_id, Batch.spanning([report.bucket for report in reports]))
-    open_ids = [report.report_id for report in reports if report.bucket not in closed]
-    late_ids = [report.report_id for report in reports if report.bucket in closed]
-    known = known_ids(tx, tables.report_ids, key, late_ids)  # before any of this request is stored
-    fresh = insert_ids(tx, tables.report_ids, key, open_ids)
-    outcomes = []
-    rows = []
-    for report in reports:
-        if report.bucket in closed and report.report_id not in known:
-            outcomes.append(UploadOutcome.BATCH_CLOSED)
-        elif report.report_id not in fresh:
-            outcomes.append(UploadOutcome.REPLAYED)
-        else:
-            fresh.remove(report.report_id)
-            outcomes.append(UploadOutcome.STORED)
-            rows.append(
-                {
-                    "task": key,
-                    "report_id": report.report_id,
-                    "bucket": report.bucket,
-                    "received_at": tx.now,
-                    "body": report.body,
-                }
-            )
+    arrivals = [(report.report_id, report.bucket in closed) for report in reports]
+    seen = record_ids(tx, tables.report_ids, task_id, arrivals)
+    errors = [
+        refusal(is_seen=is_seen, is_closed=is_closed)
+        for is_seen, (_, is_closed) in zip(seen, arrivals, strict=True)
+    ]
+    rows = [
+        {
+            "task": key,
+            "report_id": report.report_id,
+            "bucket": report.bucket,
+            "received_at": tx.now,
+            "body": report.body,
+        }
+        for report, error in zip(reports, errors, strict=True)
+        if error is None
+    ]
     if rows:
         tx.connection.execute(insert(tables.reports), rows)
-    count_reports(tx, task_id, Stage.UPLOAD, Counter(outcomes))
-    return outcomes
+    reasons = Counter(STORED if error is None else error.draft_name for error in errors)
+    count_reports(tx, task_id, Stage.UPLOAD, reasons)
+    return errors
 
 
 def pending_reports(tx: Transaction, task_id: bytes, batch: Batch) -> PendingReports:

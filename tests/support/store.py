@@ -28,7 +28,9 @@ from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, OnTransaction, Transaction, upgrade
 from aggregator.storage.leases import Leased
 from aggregator.storage.ledger import Charge
+from aggregator.storage.report_ids import record_ids
 from aggregator.storage.reports import StoredReport, put_reports, reports_of_job
+from aggregator.storage.tables import aggregated_reports
 from aggregator.storage.tasks import TaskRecord, put_task
 
 TASK_ID = bytes(range(32))
@@ -95,6 +97,12 @@ def checksum(report_ids: Iterable[bytes]) -> bytes:
 def adding(number: int) -> Callable[[bytes | None], bytes]:
     """Return a merge that adds `number` to a share that is a decimal numeral."""
     return lambda share: str(int(share or b"0") + number).encode()
+
+
+def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
+    """Remember that the reports are in a bucket; return those that were in none before."""
+    seen = record_ids(tx, aggregated_reports, TASK_ID, [(one, False) for one in ids])
+    return [one for one, was_there in zip(ids, seen, strict=True) if not was_there]
 
 
 def upload(store: Database, numbers: Iterable[int], time: int = 5) -> None:

@@ -40,7 +40,6 @@ from aggregator.storage.collection_jobs import (
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.leases import Leased
-from aggregator.storage.report_ids import record_aggregated
 from aggregator.storage.reports import put_reports, reports_of_job
 from tests.support.clock import ManualClock
 from tests.support.store import (
@@ -50,6 +49,7 @@ from tests.support.store import (
     adding,
     make_store,
     new_reports,
+    record_fresh,
     report_id,
     store_url,
     totals,
@@ -143,8 +143,7 @@ class World:
         if known is not None:
             return known.response
         ids = [request[i : i + 16] for i in range(0, len(request), 16)]
-        replayed = record_aggregated(tx, TASK_ID, ids)
-        fresh = [one for one in ids if one not in replayed]
+        fresh = record_fresh(tx, ids)
         accumulate(tx, TASK_ID, unit(5), adding(len(fresh)), totals(fresh))
         response = b"".join(fresh)
         put_answered_job(tx, TASK_ID, digest, response)

@@ -9,9 +9,9 @@ from aggregator.cli.parties import AggregatorDesk, open_aggregator
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.dp import pld
-from aggregator.party import charge_of
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task
+from aggregator.runtime import charge_of
 from aggregator.storage.ledger import charge, reserve
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy

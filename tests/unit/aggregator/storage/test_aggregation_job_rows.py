@@ -17,7 +17,6 @@ from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.leases import Lease, LeaseLost
-from aggregator.storage.report_ids import record_aggregated
 from aggregator.storage.reports import reports_of_job, unclaimed_reports
 from aggregator.storage.states import AggregationJobState
 from aggregator.storage.tables import aggregation_jobs
@@ -173,16 +172,6 @@ def test_a_job_that_does_not_name_each_report_once_is_not_finished(
             "end", lambda tx: finish_aggregation_job(tx, leased.lease, aggregated, rejected)
         )
     assert bodies(store) == IDS
-
-
-def test_a_report_that_is_in_a_bucket_already_stops_its_job(store: Database) -> None:
-    store.run_sync("before", lambda tx: record_aggregated(tx, TASK_ID, IDS[:1]))
-    with pytest.raises(Conflict, match="already"):
-        finish_job(store, lease_job(store))
-    assert (
-        store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, units(0, 10))).report_count
-        == 0
-    )
 
 
 def test_a_report_that_is_not_in_the_job_cannot_be_rejected_by_it(store: Database) -> None:

@@ -22,9 +22,8 @@ from aggregator.storage.batches import BatchClosed, accumulate, read_shares
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import list_ledger
-from aggregator.storage.report_ids import record_aggregated
 from aggregator.storage.states import LedgerState
-from tests.support.store import TASK_ID, TENTH, adding, report_id, totals, unit, units
+from tests.support.store import TASK_ID, TENTH, adding, record_fresh, report_id, totals, unit, units
 
 BODY = b"d" * 32
 SHARE = NewAggregateShare(b"selector", BODY, b"sealed bytes", units(0, 10), 3)
@@ -46,8 +45,7 @@ def answer(store: Database, numbers: list[int]) -> bytes:
         if known is not None:
             return known.response
         ids = [report_id(number) for number in numbers]
-        replayed = record_aggregated(tx, TASK_ID, ids)
-        fresh = [one for one in ids if one not in replayed]
+        fresh = record_fresh(tx, ids)
         if fresh:
             accumulate(tx, TASK_ID, unit(5), adding(len(fresh)), totals(fresh))
         put(tx, response=b"%d counted" % len(fresh))

@@ -1,25 +1,26 @@
 import threading
 
+from aggregator.dap.report_errors import ReportError
 from aggregator.storage.aggregation_jobs import create_aggregation_job
 from aggregator.storage.batches import freeze, mark_collected, unfreeze
 from aggregator.storage.counters import Stage, count_reports, report_counts
 from aggregator.storage.database import Database
-from aggregator.storage.report_ids import record_aggregated
+from aggregator.storage.report_ids import record_ids
 from aggregator.storage.reports import (
     PendingReports,
-    UploadOutcome,
     pending_reports,
     put_reports,
     reports_of_job,
     unclaimed_reports,
 )
+from aggregator.storage.tables import aggregated_reports
 from aggregator.storage.tables import reports as reports_table
 from tests.support.store import TASK_ID, create_job, new_reports, report_id, unit, units, upload
 
-STORED, REPLAYED, CLOSED = UploadOutcome
+STORED, REPLAYED, CLOSED = None, ReportError.REPORT_REPLAYED, ReportError.BATCH_COLLECTED
 
 
-def put(store: Database, numbers: list[int], time: int = 5) -> list[UploadOutcome]:
+def put(store: Database, numbers: list[int], time: int = 5) -> list[ReportError | None]:
     return store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, new_reports(numbers, time)))
 
 
@@ -73,7 +74,7 @@ def test_uploads_are_counted_by_outcome(store: Database) -> None:
     )
     assert store.read_sync("count", lambda tx: report_counts(tx, TASK_ID, Stage.UPLOAD)) == {
         "stored": 3,
-        "replayed": 2,
+        "report_replayed": 2,
         "outdated_config": 4,
     }
 
@@ -138,12 +139,13 @@ def test_two_threads_claim_disjoint_reports(store: Database) -> None:
     assert sorted(claimed) == [report_id(number) for number in range(90)]
 
 
-def test_ids_of_aggregated_reports_are_recorded_once(store: Database) -> None:
-    def record(*numbers: int) -> set[bytes]:
-        ids = [report_id(number) for number in numbers]
-        return store.run_sync("record", lambda tx: record_aggregated(tx, TASK_ID, ids))
+def test_an_id_is_recorded_once_and_that_of_a_closed_batch_only_looked_up(store: Database) -> None:
+    def record(*arrivals: tuple[int, bool]) -> list[bool]:
+        ids = [(report_id(number), is_closed) for number, is_closed in arrivals]
+        return store.run_sync("record", lambda tx: record_ids(tx, aggregated_reports, TASK_ID, ids))
 
-    assert record(1, 2) == set()
-    assert record(2, 3) == {report_id(2)}
-    assert record(3) == {report_id(3)}
-    assert record() == set()
+    assert record((1, False), (2, False)) == [False, False]
+    assert record((2, False), (3, False), (3, False)) == [True, False, True]
+    assert record((1, True), (4, True)) == [True, False]
+    assert record((4, False), (4, True)) == [False, False]  # looked up before it was recorded
+    assert record() == []
