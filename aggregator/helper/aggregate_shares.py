@@ -31,6 +31,7 @@ from aggregator.storage.aggregate_shares import (
 )
 from aggregator.storage.batches import closed_batches, read_shares, summarize_batch
 from aggregator.storage.database import Transaction
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 
 class AggregateShares:
@@ -72,11 +73,12 @@ class AggregateShares:
         totals = summarize_batch(tx, task_id, batch)
         check_agreement(task, request, totals)
         check_budget(task, ledger.spent(tx, task_id).releases)
+        vdaf = task.vdaf(AggregationParameter(request.collection_job_req.agg_param))
         sealed = release(
             task,
             task.policy.mechanism,
             Role.HELPER,
-            merge_agg_shares(task.prio3, read_shares(tx, task_id, batch)),
+            merge_agg_shares(vdaf, read_shares(tx, task_id, batch)),
             request.collection_job_req,
             self._runtime.entropy,
         )

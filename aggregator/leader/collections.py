@@ -47,6 +47,7 @@ from aggregator.storage.leases import Leased
 from aggregator.storage.reports import pending_reports
 from aggregator.storage.states import BatchState
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 log = structlog.get_logger()
 
@@ -168,13 +169,15 @@ class CollectionDriver:
 
         def finish(tx: Transaction) -> None:
             totals = summarize_batch(tx, job.task_id, job.batch)
-            agg_share = merge_agg_shares(task.prio3, read_shares(tx, job.task_id, job.batch))
+            asked = decode(CollectionJobReq, job.request)
+            vdaf = task.vdaf(AggregationParameter(asked.agg_param))
+            agg_share = merge_agg_shares(vdaf, read_shares(tx, job.task_id, job.batch))
             leader_share = release(
                 task,
                 task.policy.mechanism,
                 Role.LEADER,
                 agg_share,
-                decode(CollectionJobReq, job.request),
+                asked,
                 self._runtime.entropy,
             )
             finish_collection_job(

@@ -5,6 +5,7 @@ company, so that a trickle of uploads does not become a job for each report. Rep
 fill a job sooner: a job is held in memory whole.
 """
 
+from aggregator.dap.profile import Role
 from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime
 from aggregator.storage.aggregation_jobs import create_aggregation_job
@@ -50,7 +51,9 @@ class JobCreator:
     def _size_for(self, task: Task) -> int:
         """Return how many reports of a task make a full job."""
         prio3 = task.prio3
-        report_size = prio3.public_share_size + sum(map(prio3.input_share_size, (0, 1)))
+        report_size = prio3.public_share_size + sum(
+            prio3.input_share_size(role.agg_id) for role in (Role.LEADER, Role.HELPER)
+        )
         return max(1, min(self._job_size, MAX_JOB_SIZE // report_size))
 
     def _minimum(self, task_id: bytes, job_size: int, unclaimed: int) -> int:

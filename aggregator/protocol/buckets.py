@@ -1,6 +1,6 @@
 """Batch buckets: what reports add up to, until their batch is released.
 
-Source: DAP, "Batch Buckets"; VDAF, "Aggregation".
+Source: DAP, "Batch Buckets".
 """
 
 import dataclasses
@@ -26,14 +26,14 @@ class BucketShare:
     totals: BatchTotals
 
 
-def merge_agg_shares(prio3: Prio3, encoded: Sequence[bytes]) -> Vector:
+def merge_agg_shares(vdaf: Prio3, encoded: Sequence[bytes]) -> Vector:
     """Return the sum of encoded aggregate shares; of none, the empty aggregate share."""
-    agg_shares = [prio3.decode_agg_share(share) for share in encoded]
-    return prio3.merge([prio3.agg_init(), *agg_shares])
+    agg_shares = [vdaf.decode_agg_share(share) for share in encoded]
+    return vdaf.merge([vdaf.agg_init(), *agg_shares])
 
 
-def add_to_agg_share(prio3: Prio3, stored: bytes | None, agg_share: Vector) -> bytes:
+def add_to_agg_share(vdaf: Prio3, stored: bytes | None, agg_share: Vector) -> bytes:
     """Return the encoding of a stored aggregate share, if there is one, plus another."""
     if stored is None:
-        return prio3.encode_agg_share(agg_share)
-    return prio3.encode_agg_share(prio3.merge([prio3.decode_agg_share(stored), agg_share]))
+        return vdaf.encode_agg_share(agg_share)
+    return vdaf.encode_agg_share(vdaf.merge([vdaf.decode_agg_share(stored), agg_share]))

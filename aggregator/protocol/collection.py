@@ -16,7 +16,6 @@ from aggregator.dap.messages import (
 from aggregator.dap.problems import (
     BatchInvalid,
     BatchMismatch,
-    InvalidAggregationParameter,
     InvalidBatchSize,
     UnsupportedExtension,
 )
@@ -27,6 +26,7 @@ from aggregator.entropy import Entropy
 from aggregator.errors import LocalError
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.task import Task
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from field import Vector
 
 
@@ -36,14 +36,11 @@ def check_collection_request(task: Task, request: CollectionJobReq) -> Batch:
     Raises:
         InvalidMessage: The query is of another batch mode.
         BatchInvalid: The query determines no batch.
-        InvalidAggregationParameter: There is an aggregation parameter; Prio3 has none.
+        InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
     batch = task.batching.batch_of(request.query)
-    if request.agg_param:
-        raise InvalidAggregationParameter(
-            task_id=task.task_id, detail="Prio3 takes no aggregation parameter"
-        )
+    task.vdaf(AggregationParameter(request.agg_param))
     if request.extensions:
         raise UnsupportedExtension(
             task_id=task.task_id,
@@ -91,7 +88,7 @@ def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Bat
     Raises:
         InvalidMessage: The query or the selector is of another batch mode.
         BatchInvalid: The selector determines no batch, or none that the query asks for.
-        InvalidAggregationParameter: There is an aggregation parameter; Prio3 has none.
+        InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
     check_collection_request(task, request.collection_job_req)
@@ -143,6 +140,6 @@ def release(
         task.collector_hpke_config,
         aggregate_share_info(role),
         aggregate_share_aad(task.task_id, task.configuration_bytes, encode(request)),
-        task.prio3.encode_agg_share(noised),
+        task.vdaf(AggregationParameter(request.agg_param)).encode_agg_share(noised),
         entropy,
     )

@@ -21,6 +21,7 @@ from aggregator.dap.extensions import Extensions, unrecognized
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.dap.messages import input_share_aad_prefix
+from aggregator.dap.problems import InvalidAggregationParameter
 from aggregator.dap.profile import DAP_18, BatchMode
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval, Time
@@ -35,6 +36,7 @@ from aggregator.dp.release import check_no_wrap
 from aggregator.errors import ParameterError
 from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.time_interval import TimeInterval
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from aggregator.vdaf.instances import (
     configuration_bytes,
     prio3_from_configuration,
@@ -115,6 +117,17 @@ class Task:
     def batching(self) -> Batching:
         """How the task's reports fall into batches."""
         return BATCH_MODES[self.configuration.batch_mode]
+
+    def vdaf(self, agg_param: AggregationParameter) -> Prio3:
+        """Return the VDAF as it verifies, aggregates and unshards under a parameter.
+
+        Raises:
+            InvalidAggregationParameter: The task's VDAF does not take it.
+        """
+        try:
+            return self.prio3.aggregating(agg_param)
+        except ParameterError as error:
+            raise InvalidAggregationParameter(str(error), self.task_id) from error
 
     @property
     def ctx(self) -> bytes:

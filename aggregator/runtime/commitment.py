@@ -41,7 +41,7 @@ def commit(tx: Transaction, verified: Verified) -> dict[ReportId, ReportError]:
     for share in verified.bucket_shares(refused):
 
         def merge(stored: bytes | None, share: BucketShare = share) -> bytes:
-            return add_to_agg_share(task.prio3, stored, share.agg_share)
+            return add_to_agg_share(verified.vdaf, stored, share.agg_share)
 
         accumulate(tx, task_id, share.bucket, merge, share.totals)
     return refused

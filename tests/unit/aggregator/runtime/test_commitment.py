@@ -14,6 +14,7 @@ from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.runtime import commit
 from aggregator.storage.batches import mark_collected, read_shares, summarize_batch
 from aggregator.storage.database import Database
+from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 from aggregator.vdaf.prio3 import OutShares
 from field import Vector
 from tests.support.store import make_store, totals, units
@@ -39,7 +40,9 @@ def verified(*reports: tuple[int, int]) -> Verified:
     """Return reports, each given by its number and its time, with ones as their out shares."""
     metadata = tuple(ReportMetadata(id_of(number), Time(time)) for number, time in reports)
     ones = [[1] * TASK.prio3.output_len for _ in reports]
-    return Verified(TASK, (), metadata, OutShares(Vector.from_ints(TASK.prio3.field, ones), {}))
+    return Verified(
+        TASK, NO_PARAMETER, (), metadata, OutShares(Vector.from_ints(TASK.prio3.field, ones), {})
+    )
 
 
 def sums(store: Database) -> list[int]:
