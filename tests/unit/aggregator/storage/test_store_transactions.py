@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 
 from aggregator.errors import StoreError
-from aggregator.storage import engine as engine_module
+from aggregator.storage import sqlite
 from aggregator.storage.batches import (
     BatchClosed,
     accumulate,
@@ -127,7 +127,7 @@ def test_the_clock_is_the_databases_unless_one_is_given(
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Database]:
-    monkeypatch.setattr(engine_module, "BUSY_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_SECONDS", 0.05)
     store = make_store(tmp_path)
     yield store
     store.close()
