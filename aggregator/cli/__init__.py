@@ -9,6 +9,7 @@ from aggregator.cli import (
     collector,
     demo,
     faults,
+    hpke_keys,
     ledger,
     measure,
     noise,
@@ -32,6 +33,7 @@ app.add_typer(serve.leader, name="leader")
 app.add_typer(serve.helper, name="helper")
 app.add_typer(collector.app, name="collector")
 app.add_typer(tasks.app, name="task")
+app.add_typer(hpke_keys.app, name="hpke")
 app.command("upload")(measure.upload)
 app.command("collect", cls=TaskCommand)(measure.collect)
 app.command("ledger")(ledger.ledger)
