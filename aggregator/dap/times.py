@@ -52,10 +52,6 @@ class Duration:
 
     units: int
 
-    def to_seconds(self, time_precision: int) -> int:
-        """Return the length in seconds."""
-        return self.units * time_precision
-
     def write(self, writer: Writer) -> None:
         """Append the eight bytes."""
         writer.u64(self.units, "duration")
@@ -110,10 +106,6 @@ class Interval:
     def covers(self, other: "Interval") -> bool:
         """Return whether `other` neither begins before this interval nor ends after it."""
         return self.start <= other.start and other.end <= self.end
-
-    def overlaps(self, other: "Interval") -> bool:
-        """Return whether some time falls within both."""
-        return max(self.start, other.start) < min(self.end, other.end)
 
     def write(self, writer: Writer) -> None:
         """Append start and duration."""

@@ -130,21 +130,6 @@ def seal_report(
     )
 
 
-def make_reports(
-    task: Task,
-    leader_config: HpkeConfig,
-    helper_config: HpkeConfig,
-    measurements: Sequence[Measurement],
-    time: Time,
-    entropy: Entropy,
-) -> list[Report]:
-    """Shard and seal measurements, a report each; see `prepare_reports` and `seal_report`."""
-    return [
-        seal_report(task, prepared, leader_config, helper_config, entropy)
-        for prepared in prepare_reports(task, measurements, time, entropy)
-    ]
-
-
 def check_upload(
     task: Task,
     report: Report,

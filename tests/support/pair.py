@@ -30,7 +30,6 @@ from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import DriverSettings, JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
-from aggregator.protocol.reports import make_reports
 from aggregator.protocol.results import Result, collection_request, open_result
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.runtime import Floor, Runtime
@@ -40,6 +39,7 @@ from aggregator.storage.tasks import TaskRecord, put_task
 from aggregator.web.app import create_app
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
+from tests.support.reports import make_reports
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
 
 NOW = 1_700_000_050
