@@ -16,7 +16,7 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
 from aggregator.leader.uploads import Uploads
 from aggregator.protocol.collection import check_collection_request
-from aggregator.runtime import Runtime, ServedTask
+from aggregator.runtime import Runtime
 from aggregator.storage.batches import closed_batches
 from aggregator.storage.collection_jobs import (
     CollectionJob,
@@ -28,13 +28,12 @@ from aggregator.storage.collection_jobs import (
 )
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import BatchState, CollectionJobState
-from aggregator.web.auth import require_token
+from aggregator.web.aggregators import AggregatorResources, Kind
 from aggregator.web.messages import (
     dap_router,
     deferred_response,
     empty_response,
     encoded_response,
-    id_of,
     message_response,
     read_body,
     task_id_of,
@@ -57,12 +56,17 @@ class LeaderLimits:
     poll_seconds: int = 2
 
 
-class LeaderResources:
+COLLECTION_JOB = Kind("collection job", CollectionJobId, UnrecognizedCollectionJob)
+
+
+class LeaderResources(AggregatorResources):
     """Answers what clients and the collector ask."""
 
     def __init__(self, runtime: Runtime, limits: LeaderLimits) -> None:
         """Answer for `runtime`."""
-        self._runtime = runtime
+        super().__init__(
+            runtime, limits.hpke_cache_seconds, lambda served: served.collector_token_hash
+        )
         self._limits = limits
         self._uploads = Uploads(runtime)
 
@@ -78,11 +82,6 @@ class LeaderResources:
                 ("DELETE", "collection_job"): self.delete_collection_job,
             },
         )
-
-    async def hpke_config(self, _request: Request) -> Response:
-        """Advertise our HPKE configurations."""
-        max_age = f"max-age={self._limits.hpke_cache_seconds}"
-        return encoded_response(await self._runtime.configs(), {"Cache-Control": max_age})
 
     async def upload(self, request: Request) -> Response:
         """Take reports; name those that were refused."""
@@ -114,35 +113,14 @@ class LeaderResources:
 
     async def get_collection_job(self, request: Request) -> Response:
         """Say how a collection job stands."""
-        served = await self._authorised(request)
-        job_id = self._job_id(request)
-        job = await self._runtime.database.read(
-            "get collection job",
-            lambda tx: get_collection_job(tx, served.task.task_id.value, job_id.value),
-        )
-        if job is None or job.state is CollectionJobState.DELETED:
-            raise UnrecognizedCollectionJob("no such collection job", served.task.task_id)
+        served, job = await self._found(request, COLLECTION_JOB, get_collection_job)
+        if job.state is CollectionJobState.DELETED:
+            raise COLLECTION_JOB.missing(served)
         return self._state(job, None)
 
     async def delete_collection_job(self, request: Request) -> Response:
         """Forget a collection job: the collector has saved its result, or does not want it."""
-        served = await self._authorised(request)
-        job_id = self._job_id(request)
-        was_there = await self._runtime.database.run(
-            "delete collection job",
-            lambda tx: delete_collection_job(tx, served.task.task_id.value, job_id.value),
-        )
-        if not was_there:
-            raise UnrecognizedCollectionJob("no such collection job", served.task.task_id)
-        return empty_response()
-
-    async def _authorised(self, request: Request) -> ServedTask:
-        served = await self._runtime.task(task_id_of(request))
-        require_token(request, served.collector_token_hash)
-        return served
-
-    def _job_id(self, request: Request) -> CollectionJobId:
-        return id_of(request, CollectionJobId, "collection_job_id", UnrecognizedCollectionJob)
+        return await self._deleted(request, COLLECTION_JOB, delete_collection_job)
 
     def _state(self, job: CollectionJob, created: str | None) -> Response:
         if job.problem is not None:

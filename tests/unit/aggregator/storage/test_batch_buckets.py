@@ -184,3 +184,27 @@ def test_two_threads_that_add_to_one_bucket_lose_nothing(store: Database) -> Non
     for thread in threads:
         thread.join()
     assert shares(store) == [b"40"]
+
+
+def test_batches_that_have_names_and_no_times_are_kept_by_the_same_verbs(store: Database) -> None:
+    first, second, third = (Batch(name, name) for name in (b"a" * 32, b"b" * 32, b"c" * 32))
+
+    def add_to(batch: Batch, number: int) -> None:
+        one = totals([report_id(number)], number)
+        store.run_sync("add", lambda tx: accumulate(tx, TASK_ID, batch.first, adding(1), one))
+
+    for number, batch in enumerate((first, second, second, third)):
+        add_to(batch, number)
+    store.run_sync("freeze", lambda tx: freeze(tx, TASK_ID, first))
+    store.run_sync("collect", lambda tx: mark_collected(tx, TASK_ID, second))
+    add_to(third, 4)
+    for closed in (first, second):
+        with pytest.raises(BatchClosed):
+            add_to(closed, 5)
+    held = [
+        store.read_sync("read", lambda tx, b=batch: read_shares(tx, TASK_ID, b))
+        for batch in (first, second, third)
+    ]
+    assert held == [[b"1"], [], [b"2"]]
+    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, third))
+    assert (summary.report_count, summary.interval) == (2, Interval.of(3, 2))

@@ -1,6 +1,7 @@
 import threading
 
 from aggregator.dap.report_errors import ReportError
+from aggregator.protocol.batches import Batch
 from aggregator.storage.aggregation_jobs import create_aggregation_job
 from aggregator.storage.batches import freeze, mark_collected, unfreeze
 from aggregator.storage.counters import Stage, count_reports, report_counts
@@ -8,6 +9,7 @@ from aggregator.storage.database import Database
 from aggregator.storage.report_ids import record_ids
 from aggregator.storage.reports import (
     PendingReports,
+    StoredReport,
     pending_reports,
     put_reports,
     reports_of_job,
@@ -149,3 +151,13 @@ def test_an_id_is_recorded_once_and_that_of_a_closed_batch_only_looked_up(store:
     assert record((1, True), (4, True)) == [True, False]
     assert record((4, False), (4, True)) == [False, False]  # looked up before it was recorded
     assert record() == []
+
+
+def test_a_report_that_is_in_no_bucket_yet_is_in_no_batch(store: Database) -> None:
+    for batch in (Batch(b"a" * 32, b"a" * 32), Batch(bytes(32), bytes(32))):
+        store.run_sync("collect", lambda tx, b=batch: mark_collected(tx, TASK_ID, b))
+    waiting = StoredReport(report_id(1), b"", b"body")
+    assert store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, [waiting])) == [STORED]
+    job = create_job(store)
+    assert job is not None
+    assert store.read_sync("read", lambda tx: reports_of_job(tx, job.key)) == [waiting]
