@@ -15,10 +15,11 @@ from aggregator.dap import problems
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import resources_of
-from aggregator.helper.routes import HelperLimits, HelperResources
-from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.helper.routes import HelperResources
+from aggregator.leader.routes import LeaderResources
 from aggregator.runtime import Runtime
 from tests.support.file_table import DOCUMENT, with_table
+from tests.support.pair import HELPER_LIMITS, LEADER_LIMITS
 from tests.support.settings_table import SETTINGS, setting_names, settings_rows
 
 ROOT = Path(__file__).parents[1]
@@ -99,9 +100,9 @@ def test_the_readmes_two_commands_are_targets_of_the_makefile() -> None:
 def test_each_router_serves_the_resources_of_its_role_and_nothing_else(role: Role) -> None:
     runtime = Mock(spec=Runtime)  # no handler is called
     router = (
-        LeaderResources(runtime, LeaderLimits()).router()
+        LeaderResources(runtime, LEADER_LIMITS).router()
         if role is Role.LEADER
-        else HelperResources(runtime, HelperLimits()).router()
+        else HelperResources(runtime, HELPER_LIMITS).router()
     )
     served = sorted(
         (method, str(vars(route)["path"]))

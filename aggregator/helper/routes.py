@@ -49,8 +49,8 @@ class HelperLimits:
         hpke_cache_seconds: How long clients may keep our HPKE configurations.
     """
 
-    max_body_size: int = 256 * 2**20
-    hpke_cache_seconds: int = 86_400
+    max_body_size: int
+    hpke_cache_seconds: int
 
 
 AGGREGATION_JOB = Kind("aggregation job", AggregationJobId, UnrecognizedAggregationJob)

@@ -60,9 +60,9 @@ class DriverSettings:
         peer_attempts: How often one request is sent before its job waits.
     """
 
-    concurrency: int = 4
-    lease_seconds: int = 30
-    max_attempts: int = 5
+    concurrency: int
+    lease_seconds: int
+    max_attempts: int
     peer_attempts: int = 3
 
 

@@ -51,9 +51,9 @@ class LeaderLimits:
         poll_seconds: When a collector is asked to come again.
     """
 
-    max_body_size: int = 64 * 2**20
-    hpke_cache_seconds: int = 86_400
-    poll_seconds: int = 2
+    max_body_size: int
+    hpke_cache_seconds: int
+    poll_seconds: int
 
 
 COLLECTION_JOB = Kind("collection job", CollectionJobId, UnrecognizedCollectionJob)

@@ -81,7 +81,7 @@ async def test_the_same_collection_request_many_times_at_once_is_one_release(pai
 async def test_two_drivers_share_the_jobs_and_count_every_report_once(pair: Pair) -> None:
     await pair.upload(await pair.reports([0, 1, 2, 3] * 5))
     await JobCreator(pair.leader.runtime, job_size=2, linger_seconds=0).run_once()
-    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
 
     async def drive() -> None:
         driver = JobDriver(pair.leader.runtime, pair.http, settings)
@@ -174,7 +174,7 @@ async def test_reports_of_long_vectors_fill_a_job_sooner(
 async def test_a_helper_that_is_away_costs_nothing_but_time(pair: Pair) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
     away = httpx.AsyncClient(transport=httpx.MockTransport(_no_answer))
-    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
     await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
     for _ in range(8):
         await JobDriver(pair.leader.runtime, away, settings).run_once()
@@ -190,7 +190,7 @@ async def test_the_page_of_a_proxy_in_between_is_no_answer_of_the_helpers(
     """A job given up for it would lose its reports, which the helper never saw."""
     page = httpx.Response(200, html="<html>back soon</html>")
     proxied = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: page))
-    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
     await pair.upload(await pair.reports([0, 1, 2]))
     if driver is CollectionDriver:
         await pair.work_until_idle()
@@ -269,7 +269,7 @@ async def test_a_job_that_is_given_up_is_deleted_at_the_helper(pair: Pair) -> No
         return httpx.Response(201, content=real.content[:-1], headers=headers)
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(spoil))
-    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
     await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
     assert await JobDriver(pair.leader.runtime, http, settings).run_once() == 1
     (only,) = deleted
@@ -297,7 +297,7 @@ async def test_a_deferred_answer_is_polled_where_the_helper_put_it(pair: Pair) -
         return httpx.Response(200, content=held[0].content, headers=held[0].headers)
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(deferring))
-    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
     await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
     assert await JobDriver(pair.leader.runtime, http, settings).run_once() == 1
     assert await JobDriver(pair.leader.runtime, http, settings).run_once() == 0

@@ -31,7 +31,6 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
 from aggregator.dap.times import Interval, Time
 from aggregator.leader import uploads
-from aggregator.leader.routes import LeaderLimits
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.results import collection_request
 from aggregator.runtime import Floor
@@ -40,6 +39,7 @@ from aggregator.storage.tables import collection_jobs
 from aggregator.storage.tasks import end_task
 from tests.support.pair import (
     COLLECTOR_TOKEN,
+    LEADER_LIMITS,
     LEADER_TOKEN,
     NOW,
     VERIFY_KEY,
@@ -58,7 +58,9 @@ UNITS = NOW // TIME_PRECISION
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     task = make_task(interval={"start": UNITS - 10, "duration": 20})
-    made = Pair(tmp_path, task, leader_limits=LeaderLimits(max_body_size=BODY_LIMIT))
+    made = Pair(
+        tmp_path, task, leader_limits=dataclasses.replace(LEADER_LIMITS, max_body_size=BODY_LIMIT)
+    )
     await made.provision()
     yield made
     await made.close()

@@ -13,7 +13,9 @@ from tests.support.tasks import LAPLACE, make_task
 
 pytestmark = pytest.mark.anyio
 
-SETTINGS = DriverSettings(concurrency=1, lease_seconds=LEASE_SECONDS, peer_attempts=1)
+SETTINGS = DriverSettings(
+    concurrency=1, lease_seconds=LEASE_SECONDS, max_attempts=5, peer_attempts=1
+)
 
 
 def nobody(_request: httpx.Request) -> httpx.Response:

@@ -47,6 +47,8 @@ LEADER_TOKEN = "shown by the leader".replace(" ", "-")
 COLLECTOR_TOKEN = "shown by the collector".replace(" ", "-")
 VERIFY_KEY = bytes(range(100, 132))
 LEASE_SECONDS = 30
+LEADER_LIMITS = LeaderLimits(max_body_size=2**26, hpke_cache_seconds=86_400, poll_seconds=2)
+HELPER_LIMITS = HelperLimits(max_body_size=2**28, hpke_cache_seconds=86_400)
 
 
 class Died(BaseException):
@@ -169,10 +171,10 @@ class Pair:
             folder,
             self.clock,
             floor=leader_floor or Floor(),
-            limits=leader_limits or LeaderLimits(),
+            limits=leader_limits or LEADER_LIMITS,
         )
         self.helper = Service(
-            Role.HELPER, folder, self.clock, floor=helper_floor or Floor(), limits=HelperLimits()
+            Role.HELPER, folder, self.clock, floor=helper_floor or Floor(), limits=HELPER_LIMITS
         )
         self.client_entropy = SeededEntropy(b"client")
         self.http = httpx.AsyncClient(
@@ -276,7 +278,9 @@ class Pair:
 
     async def work(self) -> int:
         """Let the leader's workers do one round; return how much there was to do."""
-        settings = DriverSettings(concurrency=2, lease_seconds=LEASE_SECONDS, peer_attempts=1)
+        settings = DriverSettings(
+            concurrency=2, lease_seconds=LEASE_SECONDS, max_attempts=5, peer_attempts=1
+        )
         runtime = self.leader.runtime
         creator = JobCreator(runtime, job_size=self.job_size, linger_seconds=0)
         done = await creator.run_once()
