@@ -79,7 +79,7 @@ def accumulate(
     merge: Callable[[bytes | None], bytes],
     totals: BatchTotals,
 ) -> None:
-    """Merge out shares into a bucket; `record_aggregated` belongs in the same transaction.
+    """Merge out shares into a bucket; `record_ids` belongs in the same transaction.
 
     Args:
         tx: The transaction.
