@@ -55,7 +55,6 @@ class Profile:
         report_errors: The report errors the draft defines.
         task_extensions: The task extensions we understand; a task with any other is refused.
         report_extensions: The report extensions we understand: none are registered.
-        collection_extensions: The collection-job extensions we understand: none are registered.
     """
 
     tag: bytes
@@ -64,7 +63,6 @@ class Profile:
     report_errors: frozenset[ReportError]
     task_extensions: frozenset[int]
     report_extensions: frozenset[int]
-    collection_extensions: frozenset[int]
 
 
 DAP_18 = Profile(
@@ -74,6 +72,5 @@ DAP_18 = Profile(
     report_errors=frozenset(ReportError),
     task_extensions=frozenset({TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY}),
     report_extensions=frozenset(),
-    collection_extensions=frozenset(),
 )
 """The profile of `aggregator.DAP_DRAFT`."""

@@ -99,10 +99,6 @@ class Interval:
         """Whether the duration is zero."""
         return self.duration.units == 0
 
-    def contains(self, time: Time) -> bool:
-        """Return whether `time` falls within the interval."""
-        return self.start <= time < self.end
-
     def covers(self, other: "Interval") -> bool:
         """Return whether `other` neither begins before this interval nor ends after it."""
         return self.start <= other.start and other.end <= self.end

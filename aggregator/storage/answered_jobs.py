@@ -6,7 +6,7 @@ accumulates its out shares, so either the reports are counted and the answer is 
 
 import dataclasses
 
-from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy import ColumnElement, insert, select, update
 
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
@@ -20,12 +20,10 @@ class AnsweredJob:
 
     Attributes:
         job_id: The id in the resource's URL, 16 bytes.
-        generation: How many answers to the same bytes were deleted before it.
         response: The exact AggregationJobResp.
     """
 
     job_id: bytes
-    generation: int
     response: bytes = dataclasses.field(repr=False)
 
 
@@ -56,14 +54,11 @@ def put_answered_job(
     if find_answered_job(tx, task_id, body_sha256) is not None:
         raise tx.refuse(Conflict("the request was answered already"))
     job = tables.answered_jobs
-    task = tx.task_key(task_id)
-    earlier = select(func.count()).where(job.c.task == task, job.c.body_sha256 == body_sha256)
-    stored = AnsweredJob(tx.random_id(), tx.connection.execute(earlier).scalar_one(), response)
+    stored = AnsweredJob(tx.random_id(), response)
     tx.connection.execute(
         insert(job).values(
-            task=task,
+            task=tx.task_key(task_id),
             body_sha256=body_sha256,
-            generation=stored.generation,
             job_id=stored.job_id,
             state=ResourceState.LIVE,
             response=response,
@@ -95,7 +90,7 @@ def delete_answered_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
 
 def _find(tx: Transaction, task_id: bytes, condition: ColumnElement[bool]) -> AnsweredJob | None:
     job = tables.answered_jobs.c
-    query = select(job.job_id, job.generation, job.response).where(
+    query = select(job.job_id, job.response).where(
         job.task == tx.task_key(task_id), job.state == ResourceState.LIVE, condition
     )
     row = tx.connection.execute(query).one_or_none()

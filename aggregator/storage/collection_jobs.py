@@ -17,7 +17,7 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy import ColumnElement, insert, select, update
 
 from aggregator.dap.times import Interval
 from aggregator.errors import StoreError
@@ -62,7 +62,6 @@ class CollectionJob:
         key: Its key in the database.
         task_id: Its task, 32 bytes.
         job_id: The id in its URL, 16 bytes.
-        generation: How many jobs of the same request came before it.
         request: The exact CollectionJobReq.
         batch: The batch that it asks for.
         state: Where it is in its life.
@@ -76,7 +75,6 @@ class CollectionJob:
     key: int
     task_id: bytes
     job_id: bytes
-    generation: int
     request: bytes = dataclasses.field(repr=False)
     batch: Batch
     state: CollectionJobState
@@ -104,16 +102,12 @@ def create_collection_job(
     if found is not None:
         return found
     job = tables.collection_jobs
-    task = tx.task_key(task_id)
-    digest = hashlib.sha256(request).digest()
-    earlier = select(func.count()).where(job.c.task == task, job.c.body_sha256 == digest)
     job_id = tx.random_id()
     tx.connection.execute(
         insert(job).values(
-            task=task,
+            task=tx.task_key(task_id),
             job_id=job_id,
-            body_sha256=digest,
-            generation=tx.connection.execute(earlier).scalar_one(),
+            body_sha256=hashlib.sha256(request).digest(),
             request=request,
             first_bucket=batch.first,
             last_bucket=batch.last,
@@ -290,7 +284,6 @@ def _select(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Collectio
             key=row.id,
             task_id=row.task_id,
             job_id=row.job_id,
-            generation=row.generation,
             request=row.request,
             batch=Batch(row.first_bucket, row.last_bucket),
             state=CollectionJobState(row.state),

@@ -371,13 +371,6 @@ collection_jobs = Table(
         comment="Random id in the resource's URL, 16 bytes.",
     ),
     Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of `request`."),
-    Column(
-        "generation",
-        Integer,
-        nullable=False,
-        comment="0 for the first job of this request; one more after each that failed or was "
-        "deleted.",
-    ),
     Column("request", LargeBinary, nullable=False, comment="The exact CollectionJobReq."),
     *_batch(),
     *_state(CollectionJobState),
@@ -425,12 +418,6 @@ answered_jobs = Table(
     _task(),
     Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of the request body."),
     Column(
-        "generation",
-        Integer,
-        nullable=False,
-        comment="0 for the first; one more after each that was deleted.",
-    ),
-    Column(
         "job_id",
         LargeBinary(16),
         nullable=False,
@@ -440,7 +427,6 @@ answered_jobs = Table(
     *_state(ResourceState),
     Column("response", LargeBinary, comment="The exact AggregationJobResp; null once deleted."),
     _seconds("created_at", "Seconds; when the request was answered."),
-    UniqueConstraint("task", "body_sha256", "generation"),
     Index(
         "uq_answered_jobs_live_request",
         "task",

@@ -116,7 +116,6 @@ def upgrade() -> None:
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
-        sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("response", sa.LargeBinary(), nullable=True),
@@ -127,9 +126,6 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_answered_jobs_task"),
         sa.PrimaryKeyConstraint("id", name="pk_answered_jobs"),
         sa.UniqueConstraint("job_id", name="uq_answered_jobs_job_id"),
-        sa.UniqueConstraint(
-            "task", "body_sha256", "generation", name="uq_answered_jobs_task_body_sha256_generation"
-        ),
         sqlite_strict=True,
     )
     op.create_index(
@@ -188,7 +184,6 @@ def upgrade() -> None:
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
-        sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("request", sa.LargeBinary(), nullable=False),
         sa.Column("first_bucket", sa.LargeBinary(), nullable=False),
         sa.Column("last_bucket", sa.LargeBinary(), nullable=False),

@@ -107,7 +107,7 @@ def test_after_a_deletion_the_same_request_finds_only_replays(store: Database) -
     assert answer(store, [1, 2, 3]) == b"0 counted"
     second = find(store)
     assert second is not None
-    assert (second.generation, second.job_id != first.job_id) == (1, True)
+    assert second.job_id != first.job_id
     assert shares(store) == [b"3"]
 
 
