@@ -12,7 +12,7 @@ from rich.table import Table
 
 from aggregator.cli.types import Circuit, Parameters, takes_parameters, type_of
 from aggregator.dp.budget import format_rational, parse_rational
-from aggregator.vdaf.ping_pong import HELPER, LEADER
+from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
 from benchmarks.circuits import case, random_reports
 from benchmarks.end_to_end import time_end_to_end
 from benchmarks.everything import bench_all
@@ -39,7 +39,7 @@ class RoleName(StrEnum):
     @property
     def agg_id(self) -> int:
         """The aggregator's number."""
-        return LEADER if self is RoleName.LEADER else HELPER
+        return LEADER_ID if self is RoleName.LEADER else HELPER_ID
 
 
 Count = Annotated[int, typer.Option(min=1, help="Reports a batch.")]

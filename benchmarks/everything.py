@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from aggregator.vdaf.instances import COUNT, HISTOGRAM, MULTIHOT_COUNT_VEC, SUM, SUM_VEC
-from aggregator.vdaf.ping_pong import HELPER, LEADER
+from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
 from benchmarks.circuits import Case, case
 from benchmarks.end_to_end import time_end_to_end
 from benchmarks.fields import time_field
@@ -76,7 +76,7 @@ def _verification(reports: int, rounds: int) -> Table:
         "from byte strings, us a report",
     )
     for made in cases():
-        for agg_id, role in ((LEADER, "leader"), (HELPER, "helper")):
+        for agg_id, role in ((LEADER_ID, "leader"), (HELPER_ID, "helper")):
             times = time_verify(made, agg_id, reports, rounds)
             table.add_row(
                 f"{made.name}, {role}",
@@ -131,7 +131,7 @@ def _threads_and_memory(reports: int, rounds: int) -> Table:
     )
     table.add_row("permutations alone", f"{speedup_of_machine(2, 3 * rounds):.2f}", "", "")
     for made in cases():
-        for agg_id, role in ((LEADER, "leader"), (HELPER, "helper")):
+        for agg_id, role in ((LEADER_ID, "leader"), (HELPER_ID, "helper")):
             table.add_row(
                 f"{made.name}, {role}",
                 f"{speedup_of_threads(made, agg_id, 3 * reports, 2, 3 * rounds):.2f}",

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from aggregator.vdaf.instances import HISTOGRAM
-from aggregator.vdaf.ping_pong import HELPER, LEADER
+from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
 from aggregator.vdaf.verification import Aggregator, ReportShares, query_shares
 from benchmarks.circuits import (
     CTX,
@@ -113,10 +113,10 @@ class _Steps:
         self._agg_share = batch.prio3.agg_init()
 
     def leader(self) -> None:
-        self._leader = self._batch.verify_init(LEADER)
+        self._leader = self._batch.verify_init(LEADER_ID)
 
     def helper(self) -> None:
-        self._helper = self._batch.verify_init(HELPER)
+        self._helper = self._batch.verify_init(HELPER_ID)
 
     def message(self) -> None:
         shares = [self._leader.verifier_share_rows, self._helper.verifier_share_rows]
@@ -206,8 +206,8 @@ def speedup_of_machine(threads: int, rounds: int) -> float:
     On an idle machine with so many cores it is their number.
     """
     prio3, reports = case(HISTOGRAM).prio3, 20_000
-    part = functools.partial(permute_only, prio3, CTX, HELPER, reports // threads)
-    return _speedup(lambda: permute_only(prio3, CTX, HELPER, reports), [part] * threads, rounds)
+    part = functools.partial(permute_only, prio3, CTX, HELPER_ID, reports // threads)
+    return _speedup(lambda: permute_only(prio3, CTX, HELPER_ID, reports), [part] * threads, rounds)
 
 
 def _in_turns(works: Sequence[Work]) -> None:
@@ -239,7 +239,7 @@ def working_bytes(made: Case, agg_id: int, reports: int) -> int:
 
 def _report_shares(batch: Reports, part: slice) -> ReportShares:
     """Return a helper's shares as the general path wants them."""
-    arrays = batch.nonces, batch.public_shares, batch.input_shares[HELPER]
+    arrays = batch.nonces, batch.public_shares, batch.input_shares[HELPER_ID]
     nonces, public_shares, input_shares = (np.asarray(array, np.uint8)[part] for array in arrays)
-    aggregator = Aggregator(batch.verify_key, CTX, HELPER)
+    aggregator = Aggregator(batch.verify_key, CTX, HELPER_ID)
     return ReportShares(aggregator, nonces, public_shares, input_shares)

@@ -11,9 +11,10 @@ import pytest
 from aggregator.cli.commands import COMMANDS as ENTRIES
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import resources_of
-from aggregator.helper.routes import HelperLimits, HelperResources
-from aggregator.leader.routes import LeaderLimits, LeaderResources
-from aggregator.party import Party
+from aggregator.helper.routes import HelperResources
+from aggregator.leader.routes import LeaderResources
+from aggregator.runtime import Runtime
+from tests.support.pair import HELPER_LIMITS, LEADER_LIMITS
 from tests.support.settings_table import SETTINGS, setting_names, settings_rows
 
 ROOT = Path(__file__).parents[1]
@@ -96,11 +97,11 @@ def test_the_readmes_two_commands_are_targets_of_the_makefile() -> None:
 
 @pytest.mark.parametrize("role", [Role.LEADER, Role.HELPER])
 def test_each_router_serves_the_resources_of_its_role_and_nothing_else(role: Role) -> None:
-    party = Mock(spec=Party)  # no handler is called
+    runtime = Mock(spec=Runtime)  # no handler is called
     router = (
-        LeaderResources(party, LeaderLimits()).router()
+        LeaderResources(runtime, LEADER_LIMITS).router()
         if role is Role.LEADER
-        else HelperResources(party, HelperLimits()).router()
+        else HelperResources(runtime, HELPER_LIMITS).router()
     )
     served = sorted(
         (method, str(vars(route)["path"]))

@@ -21,7 +21,9 @@ from aggregator.protocol.task import Task
 from aggregator.storage.ledger import LedgerEntry
 from aggregator.storage.states import LedgerState
 
-RELEASE_COLUMNS = ("from, to", "mechanism", "epsilon", "delta", "rho", "state")
+RELEASE_COLUMNS = ("batch", "mechanism", "epsilon", "delta", "rho", "state")
+RELEASE_MEMBERS = (*RELEASE_COLUMNS, "at")
+"""What a release's document has beside the members that name its batch."""
 
 
 def ledger(
@@ -68,7 +70,7 @@ def _of(entries: Sequence[LedgerEntry], task: Task) -> list[LedgerEntry]:
 
 
 def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) -> Document:
-    precision, budget = task.time_precision, task.policy.budget
+    budget = task.policy.budget
     spent = person_cost(task, len(entries))
     return {
         "task_id": str(task.task_id),
@@ -76,8 +78,7 @@ def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) 
         "mechanism": task.policy.mechanism.name,
         "releases": [
             {
-                "start": entry.start * precision,
-                "end": entry.end * precision,
+                **task.batching.described(entry.batch, task.time_precision),
                 "mechanism": entry.charge.mechanism,
                 "epsilon": entry.charge.epsilon,
                 "delta": entry.charge.delta,
@@ -146,8 +147,12 @@ def _print_task(console: Console, document: Document) -> None:
         table.add_column(column, overflow="fold")
     for release in releases if isinstance(releases, list) else ():
         cells = (_short(release[name]) for name in ("epsilon", "delta", "rho"))
-        interval = "\n".join(_moment(int(release[name])) for name in ("start", "end"))
-        table.add_row(interval, str(release["mechanism"]), *cells, release["state"])
+        batch = "\n".join(
+            _moment(value) if isinstance(value, int) else str(value)
+            for name, value in release.items()
+            if name not in RELEASE_MEMBERS
+        )
+        table.add_row(batch, str(release["mechanism"]), *cells, release["state"])
     console.print(table)
     _print_costs(console, document)
     if document["budget"] is not None:

@@ -22,11 +22,12 @@ from aggregator.cli.tasks import task_id_of
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
 from aggregator.collector.documents import Document, collection_document, with_post_processing
 from aggregator.collector.driver import Driver
-from aggregator.collector.service import new_collection
+from aggregator.collector.service import interval_of, new_collection
 from aggregator.dp.budget import parse_rational
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
 from aggregator.storage.states import CollectionState
@@ -296,7 +297,9 @@ async def _collect(
         ):  # what no result could be put through is refused before it is asked for
             circuit = task.prio3.circuit
             post_process(rule, circuit, [0] * circuit.output_len, task.min_batch_size)
-        new = new_collection(task, start, end, SystemEntropy())
+        new = new_collection(
+            task, collection_request(interval_of(task, start, end)), SystemEntropy()
+        )
         stored = desk.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
         identifier = stored.collection_id
         async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:

@@ -31,6 +31,8 @@ from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.ledger import LedgerEntry, list_ledger
 
+MAX_CONFIG_ID = 255
+
 
 @dataclass(frozen=True, slots=True)
 class AggregatorDesk:
@@ -86,6 +88,51 @@ class AggregatorDesk:
             "count reports", lambda tx: report_counts(tx, task_id.value, Stage.AGGREGATION)
         )
         return counts.get(AGGREGATED, 0)
+
+    def hpke_keys(self) -> list[task_store.HpkeKey]:
+        """Return our HPKE key pairs, newest first, retired ones among them."""
+        return self.database.read_sync(
+            "list hpke keys", lambda tx: task_store.list_hpke_keys(tx, retired=True)
+        )
+
+    def new_hpke_key(self) -> int:
+        """Make an HPKE key pair with an id that none ever had; return the id.
+
+        Raises:
+            ParameterError: All ids were used.
+        """
+
+        def make(tx: Transaction) -> int:
+            used = {key.config_id for key in task_store.list_hpke_keys(tx, retired=True)}
+            config_id = next((free for free in range(MAX_CONFIG_ID + 1) if free not in used), None)
+            if config_id is None:
+                raise ParameterError(f"all {MAX_CONFIG_ID + 1} HPKE configuration ids were used")
+            made = generate_keypair(config_id, SystemEntropy())
+            task_store.put_hpke_key(
+                tx, task_store.HpkeKey(config_id, encode(made.config), made.private_key)
+            )
+            return config_id
+
+        return self.database.run_sync("new hpke key", make)
+
+    def retire_hpke_key(self, config_id: int) -> None:
+        """Advertise an HPKE key pair no longer.
+
+        Raises:
+            ParameterError: It is not advertised, or no other one is.
+        """
+
+        def retire(tx: Transaction) -> None:
+            advertised = [key.config_id for key in task_store.list_hpke_keys(tx, retired=False)]
+            if config_id not in advertised:
+                raise ParameterError(f"HPKE key {config_id}: is not advertised")
+            if len(advertised) == 1:
+                raise ParameterError(
+                    f"HPKE key {config_id}: is the only one; make another with `prio hpke new`"
+                )
+            task_store.retire_hpke_key(tx, config_id)
+
+        self.database.run_sync("retire hpke key", retire)
 
     def ledger(self, task_id: TaskId | None) -> list[LedgerEntry]:
         """Return the releases of one task or of all, oldest first."""

@@ -33,7 +33,7 @@ from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import DriverSettings, JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
-from aggregator.party import Floor, Party
+from aggregator.runtime import Floor, Runtime
 from aggregator.storage.database import Database
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.web.app import create_app, create_health_app
@@ -63,9 +63,9 @@ def serve_helper(settings: HelperSettings) -> None:
     _run(settings, lambda: _helper(settings))
 
 
-def make_party(role: Role, settings: AggregatorSettings, database: Database) -> Party:
+def make_runtime(role: Role, settings: AggregatorSettings, database: Database) -> Runtime:
     """Return an aggregator over its open store, with the system's clock and randomness."""
-    return Party(
+    return Runtime(
         role,
         database,
         SystemClock(),
@@ -76,23 +76,23 @@ def make_party(role: Role, settings: AggregatorSettings, database: Database) -> 
     )
 
 
-def leader_app(party: Party, settings: LeaderSettings) -> ASGIApp:
+def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
     """Return the leader's application."""
     limits = LeaderLimits(
         max_body_size=settings.max_body_size,
         hpke_cache_seconds=settings.hpke_cache_seconds,
         poll_seconds=settings.collection_poll_seconds,
     )
-    return create_app("leader", [LeaderResources(party, limits).router()])
+    return create_app("leader", [LeaderResources(runtime, limits).router()])
 
 
-def helper_app(party: Party, settings: HelperSettings) -> ASGIApp:
+def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
     """Return the helper's application."""
     limits = HelperLimits(settings.max_body_size, settings.hpke_cache_seconds)
-    return create_app("helper", [HelperResources(party, limits).router()])
+    return create_app("helper", [HelperResources(runtime, limits).router()])
 
 
-def leader_work(party: Party, settings: LeaderSettings, http: httpx.AsyncClient) -> list[Work]:
+def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncClient) -> list[Work]:
     """Return the leader's workers."""
     driving = DriverSettings(
         concurrency=settings.concurrency,
@@ -100,12 +100,12 @@ def leader_work(party: Party, settings: LeaderSettings, http: httpx.AsyncClient)
         max_attempts=settings.max_attempts,
     )
     creator = JobCreator(
-        party, job_size=settings.aggregation_job_size, linger_seconds=settings.linger_seconds
+        runtime, job_size=settings.aggregation_job_size, linger_seconds=settings.linger_seconds
     )
     rounds = (
         creator.run_once,
-        JobDriver(party, http, driving).run_once,
-        CollectionDriver(party, http, driving).run_once,
+        JobDriver(runtime, http, driving).run_once,
+        CollectionDriver(runtime, http, driving).run_once,
     )
     return [_repeating(run_once, settings.work_interval_seconds) for run_once in rounds]
 
@@ -140,12 +140,12 @@ def _run(settings: ServiceSettings, main: Callable[[], Awaitable[None]]) -> None
 async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
     database = open_database(settings)
     try:
-        party = make_party(Role.LEADER, settings, database)
-        await party.ensure_keypair()
+        runtime = make_runtime(Role.LEADER, settings, database)
+        await runtime.ensure_keypair()
         timeout = httpx.Timeout(settings.request_timeout_seconds, connect=_CONNECT_SECONDS)
         async with httpx.AsyncClient(timeout=timeout) as http:
-            listeners = [(leader_app(party, settings), settings.listen)] if serve else []
-            works = [_warming_up(party), *leader_work(party, settings, http)] if work else []
+            listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
+            works = [_warming_up(runtime), *leader_work(runtime, settings, http)] if work else []
             await run_services(listeners + health_listeners(settings), works)
     finally:
         database.close()
@@ -154,10 +154,10 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
 async def _helper(settings: HelperSettings) -> None:
     database = open_database(settings)
     try:
-        party = make_party(Role.HELPER, settings, database)
-        await party.ensure_keypair()
-        listeners = [(helper_app(party, settings), settings.listen)]
-        await run_services(listeners + health_listeners(settings), [_warming_up(party)])
+        runtime = make_runtime(Role.HELPER, settings, database)
+        await runtime.ensure_keypair()
+        listeners = [(helper_app(runtime, settings), settings.listen)]
+        await run_services(listeners + health_listeners(settings), [_warming_up(runtime)])
     finally:
         database.close()
 
@@ -168,9 +168,9 @@ def health_listeners(settings: ServiceSettings) -> list[tuple[ASGIApp, str]]:
     return [] if address is None else [(create_health_app(), address)]
 
 
-def _warming_up(party: Party) -> Work:
+def _warming_up(runtime: Runtime) -> Work:
     async def warm_up(_stop: anyio.Event) -> None:
-        await party.warm_up()
+        await runtime.warm_up()
 
     return warm_up
 

@@ -12,7 +12,7 @@ from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ConfigurationError
 from aggregator.storage.crypter import Crypter, new_store_key
 from aggregator.storage.database import Database, OnTransaction, upgrade
-from aggregator.storage.engine import store_url
+from aggregator.storage.engine import backend
 
 
 def open_database(
@@ -27,7 +27,7 @@ def open_database(
         ConfigurationError: The store's key is missing or unusable.
         StoreError: The store cannot be made or opened.
     """
-    store_url(settings.database_url)  # before a key is made for a store that cannot be
+    backend(settings.database_url)  # before a key is made for a store that cannot be
     crypter = Crypter.parse(_store_key(settings, entropy or SystemEntropy()), entropy)
     upgrade(settings.database_url)
     return Database.open(settings.database_url, crypter, clock, on_transaction, entropy)

@@ -11,8 +11,8 @@ from aggregator.entropy import SystemEntropy
 from aggregator.vdaf.circuits.measurements import Measurement
 from aggregator.vdaf.instances import TYPES
 from aggregator.vdaf.ping_pong import (
-    HELPER,
-    LEADER,
+    HELPER_ID,
+    LEADER_ID,
     helper_initialized,
     leader_continued,
     leader_initialized,
@@ -41,9 +41,9 @@ def _take_through(prio3: Prio3, measurement: Measurement) -> None:
     verify_key, nonces = entropy.bytes(prio3.verify_key_size), draw(prio3.nonce_size)
     shards = prio3.shard(ctx, [measurement] * _REPORTS, nonces, draw(prio3.rand_size))
     reports = (verify_key, ctx, nonces, shards.public_shares)
-    leader = leader_initialized(prio3, *reports, shards.input_shares[LEADER])
+    leader = leader_initialized(prio3, *reports, shards.input_shares[LEADER_ID])
     helper = helper_initialized(
-        prio3, *reports, shards.input_shares[HELPER], inbound=leader.outbound
+        prio3, *reports, shards.input_shares[HELPER_ID], inbound=leader.outbound
     )
     out_shares = leader_continued(prio3, leader, helper.outbound), helper.out_shares
     agg_shares = [prio3.agg_update(prio3.agg_init(), each.shares) for each in out_shares]

@@ -4,7 +4,7 @@ A library for a notebook or another service; it holds no server and no database:
 
     async with httpx.AsyncClient() as http:
         collector = Collector(task, keypair, token, http)
-        result = await collector.collect(interval)
+        result = await collector.collect(collection_request(interval))
 
 Asking twice for the same batch is asking once: the leader answers with the same job. Whoever must
 not lose a result stores the `Collection` before the first poll and calls `forget` after the result
@@ -25,12 +25,10 @@ from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
 from aggregator.dap.resources import media_type, path
-from aggregator.dap.times import Interval
 from aggregator.errors import PeerError
 from aggregator.protocol.results import (
     DEFAULT_CONFIDENCE,
     Result,
-    collection_request,
     open_result,
 )
 from aggregator.protocol.task import Task
@@ -101,23 +99,23 @@ class Collector:
         """Name the task; key and token stay out."""
         return f"Collector({self._task.task_id})"
 
-    async def start(self, interval: Interval) -> tuple[Collection, Result | Pending]:
-        """Ask for the reports of an interval, in units of the task's time precision.
+    async def start(self, request: CollectionJobReq) -> tuple[Collection, Result | Pending]:
+        """Ask for the batch of a request, such as `collection_request` makes of an interval.
 
         Raises:
             PeerRefused: The leader refuses; its problem says why.
             PeerUnreachable: There is no answer; asking again is safe.
             UnusableResult: A share does not open under our view of the task.
         """
-        request = encode(collection_request(interval))
+        body = encode(request)
         answer = await self._leader.post(
             path("collection_jobs", task_id=self._task.task_id),
             media_type(CollectionJobReq.message),
-            request,
+            body,
         )
         if answer.location is None:
             raise CollectionError("the leader did not say where it keeps the collection job")
-        collection = Collection(request, answer.location)
+        collection = Collection(body, answer.location)
         return collection, self._read(collection, answer)
 
     async def poll(self, collection: Collection) -> Result | Pending:
@@ -128,14 +126,14 @@ class Collector:
         """Tell the leader that the result is safe. Its batch cannot be collected again."""
         await self._leader.delete(collection.location)
 
-    async def collect(self, interval: Interval, timeout_seconds: float = 300) -> Result:
-        """Ask for an interval's reports and wait for the result; raises as `start` does.
+    async def collect(self, request: CollectionJobReq, timeout_seconds: float = 300) -> Result:
+        """Ask for the batch of a request and wait for the result; raises as `start` does.
 
         Raises:
             CollectionTimeout: The batch was not ready in `timeout_seconds`.
         """
         with anyio.move_on_after(timeout_seconds):
-            collection, state = await self.start(interval)
+            collection, state = await self.start(request)
             while isinstance(state, Pending):
                 await self._sleep(state.retry_after)
                 state = await self.poll(collection)

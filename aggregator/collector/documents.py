@@ -6,10 +6,13 @@ Exact numbers (epsilon, delta, rho, confidence) are text; every document carries
 import json
 from fractions import Fraction
 
+from aggregator.codec import decode
+from aggregator.dap.messages import CollectionJobReq
 from aggregator.dp.budget import Guarantee, format_rational
 from aggregator.dp.disclosure import Disclosure, Figures
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.errors import ParameterError
+from aggregator.protocol.batches import Batch
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 from aggregator.protocol.task import Task
 from aggregator.storage.collector import StoredCollection
@@ -95,7 +98,7 @@ def collection_document(task: Task, stored: StoredCollection) -> Document:
         "version": VERSION,
         "collection_id": stored.collection_id.hex(),
         "task_id": str(task.task_id),
-        "interval": _interval(task, stored.start, stored.end),
+        "interval": dict(task.batching.described(_batch(task, stored), task.time_precision)),
         "state": str(stored.state),
         "created_at": stored.created_at,
         "ended_at": stored.ended_at,
@@ -171,6 +174,10 @@ def _privacy(mechanism: str, guarantee: Guarantee, *, is_bound: bool) -> Documen
         "honest": "at least one of the two aggregators",
         "bound_into_reports": is_bound,
     }
+
+
+def _batch(task: Task, stored: StoredCollection) -> Batch:
+    return task.batching.batch_of(decode(CollectionJobReq, stored.request).query)
 
 
 def _interval(task: Task, start: int, end: int) -> Document:

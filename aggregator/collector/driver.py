@@ -13,11 +13,12 @@ import anyio
 import httpx
 import structlog
 
+from aggregator.codec import decode
 from aggregator.collector.collect import Collection, Collector, Pending
 from aggregator.collector.documents import result_document
 from aggregator.dap.hpke import HpkeKeypair
+from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import problem_document
-from aggregator.dap.times import Duration, Interval, Time
 from aggregator.errors import PeerError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result, UnusableResult
 from aggregator.protocol.task import Task, task_from_toml
@@ -137,9 +138,7 @@ class Driver:
         if stored.location is not None:
             collection = Collection(stored.request, stored.location)
             return collection, await collector.poll(collection)
-        collection, state = await collector.start(
-            Interval(Time(stored.start), Duration(stored.end - stored.start))
-        )
+        collection, state = await collector.start(decode(CollectionJobReq, stored.request))
         await self._database.run(
             "set collection location",
             lambda tx: store.set_location(tx, stored.collection_id, collection.location),

@@ -25,6 +25,7 @@ from aggregator.collector.documents import (
 )
 from aggregator.collector.driver import Driver
 from aggregator.dap.ids import TaskId
+from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import (
     BatchInvalid,
     InvalidMessage,
@@ -98,7 +99,8 @@ class CollectorApi:
         """Start a collection, or return the one that the same batch has already."""
         task = await self._task(task_id)
         query = await _read_query(request)
-        new = new_collection(task, query.start, query.end, self._entropy)
+        interval = interval_of(task, query.start, query.end)
+        new = new_collection(task, collection_request(interval), self._entropy)
         stored = await self._database.run(
             "put collection", lambda tx: store.put_collection(tx, new)
         )
@@ -186,24 +188,17 @@ async def _read_query(request: Request) -> CollectionQuery:
         raise InvalidMessage(faults) from None
 
 
-def new_collection(task: Task, start: int, end: int, entropy: Entropy) -> store.NewCollection:
-    """Return the collection of the reports from `start` to `end`, in seconds since the epoch.
-
-    Raises:
-        BatchInvalid: It is empty, or a bound is no multiple of the task's time precision.
-    """
-    interval = interval_of(task, start, end)
+def new_collection(task: Task, request: CollectionJobReq, entropy: Entropy) -> store.NewCollection:
+    """Return the collection of the batch that a request asks for, under a name of our own."""
     return store.NewCollection(
         collection_id=entropy.bytes(COLLECTION_ID_SIZE),
         task_id=task.task_id.value,
-        start=interval.start.units,
-        end=interval.end.units,
-        request=encode(collection_request(interval)),
+        request=encode(request),
     )
 
 
 def interval_of(task: Task, start: int, end: int) -> Interval:
-    """Return an interval given in seconds in the task's units.
+    """Return an interval, given in seconds since the epoch, in the task's units.
 
     Raises:
         BatchInvalid: It is empty, or a bound is no multiple of the task's time precision.

@@ -12,7 +12,7 @@ Source:
 
 import dataclasses
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct
@@ -25,7 +25,6 @@ from typing_extensions import override
 
 from aggregator.codec import DecodeError, Reader, Writer
 from aggregator.dap.profile import DAP_18, Role
-from aggregator.dap.report_errors import ReportError
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError, ReportRejected
 
@@ -39,8 +38,6 @@ _CONFIG_HEADER = Struct(">BHHHH")
 
 class DecryptError(ReportRejected):
     """A ciphertext that does not open; why is not said."""
-
-    report_error = ReportError.HPKE_DECRYPT_ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,14 +299,6 @@ def input_share_info(recipient: Role) -> bytes:
 def aggregate_share_info(sender: Role) -> bytes:
     """Return the info of an aggregate share, from the Leader or the Helper to the Collector."""
     return DAP_18.tag + b" aggregate share" + bytes((sender, Role.COLLECTOR))
-
-
-def find_keypair(keypairs: Sequence[HpkeKeypair], config_id: int) -> HpkeKeypair | None:
-    """Return the key pair with that configuration id, if there is one."""
-    for keypair in keypairs:
-        if keypair.config.id == config_id:
-            return keypair
-    return None
 
 
 def _key_schedule(

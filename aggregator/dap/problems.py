@@ -20,8 +20,6 @@ from aggregator.errors import Abort
 OWN_NAMESPACE = "tag:prio-aggregator.invalid,2026:problem:"
 """What stands before our own types: a tag URI in a domain that never resolves (RFC 4151)."""
 
-PROBLEM_MEDIA_TYPE = "application/problem+json"
-
 MAX_TEXT = 1000
 """How many characters of a peer's title or detail are kept."""
 

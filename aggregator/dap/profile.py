@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from aggregator.dap.report_errors import ReportError
+from aggregator.errors import LocalError
 
 
 class Role(IntEnum):
@@ -16,6 +17,17 @@ class Role(IntEnum):
     CLIENT = 1
     LEADER = 2
     HELPER = 3
+
+    @property
+    def agg_id(self) -> int:
+        """The VDAF's number of an aggregator: 0 for the leader, 1 for the helper.
+
+        Raises:
+            LocalError: The role is no aggregator's.
+        """
+        if self not in (Role.LEADER, Role.HELPER):
+            raise LocalError(f"the {self.name.lower()} is no aggregator")
+        return self - Role.LEADER
 
 
 class BatchMode(IntEnum):
@@ -31,9 +43,6 @@ TASK_EXTENSION_INTERVAL = 0x0001
 TASK_EXTENSION_PRIVACY = 0xFF50
 """The task's privacy policy. Not a registered code point: no draft defines one, this is ours."""
 
-JOB_EXTENSION_BATCH_ID = 0x0001
-"""`leader_selected_batch_id`: the batch of an aggregation job's reports."""
-
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -45,9 +54,7 @@ class Profile:
         error_namespace: What stands before an error's token in a problem document's type.
         report_errors: The report errors the draft defines.
         task_extensions: The task extensions we understand; a task with any other is refused.
-        job_extensions: The aggregation-job extensions we understand.
         report_extensions: The report extensions we understand: none are registered.
-        collection_extensions: The collection-job extensions we understand: none are registered.
     """
 
     tag: bytes
@@ -55,9 +62,7 @@ class Profile:
     error_namespace: str
     report_errors: frozenset[ReportError]
     task_extensions: frozenset[int]
-    job_extensions: frozenset[int]
     report_extensions: frozenset[int]
-    collection_extensions: frozenset[int]
 
 
 DAP_18 = Profile(
@@ -66,8 +71,6 @@ DAP_18 = Profile(
     error_namespace="urn:ietf:params:ppm:dap:error:",
     report_errors=frozenset(ReportError),
     task_extensions=frozenset({TASK_EXTENSION_INTERVAL, TASK_EXTENSION_PRIVACY}),
-    job_extensions=frozenset({JOB_EXTENSION_BATCH_ID}),
     report_extensions=frozenset(),
-    collection_extensions=frozenset(),
 )
 """The profile of `aggregator.DAP_DRAFT`."""

@@ -52,10 +52,6 @@ class Duration:
 
     units: int
 
-    def to_seconds(self, time_precision: int) -> int:
-        """Return the length in seconds."""
-        return self.units * time_precision
-
     def write(self, writer: Writer) -> None:
         """Append the eight bytes."""
         writer.u64(self.units, "duration")
@@ -103,17 +99,9 @@ class Interval:
         """Whether the duration is zero."""
         return self.duration.units == 0
 
-    def contains(self, time: Time) -> bool:
-        """Return whether `time` falls within the interval."""
-        return self.start <= time < self.end
-
     def covers(self, other: "Interval") -> bool:
         """Return whether `other` neither begins before this interval nor ends after it."""
         return self.start <= other.start and other.end <= self.end
-
-    def overlaps(self, other: "Interval") -> bool:
-        """Return whether some time falls within both."""
-        return max(self.start, other.start) < min(self.end, other.end)
 
     def write(self, writer: Writer) -> None:
         """Append start and duration."""

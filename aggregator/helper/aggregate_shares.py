@@ -13,15 +13,15 @@ from aggregator.codec import decode, encode
 from aggregator.dap.messages import AggregateShare, AggregateShareReq
 from aggregator.dap.problems import BatchOverlap
 from aggregator.dap.profile import Role
-from aggregator.dap.times import Interval
-from aggregator.party import Party, ServedTask, batch_totals, charge_of
-from aggregator.protocol.batches import merge_agg_shares
+from aggregator.protocol.batches import Batch
+from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import (
     check_aggregate_share_request,
     check_agreement,
     release,
 )
+from aggregator.runtime import Runtime, ServedTask, charge_of
 from aggregator.storage import ledger
 from aggregator.storage.aggregate_shares import (
     NewAggregateShare,
@@ -29,16 +29,17 @@ from aggregator.storage.aggregate_shares import (
     find_aggregate_share,
     put_aggregate_share,
 )
-from aggregator.storage.batches import closed_intervals, read_shares, summarize_batch
+from aggregator.storage.batches import closed_batches, read_shares, summarize_batch
 from aggregator.storage.database import Transaction
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 
 class AggregateShares:
     """The helper's side of collections."""
 
-    def __init__(self, party: Party) -> None:
-        """Answer for `party`."""
-        self._party = party
+    def __init__(self, runtime: Runtime) -> None:
+        """Answer for `runtime`."""
+        self._runtime = runtime
 
     async def answer(self, served: ServedTask, body: bytes) -> StoredAggregateShare:
         """Return the released share of a batch, releasing it if that was not done before.
@@ -47,10 +48,10 @@ class AggregateShares:
             Abort: The request is refused: nothing is drawn, stored or destroyed.
         """
         request = decode(AggregateShareReq, body)
-        interval = check_aggregate_share_request(served.task, request)
+        batch = check_aggregate_share_request(served.task, request)
         digest = hashlib.sha256(body).digest()
-        return await self._party.database.run(
-            "release batch", lambda tx: self._release(tx, served, request, interval, digest)
+        return await self._runtime.database.run(
+            "release batch", lambda tx: self._release(tx, served, request, batch, digest)
         )
 
     def _release(
@@ -58,34 +59,34 @@ class AggregateShares:
         tx: Transaction,
         served: ServedTask,
         request: AggregateShareReq,
-        interval: Interval,
+        batch: Batch,
         digest: bytes,
     ) -> StoredAggregateShare:
         task = served.task
-        task_id, start, end = task.task_id.value, interval.start.units, interval.end.units
+        task_id = task.task_id.value
         selector = encode(request.batch_selector)
         found = find_aggregate_share(tx, task_id, selector)
         if found is not None and found.body_sha256 == digest and found.response is not None:
             return found
-        if closed_intervals(tx, task_id, start, end).overall() is not None:
+        if closed_batches(tx, task_id, batch).overall() is not None:
             raise BatchOverlap("a part of the batch was collected before", task.task_id)
-        totals = batch_totals(summarize_batch(tx, task_id, start, end))
+        totals = summarize_batch(tx, task_id, batch)
         check_agreement(task, request, totals)
         check_budget(task, ledger.spent(tx, task_id).releases)
+        vdaf = task.vdaf(AggregationParameter(request.collection_job_req.agg_param))
         sealed = release(
             task,
             task.policy.mechanism,
             Role.HELPER,
-            merge_agg_shares(task.prio3, read_shares(tx, task_id, start, end)),
+            merge_agg_shares(vdaf, read_shares(tx, task_id, batch)),
             request.collection_job_req,
-            self._party.entropy,
+            self._runtime.entropy,
         )
         share = NewAggregateShare(
             selector=selector,
             body_sha256=digest,
             response=encode(AggregateShare(sealed)),
-            start=start,
-            end=end,
+            batch=batch,
             report_count=totals.report_count,
         )
         return put_aggregate_share(tx, task_id, share, charge_of(task))

@@ -14,28 +14,25 @@ from aggregator.codec import decode, encode
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import AggregationJobInitReq
 from aggregator.dap.report_errors import ReportError
-from aggregator.party import Party, ServedTask, accumulate_shares
 from aggregator.protocol.aggregation import HelperInit, helper_init
-from aggregator.storage.batches import closed_intervals
+from aggregator.runtime import Runtime, ServedTask, commit
+from aggregator.storage.answered_jobs import (
+    AnsweredJob,
+    find_answered_job,
+    put_answered_job,
+)
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports
 from aggregator.storage.database import Transaction
-from aggregator.storage.helper_requests import (
-    HelperRequest,
-    RequestKind,
-    find_request,
-    put_request,
-)
-from aggregator.storage.report_ids import record_aggregated
 
 
 class AggregationJobs:
     """The helper's side of aggregation jobs."""
 
-    def __init__(self, party: Party) -> None:
-        """Answer for `party`."""
-        self._party = party
+    def __init__(self, runtime: Runtime) -> None:
+        """Answer for `runtime`."""
+        self._runtime = runtime
 
-    async def answer(self, served: ServedTask, body: bytes) -> HelperRequest:
+    async def answer(self, served: ServedTask, body: bytes) -> AnsweredJob:
         """Return the stored answer to a request, verifying its reports if it is new.
 
         Raises:
@@ -43,15 +40,15 @@ class AggregationJobs:
         """
         task_id = served.task.task_id.value
         digest = hashlib.sha256(body).digest()
-        found = await self._party.database.read(
+        found = await self._runtime.database.read(
             "find aggregation job",
-            lambda tx: find_request(tx, task_id, RequestKind.AGGREGATION_JOB, digest),
+            lambda tx: find_answered_job(tx, task_id, digest),
         )
         if found is not None:
             return found
-        keypairs = await self._party.keypairs()
-        now = self._party.clock.now()
-        init = await self._party.verify(
+        keypairs = await self._runtime.keypairs()
+        now = self._runtime.clock.now()
+        init = await self._runtime.verify(
             served.task,
             lambda: helper_init(
                 served.task,
@@ -59,51 +56,22 @@ class AggregationJobs:
                 keypairs,
                 decode(AggregationJobInitReq, body),
                 now,
-                self._party.clock_skew_seconds,
+                self._runtime.clock_skew_seconds,
             ),
         )
-        return await self._party.database.run(
+        return await self._runtime.database.run(
             "commit aggregation job", lambda tx: _commit(tx, served, digest, init)
         )
 
 
-def _commit(tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit) -> HelperRequest:
+def _commit(tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit) -> AnsweredJob:
     task_id = served.task.task_id.value
-    found = find_request(tx, task_id, RequestKind.AGGREGATION_JOB, digest)
+    found = find_answered_job(tx, task_id, digest)
     if found is not None:
         return found
-    refused = _refused_at_commitment(tx, task_id, init)
-    shares = init.verified.bucket_shares(refused)
-    accumulate_shares(tx, served.task, shares)
+    refused = commit(tx, init.verified)
     count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused))
-    return put_request(
-        tx,
-        task_id,
-        RequestKind.AGGREGATION_JOB,
-        digest,
-        verify_key_id=served.verification_key.id,
-        response=encode(init.response(refused)),
-    )
-
-
-def _refused_at_commitment(
-    tx: Transaction, task_id: bytes, init: HelperInit
-) -> dict[ReportId, ReportError]:
-    """Return the verified reports that come too late or again; remember the others."""
-    accepted = init.verified.accepted
-    if not accepted:
-        return {}
-    times = [metadata.time.units for metadata in accepted]
-    closed = closed_intervals(tx, task_id, min(times), max(times) + 1)
-    refused = {
-        metadata.report_id: ReportError.BATCH_COLLECTED
-        for metadata in accepted
-        if metadata.time.units in closed
-    }
-    open_ids = [m.report_id.value for m in accepted if m.report_id not in refused]
-    for replayed in record_aggregated(tx, task_id, open_ids):
-        refused[ReportId(replayed)] = ReportError.REPORT_REPLAYED
-    return refused
+    return put_answered_job(tx, task_id, digest, encode(init.response(refused)))
 
 
 def _counts(init: HelperInit, refused: dict[ReportId, ReportError]) -> Counter[str]:

@@ -26,23 +26,17 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
 from aggregator.helper.aggregate_shares import AggregateShares
 from aggregator.helper.aggregation import AggregationJobs
-from aggregator.party import Party, ServedTask
+from aggregator.runtime import Runtime
 from aggregator.storage.aggregate_shares import delete_aggregate_share, get_aggregate_share
-from aggregator.storage.helper_requests import (
-    HelperRequest,
-    RequestKind,
-    delete_request,
-    get_request,
+from aggregator.storage.answered_jobs import (
+    delete_answered_job,
+    get_answered_job,
 )
-from aggregator.web.auth import require_token
+from aggregator.web.aggregators import AggregatorResources, Kind
 from aggregator.web.messages import (
     dap_router,
-    empty_response,
-    encoded_response,
-    id_of,
     message_response,
     read_body,
-    task_id_of,
 )
 
 
@@ -55,19 +49,25 @@ class HelperLimits:
         hpke_cache_seconds: How long clients may keep our HPKE configurations.
     """
 
-    max_body_size: int = 256 * 2**20
-    hpke_cache_seconds: int = 86_400
+    max_body_size: int
+    hpke_cache_seconds: int
 
 
-class HelperResources:
+AGGREGATION_JOB = Kind("aggregation job", AggregationJobId, UnrecognizedAggregationJob)
+AGGREGATE_SHARE = Kind("aggregate share", AggregateShareId, UnrecognizedAggregateShare)
+
+
+class HelperResources(AggregatorResources):
     """Answers what clients and the leader ask."""
 
-    def __init__(self, party: Party, limits: HelperLimits) -> None:
-        """Answer for `party`."""
-        self._party = party
+    def __init__(self, runtime: Runtime, limits: HelperLimits) -> None:
+        """Answer for `runtime`."""
+        super().__init__(
+            runtime, limits.hpke_cache_seconds, lambda served: served.leader_token_hash
+        )
         self._limits = limits
-        self._jobs = AggregationJobs(party)
-        self._shares = AggregateShares(party)
+        self._jobs = AggregationJobs(runtime)
+        self._shares = AggregateShares(runtime)
 
     def router(self) -> APIRouter:
         """Return the routes of all the helper's resources."""
@@ -85,11 +85,6 @@ class HelperResources:
             },
         )
 
-    async def hpke_config(self, _request: Request) -> Response:
-        """Advertise our HPKE configurations."""
-        max_age = f"max-age={self._limits.hpke_cache_seconds}"
-        return encoded_response(await self._party.configs(), {"Cache-Control": max_age})
-
     async def create_aggregation_job(self, request: Request) -> Response:
         """Verify the reports of a job, or find the answer to the very same request."""
         served = await self._authorised(request)
@@ -98,15 +93,13 @@ class HelperResources:
         created = path(
             "aggregation_job",
             task_id=served.task.task_id,
-            aggregation_job_id=AggregationJobId(answered.request_id),
+            aggregation_job_id=AggregationJobId(answered.job_id),
         )
-        return message_response(
-            AggregationJobResp.message, answered.response or b"", created=created
-        )
+        return message_response(AggregationJobResp.message, answered.response, created=created)
 
     async def continue_aggregation_job(self, request: Request) -> Response:
         """Refuse: a job of Prio3 is finished after its first step."""
-        served, _job = await self._known_job(request)
+        served, _job = await self._found(request, AGGREGATION_JOB, get_answered_job)
         step = decode(
             AggregationJobContinueReq,
             await self._body(request, AggregationJobContinueReq.message),
@@ -117,22 +110,12 @@ class HelperResources:
 
     async def get_aggregation_job(self, request: Request) -> Response:
         """Repeat the answer to a job."""
-        _served, job = await self._known_job(request)
-        return message_response(AggregationJobResp.message, job.response or b"")
+        _served, job = await self._found(request, AGGREGATION_JOB, get_answered_job)
+        return message_response(AggregationJobResp.message, job.response)
 
     async def delete_aggregation_job(self, request: Request) -> Response:
         """Forget the answer to a job; its reports stay aggregated."""
-        served = await self._authorised(request)
-        job_id = self._job_id(request)
-        was_there = await self._party.database.run(
-            "delete aggregation job",
-            lambda tx: delete_request(
-                tx, served.task.task_id.value, RequestKind.AGGREGATION_JOB, job_id.value
-            ),
-        )
-        if not was_there:
-            raise UnrecognizedAggregationJob("no such aggregation job", served.task.task_id)
-        return empty_response()
+        return await self._deleted(request, AGGREGATION_JOB, delete_answered_job)
 
     async def create_aggregate_share(self, request: Request) -> Response:
         """Release our share of a batch, or find the one that was released."""
@@ -148,51 +131,14 @@ class HelperResources:
 
     async def get_aggregate_share(self, request: Request) -> Response:
         """Repeat a released share."""
-        served = await self._authorised(request)
-        share_id = self._share_id(request)
-        share = await self._party.database.read(
-            "get aggregate share",
-            lambda tx: get_aggregate_share(tx, served.task.task_id.value, share_id.value),
-        )
-        if share is None or share.response is None:
-            raise UnrecognizedAggregateShare("no such aggregate share", served.task.task_id)
+        served, share = await self._found(request, AGGREGATE_SHARE, get_aggregate_share)
+        if share.response is None:
+            raise AGGREGATE_SHARE.missing(served)
         return message_response(AggregateShare.message, share.response)
 
     async def delete_aggregate_share(self, request: Request) -> Response:
         """Forget a released share; its batch stays collected."""
-        served = await self._authorised(request)
-        share_id = self._share_id(request)
-        was_there = await self._party.database.run(
-            "delete aggregate share",
-            lambda tx: delete_aggregate_share(tx, served.task.task_id.value, share_id.value),
-        )
-        if not was_there:
-            raise UnrecognizedAggregateShare("no such aggregate share", served.task.task_id)
-        return empty_response()
-
-    async def _authorised(self, request: Request) -> ServedTask:
-        served = await self._party.task(task_id_of(request))
-        require_token(request, served.leader_token_hash)
-        return served
+        return await self._deleted(request, AGGREGATE_SHARE, delete_aggregate_share)
 
     async def _body(self, request: Request, message: str) -> bytes:
         return await read_body(request, message, self._limits.max_body_size)
-
-    async def _known_job(self, request: Request) -> tuple[ServedTask, HelperRequest]:
-        served = await self._authorised(request)
-        job_id = self._job_id(request)
-        job = await self._party.database.read(
-            "get aggregation job",
-            lambda tx: get_request(
-                tx, served.task.task_id.value, RequestKind.AGGREGATION_JOB, job_id.value
-            ),
-        )
-        if job is None:
-            raise UnrecognizedAggregationJob("no such aggregation job", served.task.task_id)
-        return served, job
-
-    def _job_id(self, request: Request) -> AggregationJobId:
-        return id_of(request, AggregationJobId, "aggregation_job_id", UnrecognizedAggregationJob)
-
-    def _share_id(self, request: Request) -> AggregateShareId:
-        return id_of(request, AggregateShareId, "aggregate_share_id", UnrecognizedAggregateShare)

@@ -26,12 +26,12 @@ from aggregator.dap.resources import media_type, path
 from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
 from aggregator.leader.job_driver import DriverSettings
 from aggregator.leader.steps import step_all
-from aggregator.party import Party, ServedTask, batch_totals, charge_of
-from aggregator.protocol.batches import merge_agg_shares
+from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import aggregate_share_request, check_size, release
+from aggregator.runtime import Runtime, ServedTask, charge_of
 from aggregator.storage import ledger
-from aggregator.storage.batches import closed_intervals, read_shares, summarize_batch
+from aggregator.storage.batches import closed_batches, read_shares, summarize_batch
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -45,8 +45,9 @@ from aggregator.storage.collection_jobs import (
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Leased
 from aggregator.storage.reports import pending_reports
-from aggregator.storage.states import IntervalState
+from aggregator.storage.states import BatchState
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 log = structlog.get_logger()
 
@@ -56,28 +57,28 @@ class CollectionDriver:
 
     def __init__(
         self,
-        party: Party,
+        runtime: Runtime,
         http: httpx.AsyncClient,
         settings: DriverSettings,
         *,
         poll_seconds: int = 1,
     ) -> None:
-        """Drive the jobs in the store of `party`.
+        """Drive the jobs in the store of `runtime`.
 
         Args:
-            party: The leader.
+            runtime: The leader.
             http: Asks helpers.
             settings: How jobs are leased.
             poll_seconds: When a batch that was not ready is looked at again.
         """
-        self._party = party
+        self._runtime = runtime
         self._http = http
         self._settings = settings
         self._poll_seconds = poll_seconds
 
     async def run_once(self) -> int:
         """Lease jobs that nobody holds and step each of them; return how many."""
-        leased = await self._party.database.run(
+        leased = await self._runtime.database.run(
             "lease collection jobs",
             lambda tx: lease_collection_jobs(
                 tx, self._settings.concurrency, self._settings.lease_seconds
@@ -88,10 +89,10 @@ class CollectionDriver:
 
     async def _step(self, leased: Leased[CollectionJob]) -> None:
         job = leased.job
-        served = await self._party.task(TaskId(job.task_id))
+        served = await self._runtime.task(TaskId(job.task_id))
         request = job.aggregate_share_request
         if request is None:
-            request = await self._party.database.run(
+            request = await self._runtime.database.run(
                 "freeze batch", lambda tx: self._freeze(tx, served, leased)
             )
             if request is None:
@@ -124,24 +125,25 @@ class CollectionDriver:
             The exact request to the helper, or None where the job waits or has failed.
         """
         job, task = leased.job, served.task
-        closed = closed_intervals(tx, job.task_id, job.start, job.end).overall()
-        if closed is IntervalState.COLLECTED:
+        closed = closed_batches(tx, job.task_id, job.batch).overall()
+        if closed is BatchState.COLLECTED:
             problem = BatchOverlap("a part of the batch was collected before", task.task_id)
             self._fail(tx, leased, problem)
             return None
-        pending = pending_reports(tx, job.task_id, job.start, job.end)
+        pending = pending_reports(tx, job.task_id, job.batch)
         if closed is not None or pending.unclaimed or pending.claimed:
             # No failed attempt: having waited long must make no later outage longer.
             release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
             return None
-        totals = batch_totals(summarize_batch(tx, job.task_id, job.start, job.end))
+        totals = summarize_batch(tx, job.task_id, job.batch)
         try:
             check_size(task, totals.report_count)
             check_budget(task, ledger.spent(tx, job.task_id).releases)
         except Problem as problem:
             self._fail(tx, leased, problem)
             return None
-        request = encode(aggregate_share_request(decode(CollectionJobReq, job.request), totals))
+        asked = decode(CollectionJobReq, job.request)
+        request = encode(aggregate_share_request(task, asked, job.batch, totals))
         freeze_collection_job(tx, leased.lease, request, charge_of(task))
         return request
 
@@ -166,32 +168,30 @@ class CollectionDriver:
         job, task = leased.job, served.task
 
         def finish(tx: Transaction) -> None:
-            totals = batch_totals(summarize_batch(tx, job.task_id, job.start, job.end))
-            agg_share = merge_agg_shares(
-                task.prio3, read_shares(tx, job.task_id, job.start, job.end)
-            )
+            totals = summarize_batch(tx, job.task_id, job.batch)
+            asked = decode(CollectionJobReq, job.request)
+            vdaf = task.vdaf(AggregationParameter(asked.agg_param))
+            agg_share = merge_agg_shares(vdaf, read_shares(tx, job.task_id, job.batch))
             leader_share = release(
                 task,
                 task.policy.mechanism,
                 Role.LEADER,
                 agg_share,
-                decode(CollectionJobReq, job.request),
-                self._party.entropy,
+                asked,
+                self._runtime.entropy,
             )
-            interval = totals.interval
             finish_collection_job(
                 tx,
                 leased.lease,
                 CollectionResult(
                     report_count=totals.report_count,
-                    interval_start=job.start if interval is None else interval.start.units,
-                    interval_end=job.end if interval is None else interval.end.units,
+                    interval=totals.interval,
                     leader_share=encode(leader_share),
                     helper_share=encode(helper_share.encrypted_aggregate_share),
                 ),
             )
 
-        await self._party.database.run("release batch", finish)
+        await self._runtime.database.run("release batch", finish)
         log.info("collection job finished", job=job.job_id.hex())
 
     async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
@@ -203,11 +203,11 @@ class CollectionDriver:
                 store_share_location(tx, leased.lease, answer.location)
             release_collection_job(tx, leased.lease, delay, progressed=True)
 
-        await self._party.database.run("await aggregate share", wait)
+        await self._runtime.database.run("await aggregate share", wait)
 
     async def _release_lease(self, leased: Leased[CollectionJob], asked: int | None) -> None:
         delay = retry_delay(leased.lease.attempts, asked)
-        await self._party.database.run(
+        await self._runtime.database.run(
             "release collection job",
             lambda tx: release_collection_job(tx, leased.lease, delay),
         )
@@ -216,7 +216,7 @@ class CollectionDriver:
         """The helper released nothing if it says why; else we cannot know, and ask again."""
         log.error("helper refused an aggregate share", reason=str(error))
         if is_refusal(error.problem):
-            await self._party.database.run(
+            await self._runtime.database.run(
                 "fail collection job", lambda tx: self._fail(tx, leased, error.problem)
             )
         else:

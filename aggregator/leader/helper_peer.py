@@ -4,7 +4,7 @@ import httpx
 
 from aggregator.dap.problems import BudgetExceeded, Problem, UnrecognizedTask
 from aggregator.dap.profile import DAP_18
-from aggregator.party import ServedTask, TaskRefused
+from aggregator.runtime import ServedTask, TaskRefused
 from aggregator.transport.peer import Peer
 
 LONGEST_DELAY_SECONDS = 60

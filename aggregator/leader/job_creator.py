@@ -5,8 +5,9 @@ company, so that a trickle of uploads does not become a job for each report. Rep
 fill a job sooner: a job is held in memory whole.
 """
 
-from aggregator.party import Party
+from aggregator.dap.profile import Role
 from aggregator.protocol.task import Task
+from aggregator.runtime import Runtime
 from aggregator.storage.aggregation_jobs import create_aggregation_job
 from aggregator.storage.database import Transaction
 from aggregator.storage.reports import unclaimed_reports
@@ -18,15 +19,15 @@ MAX_JOB_SIZE = 32 * 2**20
 class JobCreator:
     """Makes aggregation jobs for all tasks of the leader."""
 
-    def __init__(self, party: Party, *, job_size: int, linger_seconds: int) -> None:
-        """Make jobs in the store of `party`.
+    def __init__(self, runtime: Runtime, *, job_size: int, linger_seconds: int) -> None:
+        """Make jobs in the store of `runtime`.
 
         Args:
-            party: The leader.
+            runtime: The leader.
             job_size: Reports in a full job.
             linger_seconds: How long fewer reports wait for more.
         """
-        self._party = party
+        self._runtime = runtime
         self._job_size = job_size
         self._linger_seconds = linger_seconds
         self._waiting_since: dict[bytes, int] = {}
@@ -34,9 +35,9 @@ class JobCreator:
     async def run_once(self) -> int:
         """Make the jobs that are due now; return how many."""
         created = 0
-        for served in await self._party.tasks():
+        for served in await self._runtime.tasks():
             task_id, job_size = served.task.task_id.value, self._size_for(served.task)
-            unclaimed = await self._party.database.read(
+            unclaimed = await self._runtime.database.read(
                 "unclaimed reports",
                 lambda tx, task_id=task_id: unclaimed_reports(tx, task_id),  # type: ignore[misc]  # binds the loop's value now
             )
@@ -50,7 +51,9 @@ class JobCreator:
     def _size_for(self, task: Task) -> int:
         """Return how many reports of a task make a full job."""
         prio3 = task.prio3
-        report_size = prio3.public_share_size + sum(map(prio3.input_share_size, (0, 1)))
+        report_size = prio3.public_share_size + sum(
+            prio3.input_share_size(role.agg_id) for role in (Role.LEADER, Role.HELPER)
+        )
         return max(1, min(self._job_size, MAX_JOB_SIZE // report_size))
 
     def _minimum(self, task_id: bytes, job_size: int, unclaimed: int) -> int:
@@ -58,7 +61,7 @@ class JobCreator:
         if unclaimed >= job_size:
             self._waiting_since.pop(task_id, None)
             return job_size
-        now = self._party.clock.now()
+        now = self._runtime.clock.now()
         since = self._waiting_since.setdefault(task_id, now)
         if now - since < self._linger_seconds:
             return job_size
@@ -69,4 +72,4 @@ class JobCreator:
         def create(tx: Transaction) -> bool:
             return create_aggregation_job(tx, task_id, job_size, minimum) is not None
 
-        return await self._party.database.run("create aggregation job", create)
+        return await self._runtime.database.run("create aggregation job", create)

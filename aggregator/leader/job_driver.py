@@ -20,16 +20,16 @@ from aggregator.dap.resources import media_type, path
 from aggregator.errors import PeerError
 from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
 from aggregator.leader.steps import step_all
-from aggregator.party import Party, ServedTask, accumulate_shares
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
     LeaderState,
+    Verified,
     leader_finish,
     leader_init,
     leader_resume,
 )
-from aggregator.protocol.batches import BucketShare
 from aggregator.protocol.reports import Rejected
+from aggregator.runtime import Runtime, ServedTask, commit
 from aggregator.storage.aggregation_jobs import (
     AggregationJob,
     abandon_aggregation_job,
@@ -60,9 +60,9 @@ class DriverSettings:
         peer_attempts: How often one request is sent before its job waits.
     """
 
-    concurrency: int = 4
-    lease_seconds: int = 30
-    max_attempts: int = 5
+    concurrency: int
+    lease_seconds: int
+    max_attempts: int
     peer_attempts: int = 3
 
 
@@ -77,9 +77,9 @@ class _Request:
 class JobDriver:
     """Drives the aggregation jobs of all tasks of the leader."""
 
-    def __init__(self, party: Party, http: httpx.AsyncClient, settings: DriverSettings) -> None:
-        """Drive the jobs in the store of `party`, asking helpers through `http`."""
-        self._party = party
+    def __init__(self, runtime: Runtime, http: httpx.AsyncClient, settings: DriverSettings) -> None:
+        """Drive the jobs in the store of `runtime`, asking helpers through `http`."""
+        self._runtime = runtime
         self._http = http
         self._settings = settings
         # By job. The attempts of a lease would count outages and crashes too. In memory, because a
@@ -88,7 +88,7 @@ class JobDriver:
 
     async def run_once(self) -> int:
         """Lease jobs that nobody holds and step each of them; return how many."""
-        leased = await self._party.database.run(
+        leased = await self._runtime.database.run(
             "lease aggregation jobs",
             lambda tx: lease_aggregation_jobs(
                 tx, self._settings.concurrency, self._settings.lease_seconds
@@ -99,7 +99,7 @@ class JobDriver:
 
     async def _step(self, leased: Leased[AggregationJob]) -> None:
         job = leased.job
-        served = await self._party.task(TaskId(job.task_id))
+        served = await self._runtime.task(TaskId(job.task_id))
         if job.request is None:
             request = await self._prepare(served, leased)
             if request is None:
@@ -113,7 +113,7 @@ class JobDriver:
             if not answer.carried(AggregationJobResp.message):
                 await self._wait(leased, answer)
                 return
-            shares, rejected = await self._finish(served, job, request, answer)
+            verified, rejected = await self._finish(served, job, request, answer)
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
             await self._release(leased, error.retry_after)
@@ -123,32 +123,32 @@ class JobDriver:
             log.error("helper's answer is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
             await self._abandon(served, leased, location, "incompatible_response")
         else:
-            await self._commit(served, leased, shares, rejected)
+            await self._commit(leased, verified, rejected)
 
     async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
         """Start verification and store the request; None where no report is left to ask about."""
         reports = await self._reports(leased.job)
-        keypairs = await self._party.keypairs()
-        init = await self._party.verify(
+        keypairs = await self._runtime.keypairs()
+        init = await self._runtime.verify(
             served.task,
             lambda: leader_init(
                 served.task,
                 served.verification_key,
                 keypairs,
                 [decode(Report, body) for body in reports],
-                self._party.clock.now(),
-                self._party.clock_skew_seconds,
+                self._runtime.clock.now(),
+                self._runtime.clock_skew_seconds,
             ),
         )
         rejected = _reasons(init.rejected)
         if init.request is None:
-            await self._party.database.run(
+            await self._runtime.database.run(
                 "finish aggregation job",
                 lambda tx: finish_aggregation_job(tx, leased.lease, [], rejected),
             )
             return None
         body = encode(init.request)
-        await self._party.database.run(
+        await self._runtime.database.run(
             "store aggregation request",
             lambda tx: store_request(tx, leased.lease, body, rejected),
         )
@@ -166,11 +166,11 @@ class JobDriver:
 
     async def _finish(
         self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer
-    ) -> tuple[list[BucketShare], list[Rejected]]:
+    ) -> tuple[Verified, list[Rejected]]:
         reports = [] if request.state is not None else await self._reports(job)
-        keypairs = await self._party.keypairs()
+        keypairs = await self._runtime.keypairs()
 
-        def finish() -> tuple[list[BucketShare], list[Rejected]]:
+        def finish() -> tuple[Verified, list[Rejected]]:
             response = decode(AggregationJobResp, answer.body)
             state = request.state
             if state is None:
@@ -181,30 +181,34 @@ class JobDriver:
                     decode(AggregationJobInitReq, request.body),
                     [decode(Report, body) for body in reports],
                 )
-            verified, rejected = leader_finish(served.task, state, response)
-            return verified.bucket_shares(), rejected
+            return leader_finish(served.task, state, response)
 
-        return await self._party.verify(served.task, finish)
+        return await self._runtime.verify(served.task, finish)
 
     async def _commit(
         self,
-        served: ServedTask,
         leased: Leased[AggregationJob],
-        shares: list[BucketShare],
+        verified: Verified,
         rejected: list[Rejected],
     ) -> None:
-        def commit(tx: Transaction) -> None:
-            accumulate_shares(tx, served.task, shares)
-            aggregated = [report_id.value for share in shares for report_id in share.report_ids]
-            finish_aggregation_job(tx, leased.lease, aggregated, _reasons(rejected))
+        def finish(tx: Transaction) -> int:
+            refused = commit(tx, verified)
+            aggregated = [
+                metadata.report_id.value
+                for metadata in verified.accepted
+                if metadata.report_id not in refused
+            ]
+            left_out = [*rejected, *(Rejected(*each) for each in refused.items())]
+            finish_aggregation_job(tx, leased.lease, aggregated, _reasons(left_out))
+            return len(aggregated)
 
-        await self._party.database.run("finish aggregation job", commit)
+        aggregated = await self._runtime.database.run("finish aggregation job", finish)
         self._refusals.pop(leased.job.key, None)
         log.info(
             "aggregation job finished",
             job=leased.job.job_id.hex(),
-            aggregated=sum(share.report_count for share in shares),
-            rejected=len(rejected),
+            aggregated=aggregated,
+            rejected=len(rejected) + len(verified.accepted) - aggregated,
         )
 
     async def _wait(self, leased: Leased[AggregationJob], answer: Answer) -> None:
@@ -216,11 +220,11 @@ class JobDriver:
                 store_job_location(tx, leased.lease, answer.location)
             release_aggregation_job(tx, leased.lease, delay, progressed=True)
 
-        await self._party.database.run("await aggregation job", wait)
+        await self._runtime.database.run("await aggregation job", wait)
 
     async def _release(self, leased: Leased[AggregationJob], asked: int | None) -> None:
         delay = retry_delay(leased.lease.attempts, asked)
-        await self._party.database.run(
+        await self._runtime.database.run(
             "release aggregation job",
             lambda tx: release_aggregation_job(tx, leased.lease, delay),
         )
@@ -231,7 +235,7 @@ class JobDriver:
         self._refusals[key] += is_refusal(error.problem)
         if self._refusals[key] >= self._settings.max_attempts:
             del self._refusals[key]
-            await self._party.database.run(
+            await self._runtime.database.run(
                 "abandon aggregation job",
                 lambda tx: abandon_aggregation_job(tx, leased.lease, "refused_by_helper"),
             )
@@ -242,7 +246,7 @@ class JobDriver:
         self, served: ServedTask, leased: Leased[AggregationJob], location: str | None, reason: str
     ) -> None:
         """Give a job up that the helper may have committed: its reports cannot be used again."""
-        await self._party.database.run(
+        await self._runtime.database.run(
             "abandon aggregation job",
             lambda tx: abandon_aggregation_job(tx, leased.lease, reason),
         )
@@ -254,7 +258,7 @@ class JobDriver:
                 log.warning("helper keeps an abandoned job", reason=str(error))
 
     async def _reports(self, job: AggregationJob) -> list[bytes]:
-        reports = await self._party.database.read(
+        reports = await self._runtime.database.read(
             "reports of job", lambda tx: reports_of_job(tx, job.key)
         )
         return [report.body for report in reports]

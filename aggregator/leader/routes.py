@@ -14,11 +14,10 @@ from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadR
 from aggregator.dap.problems import BatchOverlap, UnrecognizedCollectionJob
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
-from aggregator.dap.times import Interval
 from aggregator.leader.uploads import Uploads
-from aggregator.party import Party, ServedTask
 from aggregator.protocol.collection import check_collection_request
-from aggregator.storage.batches import closed_intervals
+from aggregator.runtime import Runtime
+from aggregator.storage.batches import closed_batches
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -28,14 +27,13 @@ from aggregator.storage.collection_jobs import (
     get_collection_job,
 )
 from aggregator.storage.database import Transaction
-from aggregator.storage.states import CollectionJobState, IntervalState
-from aggregator.web.auth import require_token
+from aggregator.storage.states import BatchState, CollectionJobState
+from aggregator.web.aggregators import AggregatorResources, Kind
 from aggregator.web.messages import (
     dap_router,
     deferred_response,
     empty_response,
     encoded_response,
-    id_of,
     message_response,
     read_body,
     task_id_of,
@@ -53,19 +51,24 @@ class LeaderLimits:
         poll_seconds: When a collector is asked to come again.
     """
 
-    max_body_size: int = 64 * 2**20
-    hpke_cache_seconds: int = 86_400
-    poll_seconds: int = 2
+    max_body_size: int
+    hpke_cache_seconds: int
+    poll_seconds: int
 
 
-class LeaderResources:
+COLLECTION_JOB = Kind("collection job", CollectionJobId, UnrecognizedCollectionJob)
+
+
+class LeaderResources(AggregatorResources):
     """Answers what clients and the collector ask."""
 
-    def __init__(self, party: Party, limits: LeaderLimits) -> None:
-        """Answer for `party`."""
-        self._party = party
+    def __init__(self, runtime: Runtime, limits: LeaderLimits) -> None:
+        """Answer for `runtime`."""
+        super().__init__(
+            runtime, limits.hpke_cache_seconds, lambda served: served.collector_token_hash
+        )
         self._limits = limits
-        self._uploads = Uploads(party)
+        self._uploads = Uploads(runtime)
 
     def router(self) -> APIRouter:
         """Return the routes of all the leader's resources."""
@@ -80,14 +83,9 @@ class LeaderResources:
             },
         )
 
-    async def hpke_config(self, _request: Request) -> Response:
-        """Advertise our HPKE configurations."""
-        max_age = f"max-age={self._limits.hpke_cache_seconds}"
-        return encoded_response(await self._party.configs(), {"Cache-Control": max_age})
-
     async def upload(self, request: Request) -> Response:
         """Take reports; name those that were refused."""
-        served = await self._party.task(task_id_of(request))
+        served = await self._runtime.task(task_id_of(request))
         body = await read_body(request, UploadRequest.message, self._limits.max_body_size)
         errors = await self._uploads.take(served, body)
         return encoded_response(errors) if errors.status else empty_response()
@@ -96,19 +94,18 @@ class LeaderResources:
         """Take a collector's request, or find the job of the very same one."""
         served = await self._authorised(request)
         body = await read_body(request, CollectionJobReq.message, self._limits.max_body_size // 16)
-        interval = check_collection_request(served.task, decode(CollectionJobReq, body))
+        batch = check_collection_request(served.task, decode(CollectionJobReq, body))
         task_id = served.task.task_id
 
         def create(tx: Transaction) -> CollectionJob:
             found = find_collection_job(tx, task_id.value, body)
             if found is not None:
                 return found
-            start, end = interval.start.units, interval.end.units
-            if closed_intervals(tx, task_id.value, start, end).overall() is IntervalState.COLLECTED:
+            if closed_batches(tx, task_id.value, batch).overall() is BatchState.COLLECTED:
                 raise BatchOverlap("a part of the batch was collected before", task_id)
-            return create_collection_job(tx, task_id.value, body, start, end)
+            return create_collection_job(tx, task_id.value, body, batch)
 
-        job = await self._party.database.run("create collection job", create)
+        job = await self._runtime.database.run("create collection job", create)
         created = path(
             "collection_job", task_id=task_id, collection_job_id=CollectionJobId(job.job_id)
         )
@@ -116,35 +113,14 @@ class LeaderResources:
 
     async def get_collection_job(self, request: Request) -> Response:
         """Say how a collection job stands."""
-        served = await self._authorised(request)
-        job_id = self._job_id(request)
-        job = await self._party.database.read(
-            "get collection job",
-            lambda tx: get_collection_job(tx, served.task.task_id.value, job_id.value),
-        )
-        if job is None or job.state is CollectionJobState.DELETED:
-            raise UnrecognizedCollectionJob("no such collection job", served.task.task_id)
+        served, job = await self._found(request, COLLECTION_JOB, get_collection_job)
+        if job.state is CollectionJobState.DELETED:
+            raise COLLECTION_JOB.missing(served)
         return self._state(job, None)
 
     async def delete_collection_job(self, request: Request) -> Response:
         """Forget a collection job: the collector has saved its result, or does not want it."""
-        served = await self._authorised(request)
-        job_id = self._job_id(request)
-        was_there = await self._party.database.run(
-            "delete collection job",
-            lambda tx: delete_collection_job(tx, served.task.task_id.value, job_id.value),
-        )
-        if not was_there:
-            raise UnrecognizedCollectionJob("no such collection job", served.task.task_id)
-        return empty_response()
-
-    async def _authorised(self, request: Request) -> ServedTask:
-        served = await self._party.task(task_id_of(request))
-        require_token(request, served.collector_token_hash)
-        return served
-
-    def _job_id(self, request: Request) -> CollectionJobId:
-        return id_of(request, CollectionJobId, "collection_job_id", UnrecognizedCollectionJob)
+        return await self._deleted(request, COLLECTION_JOB, delete_collection_job)
 
     def _state(self, job: CollectionJob, created: str | None) -> Response:
         if job.problem is not None:
@@ -158,7 +134,7 @@ class LeaderResources:
 def _collection_response(result: CollectionResult) -> CollectionJobResp:
     return CollectionJobResp(
         report_count=result.report_count,
-        interval=Interval.of(result.interval_start, result.interval_end - result.interval_start),
+        interval=result.interval,
         leader_encrypted_agg_share=decode(HpkeCiphertext, result.leader_share),
         helper_encrypted_agg_share=decode(HpkeCiphertext, result.helper_share),
     )

@@ -19,11 +19,11 @@ from aggregator.dap.messages import Report, ReportUploadStatus, UploadErrors, Up
 from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
-from aggregator.party import Party, ServedTask
 from aggregator.protocol.reports import check_upload
+from aggregator.runtime import Runtime, ServedTask
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
-from aggregator.storage.reports import NewReport, UploadOutcome, put_reports
+from aggregator.storage.reports import StoredReport, put_reports
 
 MAX_REPORTS = 20_000
 """The most reports of one request."""
@@ -34,18 +34,18 @@ class _Upload:
     """One request's checked reports, and what became of them once they are written."""
 
     task_id: TaskId
-    reports: list[NewReport]
+    reports: list[StoredReport]
     refused: Counter[str]
-    outcomes: list[UploadOutcome] | None = None
+    outcomes: list[ReportError | None] | None = None
     is_lost: bool = False
 
 
 class Uploads:
     """Takes the bodies of upload requests."""
 
-    def __init__(self, party: Party) -> None:
-        """Write into the store of `party`."""
-        self._party = party
+    def __init__(self, runtime: Runtime) -> None:
+        """Write into the store of `runtime`."""
+        self._runtime = runtime
         self._waiting: list[_Upload] = []
         self._writer = anyio.Lock()
 
@@ -59,8 +59,8 @@ class Uploads:
             DecodeError: The body is no sequence of reports; none of them is stored.
             MessageTooLarge: They are more than `MAX_REPORTS`; none of them is stored.
         """
-        config_ids = (await self._party.keypairs()).keys()
-        now = self._party.clock.now()
+        config_ids = (await self._runtime.keypairs()).keys()
+        now = self._runtime.clock.now()
 
         def checked() -> list[tuple[Report, ReportError | None, bytes]]:
             return [
@@ -69,7 +69,7 @@ class Uploads:
                     ReportError.REPORT_DROPPED
                     if served.is_ended
                     else check_upload(
-                        served.task, report, config_ids, now, self._party.clock_skew_seconds
+                        served.task, report, config_ids, now, self._runtime.clock_skew_seconds
                     ),
                     encode(report),
                 )
@@ -81,9 +81,9 @@ class Uploads:
         upload = _Upload(
             served.task.task_id,
             [
-                NewReport(
+                StoredReport(
                     report.report_metadata.report_id.value,
-                    report.report_metadata.time.units,
+                    served.task.batching.bucket(report.report_metadata),
                     encoded,
                 )
                 for report, encoded in fit
@@ -93,18 +93,18 @@ class Uploads:
         outcomes = iter(await self._write(upload))
         statuses = []
         for report, error, _ in reports:
-            refusal = _refusal(next(outcomes)) if error is None else error
-            if refusal is not None:
-                statuses.append(ReportUploadStatus(report.report_metadata.report_id, refusal))
+            refused = next(outcomes) if error is None else error
+            if refused is not None and refused is not ReportError.REPORT_REPLAYED:
+                statuses.append(ReportUploadStatus(report.report_metadata.report_id, refused))
         return UploadErrors(tuple(statuses))
 
-    async def _write(self, upload: _Upload) -> list[UploadOutcome]:
+    async def _write(self, upload: _Upload) -> list[ReportError | None]:
         self._waiting.append(upload)
         async with self._writer:
             if upload.outcomes is None and not upload.is_lost:
                 group, self._waiting = self._waiting, []
                 try:
-                    await self._party.database.run("upload", lambda tx: _put(tx, group))
+                    await self._runtime.database.run("upload", lambda tx: _put(tx, group))
                 except BaseException:
                     for member in group:
                         member.is_lost, member.outcomes = True, None  # nothing was committed
@@ -137,7 +137,3 @@ def _put(tx: Transaction, group: list[_Upload]) -> None:
     for upload in group:
         upload.outcomes = put_reports(tx, upload.task_id.value, upload.reports)
         count_reports(tx, upload.task_id.value, Stage.UPLOAD, upload.refused)
-
-
-def _refusal(outcome: UploadOutcome) -> ReportError | None:
-    return ReportError.BATCH_COLLECTED if outcome is UploadOutcome.BATCH_CLOSED else None

@@ -11,6 +11,7 @@ Source: DAP, "Aggregate Initialization" and "Batch Buckets"; VDAF, "The Ping-Pon
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
+from aggregator.dap.extensions import Extensions
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import (
@@ -24,15 +25,12 @@ from aggregator.dap.messages import (
     VerifyRespFinish,
     VerifyRespReject,
 )
-from aggregator.dap.problems import (
-    InvalidAggregationParameter,
-    InvalidMessage,
-    UnsupportedExtension,
-)
+from aggregator.dap.problems import InvalidMessage
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import LocalError, PeerError, ReportRejected
-from aggregator.protocol.batches import BucketShare
+from aggregator.protocol.batches import BatchTotals
+from aggregator.protocol.buckets import BucketShare
 from aggregator.protocol.reports import (
     CLOCK_SKEW_SECONDS,
     OpenedShare,
@@ -42,8 +40,9 @@ from aggregator.protocol.reports import (
 )
 from aggregator.protocol.task import Task
 from aggregator.vdaf import ping_pong
+from aggregator.vdaf.aggregation_parameter import NO_PARAMETER, AggregationParameter
 from aggregator.vdaf.ping_pong import HelperFinished, LeaderContinued
-from aggregator.vdaf.prio3 import OutShares
+from aggregator.vdaf.prio3 import OutShares, Prio3
 from field import Vector
 
 
@@ -66,11 +65,26 @@ class IncompatibleResponse(PeerError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verified:
-    """One aggregator's out shares of the reports of a job, before they are committed."""
+    """One aggregator's out shares of the reports of a job, before they are committed.
+
+    Attributes:
+        task: The job's task.
+        agg_param: The job's aggregation parameter.
+        extensions: The job's extensions.
+        metadata: Of each report.
+        out_shares: Of each report, or its error.
+    """
 
     task: Task
+    agg_param: AggregationParameter
+    extensions: Extensions
     metadata: tuple[ReportMetadata, ...]
     out_shares: OutShares = dataclasses.field(repr=False)
+
+    @property
+    def vdaf(self) -> Prio3:
+        """The VDAF under the job's aggregation parameter."""
+        return self.task.vdaf(self.agg_param)
 
     @property
     def rejected(self) -> list[Rejected]:
@@ -97,21 +111,27 @@ class Verified:
             refused: Reports that the store refused at commitment: replayed, or too late.
         """
         refused = frozenset(refused)
-        rows: dict[int, list[int]] = {}
+        rows: dict[bytes, list[int]] = {}
         for row, (metadata, error) in enumerate(
             zip(self.metadata, self.out_shares.errors, strict=True)
         ):
             if error is None and metadata.report_id not in refused:
-                rows.setdefault(metadata.time.units, []).append(row)
-        prio3 = self.task.prio3
+                rows.setdefault(self.bucket(metadata), []).append(row)
+        vdaf = self.vdaf
         return [
             BucketShare(
                 bucket,
-                prio3.agg_update(prio3.agg_init(), self.out_shares.shares[rows[bucket]]),
-                tuple(self.metadata[row].report_id for row in rows[bucket]),
+                vdaf.agg_update(vdaf.agg_init(), self.out_shares.shares[rows[bucket]]),
+                BatchTotals.of(
+                    (self.metadata[row].report_id, self.metadata[row].time) for row in rows[bucket]
+                ),
             )
             for bucket in sorted(rows)
         ]
+
+    def bucket(self, metadata: ReportMetadata) -> bytes:
+        """Return the key of the bucket that a report of the job falls in."""
+        return self.task.batching.bucket(metadata, self.extensions)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -122,6 +142,8 @@ class LeaderState:
     (`leader_resume`): nothing of it is at rest.
     """
 
+    agg_param: AggregationParameter
+    extensions: Extensions
     metadata: tuple[ReportMetadata, ...]
     continued: LeaderContinued = dataclasses.field(repr=False)
 
@@ -164,6 +186,7 @@ def leader_init(
     reports: Sequence[Report],
     now: int,
     clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+    agg_param: AggregationParameter = NO_PARAMETER,
 ) -> LeaderInit:
     """Open the leader's shares, start verification and make the request for the helper.
 
@@ -174,11 +197,12 @@ def leader_init(
         reports: The reports as they were uploaded, with distinct identifiers.
         now: Seconds since the epoch.
         clock_skew_seconds: How far ahead of `now` a report's time may lie.
+        agg_param: What the reports are aggregated for.
     """
     opened, rejected = _open_leader_shares(task, keypairs, reports, now, clock_skew_seconds)
     if not opened:
         return LeaderInit(None, None, rejected)
-    continued = _leader_initialized(task, verification_key.key, opened)
+    continued = _leader_initialized(task, agg_param, verification_key.key, opened)
     kept: list[int] = []
     for row, error in enumerate(continued.errors):
         if error is None:
@@ -197,11 +221,13 @@ def leader_init(
         return LeaderInit(None, None, rejected)
     request = AggregationJobInitReq(
         verification_key_id=verification_key.id,
-        agg_param=b"",
+        agg_param=agg_param.encoded,
         extensions=(),
         verify_inits=verify_inits,
     )
-    state = LeaderState(tuple(share.metadata for share in opened), continued)
+    state = LeaderState(
+        agg_param, request.extensions, tuple(share.metadata for share in opened), continued
+    )
     return LeaderInit(request, state, rejected)
 
 
@@ -227,9 +253,12 @@ def leader_resume(
     opened, rejected = _open_leader_shares(task, keypairs, asked, None, 0)
     if rejected:
         raise LocalError("a report of a stored aggregation request no longer opens")
+    agg_param = AggregationParameter(request.agg_param)
     return LeaderState(
+        agg_param,
+        request.extensions,
         tuple(share.metadata for share in opened),
-        _leader_initialized(task, verification_key.key, opened),
+        _leader_initialized(task, agg_param, verification_key.key, opened),
     )
 
 
@@ -269,8 +298,8 @@ def leader_finish(
                 inbound.append(_RefusedByHelper("rejected by the helper"))
             case VerifyRespFinish():
                 raise IncompatibleResponse("the helper finished where Prio3 has to continue")
-    out_shares = ping_pong.leader_continued(task.prio3, state.continued, inbound)
-    verified = Verified(task, state.metadata, out_shares)
+    out_shares = ping_pong.leader_continued(task.vdaf(state.agg_param), state.continued, inbound)
+    verified = Verified(task, state.agg_param, state.extensions, state.metadata, out_shares)
     rejected = [
         Rejected(failed.report_id, refused.get(failed.report_id, failed.error))
         for failed in verified.rejected
@@ -299,9 +328,11 @@ def helper_init(
 
     Raises:
         InvalidMessage: A report is named twice, or the verification key id is not the task's.
-        InvalidAggregationParameter: There is an aggregation parameter; Prio3 has none.
+        InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is an aggregation job extension; none applies.
     """
+    agg_param = AggregationParameter(request.agg_param)
+    vdaf = task.vdaf(agg_param)
     _check_request(task, verification_key, request)
     report_shares = [init.report_share for init in request.verify_inits]
     opened = open_reports(task, Role.HELPER, keypairs, report_shares, now, clock_skew_seconds)
@@ -314,8 +345,14 @@ def helper_init(
         else:
             shares.append(share)
             inbound.append(init.payload)
-    finished = _helper_finished(task, verification_key.key, shares, inbound)
-    verified = Verified(task, tuple(share.metadata for share in shares), finished.out_shares)
+    finished = _helper_finished(task, vdaf, verification_key.key, shares, inbound)
+    verified = Verified(
+        task,
+        agg_param,
+        request.extensions,
+        tuple(share.metadata for share in shares),
+        finished.out_shares,
+    )
     for share, error, outbound in zip(
         shares, finished.out_shares.errors, finished.outbound, strict=True
     ):
@@ -349,10 +386,13 @@ def _open_leader_shares(
 
 
 def _leader_initialized(
-    task: Task, verify_key: bytes, opened: Sequence[OpenedShare]
+    task: Task,
+    agg_param: AggregationParameter,
+    verify_key: bytes,
+    opened: Sequence[OpenedShare],
 ) -> LeaderContinued:
     return ping_pong.leader_initialized(
-        task.prio3,
+        task.vdaf(agg_param),
         verify_key,
         task.ctx,
         [share.metadata.report_id.value for share in opened],
@@ -362,13 +402,17 @@ def _leader_initialized(
 
 
 def _helper_finished(
-    task: Task, verify_key: bytes, opened: Sequence[OpenedShare], inbound: Sequence[bytes]
+    task: Task,
+    vdaf: Prio3,
+    verify_key: bytes,
+    opened: Sequence[OpenedShare],
+    inbound: Sequence[bytes],
 ) -> HelperFinished:
     if not opened:
-        nothing = Vector.zeros(task.prio3.field, (0, task.prio3.output_len))
+        nothing = Vector.zeros(vdaf.field, (0, vdaf.output_len))
         return HelperFinished(OutShares(nothing, {}), [])
     return ping_pong.helper_initialized(
-        task.prio3,
+        vdaf,
         verify_key,
         task.ctx,
         [share.metadata.report_id.value for share in opened],
@@ -389,16 +433,7 @@ def _helper_report_share(report: Report) -> ReportShare:
 def _check_request(
     task: Task, verification_key: VerificationKey, request: AggregationJobInitReq
 ) -> None:
-    if request.agg_param:
-        raise InvalidAggregationParameter(
-            task_id=task.task_id, detail="Prio3 takes no aggregation parameter"
-        )
-    if request.extensions:
-        raise UnsupportedExtension(
-            task_id=task.task_id,
-            detail="no aggregation job extension applies to a time_interval task",
-            unsupported_extensions=[kind for kind, _ in request.extensions],
-        )
+    task.batching.check_job(request.extensions)
     if request.verification_key_id != verification_key.id:
         raise InvalidMessage(
             task_id=task.task_id,

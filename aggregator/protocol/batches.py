@@ -1,99 +1,90 @@
-"""Batch buckets: which report falls in which, what they add up to, and what a query selects.
+"""A batch as a value: which buckets it holds, and what the aggregators compare of it.
 
-In the time-interval batch mode a bucket is one unit of the task's time; its name is that unit.
+A report falls in one bucket, which a key names, and a batch is all buckets of a task from its first
+key to its last one. What keys mean is the batch mode's (`batch_modes`). Here and in the store they
+are byte strings, all of one size in a task, and their order is that of the bytes. So in every mode
+a closed batch is one range, of 2^63 units of time or of one name, and whether two batches overlap
+is one comparison.
 
-Source: DAP, "Batch Modes", "Batch Buckets" and "Time Interval".
+Source: DAP, "Batch Modes" and "Batch Buckets".
 """
 
 import dataclasses
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
+from typing import Self
 
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import (
-    BatchSelector,
-    Query,
-    TimeIntervalQuery,
-    TimeIntervalSelector,
-)
-from aggregator.dap.problems import BatchInvalid, InvalidMessage
-from aggregator.dap.times import Interval
-from aggregator.vdaf.prio3 import Prio3
-from field import Vector
-
-CHECKSUM_SIZE = 32
+from aggregator.dap.messages import CHECKSUM_SIZE
+from aggregator.dap.times import Interval, Time
+from aggregator.errors import LocalError, ParameterError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class BucketShare:
-    """What some reports of one bucket add to it.
+class Batch:
+    """All buckets of a task from `first` to `last`, which belongs to it.
 
-    Attributes:
-        bucket: The bucket's name, a unit of time.
-        agg_share: The sum of their out shares.
-        report_ids: Which reports they are.
+    Raises:
+        ParameterError: `last` comes before `first`, or their sizes differ.
     """
 
-    bucket: int
-    agg_share: Vector = dataclasses.field(repr=False)
-    report_ids: tuple[ReportId, ...]
+    first: bytes
+    last: bytes
 
-    @property
-    def report_count(self) -> int:
-        """How many reports these are."""
-        return len(self.report_ids)
+    def __post_init__(self) -> None:
+        if len(self.first) != len(self.last) or self.last < self.first:
+            raise ParameterError(
+                "a batch must end with a bucket that is not before its first one, "
+                f"not {self.first.hex()} to {self.last.hex()}"
+            )
 
-    @property
-    def checksum(self) -> bytes:
-        """The checksum of their identifiers."""
-        return checksum(self.report_ids)
+    @classmethod
+    def spanning(cls, buckets: Collection[bytes]) -> Self:
+        """Return the smallest batch that holds all of `buckets`, at least one."""
+        return cls(min(buckets), max(buckets))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BatchTotals:
-    """What is said of a batch beside its aggregate share.
+    """What is said of some reports beside their aggregate share.
 
     Attributes:
-        report_count: How many reports it holds.
-        checksum: The checksum of their identifiers.
-        interval: The smallest interval that holds them; None if there are none.
+        report_count: How many there are.
+        checksum: The exclusive or of the SHA-256 hashes of their ids, 32 bytes.
+        times: The first and the last of their times; None if there is no report.
     """
 
-    report_count: int
-    checksum: bytes
-    interval: Interval | None
+    report_count: int = 0
+    checksum: bytes = bytes(CHECKSUM_SIZE)
+    times: tuple[Time, Time] | None = None
 
+    @classmethod
+    def of(cls, reports: Iterable[tuple[ReportId, Time]]) -> Self:
+        """Return the totals of reports, each given by its id and its time."""
+        count, combined, times = 0, 0, set[Time]()
+        for report_id, time in reports:
+            count += 1
+            combined ^= int.from_bytes(hashlib.sha256(report_id.value).digest(), "big")
+            times.add(time)
+        checksum = combined.to_bytes(CHECKSUM_SIZE, "big")
+        return cls(count, checksum, (min(times), max(times)) if times else None)
 
-def checksum(report_ids: Iterable[ReportId]) -> bytes:
-    """Return the exclusive or of the SHA-256 hashes of the identifiers, 32 bytes."""
-    combined = 0
-    for report_id in report_ids:
-        combined ^= int.from_bytes(hashlib.sha256(report_id.value).digest(), "big")
-    return combined.to_bytes(CHECKSUM_SIZE, "big")
+    def __add__(self, other: "BatchTotals") -> "BatchTotals":
+        """Return the totals of both, which have no report in common."""
+        times = [*(self.times or ()), *(other.times or ())]
+        return BatchTotals(
+            self.report_count + other.report_count,
+            bytes(a ^ b for a, b in zip(self.checksum, other.checksum, strict=True)),
+            (min(times), max(times)) if times else None,
+        )
 
+    @property
+    def interval(self) -> Interval:
+        """The smallest interval that holds the reports.
 
-def merge_agg_shares(prio3: Prio3, encoded: Sequence[bytes]) -> Vector:
-    """Return the sum of encoded aggregate shares; of none, the empty aggregate share."""
-    agg_shares = [prio3.decode_agg_share(share) for share in encoded]
-    return prio3.merge([prio3.agg_init(), *agg_shares])
-
-
-def add_to_agg_share(prio3: Prio3, stored: bytes | None, agg_share: Vector) -> bytes:
-    """Return the encoding of a stored aggregate share, if there is one, plus another."""
-    if stored is None:
-        return prio3.encode_agg_share(agg_share)
-    return prio3.encode_agg_share(prio3.merge([prio3.decode_agg_share(stored), agg_share]))
-
-
-def selected_interval(query: Query | BatchSelector) -> Interval:
-    """Return the interval of buckets that a query or a batch selector names.
-
-    Raises:
-        InvalidMessage: It is of another batch mode than the tasks we serve.
-        BatchInvalid: The interval holds no bucket.
-    """
-    if not isinstance(query, TimeIntervalQuery | TimeIntervalSelector):
-        raise InvalidMessage("the task's batch mode is time_interval")
-    if query.batch_interval.is_empty:
-        raise BatchInvalid("the interval's duration is 0; it must be at least 1")
-    return query.batch_interval
+        Raises:
+            LocalError: There is no report.
+        """
+        if self.times is None:
+            raise LocalError("no interval holds the reports of an empty batch")
+        return Interval.spanning(*self.times)

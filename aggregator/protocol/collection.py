@@ -11,48 +11,43 @@ from aggregator.dap.hpke import HpkeCiphertext, aggregate_share_info, seal
 from aggregator.dap.messages import (
     AggregateShareReq,
     CollectionJobReq,
-    TimeIntervalSelector,
     aggregate_share_aad,
 )
 from aggregator.dap.problems import (
     BatchInvalid,
     BatchMismatch,
-    InvalidAggregationParameter,
     InvalidBatchSize,
     UnsupportedExtension,
 )
 from aggregator.dap.profile import Role
-from aggregator.dap.times import Interval
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.release import add_noise
 from aggregator.entropy import Entropy
 from aggregator.errors import LocalError
-from aggregator.protocol.batches import BatchTotals, selected_interval
+from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.task import Task
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from field import Vector
 
 
-def check_collection_request(task: Task, request: CollectionJobReq) -> Interval:
-    """Return the interval that a collection request asks for.
+def check_collection_request(task: Task, request: CollectionJobReq) -> Batch:
+    """Return the batch that a collection request asks for.
 
     Raises:
         InvalidMessage: The query is of another batch mode.
-        BatchInvalid: The query's interval holds no bucket.
-        InvalidAggregationParameter: There is an aggregation parameter; Prio3 has none.
+        BatchInvalid: The query determines no batch.
+        InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
-    interval = selected_interval(request.query)
-    if request.agg_param:
-        raise InvalidAggregationParameter(
-            task_id=task.task_id, detail="Prio3 takes no aggregation parameter"
-        )
+    batch = task.batching.batch_of(request.query)
+    task.vdaf(AggregationParameter(request.agg_param))
     if request.extensions:
         raise UnsupportedExtension(
             task_id=task.task_id,
             detail="no collection job extension is known",
             unsupported_extensions=[kind for kind, _ in request.extensions],
         )
-    return interval
+    return batch
 
 
 def check_size(task: Task, report_count: int) -> None:
@@ -76,33 +71,28 @@ def check_size(task: Task, report_count: int) -> None:
 
 
 def aggregate_share_request(
-    request: CollectionJobReq, batch_totals: BatchTotals
+    task: Task, request: CollectionJobReq, batch: Batch, totals: BatchTotals
 ) -> AggregateShareReq:
     """Return what the leader asks the helper for, with its own count and checksum."""
     return AggregateShareReq(
         collection_job_req=request,
-        batch_selector=TimeIntervalSelector(selected_interval(request.query)),
-        report_count=batch_totals.report_count,
-        checksum=batch_totals.checksum,
+        batch_selector=task.batching.selector(batch),
+        report_count=totals.report_count,
+        checksum=totals.checksum,
     )
 
 
-def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Interval:
-    """Return the interval of the batch that the leader selected, checked against the query.
+def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Batch:
+    """Return the batch that the leader selected, checked against the query.
 
     Raises:
         InvalidMessage: The query or the selector is of another batch mode.
-        BatchInvalid: The selector is empty or reaches beyond the query.
-        InvalidAggregationParameter: There is an aggregation parameter; Prio3 has none.
+        BatchInvalid: The selector determines no batch, or none that the query asks for.
+        InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
-    query = check_collection_request(task, request.collection_job_req)
-    selected = selected_interval(request.batch_selector)
-    if not query.covers(selected):
-        raise BatchInvalid(
-            task_id=task.task_id, detail="the batch selector reaches beyond the query's interval"
-        )
-    return selected
+    check_collection_request(task, request.collection_job_req)
+    return task.batching.selected(request.batch_selector, request.collection_job_req.query)
 
 
 def check_agreement(task: Task, request: AggregateShareReq, own: BatchTotals) -> None:
@@ -150,6 +140,6 @@ def release(
         task.collector_hpke_config,
         aggregate_share_info(role),
         aggregate_share_aad(task.task_id, task.configuration_bytes, encode(request)),
-        task.prio3.encode_agg_share(noised),
+        task.vdaf(AggregationParameter(request.agg_param)).encode_agg_share(noised),
         entropy,
     )

@@ -30,12 +30,19 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
 from aggregator.entropy import Entropy
 from aggregator.errors import ReportRejected
+from aggregator.protocol.replay import Timing, refusal
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Measurement
 from aggregator.vdaf.prio3 import ShareDecodeError
 
 CLOCK_SKEW_SECONDS = 300
 """How far ahead of our clock a report's time may lie."""
+
+_UPLOAD_ERRORS = {
+    ReportError.TASK_NOT_STARTED: ReportError.REPORT_DROPPED,
+    ReportError.TASK_EXPIRED: ReportError.REPORT_DROPPED,
+}
+"""The draft's word at an upload for what it tells apart at aggregation."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,21 +130,6 @@ def seal_report(
     )
 
 
-def make_reports(
-    task: Task,
-    leader_config: HpkeConfig,
-    helper_config: HpkeConfig,
-    measurements: Sequence[Measurement],
-    time: Time,
-    entropy: Entropy,
-) -> list[Report]:
-    """Shard and seal measurements, a report each; see `prepare_reports` and `seal_report`."""
-    return [
-        seal_report(task, prepared, leader_config, helper_config, entropy)
-        for prepared in prepare_reports(task, measurements, time, entropy)
-    ]
-
-
 def check_upload(
     task: Task,
     report: Report,
@@ -162,10 +154,9 @@ def check_upload(
     metadata = report.report_metadata
     if report.leader_encrypted_input_share.config_id not in config_ids:
         return ReportError.OUTDATED_CONFIG
-    if task.interval is not None and not task.interval.contains(metadata.time):
-        return ReportError.REPORT_DROPPED
-    if _is_too_early(task, metadata.time, now, clock_skew_seconds):
-        return ReportError.REPORT_TOO_EARLY
+    untimely = refusal(_timing(task, metadata.time, now, clock_skew_seconds))
+    if untimely is not None:
+        return _UPLOAD_ERRORS.get(untimely, untimely)
     if report_extensions_fault(metadata.public_extensions, (), DAP_18.report_extensions):
         return ReportError.INVALID_MESSAGE
     return None
@@ -219,7 +210,7 @@ def _open_report(
     def rejected(error: ReportError) -> Rejected:
         return Rejected(metadata.report_id, error)
 
-    untimely = _untimely(task, metadata.time, now, clock_skew_seconds)
+    untimely = refusal(_timing(task, metadata.time, now, clock_skew_seconds))
     if untimely is not None:
         return rejected(untimely)
     ciphertext = share.encrypted_input_share
@@ -242,16 +233,6 @@ def _open_report(
     return OpenedShare(metadata, share.public_share, plaintext.payload)
 
 
-def _untimely(
-    task: Task, time: Time, now: int | None, clock_skew_seconds: int
-) -> ReportError | None:
-    if task.interval is not None and not task.interval.contains(time):
-        is_before = time < task.interval.start
-        return ReportError.TASK_NOT_STARTED if is_before else ReportError.TASK_EXPIRED
-    if now is not None and _is_too_early(task, time, now, clock_skew_seconds):
-        return ReportError.REPORT_TOO_EARLY
-    return None
-
-
-def _is_too_early(task: Task, time: Time, now: int, clock_skew_seconds: int) -> bool:
-    return time > task.time(now + clock_skew_seconds)
+def _timing(task: Task, time: Time, now: int | None, clock_skew_seconds: int) -> Timing:
+    latest = None if now is None else task.time(now + clock_skew_seconds)
+    return Timing(time, task.interval, latest)

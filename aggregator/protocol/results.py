@@ -30,9 +30,9 @@ from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
 from aggregator.dp.budget import Guarantee
 from aggregator.dp.disclosure import Disclosure, disclose
-from aggregator.dp.post_processing import PostProcessed, Rule, post_process
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task
+from aggregator.vdaf.aggregation_parameter import NO_PARAMETER, AggregationParameter
 from field import Vector
 
 DEFAULT_CONFIDENCE = Fraction(95, 100)
@@ -75,9 +75,11 @@ class Result:
     disclosure: Disclosure
 
 
-def collection_request(interval: Interval) -> CollectionJobReq:
-    """Return the request for the reports of an interval; equal intervals give equal bytes."""
-    return CollectionJobReq(TimeIntervalQuery(interval))
+def collection_request(
+    interval: Interval, agg_param: AggregationParameter = NO_PARAMETER
+) -> CollectionJobReq:
+    """Return the request for the reports of an interval; equal ones give equal bytes."""
+    return CollectionJobReq(TimeIntervalQuery(interval), agg_param.encoded)
 
 
 def open_result(
@@ -108,7 +110,8 @@ def open_result(
         raise UnusableResult("the leader says that the batch holds no report")
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     # Noise may take a sum below zero, so noised sums are read centred, plain ones in [0, p).
-    unshard = task.prio3.unshard_signed if mechanism.is_noisy else task.prio3.unshard
+    vdaf = task.vdaf(AggregationParameter(request.agg_param))
+    unshard = vdaf.unshard_signed if mechanism.is_noisy else vdaf.unshard
     decoded = unshard(shares, response.report_count)
     sums = [decoded] if isinstance(decoded, int) else decoded
     disclosure = disclose(task.policy, circuit, sums, response.report_count)
@@ -127,15 +130,6 @@ def open_result(
     )
 
 
-def post_processed(task: Task, result: Result, rule: Rule) -> PostProcessed:
-    """Return a result's values clamped or projected; the result itself stays as it is.
-
-    Raises:
-        ParameterError: The rule does not apply to this result.
-    """
-    return post_process(rule, task.prio3.circuit, result.values, result.report_count)
-
-
 def _open_share(
     task: Task,
     keypair: HpkeKeypair,
@@ -146,7 +140,7 @@ def _open_share(
     aad = aggregate_share_aad(task.task_id, task.configuration_bytes, encode(request))
     try:
         plaintext = open_(keypair, aggregate_share_info(role), aad, ciphertext)
-        return task.prio3.decode_agg_share(plaintext)
+        return task.vdaf(AggregationParameter(request.agg_param)).decode_agg_share(plaintext)
     except DecryptError as error:
         raise UnusableResult(
             f"the {role.name.lower()}'s aggregate share does not open: compare the task's "

@@ -21,6 +21,7 @@ from aggregator.dap.extensions import Extensions, unrecognized
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.dap.messages import input_share_aad_prefix
+from aggregator.dap.problems import InvalidAggregationParameter
 from aggregator.dap.profile import DAP_18, BatchMode
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval, Time
@@ -33,6 +34,9 @@ from aggregator.dp.policy import (
 )
 from aggregator.dp.release import check_no_wrap
 from aggregator.errors import ParameterError
+from aggregator.protocol.batch_modes import Batching
+from aggregator.protocol.time_interval import TimeInterval
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from aggregator.vdaf.instances import (
     configuration_bytes,
     prio3_from_configuration,
@@ -41,6 +45,8 @@ from aggregator.vdaf.instances import (
 from aggregator.vdaf.prio3 import Prio3
 
 TASK_FILE_VERSION = 1
+BATCH_MODES: Mapping[BatchMode, Batching] = {BatchMode.TIME_INTERVAL: TimeInterval()}
+"""The batch modes that are served."""
 LARGEST_MAX_REPORTS = 2**63 - 1
 """A count must fit a signed 64-bit column of the store."""
 
@@ -106,6 +112,22 @@ class Task:
             prio3=prio3,
             configuration_bytes=encode(configuration),
         )
+
+    @property
+    def batching(self) -> Batching:
+        """How the task's reports fall into batches."""
+        return BATCH_MODES[self.configuration.batch_mode]
+
+    def vdaf(self, agg_param: AggregationParameter) -> Prio3:
+        """Return the VDAF as it verifies, aggregates and unshards under a parameter.
+
+        Raises:
+            InvalidAggregationParameter: The task's VDAF does not take it.
+        """
+        try:
+            return self.prio3.aggregating(agg_param)
+        except ParameterError as error:
+            raise InvalidAggregationParameter(str(error), self.task_id) from error
 
     @property
     def ctx(self) -> bytes:
@@ -308,8 +330,8 @@ def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
             f"max_reports: must be from min_batch_size ({configuration.min_batch_size}) "
             f"to 2^63 - 1, not {max_reports}"
         )
-    if configuration.batch_mode is not BatchMode.TIME_INTERVAL:
-        raise ParameterError("batch_mode: only time_interval is served")
+    if configuration.batch_mode not in BATCH_MODES:
+        raise ParameterError(f"batch_mode: only {_served_modes()} is served")
     for name, url in (
         ("leader", configuration.leader_aggregator_endpoint),
         ("helper", configuration.helper_aggregator_endpoint),
@@ -339,9 +361,14 @@ def _extensions(interval: _Table | None, policy: PrivacyPolicy | None) -> Extens
 
 
 def _batch_mode(name: str) -> BatchMode:
-    if name != "time_interval":
-        raise ParameterError(f"batch_mode: only 'time_interval' is served, not {name!r}")
-    return BatchMode.TIME_INTERVAL
+    for mode in BATCH_MODES:
+        if mode.name.lower() == name:
+            return mode
+    raise ParameterError(f"batch_mode: only {_served_modes()} is served, not {name!r}")
+
+
+def _served_modes() -> str:
+    return " or ".join(mode.name.lower() for mode in BATCH_MODES)
 
 
 def _policy(data: bytes) -> PrivacyPolicy:

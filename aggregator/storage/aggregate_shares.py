@@ -4,13 +4,12 @@ import dataclasses
 
 from sqlalchemy import ColumnElement, insert, select, update
 
+from aggregator.protocol.batches import Batch
 from aggregator.storage import batches, ledger, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import Charge
 from aggregator.storage.states import AGGREGATE_SHARE, ResourceState
-
-_ID_SIZE = 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -21,16 +20,14 @@ class NewAggregateShare:
         selector: The encoded BatchSelector, which identifies the batch.
         body_sha256: SHA-256 of the exact AggregateShareReq.
         response: The exact AggregateShare, our noised share sealed to the Collector.
-        start: First unit of the batch.
-        end: The unit after its last one.
+        batch: The batch.
         report_count: Reports in it.
     """
 
     selector: bytes
     body_sha256: bytes
     response: bytes = dataclasses.field(repr=False)
-    start: int
-    end: int
+    batch: Batch
     report_count: int
 
 
@@ -71,11 +68,9 @@ def put_aggregate_share(
     """
     if find_aggregate_share(tx, task_id, share.selector) is not None:
         raise tx.refuse(Conflict("the batch was released already"))
-    batches.mark_collected(tx, task_id, share.start, share.end)
-    ledger.charge(tx, task_id, share.start, share.end, charge)
-    stored = StoredAggregateShare(
-        tx.entropy.bytes(_ID_SIZE), share.selector, share.body_sha256, share.response
-    )
+    batches.mark_collected(tx, task_id, share.batch)
+    ledger.charge(tx, task_id, share.batch, charge)
+    stored = StoredAggregateShare(tx.random_id(), share.selector, share.body_sha256, share.response)
     tx.connection.execute(
         insert(tables.aggregate_shares).values(
             task=tx.task_key(task_id),

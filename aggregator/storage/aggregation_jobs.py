@@ -15,18 +15,15 @@ from aggregator.storage.counters import AGGREGATED, Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.leases import Lease, Leased
-from aggregator.storage.report_ids import record_aggregated
 from aggregator.storage.reports import (
     claim_reports,
+    claimable_reports,
     drop_reports,
     reject_reports,
-    release_reports,
     report_ids_of_job,
 )
 from aggregator.storage.states import AGGREGATION_JOB, AggregationJobState
-from aggregator.storage.tasks import verify_key_id_of
 
-_ID_SIZE = 16
 _UNFINISHED = (AggregationJobState.CREATED, AggregationJobState.SENT)
 
 
@@ -39,7 +36,6 @@ class AggregationJob:
         task_id: Its task, 32 bytes.
         job_id: Our own name for it, 16 bytes; the Helper gives it another.
         state: Where it is in its life.
-        verify_key_id: The verification key that all of its reports are verified under.
         request: The exact AggregationJobInitReq, from `store_request` until the job ends.
         helper_location: Where the Helper put the job, if it said so.
     """
@@ -48,7 +44,6 @@ class AggregationJob:
     task_id: bytes
     job_id: bytes
     state: AggregationJobState
-    verify_key_id: int
     request: bytes | None = dataclasses.field(repr=False)
     helper_location: str | None
 
@@ -57,30 +52,24 @@ def create_aggregation_job(
     tx: Transaction, task_id: bytes, limit: int, minimum: int = 1
 ) -> AggregationJob | None:
     """Claim at most `limit` reports for a new job; None if fewer than `minimum` can be claimed."""
-    task = tx.task_key(task_id)
-    verify_key_id = verify_key_id_of(tx, task_id)
-    job_id = tx.entropy.bytes(_ID_SIZE)
+    if claimable_reports(tx, task_id, limit) < minimum:
+        return None
+    job_id = tx.random_id()
     table = tables.aggregation_jobs
     key: int = tx.connection.execute(
         insert(table)
         .values(
-            task=task,
+            task=tx.task_key(task_id),
             job_id=job_id,
             state=AggregationJobState.CREATED,
-            verify_key_id=verify_key_id,
             lease_expires_at=tx.now,
             lease_attempts=0,
             created_at=tx.now,
         )
         .returning(table.c.id)
     ).scalar_one()
-    if claim_reports(tx, task_id, key, verify_key_id, limit) < minimum:
-        release_reports(tx, key)
-        tx.connection.execute(table.delete().where(table.c.id == key))
-        return None
-    return AggregationJob(
-        key, task_id, job_id, AggregationJobState.CREATED, verify_key_id, None, None
-    )
+    claim_reports(tx, task_id, key, limit)
+    return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, None, None)
 
 
 def lease_aggregation_jobs(
@@ -124,9 +113,9 @@ def store_job_location(tx: Transaction, lease: Lease, location: str) -> None:
 def finish_aggregation_job(
     tx: Transaction, lease: Lease, aggregated: Sequence[bytes], rejected: Mapping[bytes, str]
 ) -> None:
-    """End the job, in the transaction in which `accumulate` merged the out shares of `aggregated`.
+    """End the job, in the transaction in which the out shares of `aggregated` were added.
 
-    The ids are recorded, the bodies dropped and every report counted.
+    The bodies are dropped and every report counted.
 
     Args:
         tx: The transaction.
@@ -136,7 +125,7 @@ def finish_aggregation_job(
 
     Raises:
         LeaseLost: The lease is not ours any more.
-        Conflict: The reports named are not exactly the job's, or one is in a bucket already.
+        Conflict: The reports named are not exactly the job's.
     """
     _end(tx, "finish_aggregation_job", lease)
     job = _get(tx, lease.key)
@@ -147,8 +136,6 @@ def finish_aggregation_job(
         or counted | rejected.keys() != report_ids_of_job(tx, job.key)
     ):
         raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
-    if record_aggregated(tx, job.task_id, aggregated):
-        raise tx.refuse(Conflict("a report of the aggregation job is in a bucket already"))
     reject_reports(tx, job.task_id, job.key, rejected)
     drop_reports(tx, job.key)
     if aggregated:
@@ -166,34 +153,19 @@ def release_aggregation_job(
     leases.release(tx, tables.aggregation_jobs, lease, delay_seconds, progressed=progressed)
 
 
-def abandon_aggregation_job(tx: Transaction, lease: Lease, drop_reason: str | None) -> None:
-    """Give the job up.
+def abandon_aggregation_job(tx: Transaction, lease: Lease, reason: str) -> None:
+    """Give the job up: its reports are dropped and counted under `reason`.
 
-    Args:
-        tx: The transaction.
-        lease: The lease on the job.
-        drop_reason: None makes the reports claimable again, under the same verification key; this
-            is safe for the batch only if the Helper cannot have committed them. Else they are
-            dropped and counted under this reason.
+    They are not claimed again, for the Helper may have committed them.
 
     Raises:
         LeaseLost: The lease is not ours any more.
     """
     _end(tx, "abandon_aggregation_job", lease)
-    if drop_reason is None:
-        release_reports(tx, lease.key)
-        return
     dropped = drop_reports(tx, lease.key)
     task_id = _get(tx, lease.key).task_id
     if dropped:
-        count_reports(tx, task_id, Stage.AGGREGATION, {drop_reason: dropped})
-
-
-def unfinished_aggregation_jobs(tx: Transaction, task_id: bytes) -> int:
-    """Return how many jobs of the task are neither finished nor abandoned."""
-    job = tables.aggregation_jobs.c
-    query = select(job.id).where(job.task == tx.task_key(task_id), job.state.in_(_UNFINISHED))
-    return len(tx.connection.execute(query).all())
+        count_reports(tx, task_id, Stage.AGGREGATION, {reason: dropped})
 
 
 def _end(tx: Transaction, verb: str, lease: Lease) -> None:
@@ -209,7 +181,6 @@ def _get(tx: Transaction, key: int) -> AggregationJob:
             task.task_id,
             job.job_id,
             job.state,
-            job.verify_key_id,
             job.request,
             job.helper_location,
         )
@@ -222,7 +193,6 @@ def _get(tx: Transaction, key: int) -> AggregationJob:
         task_id=row.task_id,
         job_id=row.job_id,
         state=AggregationJobState(row.state),
-        verify_key_id=row.verify_key_id,
         request=row.request,
         helper_location=row.helper_location,
     )

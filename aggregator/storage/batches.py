@@ -1,298 +1,239 @@
-"""Batch buckets: un-noised aggregate shares, until their batch is collected and they are destroyed.
+"""Batches: their un-noised aggregate shares, until they are collected and the shares destroyed.
 
 A bucket's share is ciphertext under a random key of the bucket, which is itself stored encrypted
-(`crypter`). Releasing a batch deletes the key's row and the ciphertext, and empties the database's
-log. Which buckets are closed is kept as ranges, so a batch of 2^63 units costs what one of one unit
-does; only buckets that hold reports have rows.
+(`crypter`). Releasing a batch deletes the keys' rows and the ciphertext, and empties the database's
+log. Which batches are closed is kept as ranges of buckets, so a batch of 2^63 units costs what one
+of one unit does; only buckets that hold reports have rows.
 """
 
 import bisect
-import dataclasses
 from collections.abc import Callable
 
-from sqlalchemy import ColumnElement, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Row, delete, insert, select, update
 
+from aggregator.dap.times import Time
 from aggregator.errors import StoreError
+from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.storage import tables
 from aggregator.storage.crypter import KEY_SIZE, Crypter
 from aggregator.storage.database import Transaction
-from aggregator.storage.states import IntervalState
-from aggregator.storage.tables import uint64
+from aggregator.storage.states import BatchState
 
-CHECKSUM_SIZE = 32
+_TOTALS = tuple(
+    tables.buckets.c[name] for name in ("report_count", "checksum", "first_time", "last_time")
+)
 
 
 class BatchClosed(StoreError):
     """The batch, or a part of it, is frozen or collected; `state` says which."""
 
-    def __init__(self, state: IntervalState) -> None:
+    def __init__(self, state: BatchState) -> None:
         """Say that (part of) the batch is in `state`."""
         super().__init__(f"the batch is {state}")
         self.state = state
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class BatchSummary:
-    """What a batch holds.
+class ClosedBatches:
+    """Closed batches of a task, to look buckets up in, many times: `bucket in closed`."""
 
-    Attributes:
-        report_count: Reports in it.
-        checksum: XOR of SHA-256 of their ids, 32 bytes.
-        start: First unit that has a report; None if there is no report.
-        end: The unit after the last one that has.
-    """
+    __slots__ = ("_firsts", "_lasts", "_states")
 
-    report_count: int
-    checksum: bytes
-    start: int | None
-    end: int | None
+    def __init__(self, rows: list[tuple[bytes, bytes, str]]) -> None:
+        """Hold `(first bucket, last bucket, state)` rows, which do not overlap and are in order."""
+        self._firsts = [first for first, _, _ in rows]
+        self._lasts = [last for _, last, _ in rows]
+        self._states = [BatchState(state) for _, _, state in rows]
 
+    def __contains__(self, bucket: bytes) -> bool:
+        return self.state(bucket) is not None
 
-class ClosedIntervals:
-    """The closed ranges of a task's units, to look many times up: `time in closed`."""
+    def state(self, bucket: bytes) -> BatchState | None:
+        """Return the state of the batch that holds `bucket`, None if it is open."""
+        index = bisect.bisect_right(self._firsts, bucket) - 1
+        return self._states[index] if index >= 0 and bucket <= self._lasts[index] else None
 
-    __slots__ = ("_ends", "_starts", "_states")
-
-    def __init__(self, rows: list[tuple[int, int, str]]) -> None:
-        """Hold `(start, end, state)` rows, which do not overlap and are in order."""
-        self._starts = [start for start, _, _ in rows]
-        self._ends = [end for _, end, _ in rows]
-        self._states = [IntervalState(state) for _, _, state in rows]
-
-    def __contains__(self, time: int) -> bool:
-        return self.state(time) is not None
-
-    def state(self, time: int) -> IntervalState | None:
-        """Return the state of the bucket that starts at `time`, None if it is open."""
-        index = bisect.bisect_right(self._starts, time) - 1
-        return self._states[index] if index >= 0 and time < self._ends[index] else None
-
-    def overall(self) -> IntervalState | None:
+    def overall(self) -> BatchState | None:
         """Return COLLECTED if anything is collected, else FROZEN if anything is, else None."""
-        return max(self._states, key=lambda s: s is IntervalState.COLLECTED, default=None)
+        return max(self._states, key=lambda s: s is BatchState.COLLECTED, default=None)
 
 
-def bucket_key(time: int) -> bytes:
-    """Return the batch key of the time-interval bucket that starts at `time`, in units."""
-    return uint64(time)
-
-
-def closed_intervals(tx: Transaction, task_id: bytes, start: int, end: int) -> ClosedIntervals:
-    """Return the closed ranges of the task that overlap [start, end), in units."""
-    interval = tables.batch_intervals.c
-    # `end` may be 2^64, the end of time, which has no eight bytes: compare with the last unit.
+def closed_batches(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatches:
+    """Return the closed batches of the task that overlap `batch`."""
+    closed = tables.closed_batches.c
     query = (
-        select(interval.start, interval.end, interval.state)
+        select(closed.first_bucket, closed.last_bucket, closed.state)
         .where(
-            interval.task == tx.task_key(task_id),
-            interval.start <= end - 1,
-            interval.end > start,
+            closed.task == tx.task_key(task_id),
+            closed.first_bucket <= batch.last,
+            closed.last_bucket >= batch.first,
         )
-        .order_by(interval.start)
+        .order_by(closed.first_bucket)
     )
-    return ClosedIntervals(list(tx.connection.execute(query)))
+    return ClosedBatches(list(tx.connection.execute(query)))
 
 
 def accumulate(
     tx: Transaction,
     task_id: bytes,
-    batch_key: bytes,
+    bucket: bytes,
     merge: Callable[[bytes | None], bytes],
-    report_count: int,
-    checksum: bytes,
-    ord_: int = 0,
+    totals: BatchTotals,
 ) -> None:
-    """Merge out shares into a bucket; `record_aggregated` belongs in the same transaction.
+    """Merge out shares into a bucket; `record_ids` belongs in the same transaction.
 
     Args:
         tx: The transaction.
         task_id: The task.
-        batch_key: The bucket, see `bucket_key`.
+        bucket: The bucket's key.
         merge: Takes the encoded aggregate share so far, None if there is none, and returns the new.
-        report_count: How many reports are merged.
-        checksum: XOR of SHA-256 of their ids, 32 bytes.
-        ord_: Which of the bucket's rows to add to.
+        totals: What is said of the reports that are merged.
 
     Raises:
         BatchClosed: The bucket is frozen or collected; the transaction must not go on.
     """
-    time = int.from_bytes(batch_key, "big")
-    state = closed_intervals(tx, task_id, time, time + 1).overall()
+    state = closed_batches(tx, task_id, Batch(bucket, bucket)).overall()
     if state is not None:
         raise tx.refuse(BatchClosed(state))
-    bucket = tables.batch_buckets
+    table = tables.buckets
     task = tx.task_key(task_id)
-    row = _row(task_id, batch_key, ord_)
-    place = (bucket.c.task == task, bucket.c.batch_key == batch_key, bucket.c.ord == ord_)
-    found = tx.connection.execute(
-        select(bucket.c.share, bucket.c.report_count, bucket.c.checksum)
-        .where(*place)
-        .with_for_update()
-    ).one_or_none()
-    cipher = _bucket_cipher(tx, task, task_id, batch_key)
+    row = task_id + bucket
+    place = (table.c.task == task, table.c.bucket == bucket)
+    found = tx.connection.execute(select(table.c.share, *_TOTALS).where(*place)).one_or_none()
+    cipher = _bucket_cipher(tx, task, task_id, bucket)
     if found is None:
-        share = cipher.encrypt("batch_buckets", row, "share", merge(None))
-        tx.connection.execute(
-            insert(bucket).values(
-                task=task,
-                batch_key=batch_key,
-                ord=ord_,
-                share=share,
-                report_count=report_count,
-                checksum=checksum,
-            )
-        )
+        share = cipher.encrypt("buckets", row, "share", merge(None))
+        values = {"task": task, "bucket": bucket, "share": share, **_columns(totals)}
+        tx.connection.execute(insert(table).values(values))
     else:
-        old = cipher.decrypt("batch_buckets", row, "share", found.share)
-        tx.connection.execute(
-            update(bucket)
-            .where(*place)
-            .values(
-                share=cipher.encrypt("batch_buckets", row, "share", merge(old)),
-                report_count=found.report_count + report_count,
-                checksum=_xor(found.checksum, checksum),
-            )
-        )
+        old = cipher.decrypt("buckets", row, "share", found.share)
+        share = cipher.encrypt("buckets", row, "share", merge(old))
+        values = {"share": share, **_columns(_totals(found) + totals)}
+        tx.connection.execute(update(table).where(*place).values(values))
 
 
-def summarize_batch(tx: Transaction, task_id: bytes, start: int, end: int) -> BatchSummary:
-    """Return how many reports the buckets in [start, end) hold, and which."""
-    bucket = tables.batch_buckets.c
-    query = (
-        select(bucket.batch_key, bucket.report_count, bucket.checksum)
-        .where(*_in_range(tx, task_id, start, end), bucket.report_count > 0)
-        .order_by(bucket.batch_key)
-    )
-    rows = tx.connection.execute(query).all()
-    if not rows:
-        return BatchSummary(0, bytes(CHECKSUM_SIZE), None, None)
-    checksum = bytes(CHECKSUM_SIZE)
-    for row in rows:
-        checksum = _xor(checksum, row.checksum)
-    return BatchSummary(
-        sum(row.report_count for row in rows),
-        checksum,
-        int.from_bytes(rows[0].batch_key, "big"),
-        int.from_bytes(rows[-1].batch_key, "big") + 1,
-    )
+def summarize_batch(tx: Transaction, task_id: bytes, batch: Batch) -> BatchTotals:
+    """Return how many reports the batch holds, and which."""
+    query = select(*_TOTALS).where(*_in_batch(tx, tables.buckets.c.bucket, task_id, batch))
+    return sum((_totals(row) for row in tx.connection.execute(query)), BatchTotals())
 
 
-def read_shares(tx: Transaction, task_id: bytes, start: int, end: int) -> list[bytes]:
-    """Return the encoded un-noised aggregate shares of the buckets in [start, end), to be added up.
+def read_shares(tx: Transaction, task_id: bytes, batch: Batch) -> list[bytes]:
+    """Return the encoded un-noised aggregate shares of the batch's buckets, to be added up.
 
     Raises:
         CrypterError: One of them was destroyed or changed.
     """
-    bucket = tables.batch_buckets.c
+    table = tables.buckets.c
     query = (
-        select(bucket.task, bucket.batch_key, bucket.ord, bucket.share)
-        .where(*_in_range(tx, task_id, start, end), bucket.share.is_not(None))
-        .order_by(bucket.batch_key, bucket.ord)
+        select(table.task, table.bucket, table.share)
+        .where(*_in_batch(tx, table.bucket, task_id, batch), table.share.is_not(None))
+        .order_by(table.bucket)
     )
     shares = []
-    for task, batch_key, ord_, share in tx.connection.execute(query).all():
-        cipher = _bucket_cipher(tx, task, task_id, batch_key)
-        row = _row(task_id, batch_key, ord_)
-        shares.append(cipher.decrypt("batch_buckets", row, "share", share))
+    for task, bucket, share in tx.connection.execute(query).all():
+        cipher = _bucket_cipher(tx, task, task_id, bucket)
+        shares.append(cipher.decrypt("buckets", task_id + bucket, "share", share))
     return shares
 
 
-def freeze(tx: Transaction, task_id: bytes, start: int, end: int) -> None:
-    """Close [start, end), in units, until `unfreeze` or `mark_collected`.
+def freeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Close the batch until `unfreeze` or `mark_collected`.
 
     Raises:
         BatchClosed: A part of it is closed already.
     """
-    _close(tx, task_id, start, end, IntervalState.FROZEN)
+    _close(tx, task_id, batch, BatchState.FROZEN)
 
 
-def unfreeze(tx: Transaction, task_id: bytes, start: int, end: int) -> None:
-    """Open [start, end) again, which `freeze` closed."""
-    interval = tables.batch_intervals
-    tx.connection.execute(delete(interval).where(*_is_frozen(tx, task_id, start, end)))
+def unfreeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Open the batch again, which `freeze` closed."""
+    tx.connection.execute(delete(tables.closed_batches).where(*_is_frozen(tx, task_id, batch)))
 
 
-def mark_collected(tx: Transaction, task_id: bytes, start: int, end: int) -> None:
-    """Close [start, end) for ever and destroy its un-noised shares.
+def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Close the batch for ever and destroy its un-noised shares.
 
     Raises:
-        BatchClosed: A part of it is closed already, and not by a `freeze` of the same interval.
+        BatchClosed: A part of it is closed already, and not by a `freeze` of the same batch.
     """
-    interval = tables.batch_intervals
     frozen = (
-        update(interval)
-        .where(*_is_frozen(tx, task_id, start, end))
-        .values(state=IntervalState.COLLECTED, changed_at=tx.now)
+        update(tables.closed_batches)
+        .where(*_is_frozen(tx, task_id, batch))
+        .values(state=BatchState.COLLECTED, changed_at=tx.now)
     )
     if tx.connection.execute(frozen).rowcount == 0:
-        _close(tx, task_id, start, end, IntervalState.COLLECTED)
-    bucket, key = tables.batch_buckets, tables.batch_keys
-    in_range = _in_range(tx, task_id, start, end)
-    tx.connection.execute(update(bucket).where(*in_range).values(share=None))
-    tx.connection.execute(
-        delete(key).where(
-            key.c.task == tx.task_key(task_id),
-            key.c.batch_key >= uint64(start),
-            key.c.batch_key < uint64(end),
-        )
-    )
+        _close(tx, task_id, batch, BatchState.COLLECTED)
+    buckets, keys = tables.buckets, tables.bucket_keys
+    in_batch = _in_batch(tx, buckets.c.bucket, task_id, batch)
+    tx.connection.execute(update(buckets).where(*in_batch).values(share=None))
+    tx.connection.execute(delete(keys).where(*_in_batch(tx, keys.c.bucket, task_id, batch)))
     tx.scrub_log = True
 
 
-def _close(tx: Transaction, task_id: bytes, start: int, end: int, state: IntervalState) -> None:
-    closed = closed_intervals(tx, task_id, start, end).overall()
+def _close(tx: Transaction, task_id: bytes, batch: Batch, state: BatchState) -> None:
+    closed = closed_batches(tx, task_id, batch).overall()
     if closed is not None:
         raise tx.refuse(BatchClosed(closed))
     tx.connection.execute(
-        insert(tables.batch_intervals).values(
-            task=tx.task_key(task_id), start=start, end=end, state=state, changed_at=tx.now
+        insert(tables.closed_batches).values(
+            task=tx.task_key(task_id),
+            first_bucket=batch.first,
+            last_bucket=batch.last,
+            state=state,
+            changed_at=tx.now,
         )
     )
 
 
-def _is_frozen(
-    tx: Transaction, task_id: bytes, start: int, end: int
-) -> tuple[ColumnElement[bool], ...]:
-    interval = tables.batch_intervals.c
+def _is_frozen(tx: Transaction, task_id: bytes, batch: Batch) -> tuple[ColumnElement[bool], ...]:
+    closed = tables.closed_batches.c
     return (
-        interval.task == tx.task_key(task_id),
-        interval.start == start,
-        interval.end == end,
-        interval.state == IntervalState.FROZEN,
+        closed.task == tx.task_key(task_id),
+        closed.first_bucket == batch.first,
+        closed.last_bucket == batch.last,
+        closed.state == BatchState.FROZEN,
     )
 
 
-def _in_range(
-    tx: Transaction, task_id: bytes, start: int, end: int
+def _in_batch(
+    tx: Transaction, bucket: Column[bytes], task_id: bytes, batch: Batch
 ) -> tuple[ColumnElement[bool], ...]:
-    bucket = tables.batch_buckets.c
+    """Return the condition that a row of the table of the column `bucket` is of the batch."""
     return (
-        bucket.task == tx.task_key(task_id),
-        bucket.batch_key >= uint64(start),
-        bucket.batch_key < uint64(end),
+        bucket.table.c.task == tx.task_key(task_id),
+        bucket.between(batch.first, batch.last),
     )
 
 
-def _bucket_cipher(tx: Transaction, task: int, task_id: bytes, batch_key: bytes) -> Crypter:
+def _columns(totals: BatchTotals) -> dict[str, object]:
+    first, last = totals.times or (None, None)
+    return {
+        "report_count": totals.report_count,
+        "checksum": totals.checksum,
+        "first_time": None if first is None else first.units,
+        "last_time": None if last is None else last.units,
+    }
+
+
+def _totals(row: Row[tuple[object, ...]]) -> BatchTotals:
+    columns = row._mapping  # noqa: SLF001  SQLAlchemy's public name, underscored against clashes
+    first, last = columns["first_time"], columns["last_time"]
+    times = None if first is None else (Time(first), Time(last))
+    return BatchTotals(columns["report_count"], columns["checksum"], times)
+
+
+def _bucket_cipher(tx: Transaction, task: int, task_id: bytes, bucket: bytes) -> Crypter:
     """Return a crypter under the bucket's own key, making the key with the bucket."""
-    table = tables.batch_keys
-    row = task_id + batch_key
-    query = select(table.c.key).where(table.c.task == task, table.c.batch_key == batch_key)
+    table = tables.bucket_keys
+    row = task_id + bucket
+    query = select(table.c.key).where(table.c.task == task, table.c.bucket == bucket)
     stored = tx.connection.execute(query).scalar()
     if stored is not None:
-        return Crypter((tx.crypter.decrypt("batch_keys", row, "key", stored),), tx.entropy)
+        return Crypter((tx.crypter.decrypt("bucket_keys", row, "key", stored),), tx.entropy)
     key = tx.entropy.bytes(KEY_SIZE)
     tx.connection.execute(
         insert(table).values(
-            task=task, batch_key=batch_key, key=tx.crypter.encrypt("batch_keys", row, "key", key)
+            task=task, bucket=bucket, key=tx.crypter.encrypt("bucket_keys", row, "key", key)
         )
     )
     return Crypter((key,), tx.entropy)
-
-
-def _row(task_id: bytes, batch_key: bytes, ord_: int) -> bytes:
-    return task_id + batch_key + ord_.to_bytes(4, "big")
-
-
-def _xor(left: bytes, right: bytes) -> bytes:
-    return bytes(a ^ b for a, b in zip(left, right, strict=True))

@@ -17,9 +17,11 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy import ColumnElement, insert, select, update
 
+from aggregator.dap.times import Interval
 from aggregator.errors import StoreError
+from aggregator.protocol.batches import Batch
 from aggregator.storage import batches, leases, ledger, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Lease, Leased
@@ -27,7 +29,6 @@ from aggregator.storage.ledger import Charge
 from aggregator.storage.reports import pending_reports
 from aggregator.storage.states import COLLECTION_JOB, CollectionJobState
 
-_ID_SIZE = 16
 _UNFINISHED = (CollectionJobState.START, CollectionJobState.FROZEN)
 _LIVE = (*_UNFINISHED, CollectionJobState.FINISHED)
 
@@ -42,15 +43,13 @@ class CollectionResult:
 
     Attributes:
         report_count: Reports in the batch.
-        interval_start: First unit of the smallest interval that holds all reports.
-        interval_end: The unit after its last one.
+        interval: The smallest interval that holds all reports.
         leader_share: Our share, an encoded HpkeCiphertext.
         helper_share: The Helper's, the same.
     """
 
     report_count: int
-    interval_start: int
-    interval_end: int
+    interval: Interval
     leader_share: bytes = dataclasses.field(repr=False)
     helper_share: bytes = dataclasses.field(repr=False)
 
@@ -63,10 +62,8 @@ class CollectionJob:
         key: Its key in the database.
         task_id: Its task, 32 bytes.
         job_id: The id in its URL, 16 bytes.
-        generation: How many jobs of the same request came before it.
         request: The exact CollectionJobReq.
-        start: First unit of the query's interval.
-        end: The unit after its last one.
+        batch: The batch that it asks for.
         state: Where it is in its life.
         aggregate_share_request: The exact AggregateShareReq, once frozen.
         helper_location: Where the Helper put its share, if it said so.
@@ -78,10 +75,8 @@ class CollectionJob:
     key: int
     task_id: bytes
     job_id: bytes
-    generation: int
     request: bytes = dataclasses.field(repr=False)
-    start: int
-    end: int
+    batch: Batch
     state: CollectionJobState
     aggregate_share_request: bytes | None = dataclasses.field(repr=False)
     helper_location: str | None
@@ -91,7 +86,7 @@ class CollectionJob:
 
 
 def create_collection_job(
-    tx: Transaction, task_id: bytes, request: bytes, start: int, end: int
+    tx: Transaction, task_id: bytes, request: bytes, batch: Batch
 ) -> CollectionJob:
     """Return the live job of this very request, making one if there is none.
 
@@ -101,26 +96,21 @@ def create_collection_job(
         tx: The transaction.
         task_id: The task.
         request: The exact CollectionJobReq.
-        start: First unit of its query's interval.
-        end: The unit after its last one.
+        batch: The batch that it asks for.
     """
     found = find_collection_job(tx, task_id, request)
     if found is not None:
         return found
     job = tables.collection_jobs
-    task = tx.task_key(task_id)
-    digest = hashlib.sha256(request).digest()
-    earlier = select(func.count()).where(job.c.task == task, job.c.body_sha256 == digest)
-    job_id = tx.entropy.bytes(_ID_SIZE)
+    job_id = tx.random_id()
     tx.connection.execute(
         insert(job).values(
-            task=task,
+            task=tx.task_key(task_id),
             job_id=job_id,
-            body_sha256=digest,
-            generation=tx.connection.execute(earlier).scalar_one(),
+            body_sha256=hashlib.sha256(request).digest(),
             request=request,
-            start=start,
-            end=end,
+            first_bucket=batch.first,
+            last_bucket=batch.last,
             state=CollectionJobState.START,
             lease_expires_at=tx.now,
             lease_attempts=0,
@@ -147,11 +137,6 @@ def get_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> Collec
     job = tables.collection_jobs.c
     found = _select(tx, job.task == tx.task_key(task_id), job.job_id == job_id)
     return found[0] if found else None
-
-
-def list_collection_jobs(tx: Transaction, task_id: bytes) -> list[CollectionJob]:
-    """Return the task's jobs, oldest first."""
-    return _select(tx, tables.collection_jobs.c.task == tx.task_key(task_id))
 
 
 def lease_collection_jobs(tx: Transaction, limit: int, seconds: int) -> list[Leased[CollectionJob]]:
@@ -193,12 +178,12 @@ def freeze_collection_job(
     values = {"aggregate_share_request": aggregate_share_request}
     _advance(tx, "freeze_collection_job", lease, values, ends=False)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
-    pending = pending_reports(tx, job.task_id, job.start, job.end)
+    pending = pending_reports(tx, job.task_id, job.batch)
     if pending.unclaimed or pending.claimed:
         waiting = pending.unclaimed + pending.claimed
         raise tx.refuse(BatchBusy(f"{waiting} reports of the batch are not aggregated yet"))
-    batches.freeze(tx, job.task_id, job.start, job.end)
-    ledger.reserve(tx, job.task_id, job.start, job.end, charge)
+    batches.freeze(tx, job.task_id, job.batch)
+    ledger.reserve(tx, job.task_id, job.batch, charge)
 
 
 def store_share_location(tx: Transaction, lease: Lease, location: str) -> None:
@@ -217,12 +202,16 @@ def finish_collection_job(tx: Transaction, lease: Lease, result: CollectionResul
         LeaseLost: The lease is not ours any more; `result` must be thrown away.
     """
     values = {
-        field.name: getattr(result, field.name) for field in dataclasses.fields(CollectionResult)
+        "report_count": result.report_count,
+        "interval_start": result.interval.start.units,
+        "interval_end": result.interval.end.units,
+        "leader_share": result.leader_share,
+        "helper_share": result.helper_share,
     }
     _advance(tx, "finish_collection_job", lease, values, ends=True)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
-    batches.mark_collected(tx, job.task_id, job.start, job.end)
-    ledger.settle(tx, job.task_id, job.start, job.end)
+    batches.mark_collected(tx, job.task_id, job.batch)
+    ledger.settle(tx, job.task_id, job.batch)
 
 
 def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
@@ -236,8 +225,8 @@ def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
     _advance(tx, "fail_collection_job", lease, {"problem": problem}, ends=True)
     if job.state is CollectionJobState.FROZEN:
-        batches.unfreeze(tx, job.task_id, job.start, job.end)
-        ledger.cancel(tx, job.task_id, job.start, job.end)
+        batches.unfreeze(tx, job.task_id, job.batch)
+        ledger.cancel(tx, job.task_id, job.batch)
 
 
 def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
@@ -266,8 +255,8 @@ def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> boo
         )
     )
     if job.state is CollectionJobState.FROZEN:
-        batches.mark_collected(tx, task_id, job.start, job.end)
-        ledger.settle(tx, task_id, job.start, job.end)
+        batches.mark_collected(tx, task_id, job.batch)
+        ledger.settle(tx, task_id, job.batch)
     return True
 
 
@@ -295,10 +284,8 @@ def _select(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Collectio
             key=row.id,
             task_id=row.task_id,
             job_id=row.job_id,
-            generation=row.generation,
             request=row.request,
-            start=row.start,
-            end=row.end,
+            batch=Batch(row.first_bucket, row.last_bucket),
             state=CollectionJobState(row.state),
             aggregate_share_request=row.aggregate_share_request,
             helper_location=row.helper_location,
@@ -306,8 +293,7 @@ def _select(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Collectio
             if row.leader_share is None
             else CollectionResult(
                 row.report_count,
-                row.interval_start,
-                row.interval_end,
+                Interval.of(row.interval_start, row.interval_end - row.interval_start),
                 row.leader_share,
                 row.helper_share,
             ),

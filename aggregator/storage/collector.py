@@ -27,12 +27,10 @@ class CollectorTask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewCollection:
-    """A batch to collect: the units `start` to `end`, the last one left out."""
+    """A batch to collect; `request` is the exact CollectionJobReq, whose query asks for it."""
 
     collection_id: bytes
     task_id: bytes
-    start: int
-    end: int
     request: bytes
 
 
@@ -43,8 +41,6 @@ class StoredCollection:
     Attributes:
         collection_id: Our own random name for it, 16 bytes.
         task_id: 32 bytes.
-        start: First unit of the batch.
-        end: The unit after its last one.
         request: The exact CollectionJobReq.
         location: Where the Leader keeps the job, once it answered.
         state: How it stands.
@@ -56,8 +52,6 @@ class StoredCollection:
 
     collection_id: bytes
     task_id: bytes
-    start: int
-    end: int
     request: bytes = dataclasses.field(repr=False)
     location: str | None
     state: CollectionState
@@ -119,8 +113,6 @@ def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollecti
             insert(tables.collections).values(
                 collection_id=collection.collection_id,
                 task_id=collection.task_id,
-                start=collection.start,
-                end=collection.end,
                 request=collection.request,
                 state=CollectionState.PENDING,
                 created_at=tx.now,

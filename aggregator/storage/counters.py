@@ -8,7 +8,8 @@ from sqlalchemy import select
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
 
-AGGREGATED = "aggregated"  # the reason under which a report that counts is counted
+STORED = "stored"  # the reason under which a report is counted that waits to be aggregated
+AGGREGATED = "aggregated"  # and one that is in a batch; every other reason is a report error
 
 
 class Stage(StrEnum):

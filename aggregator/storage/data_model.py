@@ -45,6 +45,11 @@ elsewhere.
 _OVERVIEW = """\
 Times called `uint64` are eight bytes, most significant first, in units of the task's time
 precision; columns that end in `_at` are seconds since the Unix epoch by the database's clock.
+
+A bucket is a key, and a batch is all buckets of its task from `first_bucket` to `last_bucket`,
+which belongs to it, in the order of their bytes. Only the batch mode knows what keys mean: in the
+time-interval mode a unit of time, eight bytes, most significant first. A batch that has a name
+instead of an interval is a range of one key, so tables and verbs are the same in every mode.
 """
 
 

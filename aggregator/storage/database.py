@@ -11,23 +11,21 @@ rolled back.
 """
 
 import dataclasses
-import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 from sqlalchemy import Connection, Engine, Table, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.sqlite import Insert
 
 from aggregator.clock import Clock
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import StoreError
 from aggregator.storage import tables
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.engine import Busy, engine, translated
+from aggregator.storage.engine import Backend, Busy, backend, translated
 from aggregator.storage.schema import check, upgrade
 
 __all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask", "upgrade"]
@@ -37,6 +35,7 @@ E = TypeVar("E", bound=StoreError)
 OnTransaction = Callable[[str, str], None]
 
 _ATTEMPTS = 6
+_ID_SIZE = 16
 _READERS = 8
 
 
@@ -49,6 +48,7 @@ class Transaction:
     """What a verb works with: an open transaction and what the verbs need beside it."""
 
     connection: Connection
+    backend: Backend
     crypter: Crypter
     entropy: Entropy
     now: int  # seconds since the Unix epoch, by the database's clock, the same all through
@@ -56,11 +56,13 @@ class Transaction:
     failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
     _task_keys: dict[bytes, int] = dataclasses.field(default_factory=dict)
 
-    def insert(self, table: Table) -> sqlite.Insert | postgresql.Insert:
-        """Return an insert that knows `on_conflict_…`, which both databases spell alike."""
-        if self.connection.dialect.name == "postgresql":
-            return postgresql.insert(table)
-        return sqlite.insert(table)
+    def insert(self, table: Table) -> Insert:
+        """Return an insert that knows `on_conflict_…`."""
+        return self.backend.insert(table)
+
+    def random_id(self) -> bytes:
+        """Return a fresh name for a resource of ours, 16 bytes."""
+        return self.entropy.bytes(_ID_SIZE)
 
     def refuse(self, error: E) -> E:
         """Return `error`, to be raised; whatever becomes of it, nothing is committed."""
@@ -88,16 +90,16 @@ class Database:
 
     def __init__(
         self,
-        writers: Engine,
-        readers: Engine,
+        backend: Backend,
         crypter: Crypter,
         clock: Clock | None,
         entropy: Entropy,
         on_transaction: OnTransaction,
     ) -> None:
         """Use `open`, which also checks the schema."""
-        self._writers = writers
-        self._readers = readers
+        self._backend = backend
+        self._writers = backend.engine()
+        self._readers = backend.engine(readers=_READERS)
         self._crypter = crypter
         self._clock = clock
         self._entropy = entropy
@@ -119,7 +121,7 @@ class Database:
         """Open the store at `url`, for example `sqlite:////var/lib/prio/leader.sqlite`.
 
         Args:
-            url: An SQLAlchemy URL that names an SQLite file.
+            url: An SQLAlchemy URL; `engine.backend` says of which databases.
             crypter: The keys of the secret columns.
             clock: Tells `Transaction.now`; the database's own clock if there is none.
             on_transaction: Called with the transaction's name and `begin`, `before commit` or
@@ -132,8 +134,7 @@ class Database:
         """
         check(url)
         return Database(
-            engine(url),
-            engine(url, readers=_READERS),
+            backend(url),
             crypter,
             clock,
             SystemEntropy() if entropy is None else entropy,
@@ -178,11 +179,13 @@ class Database:
         return self._transact(engine, name, work)
 
     def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
-        with translated(name), engine.connect() as connection:
+        with translated(self._backend, name), engine.connect() as connection:
             with connection.begin():
                 self._on_transaction(name, "begin")
+                clock = self._clock
+                now = self._backend.now(connection) if clock is None else clock.now()
                 transaction = Transaction(
-                    connection, self._crypter, self._entropy, self._now(connection)
+                    connection, self._backend, self._crypter, self._entropy, now
                 )
                 result = work(transaction)
                 if transaction.failure is not None:
@@ -191,25 +194,8 @@ class Database:
             self._scrub_log = self._scrub_log or transaction.scrub_log
             self._on_transaction(name, "committed")
             if self._scrub_log and engine is self._writers:
-                self._empty_log(connection)
+                self._scrub_log = not self._backend.empty_log(connection)
             return result
-
-    def _now(self, connection: Connection) -> int:
-        if self._clock is not None:
-            return self._clock.now()
-        seconds = connection.exec_driver_sql("SELECT CAST(strftime('%s', 'now') AS INTEGER)")
-        return int(seconds.scalar_one())
-
-    def _empty_log(self, connection: Connection) -> None:
-        """Empty SQLite's write-ahead log, where destroyed secrets may still lie.
-
-        A reader that still needs the log only postpones it to a later commit.
-        """
-        driver = connection.connection.driver_connection
-        if isinstance(driver, sqlite3.Connection):
-            with suppress(sqlite3.OperationalError):  # locked; what was committed stays so
-                busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-                self._scrub_log = bool(busy)
 
 
 def _ignore(_name: str, _moment: str) -> None:

@@ -1,25 +1,20 @@
-"""Connections to the database, and its errors in our words.
+"""The database under the store: what we need of one, and its errors in our words.
 
-SQLite: one writer at a time (a lock within the process, `BEGIN IMMEDIATE` between processes),
-readers beside it (WAL), `synchronous=FULL` so that a commit survives a power cut,
-`secure_delete=ON` so that deleted bytes are overwritten.
+The verbs speak SQLAlchemy Core, which every database understands; what they do not agree on is in
+`Backend`. SQLite is the one there is.
 """
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-import sqlalchemy
-from sqlalchemy import Connection, Engine, event
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy import Connection, Engine, Table
+from sqlalchemy.dialects.sqlite import Insert
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError, SQLAlchemyError
-from sqlalchemy.pool import ConnectionPoolEntry
 
 from aggregator.errors import ConfigurationError, StoreError
-
-BUSY_TIMEOUT_SECONDS = 5
-_SQLITE_BUSY = 5
-_SQLITE_LOCKED = 6
+from aggregator.storage.sqlite import Sqlite
 
 
 class Busy(StoreError):
@@ -30,70 +25,58 @@ class Conflict(StoreError):
     """What a verb was asked to store contradicts what is there."""
 
 
-def store_url(text: str) -> URL:
-    """Return `text` as the URL of an SQLite file.
+class Backend(Protocol):
+    """What is a database's own; `sqlite.Sqlite` says what each of these is for."""
+
+    def engine(self, readers: int = 0) -> Engine:
+        """Return an engine for one writer, or for `readers` readers."""
+
+    def exists(self) -> bool:
+        """Return whether there is a store."""
+
+    def create(self) -> None:
+        """Make an empty store, if there is none."""
+
+    def now(self, connection: Connection) -> int:
+        """Return the seconds since the Unix epoch by the database's clock."""
+
+    def insert(self, table: Table) -> Insert:
+        """Return an insert that knows `on_conflict_…`."""
+
+    def empty_log(self, connection: Connection) -> bool:
+        """Empty the database's log of what was destroyed; return whether that was possible now."""
+
+    def is_busy(self, error: OperationalError) -> bool:
+        """Return whether others held the database for too long."""
+
+
+def backend(url: str) -> Backend:
+    """Return the database that `url` names, for example `sqlite:////var/lib/prio/leader.sqlite`.
 
     Raises:
-        ConfigurationError: It is no URL, or names another database or none that lasts.
+        ConfigurationError: It is no URL, or names a database that we do not know.
     """
     try:
-        url = make_url(text)
+        parsed = make_url(url)
     except (ArgumentError, ValueError):  # the latter for a port that is no number
         # `from None`: the cause repeats the text, which may hold a password.
         raise ConfigurationError("the store's URL cannot be read") from None
-    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+    if parsed.get_backend_name() != "sqlite":
         raise ConfigurationError(
             "the store's URL must name an SQLite file, like sqlite:////var/lib/prio/leader.sqlite"
         )
-    if url.query:
-        raise ConfigurationError("the store's URL must end with the file: it takes no options")
-    return url
-
-
-def engine(url: str, readers: int = 0) -> Engine:
-    """Return an engine for one writer, or for `readers` readers, with our settings."""
-    made = sqlalchemy.create_engine(
-        store_url(url),
-        # A statement's values may be secrets: keep them out of error messages.
-        hide_parameters=True,
-        pool_size=readers or 1,
-        max_overflow=0,
-        poolclass=sqlalchemy.QueuePool,
-        connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
-    )
-
-    def configure(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
-        connection.isolation_level = None  # we say BEGIN ourselves, below
-        for pragma in (
-            "journal_mode=WAL",
-            "synchronous=FULL",
-            "secure_delete=ON",
-            "foreign_keys=ON",
-            "trusted_schema=OFF",
-            "temp_store=MEMORY",
-            f"query_only={'ON' if readers else 'OFF'}",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
-
-    def begin(connection: Connection) -> None:
-        # A writer takes its lock at once: a lock taken later could fail after work was done.
-        connection.exec_driver_sql("BEGIN" if readers else "BEGIN IMMEDIATE")
-
-    event.listen(made, "connect", configure)
-    event.listen(made, "begin", begin)
-    return made
+    return Sqlite(parsed)
 
 
 @contextmanager
-def translated(name: str) -> Iterator[None]:
+def translated(database: Backend, name: str) -> Iterator[None]:
     """Turn the database's errors into ours, once."""
     try:
         yield
     except IntegrityError as error:
         raise Conflict(f"transaction {name!r}: {error.orig}") from error
     except OperationalError as error:
-        code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
-        if code in (_SQLITE_BUSY, _SQLITE_LOCKED):
+        if database.is_busy(error):
             raise Busy(f"transaction {name!r}: the database is busy") from error
         raise StoreError(f"transaction {name!r}: {error.orig}") from error
     except SQLAlchemyError as error:

@@ -50,7 +50,6 @@ def acquire(
         .where(table.c.state.in_(states), table.c.lease_expires_at <= tx.now)
         .order_by(table.c.lease_expires_at, table.c.id)
         .limit(limit)
-        .with_for_update(skip_locked=True)
     )
     leases = [
         Lease(key, tx.entropy.bytes(_TOKEN_SIZE), attempts + 1, tx.now + seconds)

@@ -1,4 +1,4 @@
-"""Privacy spent: one row a release, written in the transaction that makes the release.
+"""Privacy spent: one row per release, written in the transaction that makes the release.
 
 The Leader reserves the cost when it freezes a batch, before it asks the Helper, and the reservation
 counts as spent until the release turns it into a charge or the failure takes it back. Costs are
@@ -8,9 +8,10 @@ exact rationals, kept as the text that they were given as.
 import dataclasses
 from fractions import Fraction
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import ColumnElement, delete, insert, select, update
 
 from aggregator.errors import ParameterError
+from aggregator.protocol.batches import Batch
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import LedgerState
@@ -41,12 +42,11 @@ class Charge:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """One release, made or reserved; times in units of the task's precision, `_at` in seconds."""
+    """One release, made or reserved; `_at` is in seconds."""
 
     task_id: bytes
     state: LedgerState
-    start: int
-    end: int
+    batch: Batch
     charge: Charge
     created_at: int
     charged_at: int | None
@@ -62,42 +62,28 @@ class Spent:
     rho: Fraction
 
 
-def reserve(tx: Transaction, task_id: bytes, start: int, end: int, charge: Charge) -> None:
-    """Set `charge` aside for the batch [start, end), before anybody draws noise for it."""
-    _insert(tx, task_id, start, end, charge, LedgerState.RESERVED)
+def reserve(tx: Transaction, task_id: bytes, batch: Batch, charge: Charge) -> None:
+    """Set `charge` aside for the batch, before anybody draws noise for it."""
+    _insert(tx, task_id, batch, charge, LedgerState.RESERVED)
 
 
-def settle(tx: Transaction, task_id: bytes, start: int, end: int) -> None:
+def settle(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     """Turn the batch's reservation into a charge."""
-    entry = tables.ledger.c
     tx.connection.execute(
         update(tables.ledger)
-        .where(
-            entry.task == tx.task_key(task_id),
-            entry.start == start,
-            entry.end == end,
-            entry.state == LedgerState.RESERVED,
-        )
+        .where(*_reserved(tx, task_id, batch))
         .values(state=LedgerState.CHARGED, charged_at=tx.now)
     )
 
 
-def cancel(tx: Transaction, task_id: bytes, start: int, end: int) -> None:
+def cancel(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     """Take the batch's reservation back: nothing was drawn and nothing was released."""
-    entry = tables.ledger.c
-    tx.connection.execute(
-        delete(tables.ledger).where(
-            entry.task == tx.task_key(task_id),
-            entry.start == start,
-            entry.end == end,
-            entry.state == LedgerState.RESERVED,
-        )
-    )
+    tx.connection.execute(delete(tables.ledger).where(*_reserved(tx, task_id, batch)))
 
 
-def charge(tx: Transaction, task_id: bytes, start: int, end: int, cost: Charge) -> None:
-    """Charge `cost` for the release of the batch [start, end), which had no reservation."""
-    _insert(tx, task_id, start, end, cost, LedgerState.CHARGED)
+def charge(tx: Transaction, task_id: bytes, batch: Batch, cost: Charge) -> None:
+    """Charge `cost` for the release of the batch, which had no reservation."""
+    _insert(tx, task_id, batch, cost, LedgerState.CHARGED)
 
 
 def list_ledger(tx: Transaction, task_id: bytes | None = None) -> list[LedgerEntry]:
@@ -114,8 +100,7 @@ def list_ledger(tx: Transaction, task_id: bytes | None = None) -> list[LedgerEnt
         LedgerEntry(
             task_id=row.task_id,
             state=LedgerState(row.state),
-            start=row.start,
-            end=row.end,
+            batch=Batch(row.first_bucket, row.last_bucket),
             charge=Charge(row.mechanism, row.epsilon, row.delta, row.rho, row.population),
             created_at=row.created_at,
             charged_at=row.charged_at,
@@ -135,15 +120,25 @@ def spent(tx: Transaction, task_id: bytes) -> Spent:
     )
 
 
+def _reserved(tx: Transaction, task_id: bytes, batch: Batch) -> tuple[ColumnElement[bool], ...]:
+    entry = tables.ledger.c
+    return (
+        entry.task == tx.task_key(task_id),
+        entry.first_bucket == batch.first,
+        entry.last_bucket == batch.last,
+        entry.state == LedgerState.RESERVED,
+    )
+
+
 def _insert(
-    tx: Transaction, task_id: bytes, start: int, end: int, cost: Charge, state: LedgerState
+    tx: Transaction, task_id: bytes, batch: Batch, cost: Charge, state: LedgerState
 ) -> None:
     tx.connection.execute(
         insert(tables.ledger).values(
             task=tx.task_key(task_id),
             state=state,
-            start=start,
-            end=end,
+            first_bucket=batch.first,
+            last_bucket=batch.last,
             mechanism=cost.mechanism,
             epsilon=cost.epsilon,
             delta=cost.delta,

@@ -4,24 +4,38 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Table, select
 
-from aggregator.storage import tables
 from aggregator.storage.database import Transaction
 
 _IDS_PER_QUERY = 500
 
 
-def record_aggregated(tx: Transaction, task_id: bytes, report_ids: Sequence[bytes]) -> set[bytes]:
-    """Remember that these reports are in a bucket, in the bucket's own transaction.
+def record_ids(
+    tx: Transaction, table: Table, task_id: bytes, arrivals: Sequence[tuple[bytes, bool]]
+) -> list[bool]:
+    """Remember the ids of reports whose batches are open, in the transaction that counts them.
+
+    Args:
+        tx: The transaction.
+        table: `report_ids` or `aggregated_reports`.
+        task_id: The task.
+        arrivals: Each report's id, and whether its batch is closed: such an id is only looked up.
 
     Returns:
-        The ids that were there already: replays, whose out shares must not be added.
+        For each report whether its id was there before. Of two with one id, the first is new.
     """
-    table = tables.aggregated_reports
-    return set(report_ids) - insert_ids(tx, table, tx.task_key(task_id), report_ids)
+    task = tx.task_key(task_id)
+    known = _known(tx, table, task, [each for each, is_closed in arrivals if is_closed])
+    fresh = _inserted(tx, table, task, [each for each, is_closed in arrivals if not is_closed])
+    seen = []
+    for report_id, is_closed in arrivals:
+        seen.append(report_id in known if is_closed else report_id not in fresh)
+        if not is_closed:
+            fresh.discard(report_id)
+    return seen
 
 
-def insert_ids(tx: Transaction, table: Table, task: int, report_ids: Iterable[bytes]) -> set[bytes]:
-    """Insert the ids into `table` for the task with key `task`; return those that were new."""
+def _inserted(tx: Transaction, table: Table, task: int, report_ids: Iterable[bytes]) -> set[bytes]:
+    """Insert the ids; return those that were new."""
     rows = [{"task": task, "report_id": report_id} for report_id in report_ids]
     if not rows:
         return set()
@@ -29,9 +43,7 @@ def insert_ids(tx: Transaction, table: Table, task: int, report_ids: Iterable[by
     return set(tx.connection.execute(statement, rows).scalars())
 
 
-def known_ids(tx: Transaction, table: Table, task: int, report_ids: Iterable[bytes]) -> set[bytes]:
-    """Return those of the ids that `table` has for the task with key `task`."""
-    wanted = list(report_ids)
+def _known(tx: Transaction, table: Table, task: int, wanted: Sequence[bytes]) -> set[bytes]:
     found: set[bytes] = set()
     for start in range(0, len(wanted), _IDS_PER_QUERY):
         some = wanted[start : start + _IDS_PER_QUERY]

@@ -8,41 +8,26 @@ that says what became of it.
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 
-from sqlalchemy import ScalarSelect, bindparam, delete, func, insert, select, update
+from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, select, update
 
+from aggregator.dap.report_errors import ReportError
+from aggregator.protocol.batches import Batch
+from aggregator.protocol.replay import refusal
 from aggregator.storage import tables
-from aggregator.storage.batches import closed_intervals
-from aggregator.storage.counters import Stage, count_reports
+from aggregator.storage.batches import closed_batches
+from aggregator.storage.counters import STORED, Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
-from aggregator.storage.report_ids import insert_ids, known_ids
-
-
-class UploadOutcome(StrEnum):
-    """What became of one uploaded report, and the reason it is counted under."""
-
-    STORED = "stored"
-    REPLAYED = "replayed"  # its id was uploaded before
-    BATCH_CLOSED = "batch_closed"  # its bucket is being collected or was
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NewReport:
-    """An uploaded report: its 16-byte id, its time in units and the encoded Report."""
-
-    report_id: bytes
-    time: int
-    body: bytes = dataclasses.field(repr=False)
+from aggregator.storage.report_ids import record_ids
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredReport:
-    """A report of an aggregation job."""
+    """An uploaded report: its 16-byte id, the key of its bucket and the encoded Report."""
 
     report_id: bytes
-    time: int
+    bucket: bytes
     body: bytes = dataclasses.field(repr=False)
 
 
@@ -55,55 +40,52 @@ class PendingReports:
 
 
 def put_reports(
-    tx: Transaction, task_id: bytes, reports: Sequence[NewReport]
-) -> list[UploadOutcome]:
-    """Store the reports whose ids are new and whose buckets are open; count all by outcome.
+    tx: Transaction, task_id: bytes, reports: Sequence[StoredReport]
+) -> list[ReportError | None]:
+    """Store the reports whose ids are new and whose batches are open; count all by outcome.
 
     A report that is stored is never lost: it is aggregated, or rejected with a counted reason. One
-    that was stored before is a replay even when its bucket is closed by now: whoever sends it again
-    because the answer was lost must not hear that it does not count.
+    that was stored before is a replay even when its batch is closed by now.
 
     Returns:
-        One outcome a report, in order. Of two reports with one id in `reports`, the first is new.
+        Why each report was refused, or None, in order. Of two reports with one id in `reports`,
+        the first is new.
     """
     if not reports:
         return []
     key = tx.task_key(task_id)
-    times = [report.time for report in reports]
-    closed = closed_intervals(tx, task_id, min(times), max(times) + 1)
-    open_ids = [report.report_id for report in reports if report.time not in closed]
-    late_ids = [report.report_id for report in reports if report.time in closed]
-    known = known_ids(tx, tables.report_ids, key, late_ids)  # before any of this request is stored
-    fresh = insert_ids(tx, tables.report_ids, key, open_ids)
-    outcomes = []
-    rows = []
-    for report in reports:
-        if report.time in closed and report.report_id not in known:
-            outcomes.append(UploadOutcome.BATCH_CLOSED)
-        elif report.report_id not in fresh:
-            outcomes.append(UploadOutcome.REPLAYED)
-        else:
-            fresh.remove(report.report_id)
-            outcomes.append(UploadOutcome.STORED)
-            rows.append(
-                {
-                    "task": key,
-                    "report_id": report.report_id,
-                    "time": report.time,
-                    "received_at": tx.now,
-                    "body": report.body,
-                }
-            )
+    closed = closed_batches(tx, task_id, Batch.spanning([report.bucket for report in reports]))
+    arrivals = [(report.report_id, report.bucket in closed) for report in reports]
+    seen = record_ids(tx, tables.report_ids, task_id, arrivals)
+    errors = [
+        refusal(is_seen=is_seen, is_closed=is_closed)
+        for is_seen, (_, is_closed) in zip(seen, arrivals, strict=True)
+    ]
+    rows = [
+        {
+            "task": key,
+            "report_id": report.report_id,
+            "bucket": report.bucket,
+            "received_at": tx.now,
+            "body": report.body,
+        }
+        for report, error in zip(reports, errors, strict=True)
+        if error is None
+    ]
     if rows:
         tx.connection.execute(insert(tables.reports), rows)
-    count_reports(tx, task_id, Stage.UPLOAD, Counter(outcomes))
-    return outcomes
+    reasons = Counter(STORED if error is None else error.draft_name for error in errors)
+    count_reports(tx, task_id, Stage.UPLOAD, reasons)
+    return errors
 
 
-def pending_reports(tx: Transaction, task_id: bytes, start: int, end: int) -> PendingReports:
-    """Return how many stored reports with times in [start, end) are not aggregated yet."""
+def pending_reports(tx: Transaction, task_id: bytes, batch: Batch) -> PendingReports:
+    """Return how many stored reports of the batch are not aggregated yet."""
     report = tables.reports.c
-    in_batch = (report.task == tx.task_key(task_id), report.time >= start, report.time < end)
+    in_batch = (
+        report.task == tx.task_key(task_id),
+        report.bucket.between(batch.first, batch.last),
+    )
     count = select(func.count()).select_from(tables.reports).where(*in_batch)
     return PendingReports(
         unclaimed=tx.connection.execute(count.where(report.job.is_(None))).scalar_one(),
@@ -118,44 +100,43 @@ def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
     return tx.connection.execute(query).scalar_one()
 
 
-def claim_reports(tx: Transaction, task_id: bytes, job: int, verify_key_id: int, limit: int) -> int:
-    """Claim at most `limit` unclaimed reports, oldest time first, for the job with key `job`.
+def claimable_reports(tx: Transaction, task_id: bytes, limit: int) -> int:
+    """Return how many reports `claim_reports` would claim."""
+    chosen = _claimable(tx, task_id, limit).subquery()
+    count: int = tx.connection.execute(select(func.count()).select_from(chosen)).scalar_one()
+    return count
 
-    A report that was once verified under another key than `verify_key_id`, or whose bucket is
-    closed, is never claimed.
 
-    Returns:
-        How many were claimed.
+def claim_reports(tx: Transaction, task_id: bytes, job: int, limit: int) -> None:
+    """Claim at most `limit` unclaimed reports, first bucket first, for the job with key `job`.
+
+    A report whose bucket is closed is never claimed.
     """
-    report, interval = tables.reports.c, tables.batch_intervals.c
-    closed = select(interval.id).where(
-        interval.task == report.task, interval.start <= report.time, interval.end > report.time
+    chosen = _claimable(tx, task_id, limit)
+    tx.connection.execute(
+        update(tables.reports).where(tables.reports.c.id.in_(chosen)).values(job=job)
     )
-    chosen = (
+
+
+def _claimable(tx: Transaction, task_id: bytes, limit: int) -> Select[tuple[int]]:
+    report, closed = tables.reports.c, tables.closed_batches.c
+    covering = select(closed.id).where(
+        closed.task == report.task,
+        report.bucket.between(closed.first_bucket, closed.last_bucket),
+    )
+    return (
         select(report.id)
-        .where(
-            report.task == tx.task_key(task_id),
-            report.job.is_(None),
-            func.coalesce(report.verify_key_id, verify_key_id) == verify_key_id,
-            ~closed.exists(),
-        )
-        .order_by(report.time)
+        .where(report.task == tx.task_key(task_id), report.job.is_(None), ~covering.exists())
+        .order_by(report.bucket)
         .limit(limit)
-        .with_for_update(skip_locked=True)
     )
-    claim = (
-        update(tables.reports)
-        .where(report.id.in_(chosen))
-        .values(job=job, verify_key_id=verify_key_id)
-    )
-    return tx.connection.execute(claim).rowcount
 
 
 def reports_of_job(tx: Transaction, job: int) -> list[StoredReport]:
     """Return the reports of the job with key `job` that were not rejected, in their fixed order."""
     report = tables.reports.c
     query = (
-        select(report.report_id, report.time, report.body)
+        select(report.report_id, report.bucket, report.body)
         .where(report.task == _task_of(job), report.job == job)
         .order_by(report.id)
     )
@@ -196,13 +177,6 @@ def reject_reports(
         [{"key": keys[report_id]} for report_id in rejected],
     )
     count_reports(tx, task_id, Stage.AGGREGATION, Counter(rejected.values()))
-
-
-def release_reports(tx: Transaction, job: int) -> int:
-    """Make the reports of an abandoned job claimable again; return how many there are."""
-    report = tables.reports.c
-    statement = update(tables.reports).where(report.task == _task_of(job), report.job == job)
-    return tx.connection.execute(statement.values(job=None)).rowcount
 
 
 def _task_of(job: int) -> ScalarSelect[int]:

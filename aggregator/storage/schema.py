@@ -1,9 +1,6 @@
 """The schema's version: Alembic revisions that are part of the package, run by `upgrade`."""
 
-import os
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
@@ -11,7 +8,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from aggregator.errors import StoreError
-from aggregator.storage.engine import engine, store_url, translated
+from aggregator.storage.engine import backend, translated
 
 
 class SchemaMismatch(StoreError):
@@ -19,11 +16,17 @@ class SchemaMismatch(StoreError):
 
 
 def upgrade(url: str) -> None:
-    """Bring the store at `url` to this program's schema, making the file if there is none.
+    """Bring the store at `url` to this program's schema, making it if there is none.
 
     Several processes may do this at once: the first does the work, the others find it done.
+
+    Raises:
+        SchemaMismatch: The store was made by a version that this program does not know.
     """
-    _create_private_file(url)
+    backend(url).create()
+    found = _version(url)
+    if found is not None and found not in {known.revision for known in _scripts().walk_revisions()}:
+        raise _mismatch(found)
     _migrate(url, command.upgrade, "head")
 
 
@@ -39,29 +42,39 @@ def check(url: str) -> None:
         SchemaMismatch: It has not; the message names both versions.
     """
     found = _version(url)
-    wanted = ScriptDirectory.from_config(_config()).get_current_head()
-    if found != wanted:
-        raise SchemaMismatch(
-            f"the store's schema is at version {found or 'none'} and this program needs {wanted}"
-        )
+    if found != _scripts().get_current_head():
+        raise _mismatch(found)
+
+
+def _mismatch(found: str | None) -> SchemaMismatch:
+    wanted = _scripts().get_current_head()
+    return SchemaMismatch(
+        f"the store's schema is at version {found or 'none'} and this program needs {wanted}"
+    )
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
 
 
 def _version(url: str) -> str | None:
-    if not _path(url).exists():  # connecting would make an empty file
+    database = backend(url)
+    if not database.exists():  # connecting would make an empty file
         return None
-    made = engine(url)
+    made = database.engine()
     try:
-        with translated("check schema"), made.connect() as connection:
+        with translated(database, "check schema"), made.connect() as connection:
             return MigrationContext.configure(connection).get_current_revision()
     finally:
         made.dispose()
 
 
 def _migrate(url: str, step: Callable[[Config, str], None], revision: str) -> None:
-    made = engine(url)
+    database = backend(url)
+    made = database.engine()
     try:
         # One transaction for all revisions: a killed migration leaves the old schema.
-        with translated("migrate"), made.begin() as connection:
+        with translated(database, "migrate"), made.begin() as connection:
             config = _config()
             config.attributes["connection"] = connection
             step(config, revision)
@@ -73,23 +86,3 @@ def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", "aggregator.storage:migrations")
     return config
-
-
-def _create_private_file(url: str) -> None:
-    """Make the database file readable by its owner only; SQLite's log inherits the mode.
-
-    A file that is there is left alone: closing any descriptor of it would drop the locks that
-    SQLite holds on it in this process (POSIX), and another process could then empty the log of a
-    store in use.
-    """
-    path = _path(url)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except OSError as error:
-        raise StoreError(f"the store's file {path} cannot be made: {error.strerror}") from error
-
-
-def _path(url: str) -> Path:
-    return Path(store_url(url).database or "")

@@ -14,7 +14,7 @@ class AggregationJobState(StrEnum):
     CREATED = "created"  # reports are claimed, nothing was sent
     SENT = "sent"  # the exact request is stored; the Helper may have seen it
     FINISHED = "finished"  # aggregated on our side, report bodies dropped
-    ABANDONED = "abandoned"  # given up; reports claimable again, or dropped
+    ABANDONED = "abandoned"  # given up; report bodies dropped
 
 
 class CollectionJobState(StrEnum):
@@ -27,8 +27,8 @@ class CollectionJobState(StrEnum):
     DELETED = "deleted"  # the Collector has saved it or does not want it
 
 
-class IntervalState(StrEnum):
-    """A range of batch buckets that is closed; one with no row is open."""
+class BatchState(StrEnum):
+    """A batch that is closed; one without a row is open."""
 
     FROZEN = "frozen"  # no report is added; may open again
     COLLECTED = "collected"  # released, its un-noised shares destroyed; for ever
@@ -121,11 +121,11 @@ COLLECTION_JOB = Machine(
     ),
 )
 
-HELPER_REQUEST = Machine(
-    "stored request (Helper)",
+ANSWERED_JOB = Machine(
+    "answered aggregation job (Helper)",
     (
-        Transition("put_request", (), ResourceState.LIVE),
-        Transition("delete_request", (ResourceState.LIVE,), ResourceState.DELETED),
+        Transition("put_answered_job", (), ResourceState.LIVE),
+        Transition("delete_answered_job", (ResourceState.LIVE,), ResourceState.DELETED),
     ),
 )
 
@@ -137,12 +137,12 @@ AGGREGATE_SHARE = Machine(
     ),
 )
 
-BATCH_INTERVAL = Machine(
-    "batch interval (Leader; the Helper goes from open to collected at once)",
+CLOSED_BATCH = Machine(
+    "batch (Leader; the Helper goes from open to collected at once)",
     (
-        Transition("freeze", ("open",), IntervalState.FROZEN),
-        Transition("unfreeze", (IntervalState.FROZEN,), "open"),
-        Transition("mark_collected", (IntervalState.FROZEN, "open"), IntervalState.COLLECTED),
+        Transition("freeze", ("open",), BatchState.FROZEN),
+        Transition("unfreeze", (BatchState.FROZEN,), "open"),
+        Transition("mark_collected", (BatchState.FROZEN, "open"), BatchState.COLLECTED),
     ),
 )
 
@@ -158,8 +158,8 @@ COLLECTION = Machine(
 MACHINES = (
     AGGREGATION_JOB,
     COLLECTION_JOB,
-    BATCH_INTERVAL,
-    HELPER_REQUEST,
+    CLOSED_BATCH,
+    ANSWERED_JOB,
     AGGREGATE_SHARE,
     COLLECTION,
 )

@@ -34,9 +34,9 @@ from typing_extensions import override
 from aggregator.errors import ParameterError
 from aggregator.storage.states import (
     AggregationJobState,
+    BatchState,
     CollectionJobState,
     CollectionState,
-    IntervalState,
     LedgerState,
     ResourceState,
 )
@@ -98,8 +98,20 @@ def _task(*, primary_key: bool = False) -> Column[int]:
     )
 
 
+def _batch() -> tuple[Column[bytes], Column[bytes]]:
+    return (
+        Column(
+            "first_bucket",
+            LargeBinary,
+            nullable=False,
+            comment="Key of the batch's first bucket, as in `buckets`.",
+        ),
+        Column("last_bucket", LargeBinary, nullable=False, comment="Key of its last bucket."),
+    )
+
+
 def _state(
-    states: type[AggregationJobState | CollectionJobState | IntervalState]
+    states: type[AggregationJobState | CollectionJobState | BatchState]
     | type[ResourceState | LedgerState | CollectionState],
 ) -> tuple[Column[str], CheckConstraint]:
     words = ", ".join(f"'{state}'" for state in states)
@@ -215,7 +227,7 @@ reports = Table(
     _key("Key; its order is the order of arrival and of a job's reports."),
     _task(),
     Column("report_id", LargeBinary(16), nullable=False, comment="DAP ReportID, 16 bytes."),
-    Column("time", Uint64, nullable=False, comment="The report's time, in units."),
+    Column("bucket", LargeBinary, nullable=False, comment="The bucket it falls in."),
     _seconds("received_at", "Seconds; when the report was stored."),
     Column(
         "job",
@@ -224,19 +236,13 @@ reports = Table(
         comment="The aggregation job that claimed it; null while unclaimed.",
     ),
     Column(
-        "verify_key_id",
-        Integer,
-        comment="Id of the verification key of its first job; kept when that job is abandoned, so "
-        "that no job with another key ever claims it.",
-    ),
-    Column(
         "body",
         LargeBinary,
         nullable=False,
         comment="The encoded Report as it came: both input shares are still HPKE ciphertext.",
     ),
-    # Serves claiming (job null, oldest time first), a job's reports, and counting a batch's.
-    Index(None, "task", "job", "time"),
+    # Serves claiming (job null, first bucket first), a job's reports, and counting a batch's.
+    Index(None, "task", "job", "bucket"),
     comment="Leader: bodies of reports that are not aggregated yet. A row leaves with its job.",
     sqlite_strict=True,
 )
@@ -264,12 +270,6 @@ aggregation_jobs = Table(
         comment="Our own random name of the job, 16 bytes, for logs.",
     ),
     *_state(AggregationJobState),
-    Column(
-        "verify_key_id",
-        Integer,
-        nullable=False,
-        comment="Id of the verification key that all reports of the job are verified under.",
-    ),
     Column(
         "request",
         LargeBinary,
@@ -300,38 +300,32 @@ aggregated_reports = Table(
     sqlite_with_rowid=False,
 )
 
-batch_keys = Table(
-    "batch_keys",
+bucket_keys = Table(
+    "bucket_keys",
     metadata,
     _task(primary_key=True),
-    Column("batch_key", LargeBinary, primary_key=True, comment="As in `batch_buckets`."),
+    Column("bucket", LargeBinary, primary_key=True, comment="As in `buckets`."),
     Column(
         "key",
         LargeBinary,
         nullable=False,
         comment="Ciphertext of the random key under which the bucket's shares are encrypted.",
     ),
-    comment="Both: one random key a bucket. Deleting the row destroys every copy of the bucket's "
+    comment="Both: one random key per bucket. Deleting the row destroys every copy of the bucket's "
     "shares that may be left in free pages or in the log.",
     sqlite_strict=True,
 )
 
-batch_buckets = Table(
-    "batch_buckets",
+buckets = Table(
+    "buckets",
     metadata,
     _task(primary_key=True),
     Column(
-        "batch_key",
+        "bucket",
         LargeBinary,
         primary_key=True,
-        comment="The bucket: in time-interval mode its start in units, 8 bytes big-endian.",
-    ),
-    Column(
-        "ord",
-        Integer,
-        primary_key=True,
-        autoincrement=False,
-        comment="Shard ordinal: commits to one bucket may go to several rows, added up on reading.",
+        comment="The bucket's key, which the batch mode makes: in time-interval mode its unit of "
+        "time, 8 bytes, most significant first.",
     ),
     Column(
         "share",
@@ -343,22 +337,24 @@ batch_buckets = Table(
     Column(
         "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
     ),
+    Column("first_time", Uint64, comment="The earliest of their times; null without a report."),
+    Column("last_time", Uint64, comment="The latest of their times; null without a report."),
     comment="Both: batch buckets.",
     sqlite_strict=True,
 )
 
-batch_intervals = Table(
-    "batch_intervals",
+closed_batches = Table(
+    "closed_batches",
     metadata,
     _key(),
     _task(),
-    Column("start", Uint64, nullable=False, comment="First unit of the batch."),
-    Column("end", Uint64, nullable=False, comment="The unit after the last one."),
-    *_state(IntervalState),
+    *_batch(),
+    *_state(BatchState),
     _seconds("changed_at", "Seconds; when the state was entered."),
-    Index(None, "task", "start", unique=True),
-    comment="Both: ranges of buckets that take no more reports; ranges of one task never overlap. "
-    "A range of 2^63 buckets is one row.",
+    Index(None, "task", "first_bucket", unique=True),
+    comment="Both: batches that take no more reports, as ranges of buckets in the order of their "
+    "keys; those of one task never overlap. So it is in every batch mode: an interval of 2^63 "
+    "units of time is one row, and a batch that has a name is a range of one key.",
     sqlite_strict=True,
 )
 
@@ -375,16 +371,8 @@ collection_jobs = Table(
         comment="Random id in the resource's URL, 16 bytes.",
     ),
     Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of `request`."),
-    Column(
-        "generation",
-        Integer,
-        nullable=False,
-        comment="0 for the first job of this request; one more after each that failed or was "
-        "deleted.",
-    ),
     Column("request", LargeBinary, nullable=False, comment="The exact CollectionJobReq."),
-    Column("start", Uint64, nullable=False, comment="First unit of the query's interval."),
-    Column("end", Uint64, nullable=False, comment="The unit after its last one."),
+    *_batch(),
     *_state(CollectionJobState),
     Column(
         "aggregate_share_request",
@@ -417,56 +405,36 @@ collection_jobs = Table(
         "body_sha256",
         unique=True,
         sqlite_where=text("state IN ('start', 'frozen', 'finished')"),
-        postgresql_where=text("state IN ('start', 'frozen', 'finished')"),
     ),
     Index(None, "state", "lease_expires_at"),
     comment="Leader: collection jobs and their results.",
     sqlite_strict=True,
 )
 
-helper_requests = Table(
-    "helper_requests",
+answered_jobs = Table(
+    "answered_jobs",
     metadata,
     _key(),
     _task(),
-    Column("kind", Text, nullable=False, comment="Which resource: `aggregation_job`."),
     Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of the request body."),
     Column(
-        "generation",
-        Integer,
-        nullable=False,
-        comment="0 for the first; one more after each that was deleted.",
-    ),
-    Column(
-        "request_id",
+        "job_id",
         LargeBinary(16),
         nullable=False,
         unique=True,
         comment="Random id in the resource's URL, 16 bytes.",
     ),
     *_state(ResourceState),
-    Column(
-        "verify_key_id",
-        Integer,
-        nullable=False,
-        comment="Id of the verification key that the request's reports were verified under.",
-    ),
-    Column(
-        "response", LargeBinary, comment="The exact response; null once deleted, or for a problem."
-    ),
-    Column("problem", Text, comment="The problem document instead of a response, JSON."),
+    Column("response", LargeBinary, comment="The exact AggregationJobResp; null once deleted."),
     _seconds("created_at", "Seconds; when the request was answered."),
-    UniqueConstraint("task", "kind", "body_sha256", "generation"),
     Index(
-        "uq_helper_requests_live_request",
+        "uq_answered_jobs_live_request",
         "task",
-        "kind",
         "body_sha256",
         unique=True,
         sqlite_where=text("state = 'live'"),
-        postgresql_where=text("state = 'live'"),
     ),
-    comment="Helper: answered requests, so that the same request gets the same bytes.",
+    comment="Helper: aggregation jobs, answered, so that the same request gets the same bytes.",
     sqlite_strict=True,
 )
 
@@ -500,8 +468,7 @@ ledger = Table(
     _key(),
     _task(),
     *_state(LedgerState),
-    Column("start", Uint64, nullable=False, comment="First unit of the batch."),
-    Column("end", Uint64, nullable=False, comment="The unit after its last one."),
+    *_batch(),
     Column("mechanism", Text, nullable=False, comment="Its name; `None` adds no noise."),
     Column("epsilon", Text, comment="Exact rational, as text; null where the mechanism has none."),
     Column("delta", Text, comment="Exact rational, as text; null where the mechanism has none."),
@@ -514,8 +481,8 @@ ledger = Table(
     ),
     _seconds("created_at", "Seconds; when the cost was reserved or charged."),
     _seconds("charged_at", "Seconds; when it was released. Null while reserved.", nullable=True),
-    Index(None, "task", "start", unique=True),
-    comment="Both: privacy spent, one row a release, written in the release's own transaction.",
+    Index(None, "task", "first_bucket", unique=True),
+    comment="Both: privacy spent, one row per release, written in the release's own transaction.",
     sqlite_strict=True,
 )
 
@@ -553,8 +520,6 @@ collections = Table(
         nullable=False,
         comment="DAP TaskID, 32 bytes.",
     ),
-    Column("start", Uint64, nullable=False, comment="First unit of the batch."),
-    Column("end", Uint64, nullable=False, comment="The unit after its last one."),
     Column(
         "request",
         LargeBinary,
@@ -573,7 +538,6 @@ collections = Table(
         "request",
         unique=True,
         sqlite_where=text("state IN ('pending', 'finished')"),
-        postgresql_where=text("state IN ('pending', 'finished')"),
     ),
     comment="Collector: every collection asked for, with what came of it.",
     sqlite_strict=True,

@@ -109,18 +109,6 @@ def end_task(tx: Transaction, task_id: bytes) -> None:
     )
 
 
-def verify_key_id_of(tx: Transaction, task_id: bytes) -> int:
-    """Return the id of the task's one verification key.
-
-    Raises:
-        UnknownTask: There is no such task.
-    """
-    task = tables.tasks.c
-    query = select(task.verify_key_id).where(task.id == tx.task_key(task_id))
-    verify_key_id: int = tx.connection.execute(query).scalar_one()
-    return verify_key_id
-
-
 def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
     """Store a fresh key pair.
 

@@ -34,7 +34,7 @@ from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.shares import Batch, to_rows
 from aggregator.vdaf.xof import ByteRows
 
-LEADER, HELPER = 0, 1
+LEADER_ID, HELPER_ID = 0, 1
 
 _HEADER_SIZE = 5
 
@@ -87,7 +87,7 @@ def leader_initialized(
     input_shares: Batch,
 ) -> LeaderContinued:
     """Begin to verify a batch as the leader; the arguments are those of `Prio3.verify_init`."""
-    init = prio3.verify_init(verify_key, ctx, LEADER, nonces, public_shares, input_shares)
+    init = prio3.verify_init(verify_key, ctx, LEADER_ID, nonces, public_shares, input_shares)
     outbound = _encoded(MessageType.INITIALIZE, init.verifier_share_rows, init.state.rejected)
     return LeaderContinued(init.state, outbound)
 
@@ -112,7 +112,7 @@ def helper_initialized(
         input_shares: One a report.
         inbound: The leader's messages as they came, one a report.
     """
-    init = prio3.verify_init(verify_key, ctx, HELPER, nonces, public_shares, input_shares)
+    init = prio3.verify_init(verify_key, ctx, HELPER_ID, nonces, public_shares, input_shares)
     shares, wrong = _decoded(MessageType.INITIALIZE, inbound, prio3.verifier_share_size)
     decided = prio3.verifier_shares_to_message(ctx, [shares, init.verifier_share_rows])
     malformed = {i: error or VerifyError(NO_VERIFIER_SHARE) for i, error in wrong.items()}

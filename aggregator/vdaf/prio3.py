@@ -12,12 +12,13 @@ Source:
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TypeGuard, cast, overload
+from typing import Self, TypeGuard, cast, overload
 
 import numpy as np
 
 from aggregator.errors import ParameterError, ReportRejected
 from aggregator.vdaf import sharding
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from aggregator.vdaf.circuits import AggResult, Measurement
 from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.kernels.decision import decide_shares
@@ -65,6 +66,19 @@ SLICE_SIZE = 2**21
 @dataclasses.dataclass(frozen=True)  # No slots: see `Parameters`.
 class Prio3(Parameters):
     """Prio3 with one validity circuit; `aggregator.vdaf.instances` has the named ones."""
+
+    def aggregating(self, agg_param: AggregationParameter) -> Self:
+        """Return this VDAF as it verifies, aggregates and unshards under a parameter.
+
+        What a VDAF computes with, its field and its sizes may depend on the parameter, so whoever
+        has one asks for this before anything else. Prio3 takes none and is always the same.
+
+        Raises:
+            ParameterError: The parameter is not empty.
+        """
+        if agg_param.encoded:
+            raise ParameterError("Prio3 takes no aggregation parameter")
+        return self
 
     def shard(
         self,

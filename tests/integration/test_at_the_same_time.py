@@ -13,8 +13,8 @@ from aggregator.leader import job_creator
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import DriverSettings, JobDriver
-from aggregator.party import TaskRefused
 from aggregator.protocol.aggregation import VerificationKey, leader_init
+from aggregator.runtime import TaskRefused
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import list_ledger
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
@@ -41,7 +41,7 @@ async def test_the_same_aggregation_request_many_times_at_once_is_one_job(pair: 
     init = leader_init(
         pair.task,
         VerificationKey(0, VERIFY_KEY),
-        await pair.leader.party.keypairs(),
+        await pair.leader.runtime.keypairs(),
         await pair.reports([0, 1, 2]),
         NOW,
     )
@@ -80,11 +80,11 @@ async def test_the_same_collection_request_many_times_at_once_is_one_release(pai
 
 async def test_two_drivers_share_the_jobs_and_count_every_report_once(pair: Pair) -> None:
     await pair.upload(await pair.reports([0, 1, 2, 3] * 5))
-    await JobCreator(pair.leader.party, job_size=2, linger_seconds=0).run_once()
-    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+    await JobCreator(pair.leader.runtime, job_size=2, linger_seconds=0).run_once()
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
 
     async def drive() -> None:
-        driver = JobDriver(pair.leader.party, pair.http, settings)
+        driver = JobDriver(pair.leader.runtime, pair.http, settings)
         while await driver.run_once():
             pass
 
@@ -144,7 +144,7 @@ async def test_a_report_that_is_uploaded_many_times_at_once_is_counted_once(pair
 
 
 async def test_a_few_reports_wait_for_company_and_then_go_alone(pair: Pair) -> None:
-    creator = JobCreator(pair.leader.party, job_size=10, linger_seconds=5)
+    creator = JobCreator(pair.leader.runtime, job_size=10, linger_seconds=5)
     await pair.upload(await pair.reports([0, 1, 2]))
     assert await creator.run_once() == 0
     pair.clock.advance(4)
@@ -154,7 +154,7 @@ async def test_a_few_reports_wait_for_company_and_then_go_alone(pair: Pair) -> N
 
 
 async def test_full_jobs_are_made_at_once_and_the_rest_waits(pair: Pair) -> None:
-    creator = JobCreator(pair.leader.party, job_size=10, linger_seconds=5)
+    creator = JobCreator(pair.leader.runtime, job_size=10, linger_seconds=5)
     await pair.upload(await pair.reports([0] * 23))
     assert await creator.run_once() == 2
     pair.clock.advance(1)
@@ -168,16 +168,16 @@ async def test_reports_of_long_vectors_fill_a_job_sooner(
     report_size = prio3.public_share_size + prio3.input_share_size(0) + prio3.input_share_size(1)
     monkeypatch.setattr(job_creator, "MAX_JOB_SIZE", 4 * report_size)
     await pair.upload(await pair.reports([0] * 9))
-    assert await JobCreator(pair.leader.party, job_size=100, linger_seconds=5).run_once() == 2
+    assert await JobCreator(pair.leader.runtime, job_size=100, linger_seconds=5).run_once() == 2
 
 
 async def test_a_helper_that_is_away_costs_nothing_but_time(pair: Pair) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
     away = httpx.AsyncClient(transport=httpx.MockTransport(_no_answer))
-    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
-    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
+    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
     for _ in range(8):
-        await JobDriver(pair.leader.party, away, settings).run_once()
+        await JobDriver(pair.leader.runtime, away, settings).run_once()
         pair.clock.advance(61)
     assert (await pair.collect()).report_count == 3
     await away.aclose()
@@ -190,14 +190,14 @@ async def test_the_page_of_a_proxy_in_between_is_no_answer_of_the_helpers(
     """A job given up for it would lose its reports, which the helper never saw."""
     page = httpx.Response(200, html="<html>back soon</html>")
     proxied = httpx.AsyncClient(transport=httpx.MockTransport(lambda _: page))
-    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
     await pair.upload(await pair.reports([0, 1, 2]))
     if driver is CollectionDriver:
         await pair.work_until_idle()
     else:
-        await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
+        await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
     await pair.ask()
-    assert await driver(pair.leader.party, proxied, settings).run_once() == 1
+    assert await driver(pair.leader.runtime, proxied, settings).run_once() == 1
     pair.clock.advance(61)
     assert (await pair.collect()).report_count == 3
     await proxied.aclose()
@@ -214,8 +214,8 @@ async def test_a_job_that_the_helper_refuses_for_good_is_given_up_and_counted(pa
         )
     )
     settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=3, peer_attempts=1)
-    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
-    driver = JobDriver(pair.leader.party, refusing, settings)
+    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
+    driver = JobDriver(pair.leader.runtime, refusing, settings)
     for _ in range(4):
         await driver.run_once()
         pair.clock.advance(61)
@@ -239,8 +239,8 @@ async def test_an_outage_counts_for_no_refusal(pair: Pair) -> None:
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
     settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=3, peer_attempts=1)
-    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
-    driver = JobDriver(pair.leader.party, http, settings)
+    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
+    driver = JobDriver(pair.leader.runtime, http, settings)
     for _ in range(5):
         await driver.run_once()
         pair.clock.advance(61)
@@ -269,9 +269,9 @@ async def test_a_job_that_is_given_up_is_deleted_at_the_helper(pair: Pair) -> No
         return httpx.Response(201, content=real.content[:-1], headers=headers)
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(spoil))
-    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
-    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
-    assert await JobDriver(pair.leader.party, http, settings).run_once() == 1
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
+    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
+    assert await JobDriver(pair.leader.runtime, http, settings).run_once() == 1
     (only,) = deleted
     assert only.startswith(f"200 /tasks/{pair.task.task_id}/aggregation_jobs/")
     await http.aclose()
@@ -297,12 +297,12 @@ async def test_a_deferred_answer_is_polled_where_the_helper_put_it(pair: Pair) -
         return httpx.Response(200, content=held[0].content, headers=held[0].headers)
 
     http = httpx.AsyncClient(transport=httpx.MockTransport(deferring))
-    settings = DriverSettings(concurrency=3, lease_seconds=30, peer_attempts=1)
-    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
-    assert await JobDriver(pair.leader.party, http, settings).run_once() == 1
-    assert await JobDriver(pair.leader.party, http, settings).run_once() == 0
+    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
+    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
+    assert await JobDriver(pair.leader.runtime, http, settings).run_once() == 1
+    assert await JobDriver(pair.leader.runtime, http, settings).run_once() == 0
     pair.clock.advance(3)
-    assert await JobDriver(pair.leader.party, http, settings).run_once() == 1
+    assert await JobDriver(pair.leader.runtime, http, settings).run_once() == 1
     assert polled == [f"http://helper.example{held[0].headers['location']}?step=0"]
     assert (await pair.collect()).report_count == 3
     await http.aclose()

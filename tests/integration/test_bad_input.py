@@ -31,15 +31,15 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
 from aggregator.dap.times import Interval, Time
 from aggregator.leader import uploads
-from aggregator.leader.routes import LeaderLimits
-from aggregator.party import Floor
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.results import collection_request
+from aggregator.runtime import Floor
 from aggregator.storage import tables
-from aggregator.storage.collection_jobs import list_collection_jobs
+from aggregator.storage.tables import collection_jobs
 from aggregator.storage.tasks import end_task
 from tests.support.pair import (
     COLLECTOR_TOKEN,
+    LEADER_LIMITS,
     LEADER_TOKEN,
     NOW,
     VERIFY_KEY,
@@ -58,7 +58,9 @@ UNITS = NOW // TIME_PRECISION
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     task = make_task(interval={"start": UNITS - 10, "duration": 20})
-    made = Pair(tmp_path, task, leader_limits=LeaderLimits(max_body_size=BODY_LIMIT))
+    made = Pair(
+        tmp_path, task, leader_limits=dataclasses.replace(LEADER_LIMITS, max_body_size=BODY_LIMIT)
+    )
     await made.provision()
     yield made
     await made.close()
@@ -72,7 +74,7 @@ async def aggregation_request(pair: Pair, count: int = 3) -> AggregationJobInitR
     init = leader_init(
         pair.task,
         VerificationKey(0, VERIFY_KEY),
-        await pair.leader.party.keypairs(),
+        await pair.leader.runtime.keypairs(),
         await pair.reports([0] * count),
         NOW,
     )
@@ -454,7 +456,7 @@ async def test_a_released_share_is_repeated_until_it_is_deleted_and_then_never_m
     await pair.upload(await pair.reports([0, 1, 2]))
     await pair.collect()
     (job,) = await pair.leader.database.read(
-        "jobs", lambda tx: list_collection_jobs(tx, pair.task.task_id.value)
+        "jobs", lambda tx: tx.connection.execute(collection_jobs.select()).all()
     )
     assert job.aggregate_share_request is not None
     request = decode(AggregateShareReq, job.aggregate_share_request)

@@ -13,7 +13,9 @@ from tests.support.tasks import LAPLACE, make_task
 
 pytestmark = pytest.mark.anyio
 
-SETTINGS = DriverSettings(concurrency=1, lease_seconds=LEASE_SECONDS, peer_attempts=1)
+SETTINGS = DriverSettings(
+    concurrency=1, lease_seconds=LEASE_SECONDS, max_attempts=5, peer_attempts=1
+)
 
 
 def nobody(_request: httpx.Request) -> httpx.Response:
@@ -26,15 +28,15 @@ async def test_having_waited_long_makes_no_later_outage_longer(tmp_path: Path) -
     await pair.provision()
     await pair.upload(await pair.reports([0, 1, 2]))
     await pair.ask()
-    collections = CollectionDriver(pair.leader.party, pair.http, SETTINGS)
+    collections = CollectionDriver(pair.leader.runtime, pair.http, SETTINGS)
     for _ in range(10):
         assert await collections.run_once() == 1
         pair.clock.advance(1)
-    await JobCreator(pair.leader.party, job_size=10, linger_seconds=0).run_once()
-    await JobDriver(pair.leader.party, pair.http, SETTINGS).run_once()
+    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
+    await JobDriver(pair.leader.runtime, pair.http, SETTINGS).run_once()
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(nobody)) as away:
-        assert await CollectionDriver(pair.leader.party, away, SETTINGS).run_once() == 1
+        assert await CollectionDriver(pair.leader.runtime, away, SETTINGS).run_once() == 1
     pair.clock.advance(1)
     assert await collections.run_once() == 1
     assert (await pair.collect()).report_count == 3

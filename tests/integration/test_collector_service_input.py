@@ -7,10 +7,16 @@ import httpx
 import pytest
 
 from aggregator.collector.driver import RETRY_SECONDS, Driver
-from aggregator.collector.service import MAX_QUERY_SIZE, create_collector_app, new_collection
+from aggregator.collector.service import (
+    MAX_QUERY_SIZE,
+    create_collector_app,
+    interval_of,
+    new_collection,
+)
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.messages import CollectionJobResp
 from aggregator.dap.resources import media_type
+from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import task_to_toml
 from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
@@ -63,7 +69,8 @@ def driver_of(database: Database, handler: Handler) -> Driver:
 
 
 def put_collection(database: Database, start: int = START) -> bytes:
-    new = new_collection(TASK, start, start + TIME_PRECISION, SeededEntropy(start))
+    request = collection_request(interval_of(TASK, start, start + TIME_PRECISION))
+    new = new_collection(TASK, request, SeededEntropy(start))
     database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
     return new.collection_id
 

@@ -13,6 +13,7 @@ from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import LedgerEntry, list_ledger
 from aggregator.storage.states import LedgerState
 from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, Service
+from tests.support.store import units
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 from tests.support.transactions import WRITES
 
@@ -120,7 +121,7 @@ async def test_a_crash_changes_nothing_that_anybody_sees(
         (entry,) = await ledger_of(party)
         assert entry.state is LedgerState.CHARGED
         shares = await party.database.read(
-            "shares", lambda tx: read_shares(tx, task.task_id.value, 0, 2**63)
+            "shares", lambda tx: read_shares(tx, task.task_id.value, units(0, 2**63))
         )
         assert shares == []
 

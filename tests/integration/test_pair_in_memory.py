@@ -28,6 +28,7 @@ from tests.support.pair import (
     Pair,
     Service,
 )
+from tests.support.store import units
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio
@@ -225,7 +226,7 @@ async def test_a_release_is_charged_once_and_its_unnoised_shares_are_gone(tmp_pa
             )
             assert entry.charged_at is not None
             shares = await service.database.read(
-                "shares", lambda tx: read_shares(tx, task.task_id.value, 0, 2**63)
+                "shares", lambda tx: read_shares(tx, task.task_id.value, units(0, 2**63))
             )
             assert shares == []
 
@@ -299,7 +300,7 @@ async def test_the_helper_answers_the_same_aggregation_request_with_the_same_byt
         init = leader_init(
             pair.task,
             VerificationKey(0, VERIFY_KEY),
-            await pair.leader.party.keypairs(),
+            await pair.leader.runtime.keypairs(),
             await pair.reports([0, 1, 2]),
             NOW,
         )
@@ -327,7 +328,7 @@ async def test_an_abandoned_lease_is_taken_up_when_it_expires(tmp_path: Path) ->
     async with running(tmp_path, make_task()) as pair:
         await pair.upload(await pair.reports([0, 1, 2]))
 
-        await JobCreator(pair.leader.party, job_size=100, linger_seconds=0).run_once()
+        await JobCreator(pair.leader.runtime, job_size=100, linger_seconds=0).run_once()
         await pair.leader.database.run(
             "lease and die", lambda tx: lease_aggregation_jobs(tx, 10, LEASE_SECONDS)
         )

@@ -11,7 +11,8 @@ import pytest
 
 from aggregator.collector.documents import Document
 from aggregator.collector.driver import Driver
-from aggregator.collector.service import create_collector_app, new_collection
+from aggregator.collector.service import create_collector_app, interval_of, new_collection
+from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
@@ -45,7 +46,8 @@ async def collected(
     upgraded(url)
     database = Database.open(url, Crypter([bytes(32)]), pair.clock)
     record = store.CollectorTask(task.task_id.value, task_to_toml(task), COLLECTOR_TOKEN)
-    new = new_collection(task, START, START + TIME_PRECISION, SeededEntropy(b"collector"))
+    request = collection_request(interval_of(task, START, START + TIME_PRECISION))
+    new = new_collection(task, request, SeededEntropy(b"collector"))
     database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
     database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
     driver = Driver(database, collector_keypair(), pair.http)

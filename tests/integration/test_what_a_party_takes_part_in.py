@@ -9,11 +9,12 @@ import pytest
 
 from aggregator.client import Client, Contributions, TooManyReports
 from aggregator.errors import ParameterError
-from aggregator.party import Floor, TaskRefused
+from aggregator.runtime import Floor, TaskRefused
 from aggregator.storage.reports import pending_reports
 from aggregator.transport.peer import PeerUnreachable
 from tests.support.commands import run_here
 from tests.support.pair import NOW, Pair
+from tests.support.store import units
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task, task_text
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +30,7 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
 
 async def stored(pair: Pair) -> int:
     pending = await pair.leader.database.read(
-        "pending", lambda tx: pending_reports(tx, pair.task.task_id.value, 0, 2**40)
+        "pending", lambda tx: pending_reports(tx, pair.task.task_id.value, units(0, 2**40))
     )
     return pending.unclaimed
 
@@ -126,7 +127,7 @@ async def test_an_aggregator_serves_no_task_below_its_floor(
         helper_floor=helper_floor,
     )
     await pair.provision()
-    served, other = pair.leader.party, pair.helper.party
+    served, other = pair.leader.runtime, pair.helper.runtime
     if role == "helper":
         served, other = other, served
     with pytest.raises(TaskRefused, match=message):

@@ -35,7 +35,6 @@ from aggregator.dap.messages import (
     VerifyRespContinue,
     VerifyRespFinish,
     VerifyRespReject,
-    batch_id_extension,
 )
 from aggregator.dap.profile import BatchMode
 from aggregator.dap.report_errors import ReportError
@@ -264,7 +263,7 @@ CASES: dict[str, tuple[Message, str]] = {
         "0000" + VERIFY_INIT_HEX + VERIFY_INIT_HEX,  # extensions: length
     ),
     "aggregation job of a leader-selected batch": (
-        AggregationJobInitReq(255, b"0123", (batch_id_extension(BATCH_ID),), (VERIFY_INIT,)),
+        AggregationJobInitReq(255, b"0123", (Extension(1, BATCH_ID.value),), (VERIFY_INIT,)),
         "ff"  # verification_key_id
         "00000004 30313233"  # agg_param: length, bytes
         "0024"  # extensions: length

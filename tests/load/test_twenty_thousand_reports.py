@@ -18,11 +18,11 @@ from aggregator.codec import encode
 from aggregator.dap.messages import UploadRequest
 from aggregator.dap.resources import media_type, path
 from aggregator.entropy import SystemEntropy
-from aggregator.protocol.reports import make_reports
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.transport.peer import Peer
 from tests.support.bounds import assert_near
 from tests.support.processes import COMMANDS, Processes
+from tests.support.reports import make_reports
 
 pytestmark = [pytest.mark.bench, pytest.mark.slow]
 

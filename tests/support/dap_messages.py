@@ -30,7 +30,6 @@ from aggregator.dap.messages import (
     VerifyRespContinue,
     VerifyRespFinish,
     VerifyRespReject,
-    batch_id_extension,
 )
 from aggregator.dap.profile import BatchMode
 from aggregator.dap.report_errors import ReportError
@@ -109,7 +108,7 @@ SAMPLES: tuple[Message, ...] = (
     REPORT_SHARE,
     VerifyInit(REPORT_SHARE, b"initialize"),
     AggregationJobInitReq(
-        0, b"", (batch_id_extension(BATCH_ID),), (VerifyInit(REPORT_SHARE, b"initialize"),) * 2
+        0, b"", (Extension(1, BATCH_ID.value),), (VerifyInit(REPORT_SHARE, b"initialize"),) * 2
     ),
     AggregationJobResp(
         (

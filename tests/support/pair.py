@@ -30,10 +30,9 @@ from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import DriverSettings, JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
-from aggregator.party import Floor, Party
-from aggregator.protocol.reports import make_reports
 from aggregator.protocol.results import Result, collection_request, open_result
 from aggregator.protocol.task import Task, task_to_toml
+from aggregator.runtime import Floor, Runtime
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
 from aggregator.storage.tasks import TaskRecord, put_task
@@ -41,6 +40,7 @@ from aggregator.web.app import create_app
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
+from tests.support.reports import make_reports
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
 
 NOW = 1_700_000_050
@@ -48,6 +48,8 @@ LEADER_TOKEN = "shown by the leader".replace(" ", "-")
 COLLECTOR_TOKEN = "shown by the collector".replace(" ", "-")
 VERIFY_KEY = bytes(range(100, 132))
 LEASE_SECONDS = 30
+LEADER_LIMITS = LeaderLimits(max_body_size=2**26, hpke_cache_seconds=86_400, poll_seconds=2)
+HELPER_LIMITS = HelperLimits(max_body_size=2**28, hpke_cache_seconds=86_400)
 
 
 class Died(BaseException):
@@ -101,7 +103,7 @@ class Service:
             self._report_moment,
             SeededEntropy(b"store %d" % self.starts + self.role.name.encode()),
         )
-        self.party = Party(
+        self.runtime = Runtime(
             self.role,
             self.database,
             self.clock,
@@ -110,9 +112,9 @@ class Service:
             verification_threads=1,
         )
         if isinstance(self.limits, LeaderLimits):
-            router = LeaderResources(self.party, self.limits).router()
+            router = LeaderResources(self.runtime, self.limits).router()
         elif isinstance(self.limits, HelperLimits):
-            router = HelperResources(self.party, self.limits).router()
+            router = HelperResources(self.runtime, self.limits).router()
         else:
             raise TypeError(self.limits)
         self.app: ASGIApp = create_app(self.role.name.lower(), [router])
@@ -170,10 +172,10 @@ class Pair:
             folder,
             self.clock,
             floor=leader_floor or Floor(),
-            limits=leader_limits or LeaderLimits(),
+            limits=leader_limits or LEADER_LIMITS,
         )
         self.helper = Service(
-            Role.HELPER, folder, self.clock, floor=helper_floor or Floor(), limits=HelperLimits()
+            Role.HELPER, folder, self.clock, floor=helper_floor or Floor(), limits=HELPER_LIMITS
         )
         self.client_entropy = SeededEntropy(b"client")
         self.http = httpx.AsyncClient(
@@ -200,7 +202,7 @@ class Pair:
         )
         for service, record in ((self.leader, leader), (self.helper, helper)):
             await service.database.run("provision", lambda tx, record=record: put_task(tx, record))
-            await service.party.ensure_keypair()
+            await service.runtime.ensure_keypair()
 
     async def close(self) -> None:
         """Close what is open."""
@@ -277,12 +279,14 @@ class Pair:
 
     async def work(self) -> int:
         """Let the leader's workers do one round; return how much there was to do."""
-        settings = DriverSettings(concurrency=2, lease_seconds=LEASE_SECONDS, peer_attempts=1)
-        party = self.leader.party
-        creator = JobCreator(party, job_size=self.job_size, linger_seconds=0)
+        settings = DriverSettings(
+            concurrency=2, lease_seconds=LEASE_SECONDS, max_attempts=5, peer_attempts=1
+        )
+        runtime = self.leader.runtime
+        creator = JobCreator(runtime, job_size=self.job_size, linger_seconds=0)
         done = await creator.run_once()
-        done += await JobDriver(party, self.http, settings).run_once()
-        return done + await CollectionDriver(party, self.http, settings).run_once()
+        done += await JobDriver(runtime, self.http, settings).run_once()
+        return done + await CollectionDriver(runtime, self.http, settings).run_once()
 
     async def work_until_idle(self, rounds: int = 20) -> None:
         """Let the workers work, time passing between the rounds, until there is nothing to do."""

@@ -5,6 +5,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from aggregator.clock import Clock
+from aggregator.dap.ids import ReportId
+from aggregator.dap.times import Interval, Time
+from aggregator.protocol.batches import Batch, BatchTotals
+from aggregator.protocol.time_interval import batch_of_interval
 from aggregator.storage.aggregation_jobs import (
     AggregationJob,
     create_aggregation_job,
@@ -12,7 +16,7 @@ from aggregator.storage.aggregation_jobs import (
     lease_aggregation_jobs,
     store_request,
 )
-from aggregator.storage.batches import accumulate, bucket_key
+from aggregator.storage.batches import accumulate
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -24,7 +28,9 @@ from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, OnTransaction, Transaction
 from aggregator.storage.leases import Leased
 from aggregator.storage.ledger import Charge
-from aggregator.storage.reports import NewReport, put_reports, reports_of_job
+from aggregator.storage.report_ids import record_ids
+from aggregator.storage.reports import StoredReport, put_reports, reports_of_job
+from aggregator.storage.tables import aggregated_reports
 from aggregator.storage.tasks import TaskRecord, put_task
 from tests.support.empty_store import upgraded
 
@@ -33,7 +39,7 @@ VERIFY_KEY = b"a verify key of thirty-two bytes"
 TOKEN = "the token that only the helper may see"  # noqa: S105  a test's token
 STORE_KEY = bytes(32)
 TENTH = Charge("PureDpDiscreteLaplace", epsilon="1/10", population="patients")
-RESULT = CollectionResult(3, 5, 8, b"leader's sealed share", b"helper's sealed share")
+RESULT = CollectionResult(3, Interval.of(5, 3), b"leader's sealed share", b"helper's sealed share")
 
 
 def make_store(
@@ -62,8 +68,23 @@ def report_id(number: int) -> bytes:
     return number.to_bytes(16, "big")
 
 
-def new_reports(numbers: Iterable[int], time: int = 5) -> list[NewReport]:
-    return [NewReport(report_id(number), time, b"body %d" % number) for number in numbers]
+def new_reports(numbers: Iterable[int], time: int = 5) -> list[StoredReport]:
+    return [StoredReport(report_id(number), unit(time), b"body %d" % number) for number in numbers]
+
+
+def unit(time: int) -> bytes:
+    """Return the key of the bucket of one unit of time."""
+    return units(time, time + 1).first if time < 2**64 - 1 else b"\xff" * 8
+
+
+def units(start: int, end: int) -> Batch:
+    """Return the batch of the units of time from `start` on, `end` left out."""
+    return batch_of_interval(Interval.of(start, end - start))
+
+
+def totals(report_ids: Iterable[bytes], time: int = 5) -> BatchTotals:
+    """Return what is said of reports of one time."""
+    return BatchTotals.of((ReportId(one), Time(time)) for one in report_ids)
 
 
 def checksum(report_ids: Iterable[bytes]) -> bytes:
@@ -77,6 +98,12 @@ def checksum(report_ids: Iterable[bytes]) -> bytes:
 def adding(number: int) -> Callable[[bytes | None], bytes]:
     """Return a merge that adds `number` to a share that is a decimal numeral."""
     return lambda share: str(int(share or b"0") + number).encode()
+
+
+def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
+    """Remember that the reports are in a bucket; return those that were in none before."""
+    seen = record_ids(tx, aggregated_reports, TASK_ID, [(one, False) for one in ids])
+    return [one for one, was_there in zip(ids, seen, strict=True) if not was_there]
 
 
 def upload(store: Database, numbers: Iterable[int], time: int = 5) -> None:
@@ -99,10 +126,10 @@ def finish_job(store: Database, leased: Leased[AggregationJob]) -> None:
 
     def finish(tx: Transaction) -> None:
         reports = reports_of_job(tx, leased.job.key)
-        for time in {report.time for report in reports}:
-            ids = [report.report_id for report in reports if report.time == time]
-            key = bucket_key(time)
-            accumulate(tx, TASK_ID, key, adding(len(ids)), len(ids), checksum(ids))
+        for bucket in {report.bucket for report in reports}:
+            ids = [report.report_id for report in reports if report.bucket == bucket]
+            time = int.from_bytes(bucket, "big")
+            accumulate(tx, TASK_ID, bucket, adding(len(ids)), totals(ids, time))
         finish_aggregation_job(tx, leased.lease, [report.report_id for report in reports], {})
 
     store.run_sync("finish", finish)
@@ -118,7 +145,7 @@ def aggregate(store: Database, numbers: Iterable[int], time: int = 5) -> None:
 def collect(store: Database, request: bytes = b"collect", start: int = 0, end: int = 10) -> bytes:
     """Ask for a collection and return the job's id."""
     return store.run_sync(
-        "collect", lambda tx: create_collection_job(tx, TASK_ID, request, start, end)
+        "collect", lambda tx: create_collection_job(tx, TASK_ID, request, units(start, end))
     ).job_id
 
 

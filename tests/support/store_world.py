@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from aggregator.dap.times import Interval
 from aggregator.storage.aggregate_shares import (
     NewAggregateShare,
     find_aggregate_share,
@@ -25,7 +26,8 @@ from aggregator.storage.aggregation_jobs import (
     lease_aggregation_jobs,
     store_request,
 )
-from aggregator.storage.batches import accumulate, bucket_key, read_shares, summarize_batch
+from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
+from aggregator.storage.batches import accumulate, read_shares, summarize_batch
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -37,9 +39,7 @@ from aggregator.storage.collection_jobs import (
 )
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
-from aggregator.storage.helper_requests import RequestKind, find_request, put_request
 from aggregator.storage.leases import Leased
-from aggregator.storage.report_ids import record_aggregated
 from aggregator.storage.reports import put_reports, reports_of_job
 from tests.support.clock import ManualClock
 from tests.support.store import (
@@ -47,17 +47,20 @@ from tests.support.store import (
     TASK_ID,
     TENTH,
     adding,
-    checksum,
     make_store,
     new_reports,
+    record_fresh,
     report_id,
     store_url,
+    totals,
+    unit,
+    units,
 )
 
 REPORTS = 7
 JOB_SIZE = 4
 LEASE_SECONDS = 60
-START, END = 0, 10
+BATCH = units(0, 10)
 IDS = [report_id(number) for number in range(REPORTS)]
 Hook = Callable[[str, str], None]
 
@@ -98,7 +101,7 @@ class World:
             self._aggregate(leased)
         job = self.leader.run_sync(
             "create collection",
-            lambda tx: create_collection_job(tx, TASK_ID, b"collect", START, END),
+            lambda tx: create_collection_job(tx, TASK_ID, b"collect", BATCH),
         )
         for collection in self.leader.run_sync(
             "lease collections", lambda tx: lease_collection_jobs(tx, 10, LEASE_SECONDS)
@@ -128,7 +131,7 @@ class World:
             raise AssertionError("the helper rejected a report")
 
         def finish(tx: Transaction) -> None:
-            accumulate(tx, TASK_ID, bucket_key(5), adding(len(ids)), len(ids), checksum(ids))
+            accumulate(tx, TASK_ID, unit(5), adding(len(ids)), totals(ids))
             finish_aggregation_job(tx, leased.lease, ids, {})
 
         self.leader.run_sync("finish job", finish)
@@ -136,16 +139,14 @@ class World:
     @staticmethod
     def _answer(tx: Transaction, request: bytes) -> bytes:
         digest = hashlib.sha256(request).digest()
-        known = find_request(tx, TASK_ID, RequestKind.AGGREGATION_JOB, digest)
-        if known is not None and known.response is not None:
+        known = find_answered_job(tx, TASK_ID, digest)
+        if known is not None:
             return known.response
         ids = [request[i : i + 16] for i in range(0, len(request), 16)]
-        replayed = record_aggregated(tx, TASK_ID, ids)
-        fresh = [one for one in ids if one not in replayed]
-        accumulate(tx, TASK_ID, bucket_key(5), adding(len(fresh)), len(fresh), checksum(fresh))
+        fresh = record_fresh(tx, ids)
+        accumulate(tx, TASK_ID, unit(5), adding(len(fresh)), totals(fresh))
         response = b"".join(fresh)
-        kind = RequestKind.AGGREGATION_JOB
-        put_request(tx, TASK_ID, kind, digest, verify_key_id=0, response=response)
+        put_answered_job(tx, TASK_ID, digest, response)
         return response
 
     def _collect(self, leased: Leased[CollectionJob]) -> None:
@@ -153,7 +154,7 @@ class World:
         if request is None:
 
             def freeze(tx: Transaction) -> bytes:
-                batch = summarize_batch(tx, TASK_ID, START, END)
+                batch = summarize_batch(tx, TASK_ID, BATCH)
                 request = b"%d:" % batch.report_count + batch.checksum
                 freeze_collection_job(tx, leased.lease, request, TENTH)
                 return request
@@ -164,7 +165,7 @@ class World:
 
         def finish(tx: Transaction) -> None:
             share = noised(b"leader", tx)
-            result = CollectionResult(REPORTS, 5, 6, share, helper_share)
+            result = CollectionResult(REPORTS, Interval.of(5, 1), share, helper_share)
             finish_collection_job(tx, leased.lease, result)
 
         self.leader.run_sync("finish collection", finish)
@@ -174,19 +175,19 @@ class World:
         known = find_aggregate_share(tx, TASK_ID, b"selector")
         if known is not None and known.response is not None:
             return known.response
-        batch = summarize_batch(tx, TASK_ID, START, END)
+        batch = summarize_batch(tx, TASK_ID, BATCH)
         if request != b"%d:" % batch.report_count + batch.checksum:
             raise AssertionError("the two aggregators counted different reports")
         digest = hashlib.sha256(request).digest()
         response = noised(b"helper", tx)
-        share = NewAggregateShare(b"selector", digest, response, START, END, batch.report_count)
+        share = NewAggregateShare(b"selector", digest, response, BATCH, batch.report_count)
         put_aggregate_share(tx, TASK_ID, share, TENTH)
         return response
 
 
 def noised(name: bytes, tx: Transaction) -> bytes:
     """Return what stands for a sealed share: whose it is, the sum, and fresh noise."""
-    (share,) = read_shares(tx, TASK_ID, START, END)
+    (share,) = read_shares(tx, TASK_ID, BATCH)
     return b" ".join((name, share, secrets.token_hex(16).encode()))
 
 

@@ -15,10 +15,9 @@ from aggregator.dap.messages.aggregation import (
     VerifyRespFinish,
     VerifyRespReject,
     VerifyRespType,
-    batch_id_extension,
-    leader_selected_batch_id,
 )
 from aggregator.dap.messages.collection import (
+    CHECKSUM_SIZE,
     AggregateShare,
     AggregateShareAad,
     AggregateShareReq,
@@ -46,6 +45,7 @@ from aggregator.dap.messages.upload import (
 )
 
 __all__ = [
+    "CHECKSUM_SIZE",
     "AggregateShare",
     "AggregateShareAad",
     "AggregateShareReq",
@@ -77,8 +77,6 @@ __all__ = [
     "VerifyRespReject",
     "VerifyRespType",
     "aggregate_share_aad",
-    "batch_id_extension",
     "input_share_aad",
     "input_share_aad_prefix",
-    "leader_selected_batch_id",
 ]

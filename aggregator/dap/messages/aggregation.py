@@ -8,18 +8,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, Self
 
-from aggregator.codec import DecodeError, Reader, Writer, decode, encode
-from aggregator.dap.extensions import (
-    Extension,
-    Extensions,
-    find,
-    read_increasing,
-    write_extensions,
-)
+from aggregator.codec import Reader, Writer
+from aggregator.dap.extensions import Extensions, read_increasing, write_extensions
 from aggregator.dap.hpke import HpkeCiphertext
-from aggregator.dap.ids import BatchId, ReportId
+from aggregator.dap.ids import ReportId
 from aggregator.dap.messages.upload import ReportMetadata, read_report_error
-from aggregator.dap.profile import JOB_EXTENSION_BATCH_ID
 from aggregator.dap.report_errors import ReportError
 
 
@@ -98,23 +91,6 @@ class AggregationJobInitReq:
             read_increasing(reader),
             reader.rest(VerifyInit.read),
         )
-
-
-def batch_id_extension(batch_id: BatchId) -> Extension:
-    """Return the extension that says which leader-selected batch a job's reports are in."""
-    return Extension(JOB_EXTENSION_BATCH_ID, encode(batch_id))
-
-
-def leader_selected_batch_id(extensions: Extensions) -> BatchId:
-    """Return the batch that a leader-selected job's extensions name.
-
-    Raises:
-        DecodeError: There is no such extension, or it holds no batch id.
-    """
-    data = find(extensions, JOB_EXTENSION_BATCH_ID)
-    if data is None:
-        raise DecodeError("the aggregation job has no leader_selected_batch_id extension")
-    return decode(BatchId, data)
 
 
 class VerifyRespType(IntEnum):

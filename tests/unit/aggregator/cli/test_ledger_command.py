@@ -9,12 +9,13 @@ from aggregator.cli.parties import AggregatorDesk, open_aggregator
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.dp import pld
-from aggregator.party import charge_of
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task
+from aggregator.runtime import charge_of
 from aggregator.storage.ledger import charge, reserve
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
+from tests.support.store import units
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 
 GAUSSIAN = {"mechanism": "DiscreteGaussian", "rho": "1/8"}
@@ -28,8 +29,8 @@ def release(desk: AggregatorDesk, task: Task, start: int, end: int) -> None:
     """Charge for the batches of one unit from start to end, and reserve the one at end."""
     key, cost = task.task_id.value, charge_of(task)
     for unit in range(start, end):
-        desk.database.run_sync("charge", lambda tx, u=unit: charge(tx, key, u, u + 1, cost))
-    desk.database.run_sync("reserve", lambda tx: reserve(tx, key, end, end + 1, cost))
+        desk.database.run_sync("charge", lambda tx, u=unit: charge(tx, key, units(u, u + 1), cost))
+    desk.database.run_sync("reserve", lambda tx: reserve(tx, key, units(end, end + 1), cost))
 
 
 @pytest.fixture

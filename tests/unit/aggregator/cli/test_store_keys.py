@@ -13,7 +13,7 @@ from aggregator.config import HelperSettings
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, StoreError
-from aggregator.party import Party
+from aggregator.runtime import Runtime
 from aggregator.storage.crypter import new_store_key
 from tests.support.clock import ManualClock
 
@@ -28,9 +28,9 @@ def settings_in(folder: Path, key: str | None = None) -> HelperSettings:
 async def hpke_config_ids(settings: HelperSettings) -> list[int]:
     database = open_database(settings)
     try:
-        party = Party(Role.HELPER, database, ManualClock(0), SystemEntropy())
-        await party.ensure_keypair()
-        return [config.id for config in (await party.configs()).configs]
+        runtime = Runtime(Role.HELPER, database, ManualClock(0), SystemEntropy())
+        await runtime.ensure_keypair()
+        return [config.id for config in (await runtime.configs()).configs]
     finally:
         database.close()
 

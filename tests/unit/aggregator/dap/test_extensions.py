@@ -16,12 +16,9 @@ from aggregator.dap.messages import (
     LeaderSelectedQuery,
     PlaintextInputShare,
     ReportMetadata,
-    batch_id_extension,
-    leader_selected_batch_id,
 )
 from aggregator.dap.problems import InvalidExtension, InvalidMessage, as_problem
 from aggregator.dap.times import Time
-from tests.support.dap_messages import BATCH_ID
 
 A, B, C = Extension(1, b"a"), Extension(2, b"b"), Extension(3, b"c")
 KNOWN = frozenset({1, 2, 3})
@@ -86,12 +83,3 @@ def test_one_reports_extensions_are_judged(
     public: tuple[Extension, ...], private: tuple[Extension, ...], fault: str | None
 ) -> None:
     assert report_extensions_fault(public, private, KNOWN) == fault
-
-
-def test_a_leader_selected_job_names_its_batch() -> None:
-    extensions = (batch_id_extension(BATCH_ID), B)
-    assert leader_selected_batch_id(extensions) == BATCH_ID
-    with pytest.raises(DecodeError, match="no leader_selected_batch_id"):
-        leader_selected_batch_id((B,))
-    with pytest.raises(DecodeError, match="BatchId: byte 0: 32 bytes expected, 1 left"):
-        leader_selected_batch_id((A,))

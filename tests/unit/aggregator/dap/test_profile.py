@@ -5,8 +5,10 @@ import pytest
 from aggregator import DAP_DRAFT
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.messages import ReportUploadStatus, UploadErrors, upload
-from aggregator.dap.profile import DAP_18
+from aggregator.dap.profile import DAP_18, Role
 from aggregator.dap.report_errors import ReportError
+from aggregator.errors import LocalError
+from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
 from tests.support.dap_messages import REPORT_ID
 
 
@@ -22,3 +24,10 @@ def test_a_report_error_of_another_draft_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(upload, "DAP_18", older)
     with pytest.raises(DecodeError, match="outdated_config is no report error of this draft"):
         decode(UploadErrors, data)
+
+
+def test_only_the_aggregators_have_numbers_in_the_vdaf() -> None:
+    assert (Role.LEADER.agg_id, Role.HELPER.agg_id) == (LEADER_ID, HELPER_ID)
+    for role in (Role.CLIENT, Role.COLLECTOR):
+        with pytest.raises(LocalError, match="no aggregator"):
+            _ = role.agg_id

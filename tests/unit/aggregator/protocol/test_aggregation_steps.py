@@ -2,8 +2,10 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Self
 
 import pytest
+from typing_extensions import override
 
 from aggregator.codec import decode, encode
 from aggregator.dap.extensions import Extension
@@ -18,10 +20,11 @@ from aggregator.dap.messages import (
     VerifyRespReject,
     input_share_aad,
 )
+from aggregator.dap.problems import InvalidAggregationParameter
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
-from aggregator.errors import LocalError
+from aggregator.errors import LocalError, ParameterError
 from aggregator.protocol.aggregation import (
     HelperInit,
     IncompatibleResponse,
@@ -32,9 +35,11 @@ from aggregator.protocol.aggregation import (
     leader_init,
     leader_resume,
 )
-from aggregator.protocol.batches import checksum
+from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.reports import PreparedReport, Rejected, prepare_reports, seal_report
 from aggregator.protocol.task import Task
+from aggregator.vdaf.aggregation_parameter import AggregationParameter
+from aggregator.vdaf.prio3 import Prio3
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import TIME_PRECISION, make_task
 
@@ -110,8 +115,13 @@ def test_both_parties_end_with_shares_of_the_same_sums_in_the_same_buckets(task:
     ):
         assert mine.bucket == theirs.bucket
         assert sums(task, mine.agg_share, theirs.agg_share) == expected
-        assert mine.report_count == theirs.report_count == count
-        assert mine.checksum == theirs.checksum == checksum(mine.report_ids)
+        assert mine.totals == theirs.totals
+        assert mine.totals.report_count == count
+        assert mine.totals == BatchTotals.of(
+            (metadata.report_id, metadata.time)
+            for metadata in verified.metadata
+            if verified.bucket(metadata) == mine.bucket
+        )
 
 
 def test_the_request_and_the_response_survive_the_wire(task: Task) -> None:
@@ -314,3 +324,45 @@ def test_nothing_secret_is_shown(task: Task) -> None:
     for secret in (report.leader_input_share, report.helper_input_share, KEY.key):
         assert repr(secret)[2:-1] not in shown
         assert secret.hex() not in shown
+
+
+@dataclasses.dataclass(frozen=True)  # no slots: see `Parameters`
+class Parametrized(Prio3):
+    """A VDAF that takes one aggregation parameter, and no other."""
+
+    asked: list[AggregationParameter] = dataclasses.field(default_factory=list, compare=False)
+
+    @override
+    def aggregating(self, agg_param: AggregationParameter) -> Self:
+        self.asked.append(agg_param)
+        if agg_param.encoded != b"prefixes":
+            raise ParameterError("not a list of prefixes")
+        return self
+
+
+def test_a_vdaf_that_takes_a_parameter_gets_it_at_every_step_and_from_the_wire(task: Task) -> None:
+    fields = {field.name: getattr(task.prio3, field.name) for field in dataclasses.fields(Prio3)}
+    vdaf = Parametrized(**fields)
+    task = dataclasses.replace(task, prio3=vdaf)
+    parameter = AggregationParameter(b"prefixes")
+    reports = reports_of(task, [0, 1])
+    init = leader_init(task, KEY, LEADER_KEYS, reports, NOW, agg_param=parameter)
+    assert init.request is not None
+    assert init.state is not None
+    request = decode(AggregationJobInitReq, encode(init.request))
+    helper = help_(task, request)
+    verified, _ = leader_finish(task, init.state, helper.response({}))
+    resumed = leader_resume(task, KEY, LEADER_KEYS, request, reports)
+    again, _ = leader_finish(task, resumed, helper.response({}))
+    (mine,), (theirs,) = verified.bucket_shares(), helper.verified.bucket_shares()
+    assert again.bucket_shares() == [mine]
+    assert sums(task, mine.agg_share, theirs.agg_share) == [1, 1, 0, 0]
+    assert set(vdaf.asked) == {parameter}
+    with pytest.raises(InvalidAggregationParameter, match="not a list of prefixes"):
+        help_(task, dataclasses.replace(request, agg_param=b"other"))
+
+
+def test_prio3_refuses_a_parameter(task: Task) -> None:
+    request = dataclasses.replace(request_of(task, reports_of(task, [0])), agg_param=b"some")
+    with pytest.raises(InvalidAggregationParameter, match="Prio3 takes no aggregation parameter"):
+        help_(task, request)

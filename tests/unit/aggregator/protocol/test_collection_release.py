@@ -8,7 +8,6 @@ import pytest
 
 from aggregator.codec import encode
 from aggregator.dap.hpke import aggregate_share_info, generate_keypair, seal
-from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, aggregate_share_aad
 from aggregator.dap.problems import (
     BatchInvalid,
@@ -17,15 +16,11 @@ from aggregator.dap.problems import (
     InvalidBatchSize,
 )
 from aggregator.dap.profile import Role
-from aggregator.dap.times import Interval
+from aggregator.dap.times import Interval, Time
 from aggregator.dp.mechanisms import Mechanism, NoPrivacy
 from aggregator.errors import LocalError
-from aggregator.protocol.batches import (
-    BatchTotals,
-    add_to_agg_share,
-    checksum,
-    merge_agg_shares,
-)
+from aggregator.protocol.batches import BatchTotals
+from aggregator.protocol.buckets import add_to_agg_share, merge_agg_shares
 from aggregator.protocol.budget import check_budget, cost
 from aggregator.protocol.collection import (
     aggregate_share_request,
@@ -35,11 +30,13 @@ from aggregator.protocol.collection import (
 )
 from aggregator.protocol.results import UnusableResult, collection_request, open_result
 from aggregator.protocol.task import Task
+from aggregator.protocol.time_interval import batch_of_interval
 from field import Vector
 from tests.support.entropy import NoEntropy, SeededEntropy
 from tests.support.tasks import LAPLACE, NO_NOISE, collector_keypair, make_task
 
 INTERVAL = Interval.of(5, 2)
+TIMES = (Time(5), Time(6))
 REQUEST = collection_request(INTERVAL)
 
 
@@ -182,10 +179,10 @@ def test_the_limits_themselves_are_allowed(count: int) -> None:
 
 def test_aggregators_that_disagree_on_count_or_checksum_release_nothing() -> None:
     task = make_task()
-    totals = BatchTotals(5, bytes(31) + b"\1", INTERVAL)
-    request = aggregate_share_request(REQUEST, totals)
+    totals = BatchTotals(5, bytes(31) + b"\1", TIMES)
+    request = aggregate_share_request(task, REQUEST, batch_of_interval(INTERVAL), totals)
     check_agreement(task, request, totals)
-    for own in (dataclasses.replace(totals, report_count=4), BatchTotals(5, bytes(32), INTERVAL)):
+    for own in (dataclasses.replace(totals, report_count=4), BatchTotals(5, bytes(32), TIMES)):
         with pytest.raises(BatchMismatch):
             check_agreement(task, request, own)
     with pytest.raises(InvalidBatchSize):
@@ -224,15 +221,6 @@ def test_a_release_more_than_the_budget_pays_for_is_refused(
     if allowed is not None:
         with pytest.raises(BudgetExceeded, match=r"epsilon 1/2; of the task's .* is left"):
             check_budget(task, allowed)
-
-
-def test_the_checksum_is_the_exclusive_or_over_all_reports_in_any_order() -> None:
-    ids = [ReportId(bytes([n] * 16)) for n in range(5)]
-    assert checksum(ids) == checksum(reversed(ids))
-    assert checksum([ids[0], ids[0]]) == bytes(32)
-    split = int.from_bytes(checksum(ids[:2])) ^ int.from_bytes(checksum(ids[2:]))
-    assert checksum(ids) == split.to_bytes(32)
-    assert checksum(ids[:1]).hex().startswith("374708ff")  # SHA-256 of sixteen zero bytes
 
 
 def test_stored_shares_add_up_and_no_share_is_zero() -> None:

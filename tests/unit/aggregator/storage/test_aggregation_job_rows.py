@@ -11,18 +11,15 @@ from aggregator.storage.aggregation_jobs import (
     release_aggregation_job,
     store_job_location,
     store_request,
-    unfinished_aggregation_jobs,
 )
 from aggregator.storage.batches import summarize_batch
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.leases import Lease, LeaseLost
-from aggregator.storage.report_ids import record_aggregated
 from aggregator.storage.reports import reports_of_job, unclaimed_reports
 from aggregator.storage.states import AggregationJobState
 from aggregator.storage.tables import aggregation_jobs
-from aggregator.storage.tables import tasks as tasks_table
 from tests.support.clock import ManualClock
 from tests.support.store import (
     TASK_ID,
@@ -31,6 +28,7 @@ from tests.support.store import (
     finish_job,
     lease_job,
     report_id,
+    units,
     upload,
 )
 
@@ -87,7 +85,7 @@ def test_at_most_so_many_jobs_are_leased_as_asked_for(store: Database) -> None:
     [
         lambda tx, lease: store_request(tx, lease, b"other", {}),
         lambda tx, lease: finish_aggregation_job(tx, lease, IDS, {}),
-        lambda tx, lease: abandon_aggregation_job(tx, lease, None),
+        lambda tx, lease: abandon_aggregation_job(tx, lease, "reason"),
         lambda tx, lease: release_aggregation_job(tx, lease, 0),
         lambda tx, lease: store_job_location(tx, lease, "/elsewhere"),
     ],
@@ -131,12 +129,11 @@ def test_what_is_rejected_before_sending_leaves_exactly_the_reports_of_the_reque
 
 def test_a_finished_job_leaves_a_bucket_counters_and_no_bodies(store: Database) -> None:
     finish_job(store, lease_job(store))
-    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 0, 10))
+    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, units(0, 10)))
     assert (summary.report_count, summary.checksum) == (3, checksum(IDS))
     assert bodies(store) == []
     assert counts(store) == {"aggregated": 3}
     assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
-    assert store.read_sync("left", lambda tx: unfinished_aggregation_jobs(tx, TASK_ID)) == 0
 
 
 def test_a_job_whose_reports_were_all_rejected_ends_without_a_request(store: Database) -> None:
@@ -177,13 +174,6 @@ def test_a_job_that_does_not_name_each_report_once_is_not_finished(
     assert bodies(store) == IDS
 
 
-def test_a_report_that_is_in_a_bucket_already_stops_its_job(store: Database) -> None:
-    store.run_sync("before", lambda tx: record_aggregated(tx, TASK_ID, IDS[:1]))
-    with pytest.raises(Conflict, match="already"):
-        finish_job(store, lease_job(store))
-    assert store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 0, 10)).report_count == 0
-
-
 def test_a_report_that_is_not_in_the_job_cannot_be_rejected_by_it(store: Database) -> None:
     leased = lease_job(store)
     with pytest.raises(Conflict, match="not in the aggregation job"):
@@ -207,35 +197,11 @@ def test_a_released_job_waits_and_keeps_its_attempts(store: Database, clock: Man
     assert lease_job(store).lease.attempts == 1
 
 
-def test_reports_of_an_abandoned_job_are_claimable_again(store: Database) -> None:
-    leased = lease_job(store)
-    store.run_sync("abandon", lambda tx: abandon_aggregation_job(tx, leased.lease, None))
-    assert store.read_sync("count", lambda tx: unclaimed_reports(tx, TASK_ID)) == 3
-    assert create_job(store) is not None
-    finish_job(store, lease_job(store))
-    assert counts(store) == {"aggregated": 3}
-
-
-def test_reports_of_an_abandoned_job_can_be_dropped_and_are_counted(store: Database) -> None:
+def test_reports_of_an_abandoned_job_are_dropped_and_counted(store: Database) -> None:
     leased = lease_job(store)
     store.run_sync("abandon", lambda tx: abandon_aggregation_job(tx, leased.lease, "dropped"))
     assert counts(store) == {"dropped": 3}
     assert create_job(store) is None
-
-
-def test_a_report_is_never_claimed_for_a_second_verification_key(store: Database) -> None:
-    leased = lease_job(store)
-    store.run_sync("abandon", lambda tx: abandon_aggregation_job(tx, leased.lease, None))
-    # No verb changes a task's key; a hand in the database could.
-    store.run_sync(
-        "tamper", lambda tx: tx.connection.execute(tasks_table.update().values(verify_key_id=9))
-    )
-    upload(store, [7])
-    job = create_job(store)
-    assert job is not None
-    assert job.verify_key_id == 9
-    claimed = store.read_sync("read", lambda tx: reports_of_job(tx, job.key))
-    assert [report.report_id for report in claimed] == [report_id(7)]
 
 
 def lease_state(store: Database) -> str:

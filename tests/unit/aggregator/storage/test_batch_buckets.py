@@ -1,13 +1,14 @@
+import dataclasses
 import threading
 
 import pytest
 
+from aggregator.dap.times import Interval
+from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.storage.batches import (
     BatchClosed,
-    BatchSummary,
     accumulate,
-    bucket_key,
-    closed_intervals,
+    closed_batches,
     freeze,
     mark_collected,
     read_shares,
@@ -16,33 +17,31 @@ from aggregator.storage.batches import (
 )
 from aggregator.storage.crypter import CrypterError
 from aggregator.storage.database import Database
-from aggregator.storage.states import IntervalState
-from aggregator.storage.tables import batch_buckets, batch_intervals, batch_keys
-from tests.support.store import TASK_ID, adding, checksum, report_id
+from aggregator.storage.states import BatchState
+from aggregator.storage.tables import bucket_keys, buckets
+from aggregator.storage.tables import closed_batches as closed_batches_table
+from tests.support.store import TASK_ID, adding, checksum, report_id, totals, unit, units
 
 LAST = 2**64 - 1
 
 
-def add(store: Database, time: int, number: int = 1, ord_: int = 0) -> None:
-    digest = checksum([report_id(time)])
-    store.run_sync(
-        "add",
-        lambda tx: accumulate(tx, TASK_ID, bucket_key(time), adding(number), number, digest, ord_),
-    )
+def add(store: Database, time: int, number: int = 1) -> None:
+    added = dataclasses.replace(totals([report_id(time)], time), report_count=number)
+    store.run_sync("add", lambda tx: accumulate(tx, TASK_ID, unit(time), adding(number), added))
 
 
 def shares(store: Database, start: int = 0, end: int = LAST) -> list[bytes]:
-    return store.read_sync("read", lambda tx: read_shares(tx, TASK_ID, start, end))
+    return store.read_sync("read", lambda tx: read_shares(tx, TASK_ID, units(start, end)))
 
 
-def states(store: Database, *times: int) -> list[IntervalState | None]:
-    closed = store.read_sync("closed", lambda tx: closed_intervals(tx, TASK_ID, 0, LAST))
-    return [closed.state(time) for time in times]
+def states(store: Database, *times: int) -> list[BatchState | None]:
+    closed = store.read_sync("closed", lambda tx: closed_batches(tx, TASK_ID, units(0, LAST)))
+    return [closed.state(unit(time)) for time in times]
 
 
 def close(store: Database, start: int, end: int, *, collected: bool = False) -> None:
     verb = mark_collected if collected else freeze
-    store.run_sync("close", lambda tx: verb(tx, TASK_ID, start, end))
+    store.run_sync("close", lambda tx: verb(tx, TASK_ID, units(start, end)))
 
 
 def test_out_shares_are_merged_into_their_bucket(store: Database) -> None:
@@ -55,20 +54,16 @@ def test_out_shares_are_merged_into_their_bucket(store: Database) -> None:
 
 
 def test_a_summary_spans_the_buckets_that_hold_reports(store: Database) -> None:
-    for time, number in ((3, 1), (5, 2), (2**63, 3), (9, 0)):
+    for time, number in ((3, 1), (5, 2), (2**63, 3)):
         add(store, time, number)
-    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 4, LAST))
-    assert summary == BatchSummary(5, checksum([report_id(5), report_id(2**63)]), 5, 2**63 + 1)
-    empty = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 6, 2**63))
-    assert empty == BatchSummary(0, bytes(32), None, None)
-
-
-def test_the_rows_of_one_bucket_are_read_together(store: Database) -> None:
-    for ord_ in (0, 1, 1):
-        add(store, 5, 1, ord_)
-    assert shares(store) == [b"1", b"2"]
-    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 0, 10))
-    assert summary.report_count == 3
+    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, units(4, LAST)))
+    assert (summary.report_count, summary.checksum) == (
+        5,
+        checksum([report_id(5), report_id(2**63)]),
+    )
+    assert summary.interval == Interval.of(5, 2**63 - 4)
+    empty = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, units(6, 2**63)))
+    assert empty == BatchTotals(0, bytes(32), None)
 
 
 def test_a_share_is_ciphertext_bound_to_its_bucket(store: Database) -> None:
@@ -76,18 +71,14 @@ def test_a_share_is_ciphertext_bound_to_its_bucket(store: Database) -> None:
     add(store, 6, 654321)
 
     def stored() -> dict[bytes, bytes]:
-        rows = store.read_sync(
-            "raw", lambda tx: tx.connection.execute(batch_buckets.select()).all()
-        )
-        return {row.batch_key: row.share for row in rows}
+        rows = store.read_sync("raw", lambda tx: tx.connection.execute(buckets.select()).all())
+        return {row.bucket: row.share for row in rows}
 
-    assert b"123456" not in stored()[bucket_key(5)]
+    assert b"123456" not in stored()[unit(5)]
     store.run_sync(
         "swap",
         lambda tx: tx.connection.execute(
-            batch_buckets.update()
-            .where(batch_buckets.c.batch_key == bucket_key(6))
-            .values(share=stored()[bucket_key(5)])
+            buckets.update().where(buckets.c.bucket == unit(6)).values(share=stored()[unit(5)])
         ),
     )
     with pytest.raises(CrypterError):
@@ -98,7 +89,7 @@ def test_nothing_is_added_to_a_closed_bucket(store: Database) -> None:
     add(store, 5)
     close(store, 5, 6)
     close(store, 8, 10, collected=True)
-    for time, state in ((5, IntervalState.FROZEN), (9, IntervalState.COLLECTED)):
+    for time, state in ((5, BatchState.FROZEN), (9, BatchState.COLLECTED)):
         with pytest.raises(BatchClosed) as caught:
             add(store, time)
         assert caught.value.state is state
@@ -110,7 +101,7 @@ def test_nothing_is_added_to_a_closed_bucket(store: Database) -> None:
 def test_a_frozen_batch_opens_again_as_it_was(store: Database) -> None:
     add(store, 5)
     close(store, 0, 10)
-    store.run_sync("open", lambda tx: unfreeze(tx, TASK_ID, 0, 10))
+    store.run_sync("open", lambda tx: unfreeze(tx, TASK_ID, units(0, 10)))
     add(store, 5)
     assert shares(store) == [b"2"]
 
@@ -121,9 +112,9 @@ def test_collecting_destroys_the_shares_and_their_keys_and_nothing_else(store: D
     close(store, 5, 10)
     close(store, 5, 10, collected=True)
     assert shares(store) == [b"1", b"1"]
-    keys = store.read_sync("keys", lambda tx: tx.connection.execute(batch_keys.select()).all())
-    assert [row.batch_key for row in keys] == [bucket_key(4), bucket_key(10)]
-    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, 5, 10))
+    keys = store.read_sync("keys", lambda tx: tx.connection.execute(bucket_keys.select()).all())
+    assert [row.bucket for row in keys] == [unit(4), unit(10)]
+    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, units(5, 10)))
     assert summary.report_count == 2
 
 
@@ -142,41 +133,43 @@ def test_batches_never_overlap(
 def test_a_collected_batch_never_opens_again(store: Database) -> None:
     close(store, 5, 10)
     close(store, 5, 10, collected=True)
-    store.run_sync("open", lambda tx: unfreeze(tx, TASK_ID, 5, 10))
+    store.run_sync("open", lambda tx: unfreeze(tx, TASK_ID, units(5, 10)))
     assert states(store, 4, 5, 9, 10) == [
         None,
-        IntervalState.COLLECTED,
-        IntervalState.COLLECTED,
+        BatchState.COLLECTED,
+        BatchState.COLLECTED,
         None,
     ]
 
 
 def test_a_part_of_a_frozen_batch_can_neither_be_opened_nor_collected(store: Database) -> None:
     close(store, 5, 10)
-    store.run_sync("open", lambda tx: unfreeze(tx, TASK_ID, 5, 9))
+    store.run_sync("open", lambda tx: unfreeze(tx, TASK_ID, units(5, 9)))
     with pytest.raises(BatchClosed):
         close(store, 5, 9, collected=True)
-    assert states(store, 5, 9) == [IntervalState.FROZEN] * 2
+    assert states(store, 5, 9) == [BatchState.FROZEN] * 2
 
 
 def test_a_batch_of_all_time_is_one_row(store: Database) -> None:
     add(store, 5)
     close(store, 0, LAST, collected=True)
-    rows = store.read_sync("rows", lambda tx: tx.connection.execute(batch_intervals.select()).all())
-    assert [(row.start, row.end) for row in rows] == [(0, LAST)]
+    rows = store.read_sync(
+        "rows", lambda tx: tx.connection.execute(closed_batches_table.select()).all()
+    )
+    assert [Batch(row.first_bucket, row.last_bucket) for row in rows] == [units(0, LAST)]
     assert shares(store) == []
 
 
 def test_the_overall_state_of_a_range_is_its_most_final_one(store: Database) -> None:
-    def overall(start: int, end: int) -> IntervalState | None:
+    def overall(start: int, end: int) -> BatchState | None:
         return store.read_sync(
-            "state", lambda tx: closed_intervals(tx, TASK_ID, start, end).overall()
+            "state", lambda tx: closed_batches(tx, TASK_ID, units(start, end)).overall()
         )
 
     close(store, 0, 2, collected=True)
     close(store, 2, 4)
-    assert overall(0, 4) is overall(1, 2) is IntervalState.COLLECTED
-    assert overall(2, 3) is IntervalState.FROZEN
+    assert overall(0, 4) is overall(1, 2) is BatchState.COLLECTED
+    assert overall(2, 3) is BatchState.FROZEN
     assert overall(4, LAST) is None
 
 
@@ -191,3 +184,27 @@ def test_two_threads_that_add_to_one_bucket_lose_nothing(store: Database) -> Non
     for thread in threads:
         thread.join()
     assert shares(store) == [b"40"]
+
+
+def test_batches_that_have_names_and_no_times_are_kept_by_the_same_verbs(store: Database) -> None:
+    first, second, third = (Batch(name, name) for name in (b"a" * 32, b"b" * 32, b"c" * 32))
+
+    def add_to(batch: Batch, number: int) -> None:
+        one = totals([report_id(number)], number)
+        store.run_sync("add", lambda tx: accumulate(tx, TASK_ID, batch.first, adding(1), one))
+
+    for number, batch in enumerate((first, second, second, third)):
+        add_to(batch, number)
+    store.run_sync("freeze", lambda tx: freeze(tx, TASK_ID, first))
+    store.run_sync("collect", lambda tx: mark_collected(tx, TASK_ID, second))
+    add_to(third, 4)
+    for closed in (first, second):
+        with pytest.raises(BatchClosed):
+            add_to(closed, 5)
+    held = [
+        store.read_sync("read", lambda tx, b=batch: read_shares(tx, TASK_ID, b))
+        for batch in (first, second, third)
+    ]
+    assert held == [[b"1"], [], [b"2"]]
+    summary = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, third))
+    assert (summary.report_count, summary.interval) == (2, Interval.of(3, 2))

@@ -3,7 +3,6 @@ import threading
 
 import pytest
 
-from aggregator.errors import ParameterError
 from aggregator.storage.aggregate_shares import (
     NewAggregateShare,
     StoredAggregateShare,
@@ -12,47 +11,43 @@ from aggregator.storage.aggregate_shares import (
     get_aggregate_share,
     put_aggregate_share,
 )
-from aggregator.storage.batches import BatchClosed, accumulate, bucket_key, read_shares
+from aggregator.storage.answered_jobs import (
+    AnsweredJob,
+    delete_answered_job,
+    find_answered_job,
+    get_answered_job,
+    put_answered_job,
+)
+from aggregator.storage.batches import BatchClosed, accumulate, read_shares
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
-from aggregator.storage.helper_requests import (
-    HelperRequest,
-    RequestKind,
-    delete_request,
-    find_request,
-    get_request,
-    put_request,
-)
 from aggregator.storage.ledger import list_ledger
-from aggregator.storage.report_ids import record_aggregated
 from aggregator.storage.states import LedgerState
-from tests.support.store import TASK_ID, TENTH, adding, checksum, report_id
+from tests.support.store import TASK_ID, TENTH, adding, record_fresh, report_id, totals, unit, units
 
-JOB = RequestKind.AGGREGATION_JOB
 BODY = b"d" * 32
-SHARE = NewAggregateShare(b"selector", BODY, b"sealed bytes", 0, 10, 3)
+SHARE = NewAggregateShare(b"selector", BODY, b"sealed bytes", units(0, 10), 3)
 
 
-def put(tx: Transaction, body: bytes = BODY, response: bytes = b"response") -> HelperRequest:
-    return put_request(tx, TASK_ID, JOB, body, verify_key_id=0, response=response)
+def put(tx: Transaction, body: bytes = BODY, response: bytes = b"response") -> AnsweredJob:
+    return put_answered_job(tx, TASK_ID, body, response)
 
 
-def find(store: Database, body: bytes = BODY) -> HelperRequest | None:
-    return store.read_sync("find", lambda tx: find_request(tx, TASK_ID, JOB, body))
+def find(store: Database, body: bytes = BODY) -> AnsweredJob | None:
+    return store.read_sync("find", lambda tx: find_answered_job(tx, TASK_ID, body))
 
 
 def answer(store: Database, numbers: list[int]) -> bytes:
     """Do what the Helper does with a request for an aggregation job."""
 
     def work(tx: Transaction) -> bytes:
-        known = find_request(tx, TASK_ID, JOB, BODY)
-        if known is not None and known.response is not None:
+        known = find_answered_job(tx, TASK_ID, BODY)
+        if known is not None:
             return known.response
         ids = [report_id(number) for number in numbers]
-        replayed = record_aggregated(tx, TASK_ID, ids)
-        fresh = [one for one in ids if one not in replayed]
+        fresh = record_fresh(tx, ids)
         if fresh:
-            accumulate(tx, TASK_ID, bucket_key(5), adding(len(fresh)), len(fresh), checksum(fresh))
+            accumulate(tx, TASK_ID, unit(5), adding(len(fresh)), totals(fresh))
         put(tx, response=b"%d counted" % len(fresh))
         return b"%d counted" % len(fresh)
 
@@ -64,16 +59,16 @@ def release(store: Database, share: NewAggregateShare = SHARE) -> StoredAggregat
 
 
 def shares(store: Database) -> list[bytes]:
-    return store.read_sync("shares", lambda tx: read_shares(tx, TASK_ID, 0, 10))
+    return store.read_sync("shares", lambda tx: read_shares(tx, TASK_ID, units(0, 10)))
 
 
 def test_an_answer_is_found_by_the_digest_and_by_its_id(store: Database) -> None:
     stored = store.run_sync("put", put)
     assert find(store) == stored
     assert find(store, b"e" * 32) is None
-    by_id = store.read_sync("get", lambda tx: get_request(tx, TASK_ID, JOB, stored.request_id))
+    by_id = store.read_sync("get", lambda tx: get_answered_job(tx, TASK_ID, stored.job_id))
     assert by_id == stored
-    assert store.read_sync("get", lambda tx: get_request(tx, TASK_ID, JOB, b"?" * 16)) is None
+    assert store.read_sync("get", lambda tx: get_answered_job(tx, TASK_ID, b"?" * 16)) is None
 
 
 def test_a_request_is_answered_once(store: Database) -> None:
@@ -81,24 +76,6 @@ def test_a_request_is_answered_once(store: Database) -> None:
     with pytest.raises(Conflict, match="answered already"):
         store.run_sync("put", lambda tx: put(tx, response=b"another"))
     assert find(store) == stored
-
-
-def test_a_problem_is_an_answer_too(store: Database) -> None:
-    store.run_sync(
-        "put", lambda tx: put_request(tx, TASK_ID, JOB, BODY, verify_key_id=0, problem="{}")
-    )
-    found = find(store)
-    assert found is not None
-    assert (found.response, found.problem) == (None, "{}")
-
-
-@pytest.mark.parametrize("answers", [{}, {"response": b"r", "problem": "p"}], ids=["none", "both"])
-def test_an_answer_is_one_thing(store: Database, answers: dict[str, bytes]) -> None:
-    with pytest.raises(ParameterError, match="either"):
-        store.run_sync(
-            "put",
-            lambda tx: put_request(tx, TASK_ID, JOB, BODY, verify_key_id=0, **answers),
-        )
 
 
 def test_a_repeated_request_is_counted_once_and_answered_alike(store: Database) -> None:
@@ -123,14 +100,14 @@ def test_after_a_deletion_the_same_request_finds_only_replays(store: Database) -
     answer(store, [1, 2, 3])
     first = find(store)
     assert first is not None
-    delete = lambda tx: delete_request(tx, TASK_ID, JOB, first.request_id)  # noqa: E731  used twice
+    delete = lambda tx: delete_answered_job(tx, TASK_ID, first.job_id)  # noqa: E731  used twice
     assert store.run_sync("delete", delete)
     assert not store.run_sync("delete", delete)
     assert find(store) is None
     assert answer(store, [1, 2, 3]) == b"0 counted"
     second = find(store)
     assert second is not None
-    assert (second.generation, second.request_id != first.request_id) == (1, True)
+    assert second.job_id != first.job_id
     assert shares(store) == [b"3"]
 
 
@@ -145,7 +122,7 @@ def test_a_release_stores_charges_and_destroys_at_once(store: Database) -> None:
     assert by_id == stored
     assert shares(store) == []
     (entry,) = store.read_sync("ledger", list_ledger)
-    assert (entry.state, entry.start, entry.end) == (LedgerState.CHARGED, 0, 10)
+    assert (entry.state, entry.batch) == (LedgerState.CHARGED, units(0, 10))
 
 
 def test_a_batch_is_released_once(store: Database) -> None:
@@ -153,7 +130,7 @@ def test_a_batch_is_released_once(store: Database) -> None:
     with pytest.raises(Conflict, match="already"):
         release(store, dataclasses.replace(SHARE, body_sha256=b"e" * 32, response=b"more noise"))
     with pytest.raises(BatchClosed):
-        release(store, dataclasses.replace(SHARE, selector=b"a part", start=9, end=10))
+        release(store, dataclasses.replace(SHARE, selector=b"a part", batch=units(9, 10)))
     found = store.read_sync("find", lambda tx: find_aggregate_share(tx, TASK_ID, b"selector"))
     assert found == stored
     assert len(store.read_sync("ledger", list_ledger)) == 1

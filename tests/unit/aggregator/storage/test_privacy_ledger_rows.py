@@ -18,7 +18,7 @@ from aggregator.storage.ledger import (
 )
 from aggregator.storage.states import LedgerState
 from tests.support.clock import ManualClock
-from tests.support.store import TASK_ID, TENTH
+from tests.support.store import TASK_ID, TENTH, units
 
 
 def entries(store: Database) -> list[LedgerEntry]:
@@ -26,28 +26,31 @@ def entries(store: Database) -> list[LedgerEntry]:
 
 
 def test_a_reservation_becomes_a_charge(store: Database, clock: ManualClock) -> None:
-    store.run_sync("reserve", lambda tx: reserve(tx, TASK_ID, 5, 2**63 + 7, TENTH))
-    reserved = LedgerEntry(TASK_ID, LedgerState.RESERVED, 5, 2**63 + 7, TENTH, clock.now(), None)
+    store.run_sync("reserve", lambda tx: reserve(tx, TASK_ID, units(5, 2**63 + 7), TENTH))
+    reserved = LedgerEntry(
+        TASK_ID, LedgerState.RESERVED, units(5, 2**63 + 7), TENTH, clock.now(), None
+    )
     assert entries(store) == [reserved]
     clock.advance(3)
-    store.run_sync("settle", lambda tx: settle(tx, TASK_ID, 5, 2**63 + 7))
+    store.run_sync("settle", lambda tx: settle(tx, TASK_ID, units(5, 2**63 + 7)))
     (charged,) = entries(store)
     assert (charged.state, charged.charge) == (LedgerState.CHARGED, TENTH)
     assert (charged.created_at, charged.charged_at) == (clock.now() - 3, clock.now())
 
 
 def test_a_reservation_can_be_taken_back_and_a_charge_cannot(store: Database) -> None:
-    store.run_sync("reserve", lambda tx: reserve(tx, TASK_ID, 0, 5, TENTH))
-    store.run_sync("charge", lambda tx: charge(tx, TASK_ID, 5, 10, TENTH))
-    for start, end in ((0, 5), (5, 10)):
-        store.run_sync("cancel", lambda tx, s=start, e=end: cancel(tx, TASK_ID, s, e))
-    assert [(entry.start, entry.state) for entry in entries(store)] == [(5, LedgerState.CHARGED)]
+    store.run_sync("reserve", lambda tx: reserve(tx, TASK_ID, units(0, 5), TENTH))
+    store.run_sync("charge", lambda tx: charge(tx, TASK_ID, units(5, 10), TENTH))
+    for batch in (units(0, 5), units(5, 10)):
+        store.run_sync("cancel", lambda tx, b=batch: cancel(tx, TASK_ID, b))
+    (left,) = entries(store)
+    assert (left.batch, left.state) == (units(5, 10), LedgerState.CHARGED)
 
 
 def test_one_batch_is_charged_once(store: Database) -> None:
-    store.run_sync("charge", lambda tx: charge(tx, TASK_ID, 0, 5, TENTH))
+    store.run_sync("charge", lambda tx: charge(tx, TASK_ID, units(0, 5), TENTH))
     with pytest.raises(Conflict):
-        store.run_sync("charge", lambda tx: charge(tx, TASK_ID, 0, 5, TENTH))
+        store.run_sync("charge", lambda tx: charge(tx, TASK_ID, units(0, 5), TENTH))
 
 
 def test_costs_add_up_exactly(store: Database) -> None:
@@ -59,7 +62,9 @@ def test_costs_add_up_exactly(store: Database) -> None:
         Charge("None"),
     ]
     for start, cost in enumerate(costs):
-        store.run_sync("charge", lambda tx, s=start, c=cost: charge(tx, TASK_ID, s, s + 1, c))
+        store.run_sync(
+            "charge", lambda tx, s=start, c=cost: charge(tx, TASK_ID, units(s, s + 1), c)
+        )
     assert store.read_sync("spent", lambda tx: spent(tx, TASK_ID)) == Spent(
         5, Fraction(19, 30), Fraction(1, 10**6), Fraction(1, 7)
     )

@@ -18,7 +18,7 @@ from aggregator.storage.ledger import list_ledger
 from aggregator.storage.states import LedgerState
 from tests.support.clock import ManualClock
 from tests.support.store import TASK_ID, checksum
-from tests.support.store_world import END, IDS, REPORTS, START, World, make_world
+from tests.support.store_world import BATCH, IDS, REPORTS, World, make_world
 
 ROOT = Path(tests.support.store_world.__file__).parents[2]
 
@@ -50,7 +50,7 @@ def check(world: World) -> None:
     assert result.leader_share.split()[:2] == [b"leader", b"%d" % REPORTS]
     assert result.helper_share.split()[:2] == [b"helper", b"%d" % REPORTS]
     for store in (world.leader, world.helper):
-        batch = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, START, END))
+        batch = store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, BATCH))
         assert (batch.report_count, batch.checksum) == (REPORTS, checksum(IDS))
         (entry,) = store.read_sync("ledger", list_ledger)
         assert entry.state is LedgerState.CHARGED

@@ -10,7 +10,7 @@ from sqlalchemy import inspect
 from aggregator.errors import ConfigurationError, ParameterError, StoreError
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
-from aggregator.storage.engine import engine
+from aggregator.storage.engine import backend
 from aggregator.storage.schema import SchemaMismatch, downgrade, upgrade
 from aggregator.storage.tables import metadata, uint64
 from tests.support.store import STORE_KEY, store_url
@@ -18,7 +18,7 @@ from tests.support.store import STORE_KEY, store_url
 
 def test_the_revisions_make_the_tables_that_the_code_describes(tmp_path: Path) -> None:
     upgrade(store_url(tmp_path))
-    made = engine(store_url(tmp_path))
+    made = backend(store_url(tmp_path)).engine()
     with made.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
@@ -35,7 +35,7 @@ def test_the_revisions_go_down_to_nothing_and_up_again(tmp_path: Path) -> None:
     url = store_url(tmp_path)
     upgrade(url)
     downgrade(url, "base")
-    made = engine(url)
+    made = backend(url).engine()
     with made.connect() as connection:
         assert inspect(connection).get_table_names() == ["alembic_version"]
     made.dispose()
@@ -56,13 +56,15 @@ def test_every_column_is_explained() -> None:
 def test_a_store_of_another_version_is_refused_and_both_versions_named(tmp_path: Path) -> None:
     url = store_url(tmp_path)
     upgrade(url)
-    made = engine(url)
+    made = backend(url).engine()
     with made.begin() as connection:
         wanted = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one()
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
     made.dispose()
     with pytest.raises(SchemaMismatch, match=f"9999.*{wanted}"):
         Database.open(url, Crypter([STORE_KEY]))
+    with pytest.raises(SchemaMismatch, match=f"9999.*{wanted}"):
+        upgrade(url)
 
 
 def test_a_missing_store_is_refused_and_not_made(tmp_path: Path) -> None:
@@ -96,9 +98,17 @@ def test_several_processes_may_upgrade_at_once(tmp_path: Path) -> None:
     Database.open(url, Crypter([STORE_KEY])).close()
 
 
-@pytest.mark.parametrize("url", ["postgresql://host/db", "sqlite://", "sqlite:///:memory:"])
-def test_only_sqlite_files_are_stores(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="SQLite file"):
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("postgresql://host/db", "SQLite file"),
+        ("sqlite://", "a file that lasts"),
+        ("sqlite:///:memory:", "a file that lasts"),
+        ("sqlite:////var/lib/prio/leader.sqlite?mode=ro", "takes no options"),
+    ],
+)
+def test_only_sqlite_files_are_stores(url: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
         upgrade(url)
 
 

@@ -14,7 +14,6 @@ from aggregator.storage.tasks import (
     put_hpke_key,
     put_task,
     retire_hpke_key,
-    verify_key_id_of,
 )
 from tests.support.clock import ManualClock
 from tests.support.store import TASK_ID, TOKEN, VERIFY_KEY, leader_task
@@ -66,11 +65,6 @@ def test_a_task_ends_once(store: Database, clock: ManualClock) -> None:
     assert task.ended_at == ended
     with pytest.raises(UnknownTask):
         store.run_sync("end", lambda tx: end_task(tx, OTHER_ID))
-
-
-def test_the_verification_key_has_an_id(store: Database) -> None:
-    store.run_sync("put", lambda tx: put_task(tx, dataclasses.replace(OTHER, verify_key_id=7)))
-    assert store.read_sync("id", lambda tx: verify_key_id_of(tx, OTHER_ID)) == 7
 
 
 def test_hpke_keys_are_listed_newest_first_and_retired_ones_apart(

@@ -9,11 +9,10 @@ import anyio.to_thread
 import pytest
 
 from aggregator.errors import StoreError
-from aggregator.storage import engine as engine_module
+from aggregator.storage import sqlite
 from aggregator.storage.batches import (
     BatchClosed,
     accumulate,
-    bucket_key,
     freeze,
     mark_collected,
 )
@@ -21,9 +20,20 @@ from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction, UnknownTask
 from aggregator.storage.engine import Busy
 from aggregator.storage.reports import put_reports, unclaimed_reports
-from aggregator.storage.tables import batch_buckets, batch_keys
+from aggregator.storage.tables import bucket_keys, buckets
 from tests.support.clock import ManualClock
-from tests.support.store import STORE_KEY, TASK_ID, make_store, new_reports, store_url, upload
+from tests.support.store import (
+    STORE_KEY,
+    TASK_ID,
+    make_store,
+    new_reports,
+    report_id,
+    store_url,
+    totals,
+    unit,
+    units,
+    upload,
+)
 
 
 class Crash(BaseException):
@@ -73,13 +83,13 @@ def test_a_failed_function_leaves_nothing(store: Database) -> None:
 
 def test_a_refusal_that_was_swallowed_still_leaves_nothing(store: Database) -> None:
     def work(tx: Transaction) -> None:
-        freeze(tx, TASK_ID, 0, 10)
+        freeze(tx, TASK_ID, units(0, 10))
         with pytest.raises(BatchClosed):
-            freeze(tx, TASK_ID, 5, 15)
+            freeze(tx, TASK_ID, units(5, 15))
 
     with pytest.raises(BatchClosed):
         store.run_sync("freeze", work)
-    store.run_sync("freeze", lambda tx: freeze(tx, TASK_ID, 5, 15))
+    store.run_sync("freeze", lambda tx: freeze(tx, TASK_ID, units(5, 15)))
 
 
 def test_a_reading_transaction_cannot_write(store: Database) -> None:
@@ -117,7 +127,7 @@ def test_the_clock_is_the_databases_unless_one_is_given(
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Database]:
-    monkeypatch.setattr(engine_module, "BUSY_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_SECONDS", 0.05)
     store = make_store(tmp_path)
     yield store
     store.close()
@@ -203,7 +213,7 @@ def test_a_destroyed_secret_is_in_no_file_of_the_store(tmp_path: Path, size: int
     store = make_store(tmp_path)
     secrets = store.run_sync("share", lambda tx: _put_share(tx, size))
     assert _traces(secrets, tmp_path) == set(secrets)
-    store.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, 0, 10))
+    store.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, units(0, 10)))
     assert _traces(secrets, tmp_path) == set()
     store.close()
 
@@ -219,7 +229,7 @@ def test_a_secret_that_a_killed_process_left_in_the_log_goes_with_the_next_commi
     secrets = store.run_sync("share", lambda tx: _put_share(tx, 16))
     dying = Database.open(store_url(tmp_path), Crypter([STORE_KEY]), on_transaction=crash)
     with pytest.raises(Crash):
-        dying.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, 0, 10))
+        dying.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, units(0, 10)))
     assert _traces(secrets, tmp_path) == set(secrets)
     successor = Database.open(store_url(tmp_path), Crypter([STORE_KEY]))
     upload(successor, range(1), time=100)
@@ -230,10 +240,10 @@ def test_a_secret_that_a_killed_process_left_in_the_log_goes_with_the_next_commi
 
 def _put_share(tx: Transaction, size: int) -> list[bytes]:
     """Put a share of `size` bytes into a bucket; return pieces of what is stored of it."""
-    accumulate(tx, TASK_ID, bucket_key(5), lambda _: bytes(size), 1, bytes(32))
+    accumulate(tx, TASK_ID, unit(5), lambda _: bytes(size), totals([report_id(1)]))
     stored = [
-        tx.connection.execute(batch_buckets.select()).one().share,
-        tx.connection.execute(batch_keys.select()).one().key,
+        tx.connection.execute(buckets.select()).one().share,
+        tx.connection.execute(bucket_keys.select()).one().key,
     ]
     # The database cuts long values into pages, so look for short pieces.
     return [value[at : at + 16] for value in stored for at in range(0, len(value) - 15, 1000)]

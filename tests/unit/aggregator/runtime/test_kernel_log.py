@@ -9,8 +9,8 @@ from aggregator.cli.stores import open_database
 from aggregator.config import HelperSettings
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
-from aggregator.party import Party
-from aggregator.party.kernels import log_kernel_cache
+from aggregator.runtime import Runtime
+from aggregator.runtime.kernels import log_kernel_cache
 from field.lanes import KernelCache
 from tests.support.clock import ManualClock
 
@@ -49,9 +49,9 @@ async def test_an_aggregator_that_warms_up_says_so_before_any_task_is_compiled(
 ) -> None:
     database = open_database(HelperSettings(database=str(tmp_path / "helper.sqlite")))
     try:
-        party = Party(Role.HELPER, database, ManualClock(0), SystemEntropy())
+        runtime = Runtime(Role.HELPER, database, ManualClock(0), SystemEntropy())
         with capture_logs() as logs:
-            await party.warm_up()
+            await runtime.warm_up()
     finally:
         database.close()
     (entry,) = logs

@@ -1,12 +1,14 @@
 """The first schema.
 
 A revision never changes once it is released: it spells every table out and imports nothing of ours.
+It is the third of its number: 0001 and 0002 were replaced before anything was released, and a store
+that they made is refused by its version.
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0001"
+revision = "0003"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -17,6 +19,15 @@ UINT64 = sa.LargeBinary(8)
 
 def upgrade() -> None:
     """Make every table."""
+    op.create_table(
+        "collector_tasks",
+        sa.Column("task_id", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("definition", sa.Text(), nullable=False),
+        sa.Column("token", sa.LargeBinary(), nullable=False),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.PrimaryKeyConstraint("task_id", name="pk_collector_tasks"),
+        sqlite_strict=True,
+    )
     op.create_table(
         "hpke_keys",
         sa.Column("config_id", sa.Integer(), autoincrement=False, nullable=False),
@@ -55,7 +66,9 @@ def upgrade() -> None:
         sa.Column("response", sa.LargeBinary(), nullable=True),
         sa.Column("report_count", sa.Integer(), nullable=False),
         sa.Column("created_at", BIGINT, nullable=False),
-        sa.CheckConstraint("state IN ('live', 'deleted')", name="ck_aggregate_shares_state"),
+        sa.CheckConstraint(
+            "state IN ('live', 'deleted')", name="ck_aggregate_shares_ck_aggregate_shares_state"
+        ),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregate_shares_task"),
         sa.PrimaryKeyConstraint("id", name="pk_aggregate_shares"),
         sa.UniqueConstraint("share_id", name="uq_aggregate_shares_share_id"),
@@ -77,7 +90,6 @@ def upgrade() -> None:
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("verify_key_id", sa.Integer(), nullable=False),
         sa.Column("request", sa.LargeBinary(), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
         sa.Column("lease_token", sa.LargeBinary(length=16), nullable=True),
@@ -87,7 +99,7 @@ def upgrade() -> None:
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.CheckConstraint(
             "state IN ('created', 'sent', 'finished', 'abandoned')",
-            name="ck_aggregation_jobs_state",
+            name="ck_aggregation_jobs_ck_aggregation_jobs_state",
         ),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregation_jobs_task"),
         sa.PrimaryKeyConstraint("id", name="pk_aggregation_jobs"),
@@ -98,44 +110,73 @@ def upgrade() -> None:
         "ix_aggregation_jobs_state_lease_expires_at",
         "aggregation_jobs",
         ["state", "lease_expires_at"],
-        unique=False,
     )
     op.create_table(
-        "batch_buckets",
-        sa.Column("task", BIGINT, nullable=False),
-        sa.Column("batch_key", sa.LargeBinary(), nullable=False),
-        sa.Column("ord", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("share", sa.LargeBinary(), nullable=True),
-        sa.Column("report_count", sa.Integer(), nullable=False),
-        sa.Column("checksum", sa.LargeBinary(length=32), nullable=False),
-        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_batch_buckets_task"),
-        sa.PrimaryKeyConstraint("task", "batch_key", "ord", name="pk_batch_buckets"),
-        sqlite_strict=True,
-    )
-    op.create_table(
-        "batch_intervals",
+        "answered_jobs",
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
-        sa.Column("start", UINT64, nullable=False),
-        sa.Column("end", UINT64, nullable=False),
+        sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("changed_at", BIGINT, nullable=False),
-        sa.CheckConstraint("state IN ('frozen', 'collected')", name="ck_batch_intervals_state"),
-        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_batch_intervals_task"),
-        sa.PrimaryKeyConstraint("id", name="pk_batch_intervals"),
+        sa.Column("response", sa.LargeBinary(), nullable=True),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.CheckConstraint(
+            "state IN ('live', 'deleted')", name="ck_answered_jobs_ck_answered_jobs_state"
+        ),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_answered_jobs_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_answered_jobs"),
+        sa.UniqueConstraint("job_id", name="uq_answered_jobs_job_id"),
         sqlite_strict=True,
     )
     op.create_index(
-        "ix_batch_intervals_task_start", "batch_intervals", ["task", "start"], unique=True
+        "uq_answered_jobs_live_request",
+        "answered_jobs",
+        ["task", "body_sha256"],
+        unique=True,
+        sqlite_where=sa.text("state = 'live'"),
     )
     op.create_table(
-        "batch_keys",
+        "bucket_keys",
         sa.Column("task", BIGINT, nullable=False),
-        sa.Column("batch_key", sa.LargeBinary(), nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
         sa.Column("key", sa.LargeBinary(), nullable=False),
-        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_batch_keys_task"),
-        sa.PrimaryKeyConstraint("task", "batch_key", name="pk_batch_keys"),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_bucket_keys_task"),
+        sa.PrimaryKeyConstraint("task", "bucket", name="pk_bucket_keys"),
         sqlite_strict=True,
+    )
+    op.create_table(
+        "buckets",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("share", sa.LargeBinary(), nullable=True),
+        sa.Column("report_count", sa.Integer(), nullable=False),
+        sa.Column("checksum", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("first_time", UINT64, nullable=True),
+        sa.Column("last_time", UINT64, nullable=True),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_buckets_task"),
+        sa.PrimaryKeyConstraint("task", "bucket", name="pk_buckets"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "closed_batches",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("first_bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("last_bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("changed_at", BIGINT, nullable=False),
+        sa.CheckConstraint(
+            "state IN ('frozen', 'collected')", name="ck_closed_batches_ck_closed_batches_state"
+        ),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_closed_batches_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_closed_batches"),
+        sqlite_strict=True,
+    )
+    op.create_index(
+        "ix_closed_batches_task_first_bucket",
+        "closed_batches",
+        ["task", "first_bucket"],
+        unique=True,
     )
     op.create_table(
         "collection_jobs",
@@ -143,10 +184,9 @@ def upgrade() -> None:
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
-        sa.Column("generation", sa.Integer(), nullable=False),
         sa.Column("request", sa.LargeBinary(), nullable=False),
-        sa.Column("start", UINT64, nullable=False),
-        sa.Column("end", UINT64, nullable=False),
+        sa.Column("first_bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("last_bucket", sa.LargeBinary(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("aggregate_share_request", sa.LargeBinary(), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
@@ -163,7 +203,7 @@ def upgrade() -> None:
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.CheckConstraint(
             "state IN ('start', 'frozen', 'finished', 'failed', 'deleted')",
-            name="ck_collection_jobs_state",
+            name="ck_collection_jobs_ck_collection_jobs_state",
         ),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_collection_jobs_task"),
         sa.PrimaryKeyConstraint("id", name="pk_collection_jobs"),
@@ -174,7 +214,6 @@ def upgrade() -> None:
         "ix_collection_jobs_state_lease_expires_at",
         "collection_jobs",
         ["state", "lease_expires_at"],
-        unique=False,
     )
     op.create_index(
         "uq_collection_jobs_live_request",
@@ -182,49 +221,43 @@ def upgrade() -> None:
         ["task", "body_sha256"],
         unique=True,
         sqlite_where=sa.text("state IN ('start', 'frozen', 'finished')"),
-        postgresql_where=sa.text("state IN ('start', 'frozen', 'finished')"),
     )
     op.create_table(
-        "helper_requests",
+        "collections",
         sa.Column("id", BIGINT, nullable=False),
-        sa.Column("task", BIGINT, nullable=False),
-        sa.Column("kind", sa.Text(), nullable=False),
-        sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
-        sa.Column("generation", sa.Integer(), nullable=False),
-        sa.Column("request_id", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("collection_id", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("task_id", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("request", sa.LargeBinary(), nullable=False),
+        sa.Column("location", sa.Text(), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("verify_key_id", sa.Integer(), nullable=False),
-        sa.Column("response", sa.LargeBinary(), nullable=True),
+        sa.Column("result", sa.Text(), nullable=True),
         sa.Column("problem", sa.Text(), nullable=True),
         sa.Column("created_at", BIGINT, nullable=False),
-        sa.CheckConstraint("state IN ('live', 'deleted')", name="ck_helper_requests_state"),
-        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_helper_requests_task"),
-        sa.PrimaryKeyConstraint("id", name="pk_helper_requests"),
-        sa.UniqueConstraint("request_id", name="uq_helper_requests_request_id"),
-        sa.UniqueConstraint(
-            "task",
-            "kind",
-            "body_sha256",
-            "generation",
-            name="uq_helper_requests_task_kind_body_sha256_generation",
+        sa.Column("ended_at", BIGINT, nullable=True),
+        sa.CheckConstraint(
+            "state IN ('pending', 'finished', 'failed')", name="ck_collections_ck_collections_state"
         ),
+        sa.ForeignKeyConstraint(
+            ["task_id"], ["collector_tasks.task_id"], name="fk_collections_task_id"
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_collections"),
+        sa.UniqueConstraint("collection_id", name="uq_collections_collection_id"),
         sqlite_strict=True,
     )
     op.create_index(
-        "uq_helper_requests_live_request",
-        "helper_requests",
-        ["task", "kind", "body_sha256"],
+        "uq_collections_live_request",
+        "collections",
+        ["task_id", "request"],
         unique=True,
-        sqlite_where=sa.text("state = 'live'"),
-        postgresql_where=sa.text("state = 'live'"),
+        sqlite_where=sa.text("state IN ('pending', 'finished')"),
     )
     op.create_table(
         "ledger",
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
-        sa.Column("start", UINT64, nullable=False),
-        sa.Column("end", UINT64, nullable=False),
+        sa.Column("first_bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("last_bucket", sa.LargeBinary(), nullable=False),
         sa.Column("mechanism", sa.Text(), nullable=False),
         sa.Column("epsilon", sa.Text(), nullable=True),
         sa.Column("delta", sa.Text(), nullable=True),
@@ -232,12 +265,12 @@ def upgrade() -> None:
         sa.Column("population", sa.Text(), nullable=False),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("charged_at", BIGINT, nullable=True),
-        sa.CheckConstraint("state IN ('reserved', 'charged')", name="ck_ledger_state"),
+        sa.CheckConstraint("state IN ('reserved', 'charged')", name="ck_ledger_ck_ledger_state"),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_ledger_task"),
         sa.PrimaryKeyConstraint("id", name="pk_ledger"),
         sqlite_strict=True,
     )
-    op.create_index("ix_ledger_task_start", "ledger", ["task", "start"], unique=True)
+    op.create_index("ix_ledger_task_first_bucket", "ledger", ["task", "first_bucket"], unique=True)
     op.create_table(
         "report_counters",
         sa.Column("task", BIGINT, nullable=False),
@@ -262,49 +295,33 @@ def upgrade() -> None:
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("report_id", sa.LargeBinary(length=16), nullable=False),
-        sa.Column("time", UINT64, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
         sa.Column("received_at", BIGINT, nullable=False),
         sa.Column("job", BIGINT, nullable=True),
-        sa.Column("verify_key_id", sa.Integer(), nullable=True),
         sa.Column("body", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["job"], ["aggregation_jobs.id"], name="fk_reports_job"),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_reports_task"),
         sa.PrimaryKeyConstraint("id", name="pk_reports"),
         sqlite_strict=True,
     )
-    op.create_index("ix_reports_task_job_time", "reports", ["task", "job", "time"], unique=False)
+    op.create_index("ix_reports_task_job_bucket", "reports", ["task", "job", "bucket"])
 
 
 def downgrade() -> None:
-    """Drop every table."""
-    op.drop_index("ix_reports_task_job_time", table_name="reports")
+    """Drop every table, with all that is stored."""
     op.drop_table("reports")
     op.drop_table("report_ids")
     op.drop_table("report_counters")
-    op.drop_index("ix_ledger_task_start", table_name="ledger")
     op.drop_table("ledger")
-    op.drop_index(
-        "uq_helper_requests_live_request",
-        table_name="helper_requests",
-        sqlite_where=sa.text("state = 'live'"),
-        postgresql_where=sa.text("state = 'live'"),
-    )
-    op.drop_table("helper_requests")
-    op.drop_index(
-        "uq_collection_jobs_live_request",
-        table_name="collection_jobs",
-        sqlite_where=sa.text("state IN ('start', 'frozen', 'finished')"),
-        postgresql_where=sa.text("state IN ('start', 'frozen', 'finished')"),
-    )
-    op.drop_index("ix_collection_jobs_state_lease_expires_at", table_name="collection_jobs")
+    op.drop_table("collections")
     op.drop_table("collection_jobs")
-    op.drop_table("batch_keys")
-    op.drop_index("ix_batch_intervals_task_start", table_name="batch_intervals")
-    op.drop_table("batch_intervals")
-    op.drop_table("batch_buckets")
-    op.drop_index("ix_aggregation_jobs_state_lease_expires_at", table_name="aggregation_jobs")
+    op.drop_table("closed_batches")
+    op.drop_table("buckets")
+    op.drop_table("bucket_keys")
+    op.drop_table("answered_jobs")
     op.drop_table("aggregation_jobs")
     op.drop_table("aggregated_reports")
     op.drop_table("aggregate_shares")
     op.drop_table("tasks")
     op.drop_table("hpke_keys")
+    op.drop_table("collector_tasks")

@@ -1,20 +1,16 @@
-"""One aggregator: its database, its tasks, its HPKE keys, and the threads it verifies in.
+"""One aggregator: its database, its tasks and its HPKE keys.
 
 What the leader's and the helper's shells have in common. The database is asked anew each time, so
 that several processes of one aggregator agree; only what is costly to make from its rows is kept.
 """
 
 import dataclasses
-import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from fractions import Fraction
 from typing import TypeVar
 
-import anyio
 import structlog
-from anyio import to_thread
 
 from aggregator.clock import Clock
 from aggregator.codec import decode, encode
@@ -24,10 +20,11 @@ from aggregator.dap.problems import OWN_NAMESPACE, Problem, UnrecognizedTask
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.party.kernels import log_kernel_cache, vdaf_kernel_cache
 from aggregator.protocol.aggregation import VerificationKey
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
 from aggregator.protocol.task import Task, check_floor, task_from_toml
+from aggregator.runtime.kernels import log_kernel_cache, vdaf_kernel_cache
+from aggregator.runtime.verification import VerificationThreads
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.tasks import (
     HpkeKey,
@@ -85,7 +82,7 @@ class ServedTask:
     is_ended: bool
 
 
-class Party:
+class Runtime:
     """One aggregator, as its web application and its workers see it."""
 
     def __init__(
@@ -108,7 +105,7 @@ class Party:
             entropy: Where noise and ephemeral keys are drawn from.
             floor: The least protection of the tasks it takes part in.
             clock_skew_seconds: How far ahead of the clock a report's time may lie.
-            verification_threads: How many batches are verified at once; one a core by default.
+            verification_threads: How many batches are verified at once; one per core by default.
         """
         self.role = role
         self.database = database
@@ -116,9 +113,7 @@ class Party:
         self.entropy = entropy
         self.clock_skew_seconds = clock_skew_seconds
         self._floor = Floor() if floor is None else floor
-        self._threads = verification_threads or os.cpu_count() or 1
-        self._limiter: anyio.CapacityLimiter | None = None
-        self._warm: set[tuple[int, bytes]] = set()
+        self._verification = VerificationThreads(role, verification_threads)
         self._tasks: dict[str, Task | TaskRefused] = {}
         self._keypairs: dict[bytes, HpkeKeypair] = {}
 
@@ -164,29 +159,15 @@ class Party:
         await self.database.run("ensure hpke key", ensure)
 
     async def verify(self, task: Task, work: Callable[[], T]) -> T:
-        """Run a step of verification beside the event loop, as many at once as there are cores.
-
-        The first step of a kind of task may have to compile its kernels, which the log says.
-        """
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(self._threads)
-        kind = (task.configuration.vdaf_type, task.configuration.vdaf_configuration)
-        if kind not in self._warm:
-            self._warm.add(kind)
-            vdaf = f"Prio3{task.prio3.circuit.name}"
-            log.info("compiling kernels, unless they are cached", vdaf=vdaf)
-            started = time.monotonic()
-            await to_thread.run_sync(_verify_nothing, task, self.role, limiter=self._limiter)
-            seconds = round(time.monotonic() - started, 1)
-            log.info("kernels ready", vdaf=vdaf, seconds=seconds)
-        return await to_thread.run_sync(work, limiter=self._limiter)
+        """Run a step of verification beside the event loop, as many at once as there are cores."""
+        return await self._verification.run(task, work)
 
     async def warm_up(self) -> None:
         """Have the kernels of all tasks compiled before the first report comes."""
         log_kernel_cache(vdaf_kernel_cache())
         for served in await self.tasks():
             log.info("task", task=str(served.task.task_id), fingerprint=served.task.fingerprint)
-            await self.verify(served.task, _nothing)
+            await self._verification.warm_up(served.task)
 
     def _served(self, stored: StoredTask) -> ServedTask:
         record = stored.record
@@ -223,23 +204,3 @@ class Party:
             keypair = HpkeKeypair(decode(HpkeConfig, key.config), key.private_key)
             self._keypairs[key.config] = keypair
         return keypair
-
-
-def _nothing() -> None:
-    """Do nothing: what comes before it was wanted."""
-
-
-def _verify_nothing(task: Task, role: Role) -> None:
-    """Take a report of zeros, which no client made, through every kernel of our role."""
-    prio3 = task.prio3
-    agg_id = 0 if role is Role.LEADER else 1
-    prio3.verify_init(
-        bytes(prio3.verify_key_size),
-        task.ctx,
-        agg_id,
-        [bytes(prio3.nonce_size)],
-        [bytes(prio3.public_share_size)],
-        [bytes(prio3.input_share_size(agg_id))],
-    )
-    verifier_shares = [bytes(prio3.verifier_share_size)] * prio3.num_shares
-    prio3.verifier_shares_to_message(task.ctx, [verifier_shares])

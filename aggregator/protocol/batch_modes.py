@@ -1,0 +1,67 @@
+"""What a batch mode decides: the bucket of a report, and the batch that a query asks for.
+
+Everything else, closing, counting, charging and destroying, is the same in every mode and takes a
+`Batch`. A mode is one file with one subclass, and its row in `task.BATCH_MODES`.
+
+Source: DAP, "Batch Modes".
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from aggregator.dap.extensions import Extensions
+from aggregator.dap.messages import BatchSelector, Query, ReportMetadata
+from aggregator.protocol.batches import Batch
+
+
+class Batching(ABC):
+    """How the reports of a task fall into batches."""
+
+    @abstractmethod
+    def bucket(self, metadata: ReportMetadata, job: Extensions = ()) -> bytes:
+        """Return the key of the bucket that a report falls in.
+
+        Args:
+            metadata: The report's.
+            job: The extensions of the aggregation job that the report is in, if it is in one. A
+                mode in which the job decides returns an empty key before: it is in no batch.
+        """
+
+    @abstractmethod
+    def check_job(self, extensions: Extensions) -> None:
+        """Check the extensions of an aggregation job.
+
+        Raises:
+            UnsupportedExtension: One of them is unknown, or does not apply in this mode.
+        """
+
+    @abstractmethod
+    def batch_of(self, query: Query | BatchSelector) -> Batch:
+        """Return the batch that a query asks for, or that a batch selector names.
+
+        Raises:
+            InvalidMessage: It is of another mode.
+            BatchInvalid: It determines no batch.
+        """
+
+    @abstractmethod
+    def selected(self, selector: BatchSelector, query: Query) -> Batch:
+        """Return the batch that the leader selected for the collector's query.
+
+        Raises:
+            InvalidMessage: One of them is of another mode.
+            BatchInvalid: They determine no batch, or the selector does not fit the query.
+        """
+
+    @abstractmethod
+    def selector(self, batch: Batch) -> BatchSelector:
+        """Return what names a batch to the helper."""
+
+    @abstractmethod
+    def described(self, batch: Batch, time_precision: int) -> Mapping[str, int | str]:
+        """Return what names a batch to a person, as members of a JSON document.
+
+        Args:
+            batch: The batch.
+            time_precision: Seconds per unit of the task's times.
+        """

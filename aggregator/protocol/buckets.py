@@ -1,0 +1,39 @@
+"""Batch buckets: what reports add up to, until their batch is released.
+
+Source: DAP, "Batch Buckets".
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from aggregator.protocol.batches import BatchTotals
+from aggregator.vdaf.prio3 import Prio3
+from field import Vector
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BucketShare:
+    """What some reports of one bucket add to it.
+
+    Attributes:
+        bucket: The bucket's key.
+        agg_share: The sum of their out shares.
+        totals: What else is said of them.
+    """
+
+    bucket: bytes
+    agg_share: Vector = dataclasses.field(repr=False)
+    totals: BatchTotals
+
+
+def merge_agg_shares(vdaf: Prio3, encoded: Sequence[bytes]) -> Vector:
+    """Return the sum of encoded aggregate shares; of none, the empty aggregate share."""
+    agg_shares = [vdaf.decode_agg_share(share) for share in encoded]
+    return vdaf.merge([vdaf.agg_init(), *agg_shares])
+
+
+def add_to_agg_share(vdaf: Prio3, stored: bytes | None, agg_share: Vector) -> bytes:
+    """Return the encoding of a stored aggregate share, if there is one, plus another."""
+    if stored is None:
+        return vdaf.encode_agg_share(agg_share)
+    return vdaf.encode_agg_share(vdaf.merge([vdaf.decode_agg_share(stored), agg_share]))

@@ -1,0 +1,54 @@
+"""Where a replay is refused, and a report that comes too early or too late: one rule for all.
+
+The leader asks when a report is uploaded, and both aggregators ask when they add verified reports
+to their buckets, in the transaction that remembers the ids. Whoever asks brings the facts; the
+verdict is the draft's word for it everywhere, in answers and in counters.
+
+Source: DAP, "Leader Behavior" (of uploads), "Input Share Validation" and "Batch Buckets".
+"""
+
+import dataclasses
+
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import Interval, Time
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timing:
+    """When a report was made, and when it may have been.
+
+    Attributes:
+        time: The report's time.
+        interval: The task's interval; None for any time.
+        latest: The last unit that is not too early; None for any.
+    """
+
+    time: Time
+    interval: Interval | None
+    latest: Time | None
+
+
+def refusal(
+    timing: Timing | None = None, *, is_seen: bool = False, is_closed: bool = False
+) -> ReportError | None:
+    """Return why a report does not count, or None if it does, as far as the facts go.
+
+    Having been seen comes first: whoever sends a report again because the answer was lost must not
+    hear that it does not count.
+
+    Args:
+        timing: The report's time and its limits; None where they were checked before.
+        is_seen: Whether its id was seen before.
+        is_closed: Whether its batch is being collected, or was.
+    """
+    if is_seen:
+        return ReportError.REPORT_REPLAYED
+    if timing is not None:
+        time, interval, latest = timing.time, timing.interval, timing.latest
+        if interval is not None and time < interval.start:
+            return ReportError.TASK_NOT_STARTED
+        if interval is not None and time >= interval.end:
+            return ReportError.TASK_EXPIRED
+        if latest is not None and time > latest:
+            return ReportError.REPORT_TOO_EARLY
+    return ReportError.BATCH_COLLECTED if is_closed else None

@@ -1,0 +1,88 @@
+"""The time-interval batch mode: a bucket is one unit of time, a batch is an interval.
+
+A bucket's key is its unit as eight bytes, most significant first, so that the order of keys is the
+order of time.
+
+Source: DAP, "Time Interval".
+"""
+
+from collections.abc import Mapping
+
+from typing_extensions import override
+
+from aggregator.dap.extensions import Extensions
+from aggregator.dap.messages import (
+    BatchSelector,
+    Query,
+    ReportMetadata,
+    TimeIntervalQuery,
+    TimeIntervalSelector,
+)
+from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
+from aggregator.dap.times import Interval, Time
+from aggregator.protocol.batch_modes import Batching
+from aggregator.protocol.batches import Batch
+
+_KEY_SIZE = 8
+
+
+class TimeInterval(Batching):
+    """Reports fall into batches by their times."""
+
+    @override
+    def bucket(self, metadata: ReportMetadata, job: Extensions = ()) -> bytes:
+        return _key(metadata.time.units)
+
+    @override
+    def check_job(self, extensions: Extensions) -> None:
+        if extensions:
+            raise UnsupportedExtension(
+                "no aggregation job extension applies to a time_interval task",
+                unsupported_extensions=[kind for kind, _ in extensions],
+            )
+
+    @override
+    def batch_of(self, query: Query | BatchSelector) -> Batch:
+        return batch_of_interval(_interval(query))
+
+    @override
+    def selected(self, selector: BatchSelector, query: Query) -> Batch:
+        asked, selected = _interval(query), _interval(selector)
+        if not asked.covers(selected):
+            raise BatchInvalid("the batch selector reaches beyond the query's interval")
+        return batch_of_interval(selected)
+
+    @override
+    def selector(self, batch: Batch) -> BatchSelector:
+        return TimeIntervalSelector(interval_of_batch(batch))
+
+    @override
+    def described(self, batch: Batch, time_precision: int) -> Mapping[str, int | str]:
+        interval = interval_of_batch(batch)
+        return {
+            "start": interval.start.to_seconds(time_precision),
+            "end": interval.end.to_seconds(time_precision),
+        }
+
+
+def batch_of_interval(interval: Interval) -> Batch:
+    """Return the batch of the reports with times in `interval`, which must not be empty."""
+    return Batch(_key(interval.start.units), _key(interval.end.units - 1))
+
+
+def interval_of_batch(batch: Batch) -> Interval:
+    """Return the interval whose batch it is."""
+    first, last = (Time(int.from_bytes(key, "big")) for key in (batch.first, batch.last))
+    return Interval.spanning(first, last)
+
+
+def _key(unit: int) -> bytes:
+    return unit.to_bytes(_KEY_SIZE, "big")
+
+
+def _interval(query: Query | BatchSelector) -> Interval:
+    if not isinstance(query, TimeIntervalQuery | TimeIntervalSelector):
+        raise InvalidMessage("the task's batch mode is time_interval")
+    if query.batch_interval.is_empty:
+        raise BatchInvalid("the interval's duration is 0; it must be at least 1")
+    return query.batch_interval

@@ -1,0 +1,69 @@
+"""The threads in which an aggregator verifies, beside the event loop.
+
+Kernels release the interpreter lock, so as many steps run at once as there are cores.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import anyio
+import structlog
+from anyio import to_thread
+
+from aggregator.dap.profile import Role
+from aggregator.protocol.task import Task
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+
+class VerificationThreads:
+    """Runs steps of verification for one role."""
+
+    def __init__(self, role: Role, threads: int | None) -> None:
+        """Verify as `role`, in so many threads; one per core by default."""
+        self._role = role
+        self._threads = threads or os.cpu_count() or 1
+        self._limiter: anyio.CapacityLimiter | None = None
+        self._warm: set[tuple[int, bytes]] = set()
+
+    async def run(self, task: Task, work: Callable[[], T]) -> T:
+        """Return `work()`, a step of verification of reports of `task`.
+
+        The first step of a kind of task may have to compile its kernels, which the log says.
+        """
+        limiter = await self.warm_up(task)
+        return await to_thread.run_sync(work, limiter=limiter)
+
+    async def warm_up(self, task: Task) -> anyio.CapacityLimiter:
+        """Have the kernels of a task compiled; return the limiter of the threads."""
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(self._threads)
+        kind = (task.configuration.vdaf_type, task.configuration.vdaf_configuration)
+        if kind not in self._warm:
+            self._warm.add(kind)
+            vdaf = f"Prio3{task.prio3.circuit.name}"
+            log.info("compiling kernels, unless they are cached", vdaf=vdaf)
+            started = time.monotonic()
+            await to_thread.run_sync(_verify_nothing, task, self._role, limiter=self._limiter)
+            seconds = round(time.monotonic() - started, 1)
+            log.info("kernels ready", vdaf=vdaf, seconds=seconds)
+        return self._limiter
+
+
+def _verify_nothing(task: Task, role: Role) -> None:
+    """Take a report of zeros, which no client made, through every kernel of our role."""
+    prio3 = task.prio3
+    prio3.verify_init(
+        bytes(prio3.verify_key_size),
+        task.ctx,
+        role.agg_id,
+        [bytes(prio3.nonce_size)],
+        [bytes(prio3.public_share_size)],
+        [bytes(prio3.input_share_size(role.agg_id))],
+    )
+    verifier_shares = [bytes(prio3.verifier_share_size)] * prio3.num_shares
+    prio3.verifier_shares_to_message(task.ctx, [verifier_shares])

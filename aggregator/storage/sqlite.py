@@ -1,0 +1,126 @@
+"""SQLite: all that is SQLite's own, behind `engine.Backend`.
+
+One writer at a time (a lock within the process, `BEGIN IMMEDIATE` between processes), readers
+beside it (WAL), `synchronous=FULL` so that a commit survives a power cut, `secure_delete=ON` so
+that deleted bytes are overwritten.
+"""
+
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+import sqlalchemy
+from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy.dialects.sqlite import Insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from aggregator.errors import ConfigurationError, StoreError
+
+BUSY_TIMEOUT_SECONDS = 5
+_BUSY = 5
+_LOCKED = 6
+
+
+class Sqlite:
+    """A store in one SQLite file."""
+
+    def __init__(self, url: URL) -> None:
+        """Keep the store in the file that `url` names.
+
+        Raises:
+            ConfigurationError: It names none that lasts, or has options.
+        """
+        if url.database in (None, "", ":memory:"):
+            raise ConfigurationError("the store's URL must name a file that lasts")
+        if url.query:
+            raise ConfigurationError("the store's URL must end with the file: it takes no options")
+        self._url = url
+        self._path = Path(url.database)
+
+    def engine(self, readers: int = 0) -> Engine:
+        """Return an engine for one writer, or for `readers` readers, with our settings."""
+        made = sqlalchemy.create_engine(
+            self._url,
+            # A statement's values may be secrets: keep them out of error messages.
+            hide_parameters=True,
+            pool_size=readers or 1,
+            max_overflow=0,
+            poolclass=sqlalchemy.QueuePool,
+            connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
+        )
+
+        def configure(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
+            connection.isolation_level = None  # we say BEGIN ourselves, below
+            for pragma in (
+                "journal_mode=WAL",
+                "synchronous=FULL",
+                "secure_delete=ON",
+                "foreign_keys=ON",
+                "trusted_schema=OFF",
+                "temp_store=MEMORY",
+                f"query_only={'ON' if readers else 'OFF'}",
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+
+        def begin(connection: Connection) -> None:
+            # A writer takes its lock at once: a lock taken later could fail after work was done.
+            connection.exec_driver_sql("BEGIN" if readers else "BEGIN IMMEDIATE")
+
+        event.listen(made, "connect", configure)
+        event.listen(made, "begin", begin)
+        return made
+
+    def exists(self) -> bool:
+        """Return whether there is a store; connecting would make an empty one."""
+        return self._path.exists()
+
+    def create(self) -> None:
+        """Make the file, if there is none, readable by its owner only; the log inherits the mode.
+
+        A file that is there is left alone: closing any descriptor of it would drop the locks that
+        SQLite holds on it in this process (POSIX), and another process could then empty the log of
+        a store in use.
+
+        Raises:
+            StoreError: The file cannot be made; it is named.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise StoreError(
+                f"the store's file {self._path} cannot be made: {error.strerror}"
+            ) from error
+
+    def now(self, connection: Connection) -> int:
+        """Return the seconds since the Unix epoch by the database's clock."""
+        seconds = connection.exec_driver_sql("SELECT CAST(strftime('%s', 'now') AS INTEGER)")
+        return int(seconds.scalar_one())
+
+    def insert(self, table: Table) -> Insert:
+        """Return an insert that knows `on_conflict_…`."""
+        return sqlite_insert(table)
+
+    def empty_log(self, connection: Connection) -> bool:
+        """Empty the write-ahead log, where destroyed secrets may still lie.
+
+        Returns:
+            Whether it is empty now: a reader that still needs it postpones that.
+        """
+        driver = connection.connection.driver_connection
+        if not isinstance(driver, sqlite3.Connection):
+            raise StoreError("the connection is not SQLite's")
+        try:
+            busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.OperationalError:  # locked; what was committed stays so
+            return False
+        return not busy
+
+    def is_busy(self, error: OperationalError) -> bool:
+        """Return whether others held the database for too long."""
+        return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in (_BUSY, _LOCKED)

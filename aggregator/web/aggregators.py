@@ -1,0 +1,86 @@
+"""What the leader's and the helper's resources have in common: whose they are, and how they end."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
+
+from fastapi import Request, Response
+
+from aggregator.dap.ids import Identifier
+from aggregator.dap.problems import Problem
+from aggregator.runtime import Runtime, ServedTask
+from aggregator.storage.database import Transaction
+from aggregator.web.auth import require_token
+from aggregator.web.messages import empty_response, encoded_response, id_of, task_id_of
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of resource that can be read and deleted: its name for a person, id and problem."""
+
+    name: str
+    identifier: type[Identifier]
+    unknown: type[Problem]
+
+    def id_of(self, request: Request) -> bytes:
+        """Return the id that the request's path holds."""
+        parameter = self.name.replace(" ", "_") + "_id"
+        return id_of(request, self.identifier, parameter, self.unknown).value
+
+    def missing(self, served: ServedTask) -> Problem:
+        """Return the problem of a task that has none with the id asked for."""
+        return self.unknown(f"no such {self.name}", served.task.task_id)
+
+
+class AggregatorResources:
+    """The part of an aggregator's resources that does not depend on its role."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        hpke_cache_seconds: int,
+        token_hash: Callable[[ServedTask], bytes | None],
+    ) -> None:
+        """Answer for `runtime`; `token_hash` is of the token that a task's peer must show."""
+        self._runtime = runtime
+        self._hpke_cache_seconds = hpke_cache_seconds
+        self._token_hash = token_hash
+
+    async def hpke_config(self, _request: Request) -> Response:
+        """Advertise our HPKE configurations."""
+        max_age = f"max-age={self._hpke_cache_seconds}"
+        return encoded_response(await self._runtime.configs(), {"Cache-Control": max_age})
+
+    async def _authorised(self, request: Request) -> ServedTask:
+        """Return the task of a request whose sender may work on it."""
+        served = await self._runtime.task(task_id_of(request))
+        require_token(request, self._token_hash(served))
+        return served
+
+    async def _found(
+        self, request: Request, kind: Kind, get: Callable[[Transaction, bytes, bytes], T | None]
+    ) -> tuple[ServedTask, T]:
+        """Return the resource that a request names, and its task; or raise its problem."""
+        served = await self._authorised(request)
+        resource_id = kind.id_of(request)
+        found = await self._runtime.database.read(
+            f"get {kind.name}", lambda tx: get(tx, served.task.task_id.value, resource_id)
+        )
+        if found is None:
+            raise kind.missing(served)
+        return served, found
+
+    async def _deleted(
+        self, request: Request, kind: Kind, delete: Callable[[Transaction, bytes, bytes], bool]
+    ) -> Response:
+        """Delete the resource that a request names, or raise its problem."""
+        served = await self._authorised(request)
+        resource_id = kind.id_of(request)
+        was_there = await self._runtime.database.run(
+            f"delete {kind.name}", lambda tx: delete(tx, served.task.task_id.value, resource_id)
+        )
+        if not was_there:
+            raise kind.missing(served)
+        return empty_response()

@@ -1,0 +1,98 @@
+"""A batch as a value, and what the time-interval mode makes of reports and queries."""
+
+import pytest
+
+from aggregator.dap.extensions import Extension
+from aggregator.dap.ids import BatchId, ReportId
+from aggregator.dap.messages import (
+    LeaderSelectedQuery,
+    LeaderSelectedSelector,
+    ReportMetadata,
+    TimeIntervalQuery,
+    TimeIntervalSelector,
+)
+from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
+from aggregator.dap.times import Interval, Time
+from aggregator.errors import LocalError, ParameterError
+from aggregator.protocol.batches import Batch, BatchTotals
+from aggregator.protocol.time_interval import TimeInterval, batch_of_interval, interval_of_batch
+
+MODE = TimeInterval()
+IDS = [ReportId(bytes([n] * 16)) for n in range(5)]
+REPORTS = [(report_id, Time(7 * n)) for n, report_id in enumerate(IDS)]
+
+
+def checksum(*ids: ReportId) -> bytes:
+    return BatchTotals.of((report_id, Time(0)) for report_id in ids).checksum
+
+
+def test_the_checksum_is_the_exclusive_or_over_all_reports_in_any_order() -> None:
+    assert checksum(*IDS) == checksum(*reversed(IDS))
+    assert checksum(IDS[0], IDS[0]) == bytes(32)
+    assert checksum(IDS[0]).hex().startswith("374708ff")  # SHA-256 of sixteen zero bytes
+
+
+@pytest.mark.parametrize("cut", range(6))
+def test_totals_of_parts_add_up_to_those_of_the_whole(cut: int) -> None:
+    whole = BatchTotals.of(REPORTS)
+    assert BatchTotals.of(REPORTS[:cut]) + BatchTotals.of(REPORTS[cut:]) == whole
+    assert (whole.report_count, whole.interval) == (5, Interval.of(0, 29))
+
+
+def test_no_interval_is_told_of_no_report() -> None:
+    with pytest.raises(LocalError, match="empty batch"):
+        _ = BatchTotals().interval
+
+
+@pytest.mark.parametrize(("first", "last"), [(b"\1", b"\0"), (b"\0", b"\0\0")])
+def test_a_batch_that_ends_before_it_begins_is_refused(first: bytes, last: bytes) -> None:
+    with pytest.raises(ParameterError, match="before its first one"):
+        Batch(first, last)
+
+
+@pytest.mark.parametrize(
+    "interval", [Interval.of(0, 1), Interval.of(5, 2**63), Interval.of(0, 2**64 - 1)]
+)
+def test_an_interval_is_the_batch_from_its_first_unit_to_its_last(interval: Interval) -> None:
+    batch = batch_of_interval(interval)
+    assert interval_of_batch(batch) == interval
+    for time in (interval.start, Time(interval.end.units - 1)):
+        assert batch.first <= MODE.bucket(ReportMetadata(IDS[0], time)) <= batch.last
+    if interval.end.units < 2**64 - 1:
+        assert MODE.bucket(ReportMetadata(IDS[0], interval.end)) > batch.last
+
+
+def test_the_order_of_buckets_is_the_order_of_time() -> None:
+    times = [0, 1, 255, 256, 2**32, 2**63, 2**64 - 1]
+    buckets = [MODE.bucket(ReportMetadata(IDS[0], Time(time))) for time in times]
+    assert buckets == sorted(buckets)
+
+
+def test_what_the_leader_selects_lies_within_what_the_collector_asked_for() -> None:
+    query = TimeIntervalQuery(Interval.of(5, 10))
+    inside = TimeIntervalSelector(Interval.of(6, 3))
+    assert MODE.selected(inside, query) == batch_of_interval(Interval.of(6, 3))
+    assert MODE.selector(MODE.selected(inside, query)) == inside
+    for beyond in (Interval.of(4, 2), Interval.of(14, 2), Interval.of(0, 100)):
+        with pytest.raises(BatchInvalid, match="beyond"):
+            MODE.selected(TimeIntervalSelector(beyond), query)
+
+
+def test_a_query_of_another_mode_or_for_no_bucket_names_no_batch() -> None:
+    for other in (LeaderSelectedQuery(), LeaderSelectedSelector(BatchId(bytes(32)))):
+        with pytest.raises(InvalidMessage, match="time_interval"):
+            MODE.batch_of(other)
+    with pytest.raises(BatchInvalid, match="duration is 0"):
+        MODE.batch_of(TimeIntervalQuery(Interval.of(5, 0)))
+
+
+def test_a_job_of_the_time_interval_mode_has_no_extension() -> None:
+    MODE.check_job(())
+    with pytest.raises(UnsupportedExtension) as caught:
+        MODE.check_job((Extension(1, bytes(32)),))
+    assert caught.value.unsupported_extensions == (1,)
+
+
+def test_a_batch_is_described_in_seconds() -> None:
+    batch = batch_of_interval(Interval.of(5, 2))
+    assert MODE.described(batch, 3600) == {"start": 18000, "end": 25200}
