@@ -20,7 +20,7 @@ import typer
 
 from aggregator.cli.audit_runs import Audit, AuditedTask
 from aggregator.cli.faults import reported
-from aggregator.dp.budget import format_rational, parse_probability, parse_rational
+from aggregator.dp.rationals import format_rational, parse_probability, parse_rational
 from aggregator.dp.refutation import Leans, best_finding, largest_bound
 from aggregator.entropy import SystemEntropy
 

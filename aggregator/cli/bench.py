@@ -15,7 +15,7 @@ from aggregator.cli.bench_circuits import Case, CircuitName, case, random_report
 from aggregator.cli.bench_field import time_field
 from aggregator.cli.bench_noise import time_noise
 from aggregator.cli.bench_vdaf import time_shard, time_verify
-from aggregator.dp.budget import format_rational, parse_rational
+from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.vdaf.ping_pong import HELPER, LEADER
 from field import FIELD64, FIELD128
 from field._jit import lanes

@@ -14,7 +14,7 @@ from aggregator.cli.options import Config
 from aggregator.cli.parties import open_aggregator
 from aggregator.cli.tasks import task_id_of
 from aggregator.collector.documents import Document
-from aggregator.dp.budget import format_rational, parse_probability
+from aggregator.dp.rationals import format_rational, parse_probability
 from aggregator.protocol.budget import horizon, person_cost
 from aggregator.protocol.spending import LedgerBound, ledger_bounds, smallest_valid
 from aggregator.protocol.task import Task

@@ -6,9 +6,10 @@ Exact numbers (epsilon, delta, rho, confidence) are text; every document carries
 import json
 from fractions import Fraction
 
-from aggregator.dp.budget import Guarantee, format_rational
 from aggregator.dp.disclosure import Disclosure, Figures
+from aggregator.dp.mechanisms import Guarantee
 from aggregator.dp.post_processing import Rule, post_process
+from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 from aggregator.protocol.task import Task

@@ -11,8 +11,8 @@ import math
 from decimal import Decimal
 from fractions import Fraction
 
-from aggregator.dp.budget import require_positive
-from aggregator.dp.certified import Interval, exp, ln, round_up_closely, sqrt
+from aggregator.dp.certified import Enclosure, exp, ln, round_up_closely, sqrt
+from aggregator.dp.rationals import require_positive
 from aggregator.dp.zcdp import implied_epsilon, textbook_epsilon
 from aggregator.errors import ParameterError
 
@@ -94,7 +94,7 @@ def privacy_at_risk_theorem_9(
     if not 0 <= gamma <= 1:
         raise ParameterError(f"gamma must be from 0 to 1, not {gamma}")
 
-    def bound(digits: int) -> Interval:
+    def bound(digits: int) -> Enclosure:
         risky = gamma * risky_epsilon * (exp(risky_epsilon, digits) - 1)
         rest = (1 - gamma) * epsilon * (exp(epsilon, digits) - 1)
         spread = epsilon * sqrt(2 * releases * ln(1 / delta, digits), digits)

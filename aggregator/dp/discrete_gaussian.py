@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.dp import samplers
-from aggregator.dp.budget import Guarantee, format_rational, require_positive
 from aggregator.dp.gaussian_law import DiscreteGaussianLaw, tail_bound
 from aggregator.dp.laws import NoiseLaw
-from aggregator.dp.mechanisms import TAIL, Mechanism, nothing_to_protect, statement
+from aggregator.dp.mechanisms import TAIL, Guarantee, Mechanism, nothing_to_protect, statement
+from aggregator.dp.rationals import format_rational, require_positive
+from aggregator.dp.samplers import DiscreteGaussianSampler
 from aggregator.dp.sensitivity import NEIGHBOURS, l2_sensitivity_squared
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.entropy import Entropy
@@ -58,7 +58,7 @@ class DiscreteGaussian(Mechanism):
 
     @override
     def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
-        sampler = samplers.DiscreteGaussian(self.scale(circuit))
+        sampler = DiscreteGaussianSampler(self.scale(circuit))
         return list(map(int, sampler.sample(circuit.output_len, entropy)))
 
     @override

@@ -11,10 +11,10 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.dp.budget import Guarantee, format_rational, require_positive
 from aggregator.dp.certified import to_float
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
-from aggregator.dp.samplers import DiscreteLaplace
+from aggregator.dp.rationals import format_rational, require_positive
+from aggregator.dp.samplers import DiscreteLaplaceSampler
 from aggregator.dp.sensitivity import (
     NEIGHBOURS,
     check_max_reports_per_person,
@@ -26,6 +26,26 @@ from aggregator.vdaf.circuits import Circuit
 
 TAIL = Fraction(1, 2**64)
 """The probability beyond which a sum of noise is not reckoned with."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What one release promises to a person, and on what condition.
+
+    Attributes:
+        epsilon: The (epsilon, delta) bound; None if nothing is promised.
+        delta: 0 for pure differential privacy; None if nothing is promised.
+        rho: The bound of zero-concentrated differential privacy, if the mechanism has one.
+        neighbours: Which data sets are compared: always "replacement", the measurements of one
+            person change while report ids, times and counts stay.
+        statement: The same for a reader, with who must be honest.
+    """
+
+    epsilon: Fraction | None
+    delta: Fraction | None
+    rho: Fraction | None
+    neighbours: str
+    statement: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -119,7 +139,7 @@ class PureDpDiscreteLaplace(Mechanism):
 
     @override
     def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
-        draws = DiscreteLaplace(self.scale(circuit)).sample(circuit.output_len, entropy)
+        draws = DiscreteLaplaceSampler(self.scale(circuit)).sample(circuit.output_len, entropy)
         return list(map(int, draws))
 
     @override

@@ -18,7 +18,15 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.binomial import DIGITS, Binomial
-from aggregator.dp.decimals import Real, expm1, integer_in, log1p, rational_in, to_decimal, working
+from aggregator.dp.decimals import (
+    Number,
+    expm1,
+    integer_in,
+    log1p,
+    rational_in,
+    to_decimal,
+    working,
+)
 from aggregator.errors import ParameterError
 
 MOST_REPORTS = 10**10
@@ -76,7 +84,7 @@ class Thresholding:
     threshold: int
 
     @classmethod
-    def of(cls, reports: int, probability: Real, threshold: int) -> "Thresholding":
+    def of(cls, reports: int, probability: Number, threshold: int) -> "Thresholding":
         """Build it.
 
         Args:
@@ -159,7 +167,7 @@ class Thresholding:
             below = self._others.at_most(self.threshold - 1)
             return log1p(self._others.mass(self.threshold) / below)
 
-    def delta(self, epsilon: Real = 0) -> Decimal:
+    def delta(self, epsilon: Number = 0) -> Decimal:
         """Return the exact delta at `epsilon`, all probabilities being equal to p.
 
         Where p only bounds the probabilities, it is the least sound delta up to `epsilon_max`.

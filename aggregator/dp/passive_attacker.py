@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from aggregator.dp.binomial import DIGITS, Binomial
-from aggregator.dp.decimals import Real, integer_in, rational_in, to_decimal, working
+from aggregator.dp.decimals import Number, integer_in, rational_in, to_decimal, working
 from aggregator.dp.partial_knowledge import Bound, Thresholding, epsilon_of
 from aggregator.errors import ParameterError
 
@@ -59,7 +59,7 @@ class PassiveAttacker:
             )
         return best
 
-    def delta(self, epsilon: Real = 0) -> Decimal:
+    def delta(self, epsilon: Number = 0) -> Decimal:
         """Return the exact delta at `epsilon`, averaged over what the attacker may know.
 
         It is sum_b f(b, |B|, p) delta(n-|B|, T-b) over the number b of "yes" among the known.
@@ -93,7 +93,7 @@ class PassiveAttacker:
                     break
             return total
 
-    def _delta_given(self, unknown: int, b: int, epsilon: Real) -> Decimal:
+    def _delta_given(self, unknown: int, b: int, epsilon: Number) -> Decimal:
         # Below zero every threshold shows every count, as -1 does.
         threshold = max(self.release.threshold - b, -1)
         return Thresholding(unknown, self.release.probability, min(threshold, unknown)).delta(

@@ -11,15 +11,15 @@ from fractions import Fraction
 from typing import Self, TypedDict
 
 from aggregator.codec import DecodeError, Reader, Writer, decode, encode
-from aggregator.dp.budget import (
+from aggregator.dp.discrete_gaussian import DEFAULT_DELTA, DiscreteGaussian
+from aggregator.dp.mechanisms import Mechanism, NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.rationals import (
     MAX_RATIONAL_TEXT,
     format_rational,
     parse_probability,
     parse_rational,
     require_positive,
 )
-from aggregator.dp.discrete_gaussian import DEFAULT_DELTA, DiscreteGaussian
-from aggregator.dp.mechanisms import Mechanism, NoPrivacy, PureDpDiscreteLaplace
 from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds

@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
-from aggregator.dp.decimals import Real, integer_in, rational_in
+from aggregator.dp.decimals import Number, integer_in, rational_in
 from aggregator.dp.partition_selection import OptimalSelection
 from aggregator.dp.selection_rivals import (
     GaussianSelection,
@@ -45,7 +45,7 @@ class SelectionPlan:
 
     @classmethod
     def of(
-        cls, epsilon: Real, delta: Real, kappa: int = 1, neighbours: str = "add-remove"
+        cls, epsilon: Number, delta: Number, kappa: int = 1, neighbours: str = "add-remove"
     ) -> "SelectionPlan":
         """Set up every rule that exists for these numbers.
 

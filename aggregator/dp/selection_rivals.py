@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil
 
 from aggregator.dp.decimals import (
-    Real,
+    Number,
     expm1,
     find_root,
     integer_in,
@@ -48,7 +48,7 @@ class TruncatedGeometricRelease:
     k: int
 
     @classmethod
-    def of(cls, epsilon: Real, delta: Real, shift: int = 1) -> "TruncatedGeometricRelease":
+    def of(cls, epsilon: Number, delta: Number, shift: int = 1) -> "TruncatedGeometricRelease":
         """Build it and find its k, never one too small.
 
         Raises:
@@ -100,7 +100,7 @@ class LaplaceSelection:
     threshold: Decimal
 
     @classmethod
-    def of(cls, epsilon: Real, delta: Real) -> "LaplaceSelection":
+    def of(cls, epsilon: Number, delta: Number) -> "LaplaceSelection":
         """Build it from an epsilon above 0 and a delta strictly between 0 and 1.
 
         Raises:
@@ -161,7 +161,7 @@ class GaussianSelection:
 
     @classmethod
     def of(
-        cls, epsilon: Real, delta: Real, kappa: int = 1, noise_share: Real | None = None
+        cls, epsilon: Number, delta: Number, kappa: int = 1, noise_share: Number | None = None
     ) -> "GaussianSelection":
         """Build it, with the best split unless `noise_share` gives one.
 

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.dp import samplers
-from aggregator.dp.budget import Guarantee, format_rational, require_positive
 from aggregator.dp.certified import round_up
 from aggregator.dp.laws import NoiseLaw, TruncatedGeometricLaw
-from aggregator.dp.mechanisms import Mechanism, nothing_to_protect, statement
+from aggregator.dp.mechanisms import Guarantee, Mechanism, nothing_to_protect, statement
+from aggregator.dp.rationals import format_rational, require_positive
+from aggregator.dp.samplers import TruncatedGeometricSampler
 from aggregator.dp.sensitivity import NEIGHBOURS, UnsupportedCircuit
 from aggregator.dp.truncation import edge_mass, least_bound
 from aggregator.entropy import Entropy
@@ -81,7 +81,7 @@ class TruncatedGeometric(Mechanism):
 
     @override
     def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
-        sampler = samplers.TruncatedGeometric(self.scale(circuit), self.bound(circuit))
+        sampler = TruncatedGeometricSampler(self.scale(circuit), self.bound(circuit))
         return list(map(int, sampler.sample(circuit.output_len, entropy)))
 
     @override

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from aggregator.dap.times import Interval
-from aggregator.dp.budget import format_rational
+from aggregator.dp.rationals import format_rational
 from aggregator.protocol.batches import BatchTotals, BucketShare, add_to_agg_share
 from aggregator.protocol.task import Task
 from aggregator.storage.batches import BatchSummary, accumulate, bucket_key

@@ -18,8 +18,8 @@ import dataclasses
 from fractions import Fraction
 
 from aggregator.dap.problems import BudgetExceeded
-from aggregator.dp.budget import format_rational
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.rationals import format_rational
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.protocol.task import Task

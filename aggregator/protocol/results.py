@@ -28,8 +28,8 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
-from aggregator.dp.budget import Guarantee
 from aggregator.dp.disclosure import Disclosure, disclose
+from aggregator.dp.mechanisms import Guarantee
 from aggregator.dp.post_processing import PostProcessed, Rule, post_process
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from aggregator.dp.certified import Real, to_float
+from aggregator.dp.certified import Enclosed, to_float
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.mechanisms import PureDpDiscreteLaplace
 from aggregator.dp.truncated_geometric import TruncatedGeometric
@@ -29,7 +29,7 @@ from aggregator.vdaf.circuits import (
 P95, P99 = Fraction(95, 100), Fraction(99, 100)
 
 
-def close(number: Real, printed: str) -> bool:
+def close(number: Enclosed, printed: str) -> bool:
     """Whether the number rounds to what was printed, but for its last digit."""
     digits = len(printed.split("e", 1)[0].replace("-", "").replace(".", "").lstrip("0"))
     return to_float(number) == pytest.approx(float(printed), rel=0.6 * 10.0 ** (1 - digits))

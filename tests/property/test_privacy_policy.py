@@ -5,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.codec import DecodeError
-from aggregator.dp.budget import format_rational, parse_rational
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.mechanisms import Mechanism, NoPrivacy, PureDpDiscreteLaplace
 from aggregator.dp.policy import (
@@ -15,6 +14,7 @@ from aggregator.dp.policy import (
     policy_from_mapping,
     policy_to_mapping,
 )
+from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
