@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from aggregator.cli.figures import Curve, Panel, Picture
 from aggregator.dp import accounting, pld
+from aggregator.dp.accounting import Pieces
 from aggregator.dp.cost_model import CostModel
 from aggregator.dp.loss_law import LaplaceLaw, worst_move
 from aggregator.dp.privacy_at_risk import (
@@ -282,7 +283,7 @@ def _composition(name: str, number: int, epsilon0: str) -> Picture:
         Curve.of(
             "advanced (textbook)",
             counts,
-            lambda n: float(accounting.advanced(epsilon, int(n), delta)),
+            lambda n: float(accounting.advanced([Pieces(int(n), epsilon)], delta) or 0),
             published=True,
         ),
         Curve.of(

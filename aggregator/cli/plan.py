@@ -20,6 +20,7 @@ from aggregator.dp.advise import advise as advice_for
 from aggregator.dp.decimals import integer_in
 from aggregator.dp.loss_law import Move, worst_move
 from aggregator.errors import ParameterError
+from aggregator.protocol.task import task_from_toml
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -165,17 +166,30 @@ def budget(
 
 @app.command()
 def compose(
-    epsilon0: Annotated[str, typer.Option(help="Of one release.")],
     releases: Annotated[int, typer.Option(help="How many releases a person is in.")],
     delta: Annotated[str, typer.Option(help="Chance at which the bounds are stated.")],
+    epsilon0: Annotated[
+        str | None, typer.Option(help="Of one release with discrete Laplace noise.")
+    ] = None,
     circuit: Annotated[
-        ComposeChoice, typer.Option(help="Decides the optimal bound and the PLD.")
+        ComposeChoice, typer.Option(help="With epsilon0: decides all bounds but the basic one.")
     ] = ComposeChoice.COUNT,
+    task: Annotated[
+        Path | None,
+        typer.Option(help="In place of epsilon0: a task file, for its mechanism and measurement."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """What several releases cost together, by every theorem at hand."""
     with reported():
-        _print(plan_answers.compose(circuit, epsilon0, releases, delta), json=json)
+        if task is not None and epsilon0 is None:
+            planned = task_from_toml(task.read_text(encoding="utf-8"))
+            answer = plan_answers.compose_task(planned, releases, delta)
+        elif epsilon0 is not None and task is None:
+            answer = plan_answers.compose(circuit, epsilon0, releases, delta)
+        else:
+            raise ParameterError("give either epsilon0 or a task file")
+        _print(answer, json=json)
 
 
 @app.command()

@@ -4,19 +4,21 @@ The keys are the command's interface; they only ever grow.
 """
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
 
 from aggregator.cli.plan_output import Value
-from aggregator.dp import accounting, pld
+from aggregator.dp import accounting, composition, pld
 from aggregator.dp.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
 from aggregator.dp.advise import plain as _plain
+from aggregator.dp.composition import Releases
 from aggregator.dp.cost_model import CostModel, Optimum
-from aggregator.dp.decimals import expm1, rational_in, to_decimal, working
+from aggregator.dp.decimals import expm1, integer_in, rational_in, to_decimal, working
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
-from aggregator.dp.mechanisms import PureDpDiscreteLaplace
 from aggregator.dp.partial_knowledge import (
     CAVEATS,
     Bound,
@@ -31,14 +33,14 @@ from aggregator.dp.two_draw_loss import TwoDrawLaw
 from aggregator.dp.utility import half_width_of
 from aggregator.dp.vector_loss import VectorTwoDrawLaw
 from aggregator.errors import ParameterError
+from aggregator.protocol.budget import releases_of_a_person
+from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 Answer = dict[str, Value]
 
 # The recursion takes a step a person; beyond this many its check is left out.
 _LONGEST_RECURSION = 200_000
-# The package overflows above.
-_LARGEST_PLD_EPSILON = 100
 # More atoms than this are no table anybody reads.
 _LONGEST_SUPPORT = 1025
 
@@ -264,46 +266,77 @@ FIXED_LABEL = (
 )
 
 
+_KEYS = {
+    "nothing to protect": "basic",
+    "basic": "basic",
+    "advanced": "advanced",
+    "zCDP": "zcdp",
+    "optimal (KOV)": "optimal",
+    "PLD": "pld",
+}
+"""What the theorems are called in an answer."""
+
+
 def compose(circuit: str, epsilon0: str, releases: int, delta: str) -> Answer:
-    """Say what `releases` releases of one epsilon cost a person who is in all of them.
+    """Say what releases with discrete Laplace noise cost a person who is in all of them.
 
     Args:
-        circuit: "count", "histogram" or "laplace", which decides the optimal bound and the PLD.
+        circuit: "count" or "histogram"; or "laplace" for continuous noise, whose PLD is its own.
         epsilon0: Of one release.
-        releases: How many.
-        delta: At which the bounds are stated; `basic` needs none.
+        releases: How many, at least 1.
+        delta: At which the bounds are stated.
     """
     epsilon = rational_in(epsilon0, "epsilon0", 0, 1000, open_low=True)
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
-    # A histogram's release is two independent mechanisms of half the epsilon.
-    pieces = 2 if circuit == "histogram" else 1
+    integer_in(releases, "releases", 1, None)
+    is_continuous = circuit == "laplace"
+    shape: Circuit = Histogram(2, 1) if circuit == "histogram" else Count()
+    made = Releases(PureDpDiscreteLaplace(epsilon), shape, releases)
+    found = composition.bounds(
+        [made], chance, is_fixed=True, with_pld=pld.is_available() and not is_continuous
+    )
+    if is_continuous and pld.is_available():
+        bound = pld.epsilon_of_laplace(epsilon, releases, chance)
+        if bound is not None:
+            found.append(composition.Bound("PLD", Fraction(bound), chance, is_fixed=True))
     published = CostModel.of(1, 1).published_optimum(epsilon)
-    bounds: dict[str, Fraction | float | None] = {
-        "basic": accounting.basic(epsilon, releases),
-        "advanced": accounting.advanced(epsilon, releases, chance),
-        "theorem9": accounting.privacy_at_risk_theorem_9(
-            epsilon,
-            _rounded(published.epsilon),
-            _rounded(published.confidence),
-            releases,
-            chance,
-        ),
-        "zcdp": accounting.zcdp_textbook(epsilon, releases, chance),
-        "optimal": accounting.optimal(epsilon / pieces, pieces * releases, chance),
-        "pld": _pld(circuit, epsilon, releases, chance),
+    theorem_9 = accounting.privacy_at_risk_theorem_9(
+        epsilon, _rounded(published.epsilon), _rounded(published.confidence), releases, chance
+    )
+    return _composed(found, theorem_9)
+
+
+def compose_task(task: Task, releases: int, delta: str) -> Answer:
+    """Say the same of a task's own mechanism and measurement, as its ledger would.
+
+    Args:
+        task: A person is in `max_batches_per_person` of its releases at most.
+        releases: How many the task makes, at least 1.
+        delta: At which the bounds are stated.
+    """
+    chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
+    integer_in(releases, "releases", 1, None)
+    made = releases_of_a_person(task, releases)
+    return _composed(
+        composition.bounds([made], chance, is_fixed=True, with_pld=pld.is_available()), None
+    )
+
+
+def _composed(found: Sequence[composition.Bound], theorem_9: Fraction | None) -> Answer:
+    by_key = {_KEYS[bound.name]: bound for bound in found}
+    bounds: Answer = {
+        name: by_key[name].epsilon if name in by_key else None
+        for name in ("basic", "advanced", "zcdp", "optimal", "pld")
     }
-    known = {name: bound for name, bound in bounds.items() if bound is not None}
-    best = min(known, key=lambda name: known[name])
-    return {**bounds, "best": best, "notes": [FIXED_LABEL, THEOREM_9_LABEL]}
-
-
-def _pld(circuit: str, epsilon: Fraction, releases: int, delta: Fraction) -> float | None:
-    if not pld.is_available() or epsilon > _LARGEST_PLD_EPSILON:
-        return None
-    if circuit == "laplace":
-        return pld.epsilon_of_laplace(epsilon, releases, delta)
-    shape: Circuit = Count() if circuit == "count" else Histogram(2, 1)
-    return pld.epsilon_of_releases(PureDpDiscreteLaplace(epsilon), shape, releases, delta)
+    return {
+        "basic": bounds["basic"],
+        "advanced": bounds["advanced"],
+        "theorem9": theorem_9,
+        **bounds,
+        "best": min(by_key, key=lambda name: by_key[name].epsilon, default=None),
+        "deltas": {name: bound.delta for name, bound in by_key.items()},
+        "notes": [FIXED_LABEL, THEOREM_9_LABEL],
+    }
 
 
 def _rounded(value: Decimal) -> Fraction:

@@ -1,19 +1,21 @@
-"""What several releases cost together: bounds on epsilon after n releases, for a delta of choice.
+"""What independent mechanisms cost together: bounds on epsilon, for a delta of choice.
 
-`basic` holds always. `advanced` and the zCDP bounds hold for any delta chosen at any time.
+`advanced` and the zCDP bound hold for any delta chosen at any time.
 `optimal` is the exact answer for n mechanisms of which nothing is known but that each is
 epsilon-DP; it holds for a mechanism, a number of releases and a delta that were fixed beforehand.
 Every result is rounded up.
 """
 
+import dataclasses
 import decimal
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.certified import Enclosure, exp, ln, round_up_closely, sqrt
 from aggregator.dp.rationals import require_positive
-from aggregator.dp.zcdp import implied_epsilon, textbook_epsilon
+from aggregator.dp.zcdp import textbook_epsilon
 from aggregator.errors import ParameterError
 
 MAX_RELEASES = 100_000
@@ -23,27 +25,43 @@ _DECIMALS = 12
 _GUARD_DIGITS = 60
 
 
-def basic(epsilon: Fraction, releases: int) -> Fraction:
-    """Return n epsilon: the cost if nothing but the sum is known.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pieces:
+    """Independent mechanisms of equal epsilon and delta.
+
+    Attributes:
+        count: How many.
+        epsilon: Of each; each is (epsilon, delta)-differentially private.
+        delta: Of each.
+    """
+
+    count: int
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+
+def advanced(pieces: Sequence[Pieces], delta: Fraction) -> Fraction | None:
+    """Return sqrt(2 ln(1/delta) sum of epsilon^2) + sum of epsilon (e^epsilon - 1).
+
+    The loss of one mechanism lies within -epsilon to epsilon and is epsilon (e^epsilon - 1) on
+    average at most, so by Azuma's inequality all together pass the sum of these by t with a
+    probability of e^(-t^2 / (2 sum of epsilon^2)) at most.
+
+    Returns:
+        None where a mechanism has a delta: its loss has no bound.
 
     Source:
-        [DR14], Theorem 3.16.
+        [DR14], Theorem 3.20, whose proof does not need equal epsilons.
     """
-    _check(epsilon, releases)
-    return releases * epsilon
-
-
-def advanced(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
-    """Return epsilon sqrt(2 n ln(1/delta)) + n epsilon (e^epsilon - 1).
-
-    Source:
-        [DR14], Theorem 3.20.
-    """
-    _check(epsilon, releases, delta)
+    for each in pieces:
+        _check(each.epsilon, each.count, delta)
+    if any(each.delta for each in pieces):
+        return None
+    squares = sum((each.count * each.epsilon**2 for each in pieces), Fraction(0))
     return round_up_closely(
-        lambda digits: (
-            epsilon * sqrt(2 * releases * ln(1 / delta, digits), digits)
-            + releases * epsilon * (exp(epsilon, digits) - 1)
+        lambda digits: sum(
+            (each.count * each.epsilon * (exp(each.epsilon, digits) - 1) for each in pieces),
+            start=sqrt(2 * squares * ln(1 / delta, digits), digits),
         )
     )
 
@@ -56,16 +74,6 @@ def zcdp_textbook(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction
     """
     _check(epsilon, releases, delta)
     return textbook_epsilon(releases * epsilon**2 / 2, delta)
-
-
-def zcdp(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
-    """Return the epsilon that rho-zCDP implies by the tighter conversion, rho = n epsilon^2 / 2.
-
-    Source:
-        [BS16], Proposition 1.4; [CKS20], Corollary 13.
-    """
-    _check(epsilon, releases, delta)
-    return implied_epsilon(releases * epsilon**2 / 2, delta)
 
 
 def privacy_at_risk_theorem_9(

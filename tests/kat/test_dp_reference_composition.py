@@ -46,12 +46,16 @@ def test_every_bound_has_the_reference_value(
     for name, printed in (
         ("advanced", advanced),
         ("theorem9", theorem9),
-        ("zcdp", zcdp),
         ("optimal", optimal),
     ):
         value = answer[name]
         assert isinstance(value, Fraction)
         assert agrees(float(value), printed), name
+    textbook = accounting.zcdp_textbook(Fraction(epsilon0), int(n), DELTA)
+    assert agrees(float(textbook), zcdp)
+    tighter = answer["zcdp"]
+    assert isinstance(tighter, Fraction)
+    assert tighter < textbook
 
 
 @pytest.mark.slow

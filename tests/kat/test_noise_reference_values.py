@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from aggregator.dp.certified import Enclosed, to_float
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
-from aggregator.dp.mechanisms import PureDpDiscreteLaplace
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.truncation import edge_mass, least_bound
 from aggregator.dp.utility import coverage, half_width, half_width_of

@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from aggregator.codec import DecodeError
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.mechanisms import Mechanism, NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.policy import (
     PrivacyPolicy,
     decode_policy,

@@ -12,9 +12,10 @@ import pytest
 
 from aggregator.dp.certified import to_float
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.gaussian_law import DiscreteGaussianLaw
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw, TruncatedGeometricLaw
-from aggregator.dp.mechanisms import Mechanism, PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.release import add_noise
 from aggregator.dp.samplers import (
     DiscreteGaussianSampler,

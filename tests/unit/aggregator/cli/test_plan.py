@@ -206,7 +206,7 @@ def test_error_has_the_promised_keys_and_figures() -> None:
 def test_compose_has_the_promised_keys_and_names_the_best() -> None:
     found = answer("compose", "--epsilon0", "0.5", "--releases", "100", "--delta", "1e-5")
     assert list(found) == [
-        "basic", "advanced", "theorem9", "zcdp", "optimal", "pld", "best", "notes",
+        "basic", "advanced", "theorem9", "zcdp", "optimal", "pld", "best", "deltas", "notes",
     ]  # fmt: skip
     assert found["optimal"] == pytest.approx(31.17286350, rel=1e-9)
     assert found["best"] in {"optimal", "pld"}
@@ -260,6 +260,9 @@ def test_advise_prints_the_section_for_a_reader() -> None:
         ("error --circuit count --epsilon 1 --confidence 1", "confidence must lie in (0, 1)"),
         ("compose --epsilon0 1 --releases 0 --delta 0.1", "releases must be"),
         ("compose --epsilon0 1 --releases 3 --delta 0", "delta must lie in (0, 1), not 0"),
+        ("compose --releases 3 --delta 0.1", "give either epsilon0 or a task file"),
+        ("compose --epsilon0 1 --task x --releases 3 --delta 0.1", "give either epsilon0 or a"),
+        ("compose --task /nowhere.toml --releases 3 --delta 0.1", "/nowhere.toml: No such file"),
         ("advise --reports 10 --buckets 3", "give either error or epsilon"),
     ],
 )

@@ -6,8 +6,8 @@ import pytest
 
 from aggregator.dp.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Question, advise
 from aggregator.dp.certified import to_float
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
-from aggregator.dp.mechanisms import PureDpDiscreteLaplace
 from aggregator.vdaf.circuits import Count, Histogram
 
 

@@ -3,7 +3,9 @@ from fractions import Fraction
 import pytest
 
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.mechanisms import Mechanism, NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.sensitivity import UnsupportedCircuit
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError

@@ -7,8 +7,9 @@ import pytest
 
 from aggregator.dap.problems import BudgetExceeded
 from aggregator.dp import pld
+from aggregator.dp.composition import basic
 from aggregator.dp.zcdp import implied_epsilon
-from aggregator.protocol.budget import check_budget, cost, horizon, person_cost
+from aggregator.protocol.budget import check_budget, cost, horizon, releases_of_a_person
 from aggregator.protocol.spending import (
     NOT_FIXED,
     NOT_INSTALLED,
@@ -37,8 +38,8 @@ def allowed(task: Task) -> int:
 
 def test_gaussian_releases_cost_what_their_rhos_imply_together() -> None:
     task = make_task(privacy={**GAUSSIAN, "budget": "10"})
-    spent = person_cost(task, 4)
-    assert (spent.releases, spent.rho) == (4, Fraction(1, 2))
+    spent = basic([releases_of_a_person(task, 4)])
+    assert spent.rho == Fraction(1, 2)
     assert spent.epsilon == implied_epsilon(Fraction(1, 2), Fraction(1, 10**9))
     assert spent.epsilon < 4 * cost(task, 1)
     # rho + 2 sqrt(rho ln 10^9) passes 10 between rho = 9/8 and 5/4; the bound used is tighter.
@@ -51,7 +52,7 @@ def test_gaussian_releases_cost_what_their_rhos_imply_together() -> None:
 def test_truncated_releases_add_up_epsilon_and_the_delta_that_they_attain() -> None:
     task = make_task(privacy={**GEOMETRIC, "budget": "3"})
     assert allowed(task) == horizon(task) == 3
-    spent = person_cost(task, 3)
+    spent = basic([releases_of_a_person(task, 3)])
     assert spent.epsilon == 3
     assert float(spent.delta) == pytest.approx(3 * 8.181202876e-6, rel=1e-9)
     assert spent.rho is None

@@ -18,7 +18,8 @@ from aggregator.dap.problems import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
-from aggregator.dp.mechanisms import Mechanism, NoPrivacy
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.errors import LocalError
 from aggregator.protocol.batches import (
     BatchTotals,
