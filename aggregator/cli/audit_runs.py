@@ -146,7 +146,7 @@ class Audit:
         noise: dict[Role, list[int]] = {}
         for role in ROLES:
             share = data_set.agg_shares[role]
-            sealed = release(task, task.policy.mechanism, role, share, self._request, self._entropy)
+            sealed = release(task, role, share, self._request, self._entropy)
             opened.append(self._open(role, sealed))
             noise[role] = lift(opened[-1] - share)
         result = task.prio3.unshard_signed(opened, _OTHERS + 1)

@@ -74,7 +74,6 @@ class AggregateShares:
         check_budget(task, ledger.spent(tx, task_id).releases)
         sealed = release(
             task,
-            task.policy.mechanism,
             Role.HELPER,
             merge_agg_shares(task.prio3, read_shares(tx, task_id, start, end)),
             request.collection_job_req,

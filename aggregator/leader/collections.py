@@ -172,7 +172,6 @@ class CollectionDriver:
             )
             leader_share = release(
                 task,
-                task.policy.mechanism,
                 Role.LEADER,
                 agg_share,
                 decode(CollectionJobReq, job.request),
