@@ -16,8 +16,8 @@ from aggregator.cli.tasks import task_id_of
 from aggregator.collector.documents import Document
 from aggregator.dp.composition import basic
 from aggregator.dp.rationals import format_rational, parse_probability
+from aggregator.planning.spending import LedgerBound, ledger_bounds, smallest_valid
 from aggregator.protocol.budget import horizon, releases_of_a_person
-from aggregator.protocol.spending import LedgerBound, ledger_bounds, smallest_valid
 from aggregator.protocol.task import Task
 from aggregator.storage.ledger import LedgerEntry
 from aggregator.storage.states import LedgerState

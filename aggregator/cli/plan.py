@@ -11,15 +11,16 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli import figures_risk, figures_selection, plan_answers
 from aggregator.cli.faults import reported
-from aggregator.cli.figures import draw_all
-from aggregator.cli.plan_output import Value, to_json, to_text
-from aggregator.dp.advise import Question
-from aggregator.dp.advise import advise as advice_for
+from aggregator.cli.plan_output import to_json, to_text
 from aggregator.dp.decimals import integer_in
-from aggregator.dp.loss_law import Move, worst_move
 from aggregator.errors import ParameterError
+from aggregator.planning import answers, figures_risk, figures_selection
+from aggregator.planning.advise import Question
+from aggregator.planning.advise import advise as advice_for
+from aggregator.planning.answers import Value
+from aggregator.planning.figures import draw_all
+from aggregator.planning.loss_law import Move, worst_move
 from aggregator.protocol.task import task_from_toml
 
 app = typer.Typer(
@@ -98,7 +99,7 @@ def selection(
 ) -> None:
     """Which private buckets may be shown: the optimal rule, its rivals, and the one to take."""
     with reported():
-        _print(plan_answers.selection(epsilon, delta, count, kappa, neighbours), json=json)
+        _print(answers.selection(epsilon, delta, count, kappa, neighbours), json=json)
 
 
 @app.command()
@@ -116,7 +117,7 @@ def threshold(
     Where the theorem says nothing the figures are printed and the status is 2.
     """
     with reported():
-        answer, problem = plan_answers.threshold(
+        answer, problem = answers.threshold(
             reports, probability, threshold, known, active=active, epsilon=epsilon
         )
         _print(answer, json=json)
@@ -142,7 +143,7 @@ def risk(
         move = None
         if circuit is not RiskChoice.LAPLACE:
             move = _move(circuit, length, max_measurement, max_weight)
-        answer = plan_answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
+        answer = answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
         _print(answer, json=json)
 
 
@@ -161,7 +162,7 @@ def budget(
 ) -> None:
     """What would be owed after a breach, in the model of Dandekar, Basu and Bressan."""
     with reported():
-        _print(plan_answers.budget(people, compensation, epsilon0, error, money), json=json)
+        _print(answers.budget(people, compensation, epsilon0, error, money), json=json)
 
 
 @app.command()
@@ -184,9 +185,9 @@ def compose(
     with reported():
         if task is not None and epsilon0 is None:
             planned = task_from_toml(task.read_text(encoding="utf-8"))
-            answer = plan_answers.compose_task(planned, releases, delta)
+            answer = answers.compose_task(planned, releases, delta)
         elif epsilon0 is not None and task is None:
-            answer = plan_answers.compose(circuit, epsilon0, releases, delta)
+            answer = answers.compose(circuit, epsilon0, releases, delta)
         else:
             raise ParameterError("give either epsilon0 or a task file")
         _print(answer, json=json)
@@ -222,10 +223,10 @@ def advise(
             delta=delta,
         )
         found = advice_for(question, population, with_threshold=with_threshold)
-        section = plan_answers.privacy_section(found)
+        section = answers.privacy_section(found)
         if out is not None:
             out.write_text(section, encoding="utf-8")
-        answer = plan_answers.advice(found)
+        answer = answers.advice(found)
         if json:
             _print(answer, json=True)
         else:
@@ -256,7 +257,7 @@ def error(
                 integer_in(value, name, 1, None)
         sizes = {name: _needed(circuit, name, given[name]) for name in NEEDED[circuit]}
         move = _move(circuit, **sizes)
-        answer = plan_answers.error(move, sizes.get("length", 1), epsilon, confidence)
+        answer = answers.error(move, sizes.get("length", 1), epsilon, confidence)
         if not json:
             print(f"confidence: {confidence}")
         _print(answer, json=json)

@@ -9,13 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
 
 from aggregator.dp.decimals import to_decimal, working
-
-Value: TypeAlias = (
-    bool | int | float | Decimal | Fraction | str | Sequence["Value"] | Mapping[str, "Value"] | None
-)
+from aggregator.planning.answers import Value
 
 # Between these a double holds a number to all of its digits.
 _SMALLEST, _LARGEST = Decimal("1e-300"), Decimal("1e300")

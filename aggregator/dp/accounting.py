@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from aggregator.dp.certified import Enclosure, exp, ln, round_up_closely, sqrt
+from aggregator.dp.certified import exp, ln, round_up_closely, sqrt
 from aggregator.dp.rationals import require_positive
-from aggregator.dp.zcdp import textbook_epsilon
 from aggregator.errors import ParameterError
 
 MAX_RELEASES = 100_000
@@ -54,7 +53,7 @@ def advanced(pieces: Sequence[Pieces], delta: Fraction) -> Fraction | None:
         [DR14], Theorem 3.20, whose proof does not need equal epsilons.
     """
     for each in pieces:
-        _check(each.epsilon, each.count, delta)
+        check_releases(each.epsilon, each.count, delta)
     if any(each.delta for each in pieces):
         return None
     squares = sum((each.count * each.epsilon**2 for each in pieces), Fraction(0))
@@ -64,51 +63,6 @@ def advanced(pieces: Sequence[Pieces], delta: Fraction) -> Fraction | None:
             start=sqrt(2 * squares * ln(1 / delta, digits), digits),
         )
     )
-
-
-def zcdp_textbook(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
-    """Return rho + 2 sqrt(rho ln(1/delta)) with rho = n epsilon^2 / 2.
-
-    Source:
-        [BS16], Propositions 1.3 and 1.4.
-    """
-    _check(epsilon, releases, delta)
-    return textbook_epsilon(releases * epsilon**2 / 2, delta)
-
-
-def privacy_at_risk_theorem_9(
-    epsilon: Fraction, risky_epsilon: Fraction, gamma: Fraction, releases: int, delta: Fraction
-) -> Fraction:
-    """Return the bound as it was published, to be compared with, never to be preferred.
-
-    epsilon sqrt(2 n ln(1/delta)) + n mu, with
-    mu = gamma risky_epsilon (e^risky_epsilon - 1) + (1 - gamma) epsilon (e^epsilon - 1).
-
-    Its proof does not hold. For Laplace noise the number is an upper bound all the same, and larger
-    than what `zcdp` and `optimal` give, with no risk to speak of.
-
-    Args:
-        epsilon: Of the mechanism.
-        risky_epsilon: The smaller epsilon that is claimed with the confidence gamma.
-        gamma: The claimed confidence, from 0 to 1; 0 gives `advanced`.
-        releases: n.
-        delta: Of the bound.
-
-    Source:
-        [DBB20], Theorem 9.
-    """
-    _check(epsilon, releases, delta)
-    require_positive(risky_epsilon, "risky_epsilon")
-    if not 0 <= gamma <= 1:
-        raise ParameterError(f"gamma must be from 0 to 1, not {gamma}")
-
-    def bound(digits: int) -> Enclosure:
-        risky = gamma * risky_epsilon * (exp(risky_epsilon, digits) - 1)
-        rest = (1 - gamma) * epsilon * (exp(epsilon, digits) - 1)
-        spread = epsilon * sqrt(2 * releases * ln(1 / delta, digits), digits)
-        return spread + releases * (risky + rest)
-
-    return round_up_closely(bound)
 
 
 def optimal(
@@ -137,7 +91,7 @@ def optimal(
     Source:
         [KOV17], Theorem 3.3.
     """
-    _check(epsilon, releases, delta)
+    check_releases(epsilon, releases, delta)
     if releases > MAX_RELEASES:
         raise ParameterError(f"releases must be at most {MAX_RELEASES}, not {releases}")
     # 1 - (1 - release_delta)^n is at most n release_delta, and almost that.
@@ -186,11 +140,15 @@ def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> 
         return Fraction(max(0, math.ceil(root * 10**decimals + Decimal("1e-9"))), 10**decimals)
 
 
-def _check(epsilon: Fraction, releases: int, delta: Fraction | None = None) -> None:
+def check_releases(epsilon: Fraction, releases: int, delta: Fraction) -> None:
+    """Refuse an epsilon, a number of releases or a delta out of range.
+
+    Raises:
+        ParameterError: Names it and its range.
+    """
     require_positive(epsilon, "epsilon")
     if releases < 1:
         raise ParameterError(f"releases must be at least 1, not {releases}")
-    if delta is not None:
-        require_positive(delta, "delta")
-        if delta >= 1:
-            raise ParameterError(f"delta must be below 1, not {delta}")
+    require_positive(delta, "delta")
+    if delta >= 1:
+        raise ParameterError(f"delta must be below 1, not {delta}")

@@ -4,9 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.dp.cost_model import CostModel, noise_for_error
-from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, worst_move
-from aggregator.dp.privacy_at_risk import (
+from aggregator.errors import ParameterError
+from aggregator.planning.cost_model import CostModel, noise_for_error
+from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, worst_move
+from aggregator.planning.privacy_at_risk import (
     claimed_confidence,
     claimed_coupled_confidence,
     claimed_epsilon,
@@ -19,8 +20,7 @@ from aggregator.dp.privacy_at_risk import (
     samples_needed,
     sampling_tolerance,
 )
-from aggregator.dp.two_draw_loss import TwoDrawLaw
-from aggregator.errors import ParameterError
+from aggregator.planning.two_draw_loss import TwoDrawLaw
 from tests.support.numbers import agrees, rows
 
 # gamma: the claimed epsilon for epsilon0 = 0.1, 0.5 and 1.

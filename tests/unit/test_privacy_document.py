@@ -10,8 +10,8 @@ import pytest
 import aggregator
 from aggregator.dap.profile import TASK_EXTENSION_PRIVACY
 from aggregator.dp.policy import MECHANISMS
-from aggregator.dp.refutation import epsilon_bound
 from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.planning.refutation import epsilon_bound
 from aggregator.vdaf.circuits import Histogram
 from field import FIELD64
 

@@ -13,6 +13,7 @@ from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.zcdp import implied_epsilon, textbook_epsilon
 from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.planning import published_composition
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
@@ -233,10 +234,10 @@ def test_optimal_composition_at_a_large_delta_is_free() -> None:
 
 def test_theorem_9_at_no_confidence_is_the_advanced_bound() -> None:
     epsilon, gamma = Fraction(1, 2), Fraction(0)
-    bound = accounting.privacy_at_risk_theorem_9(epsilon, epsilon / 2, gamma, 50, DELTA)
+    bound = published_composition.privacy_at_risk_theorem_9(epsilon, epsilon / 2, gamma, 50, DELTA)
     assert bound == accounting.advanced([Pieces(50, epsilon)], DELTA)
     with pytest.raises(ParameterError, match="gamma must be from 0 to 1"):
-        accounting.privacy_at_risk_theorem_9(epsilon, epsilon, Fraction(2), 50, DELTA)
+        published_composition.privacy_at_risk_theorem_9(epsilon, epsilon, Fraction(2), 50, DELTA)
 
 
 def test_the_conversion_of_a_huge_rho_ends() -> None:
@@ -274,7 +275,7 @@ def test_bounds_of_small_epsilons_keep_their_digits() -> None:
     found = accounting.advanced([Pieces(1, Fraction(1, 10**9))], delta)
     assert found is not None
     assert float(found) == pytest.approx(4.79852591318808e-9, rel=1e-11)
-    found = accounting.zcdp_textbook(Fraction(1, 10**6), 3, delta)
+    found = published_composition.zcdp_textbook(Fraction(1, 10**6), 3, delta)
     assert float(found) == pytest.approx(8.31129218134705e-6, rel=1e-11)
     # One randomised response has delta = (e^epsilon - e^epsilon') / (1 + e^epsilon).
     best = accounting.optimal(Fraction(1, 10**4), 1, delta)

@@ -20,9 +20,9 @@ from aggregator.dp.decimals import (
     to_decimal,
     working,
 )
-from aggregator.dp.normal import density, gaussian_mu, upper_quantile, upper_tail
 from aggregator.dp.truncation import least_bound
 from aggregator.errors import ParameterError
+from aggregator.planning.normal import density, gaussian_mu, upper_quantile, upper_tail
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ from fractions import Fraction
 from typing import Literal
 
 from aggregator.dp.decimals import Number, integer_in, rational_in
-from aggregator.dp.partition_selection import OptimalSelection
-from aggregator.dp.selection_rivals import (
+from aggregator.errors import ParameterError
+from aggregator.planning.partition_selection import OptimalSelection
+from aggregator.planning.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
     TruncatedGeometricRelease,
 )
-from aggregator.errors import ParameterError
 
 Neighbours = Literal["add-remove", "replacement"]
 Rule = Literal["optimal", "laplace", "gaussian"]

@@ -1,41 +1,47 @@
-"""What `prio plan` answers, as plain mappings: one function a command, no printing.
+"""What `prio plan` answers, as plain mappings: one function per command, no printing.
 
 The keys are the command's interface; they only ever grow.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from itertools import islice
+from typing import TypeAlias
 
-from aggregator.cli.plan_output import Value
-from aggregator.dp import accounting, composition, pld
-from aggregator.dp.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
-from aggregator.dp.advise import plain as _plain
+from aggregator.dp import composition, pld
 from aggregator.dp.composition import Releases
-from aggregator.dp.cost_model import CostModel, Optimum
 from aggregator.dp.decimals import expm1, integer_in, rational_in, to_decimal, working
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
-from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.dp.partial_knowledge import (
     CAVEATS,
     Bound,
     Thresholding,
     against_active_attacker,
 )
-from aggregator.dp.passive_attacker import PassiveAttacker
 from aggregator.dp.policy import policy_to_mapping
-from aggregator.dp.privacy_at_risk import LABEL, claimed_confidence
-from aggregator.dp.selection_plan import MIDPOINTS, SelectionPlan
-from aggregator.dp.two_draw_loss import TwoDrawLaw
 from aggregator.dp.utility import half_width_of
-from aggregator.dp.vector_loss import VectorTwoDrawLaw
 from aggregator.errors import ParameterError
+from aggregator.planning import published_composition
+from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
+from aggregator.planning.advise import plain as _plain
+from aggregator.planning.cost_model import CostModel, Optimum
+from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
+from aggregator.planning.passive_attacker import PassiveAttacker
+from aggregator.planning.privacy_at_risk import LABEL, claimed_confidence
+from aggregator.planning.selection_plan import MIDPOINTS, SelectionPlan
+from aggregator.planning.two_draw_loss import TwoDrawLaw
+from aggregator.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.protocol.budget import releases_of_a_person
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
+
+Value: TypeAlias = (
+    bool | int | float | Decimal | Fraction | str | Sequence["Value"] | Mapping[str, "Value"] | None
+)
+"""One value of an answer."""
 
 Answer = dict[str, Value]
 
@@ -300,7 +306,7 @@ def compose(circuit: str, epsilon0: str, releases: int, delta: str) -> Answer:
         if bound is not None:
             found.append(composition.Bound("PLD", Fraction(bound), chance, is_fixed=True))
     published = CostModel.of(1, 1).published_optimum(epsilon)
-    theorem_9 = accounting.privacy_at_risk_theorem_9(
+    theorem_9 = published_composition.privacy_at_risk_theorem_9(
         epsilon, _rounded(published.epsilon), _rounded(published.confidence), releases, chance
     )
     return _composed(found, theorem_9)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from aggregator.cli.figures import Curve, Panel, Picture
 from aggregator.dp.partial_knowledge import Thresholding
-from aggregator.dp.partition_selection import OptimalSelection
-from aggregator.dp.selection_plan import MIDPOINTS, SelectionPlan
-from aggregator.dp.selection_rivals import LaplaceSelection
+from aggregator.planning.figures import Curve, Panel, Picture
+from aggregator.planning.partition_selection import OptimalSelection
+from aggregator.planning.selection_plan import MIDPOINTS, SelectionPlan
+from aggregator.planning.selection_rivals import LaplaceSelection
 
 _PERSONS = "persons in the bucket"
 _KEEP = "probability that the bucket is shown"

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.dp.decimals import expm1, to_decimal, working
-from aggregator.dp.partition_selection import OptimalSelection
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
+from aggregator.planning.partition_selection import OptimalSelection
 
 _WORD_BITS = 64
 _TABLE_LIMIT = 2**18

@@ -16,8 +16,8 @@ from functools import lru_cache
 from typing import ClassVar
 
 from aggregator.dp.decimals import DIGITS, Number, rational_in, to_decimal, working
-from aggregator.dp.loss_law import MOST_EPSILON0, Move
 from aggregator.errors import ParameterError
+from aggregator.planning.loss_law import MOST_EPSILON0, Move
 
 # What lies further out weighs less than 10^-45 of the whole.
 _REACH = 45

@@ -23,9 +23,9 @@ from aggregator.dp.decimals import (
     to_decimal,
     working,
 )
-from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, Move
-from aggregator.dp.privacy_at_risk import LABEL
 from aggregator.errors import ParameterError
+from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move
+from aggregator.planning.privacy_at_risk import LABEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.dp.decimals import Number, rational_in
-from aggregator.dp.loss_law import MOST_EPSILON0, Move
 from aggregator.errors import ParameterError
+from aggregator.planning.loss_law import MOST_EPSILON0, Move
 
 # Grid points from 0 to epsilon0, and atoms of one coordinate on either side of zero.
 _GRID_BITS = 20
