@@ -4,6 +4,7 @@ Each command prints text for a reader, or with `--json` the same figures for a p
 out of range is named on standard error and ends the command with status 2.
 """
 
+import csv
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +15,7 @@ import typer
 from aggregator.cli.faults import reported
 from aggregator.cli.plan_output import to_json, to_text
 from aggregator.dp.decimals import integer_in
+from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.planning import answers, figures_risk, figures_selection
 from aggregator.planning.advise import Question
@@ -72,6 +74,9 @@ class NeighbourChoice(StrEnum):
 LENGTH = typer.Option(help="Buckets, or entries of a vector, at least 1.")
 MAX_MEASUREMENT = typer.Option(help="Largest value of one entry, at least 1.")
 MAX_WEIGHT = typer.Option(help="Most ones in one multihot vector, at least 1.")
+_COLUMNS = 2
+"""Of a file of bucket counts: the name and the number of persons."""
+
 Length = Annotated[int, LENGTH]
 MaxMeasurement = Annotated[int, MAX_MEASUREMENT]
 MaxWeight = Annotated[int, MAX_WEIGHT]
@@ -95,11 +100,37 @@ def selection(
     neighbours: Annotated[
         NeighbourChoice, typer.Option(help="add-remove or replacement.")
     ] = NeighbourChoice.ADD_REMOVE,
+    public_threshold: Annotated[
+        int | None, typer.Option(help="For buckets of a public list, over the same noise.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Which private buckets may be shown: the optimal rule, its rivals, and the one to take."""
     with reported():
-        _print(answers.selection(epsilon, delta, count, kappa, neighbours), json=json)
+        found = answers.selection(epsilon, delta, count, kappa, neighbours, public_threshold)
+        _print(found, json=json)
+
+
+@app.command()
+def keep(
+    epsilon: Epsilon,
+    delta: Annotated[str, typer.Option(help="Chance of a failure, 0 to 1.")],
+    counts: Annotated[Path, typer.Option(help="CSV file: a bucket and its persons per line.")],
+    kappa: Annotated[int, typer.Option(help="Most buckets one person is in.")] = 1,
+    neighbours: Annotated[
+        NeighbourChoice, typer.Option(help="add-remove or replacement.")
+    ] = NeighbourChoice.ADD_REMOVE,
+    json: Json = False,
+) -> None:
+    """Draw which private buckets are shown, by the optimal rule.
+
+    Draw once: who sees the names of two draws has spent epsilon and delta twice. Nothing but the
+    names may be published, neither the counts nor how many buckets were left out.
+    """
+    with reported():
+        buckets = _bucket_counts(counts.read_text(encoding="utf-8"))
+        found = answers.keep(buckets, epsilon, delta, kappa, neighbours, SystemEntropy())
+        _print(found, json=json)
 
 
 @app.command()
@@ -145,6 +176,35 @@ def risk(
             move = _move(circuit, length, max_measurement, max_weight)
         answer = answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
         _print(answer, json=json)
+
+
+@app.command()
+def claims(
+    epsilon0: Epsilon0,
+    epsilon: Annotated[str, typer.Option(help="The smaller level that is claimed.")],
+    confidence: Annotated[str, typer.Option(help="With which it is claimed, 0 to 1.")],
+    k: Annotated[int, typer.Option(help="Coordinates of the query.")] = 1,
+    coverage: Annotated[str, typer.Option(help="Part of pairs an estimate covers.")] = "0.99",
+    accuracy: Annotated[
+        str | None, typer.Option(help="Of an estimated sensitivity; adds what is claimed of it.")
+    ] = None,
+    samples: Annotated[int | None, typer.Option(help="Pairs of data sets sampled.")] = None,
+    sensitivities: Annotated[
+        Path | None, typer.Option(help="File of sampled sensitivities, one per line.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What "privacy at risk" claims, recomputed and labelled, beside what is sound."""
+    with reported():
+        sampled = [] if sensitivities is None else sensitivities.read_text("utf-8").split()
+        if accuracy is not None and samples is None and not sampled:
+            raise ParameterError("samples: missing; the claim of an estimate depends on it")
+        if accuracy is None and (samples is not None or sampled):
+            raise ParameterError("accuracy: missing; the claim of an estimate depends on it")
+        found = answers.claims(
+            epsilon0, epsilon, confidence, k, coverage, accuracy, samples, sampled
+        )
+        _print(found, json=json)
 
 
 @app.command()
@@ -273,6 +333,18 @@ def figures(
         pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}
         written: list[Value] = [str(path) for path in draw_all(pictures, out)]
         _print({"files": written}, json=json)
+
+
+def _bucket_counts(text: str) -> dict[str, int]:
+    """Return the persons in each bucket; messages name lines, not what stands there."""
+    buckets: dict[str, int] = {}
+    for number, row in enumerate(csv.reader(text.splitlines()), start=1):
+        if len(row) != _COLUMNS or not row[1].strip().isdecimal() or not row[1].isascii():
+            raise ParameterError(f"counts: line {number} is not a name, a comma and a whole number")
+        if row[0] in buckets:
+            raise ParameterError(f"counts: line {number} has a name that stood there before")
+        buckets[row[0]] = int(row[1])
+    return buckets
 
 
 def _needed(circuit: CircuitChoice, name: str, value: int | None) -> int:

@@ -84,17 +84,6 @@ class DiscreteLaplaceLaw(NoiseLaw):
 
         return enclosure
 
-    def mean_absolute_error(self) -> Enclosed:
-        """Return E|S|."""
-
-        def enclosure(digits: int) -> Enclosure:
-            q = exp(-1 / self.scale, digits)
-            if self.aggregators == 1:
-                return 2 * q / ((1 - q) * (1 + q))
-            return 2 * q / ((1 + q) * (1 + q)) * ((1 + q) / (1 - q) + _c(q))
-
-        return enclosure
-
     def _powers(self, exponent: int, digits: int) -> tuple[Enclosure, Enclosure]:
         """Return q and q^exponent."""
         return exp(-1 / self.scale, digits), exp(-exponent / self.scale, digits)

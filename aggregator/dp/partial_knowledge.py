@@ -55,7 +55,7 @@ CAVEATS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class SuppressionBound:
     """What a theorem promises: (epsilon, delta) against the attacker it names.
 
     Attributes:
@@ -128,7 +128,7 @@ class Thresholding:
     def _others(self) -> Binomial:
         return Binomial(self.reports - 1, self.probability)
 
-    def bound(self) -> Bound:
+    def bound(self) -> SuppressionBound:
         """Return the published bound for an attacker who knows no other answer.
 
         Raises:
@@ -140,9 +140,9 @@ class Thresholding:
         ratio = _ratio_below_one(self.ratio, "r = p(n-1)/((1-p)T)")
         with working():
             delta = self._others.mass(self.threshold) / (1 - to_decimal(ratio))
-            return Bound(epsilon_of(delta), delta, to_decimal(ratio))
+            return SuppressionBound(epsilon_of(delta), delta, to_decimal(ratio))
 
-    def sharper_bound(self) -> Bound:
+    def sharper_bound(self) -> SuppressionBound:
         """Return the bound (0, f(T, n-1, p)), smaller in both numbers on the same conditions.
 
         It is the total variation distance between the two outcomes, attained if all answers have
@@ -153,7 +153,9 @@ class Thresholding:
         """
         ratio = _ratio_below_one(self.ratio, "r = p(n-1)/((1-p)T)")
         with working():
-            return Bound(Decimal(0), +self._others.mass(self.threshold), to_decimal(ratio))
+            return SuppressionBound(
+                Decimal(0), +self._others.mass(self.threshold), to_decimal(ratio)
+            )
 
     def release_probability(self) -> Decimal:
         """Return the chance that the count is shown when the person in question says "yes"."""

@@ -10,6 +10,8 @@ from fractions import Fraction
 from itertools import islice
 from typing import TypeAlias
 
+import numpy as np
+
 from aggregator.dp import composition, pld
 from aggregator.dp.composition import Releases
 from aggregator.dp.decimals import expm1, integer_in, rational_in, to_decimal, working
@@ -17,12 +19,13 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.partial_knowledge import (
     CAVEATS,
-    Bound,
+    SuppressionBound,
     Thresholding,
     against_active_attacker,
 )
 from aggregator.dp.policy import policy_to_mapping
 from aggregator.dp.utility import half_width_of
+from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.planning import published_composition
 from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
@@ -30,8 +33,24 @@ from aggregator.planning.advise import plain as _plain
 from aggregator.planning.cost_model import CostModel, Optimum
 from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.planning.passive_attacker import PassiveAttacker
-from aggregator.planning.privacy_at_risk import LABEL, claimed_confidence
-from aggregator.planning.selection_plan import MIDPOINTS, SelectionPlan
+from aggregator.planning.privacy_at_risk import (
+    LABEL,
+    NOT_DP,
+    claimed_confidence,
+    claimed_coupled_confidence,
+    claimed_epsilon,
+    claimed_noise,
+    claimed_sampled_confidence,
+    exchangeable_coverage,
+    gap_probability,
+    sampled_coverage,
+    sampled_sensitivity,
+    samples_needed,
+    sampling_tolerance,
+)
+from aggregator.planning.selection_draws import KeepDecisions
+from aggregator.planning.selection_plan import MIDPOINTS, SelectionPlan, TwoThresholds
+from aggregator.planning.selection_rivals import TruncatedGeometricRelease
 from aggregator.planning.two_draw_loss import TwoDrawLaw
 from aggregator.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.protocol.budget import releases_of_a_person
@@ -52,9 +71,24 @@ _LONGEST_SUPPORT = 1025
 
 
 def selection(
-    epsilon: str, delta: str, count: int, kappa: int = 1, neighbours: str = "add-remove"
+    epsilon: str,
+    delta: str,
+    count: int,
+    kappa: int = 1,
+    neighbours: str = "add-remove",
+    public_threshold: int | None = None,
 ) -> Answer:
-    """Compare every selection rule at one count."""
+    """Compare every selection rule at one count.
+
+    Args:
+        epsilon: Of the whole selection, at least 0.
+        delta: Of the whole selection, 0 to 1.
+        count: How many persons are in the bucket asked about.
+        kappa: The most buckets one person is in.
+        neighbours: "add-remove" or "replacement".
+        public_threshold: For buckets of a public list, which the same truncated noise may show
+            above another threshold; None where there are none.
+    """
     plan = SelectionPlan.of(epsilon, delta, kappa, neighbours)
     keep = plan.optimal.keep_probability(count)
     release, laplace, gaussian = plan.truncated_geometric, plan.laplace, plan.gaussian
@@ -65,10 +99,12 @@ def selection(
         "n1": plan.optimal.n1,
         "n2": plan.optimal.n2,
         "keep_probability": keep,
+        "drop_probability": plan.optimal.drop_probability(count),
         "recursion": recursion,
         "truncated_geometric": (
             {"k": release.k, "edge_mass": release.edge_mass} if release else None
         ),
+        "two_thresholds": _two_thresholds(release, public_threshold, count),
         "laplace": (
             {"threshold": laplace.threshold, "keep_probability": laplace.keep_probability(count)}
             if laplace
@@ -86,6 +122,49 @@ def selection(
         "midpoints": _midpoints(plan),
         "recommended": plan.recommended,
     }
+
+
+def _two_thresholds(
+    release: TruncatedGeometricRelease | None, public_threshold: int | None, count: int
+) -> Answer | None:
+    if release is None or public_threshold is None:
+        return None
+    rule = TwoThresholds(release, public_threshold)
+    return {
+        name: {
+            "threshold": rule.threshold(is_public=is_public),
+            "keep_probability": rule.keep_probability(count, is_public=is_public),
+        }
+        for name, is_public in (("private", False), ("public", True))
+    }
+
+
+def keep(
+    buckets: Mapping[str, int],
+    epsilon: str,
+    delta: str,
+    kappa: int,
+    neighbours: str,
+    entropy: Entropy,
+) -> Answer:
+    """Draw which private buckets are shown, by the optimal rule.
+
+    What is left out, and how much of it there is, is as private as the counts: neither is in the
+    answer, and the names are in alphabetical order, not in that of the counts.
+
+    Args:
+        buckets: Names with the number of persons in each.
+        epsilon: Of the whole selection, at least 0.
+        delta: Of the whole selection, 0 to 1.
+        kappa: The most buckets one person is in.
+        neighbours: "add-remove" or "replacement".
+        entropy: Where the draws come from.
+    """
+    for count in buckets.values():
+        integer_in(count, "each count", 0, 2**63 - 1)
+    decisions = KeepDecisions.of(SelectionPlan.of(epsilon, delta, kappa, neighbours).optimal)
+    drawn = decisions.draw(np.array(list(buckets.values()), dtype=np.int64), entropy)
+    return {"shown": sorted(name for name, shown in zip(buckets, drawn, strict=True) if shown)}
 
 
 def _midpoints(plan: SelectionPlan) -> Answer:
@@ -115,7 +194,7 @@ def threshold(
     release = Thresholding.of(reports, probability, threshold)
     rational_in(epsilon, "epsilon", 0, None)
     caveats = list(CAVEATS)
-    bound: Bound | None = None
+    bound: SuppressionBound | None = None
     problem: ParameterError | None = None
     if active and known:
         try:
@@ -146,13 +225,15 @@ def threshold(
             "delta_at_zero": passive.delta(0),
             "delta": passive.delta(epsilon),
             "epsilon_max": limit,
+            "release_probability": release.release_probability(),
+            "suppressed_loss": release.suppressed_loss(),
         },
         "caveats": caveats,
     }
     return answer, problem
 
 
-def _bound(bound: Bound) -> Answer:
+def _bound(bound: SuppressionBound) -> Answer:
     split: Answer = {} if bound.b_max is None else {"b_max": bound.b_max}
     return {"epsilon": bound.epsilon, "delta": bound.delta, **split}
 
@@ -166,6 +247,8 @@ def _no_privacy(plain: Thresholding, epsilon: str, caveats: list[str]) -> Answer
             "delta_at_zero": plain.delta(0),
             "delta": plain.delta(epsilon),
             "epsilon_max": None,
+            "release_probability": plain.release_probability(),
+            "suppressed_loss": None,
         },
         "caveats": caveats,
     }
@@ -222,6 +305,74 @@ def risk(
             "label": LABEL,
         }
     return answer
+
+
+def claims(
+    epsilon0: str,
+    epsilon: str,
+    confidence: str,
+    k: int = 1,
+    coverage: str = "0.99",
+    accuracy: str | None = None,
+    samples: int | None = None,
+    sensitivities: Sequence[str] = (),
+) -> Answer:
+    """Recompute what "privacy at risk" claims, beside what is sound.
+
+    Args:
+        epsilon0: What Laplace noise is calibrated to.
+        epsilon: The smaller level that is claimed.
+        confidence: With which it is claimed.
+        k: Number of coordinates of the query.
+        coverage: gamma2, of a sensitivity that was estimated from samples.
+        accuracy: rho, of that estimate; None where nothing was sampled.
+        samples: How many random pairs of data sets; the number of `sensitivities` by default.
+        sensitivities: What was sampled, if it is at hand.
+    """
+    law = LaplaceLaw.of(epsilon0)
+    sampled: Answer | None = None
+    if accuracy is not None:
+        values = [rational_in(value, "sensitivity", 0, None) for value in sensitivities]
+        sampled = _sampled(epsilon, epsilon0, confidence, k, coverage, accuracy, samples, values)
+    reachable = rational_in(confidence, "confidence", 0, 1) > Fraction(gap_probability(epsilon, k))
+    return {
+        "claimed_confidence": claimed_confidence(epsilon, epsilon0, k),
+        "claimed_epsilon": claimed_epsilon(confidence, epsilon0, k),
+        "claimed_noise": claimed_noise(epsilon, confidence, k) if reachable else None,
+        "label": LABEL,
+        "sampled": sampled,
+        "sound": {
+            "epsilon": law.epsilon0,
+            "delta": law.delta(epsilon),
+            "probability_loss_at_most": law.probability_at_most(epsilon),
+        },
+    }
+
+
+def _sampled(
+    epsilon: str,
+    epsilon0: str,
+    confidence: str,
+    k: int,
+    coverage: str,
+    accuracy: str,
+    samples: int | None,
+    sensitivities: Sequence[Fraction],
+) -> Answer:
+    count = len(sensitivities) if samples is None else samples
+    wanted = rational_in(confidence, "confidence", 0, 1)
+    part = rational_in(coverage, "coverage", 0, 1)
+    return {
+        "samples": count,
+        "samples_needed": samples_needed(confidence, coverage, accuracy) if wanted < part else None,
+        "sensitivity": sampled_sensitivity(sensitivities, coverage) if sensitivities else None,
+        "claimed_confidence": claimed_sampled_confidence(coverage, count, accuracy),
+        "claimed_coupled_confidence": claimed_coupled_confidence(epsilon, epsilon0, coverage, k=k),
+        "covered": sampled_coverage(coverage, accuracy),
+        "confidence_of_covered": sampling_tolerance(count, accuracy),
+        "covered_on_average": exchangeable_coverage(coverage, count),
+        "label": NOT_DP,
+    }
 
 
 def budget(
@@ -409,6 +560,7 @@ def error(move: Move, num_coordinates: int, epsilon: str, confidence: str) -> An
 def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int) -> Answer:
     return {
         "variance": _variance(law),
+        "mean_absolute_error": _mean_absolute_error(law),
         "half_width": half_width_of(law, confidence),
         "joint_half_width": half_width_of(law, confidence, num_coordinates),
     }
@@ -419,3 +571,17 @@ def _variance(law: DiscreteLaplaceLaw) -> Decimal:
     with working():
         rate = to_decimal(1 / law.scale)
         return law.aggregators * 2 * (-rate).exp() / expm1(-rate) ** 2
+
+
+def _mean_absolute_error(law: DiscreteLaplaceLaw) -> Decimal:
+    """Return E|S|: 2q / (1 - q^2) for one draw.
+
+    For two, 2q / (1 + q)^2 [(1 + q) / (1 - q) + (1 + q^2) / (1 - q^2)].
+    """
+    with working():
+        rate = to_decimal(1 / law.scale)
+        q, less = (-rate).exp(), -expm1(-rate)  # less is 1 - q
+        if law.aggregators == 1:
+            return 2 * q / (less * (1 + q))
+        spread = (1 + q) / less + (1 + q * q) / (less * (1 + q))
+        return 2 * q / (1 + q) ** 2 * spread

@@ -186,18 +186,6 @@ class CostModel:
         return Optimum(epsilon, confidence, to_decimal(self.whole) * per_unit, label)
 
 
-def noise_for_error(error: Number, sensitivity: int = 1) -> Decimal:
-    """Return the epsilon0 whose Laplace noise has the mean absolute `error`: sensitivity/error.
-
-    Raises:
-        ParameterError: A number is not above 0.
-    """
-    allowed = rational_in(error, "error", 0, None, open_low=True)
-    integer_in(sensitivity, "sensitivity", 1, None)
-    with working():
-        return to_decimal(sensitivity / allowed)
-
-
 def _owed(epsilon: Decimal) -> Decimal:
     """Return e^(-1/epsilon), 0 at 0."""
     return (-1 / epsilon).exp() if epsilon else Decimal(0)

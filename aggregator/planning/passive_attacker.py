@@ -15,7 +15,7 @@ import numpy as np
 
 from aggregator.dp.binomial import DIGITS, Binomial
 from aggregator.dp.decimals import Number, integer_in, rational_in, to_decimal, working
-from aggregator.dp.partial_knowledge import Bound, Thresholding, epsilon_of
+from aggregator.dp.partial_knowledge import SuppressionBound, Thresholding, epsilon_of
 from aggregator.errors import ParameterError
 
 
@@ -35,7 +35,7 @@ class PassiveAttacker:
         """
         return cls(release, integer_in(known, "known", 0, release.reports - 1))
 
-    def bound(self) -> Bound:
+    def bound(self) -> SuppressionBound:
         """Return the published bound with the b_max that makes its delta smallest.
 
         Raises:
@@ -132,7 +132,7 @@ class PassiveAttacker:
         best = near[np.argsort(total[near])][:16]
         return [low + int(i) for i in best]
 
-    def _bound_at(self, b_max: int) -> Bound:
+    def _bound_at(self, b_max: int) -> SuppressionBound:
         release = self.release
         with working():
             p = to_decimal(release.probability)
@@ -145,7 +145,7 @@ class PassiveAttacker:
             ratio = odds * others / rest
             other_part = Binomial(others, release.probability).mass(rest) / (1 - ratio)
             epsilon = epsilon_of(other_part) if other_part < 1 else Decimal("Infinity")
-            return Bound(epsilon, known_part + other_part, ratio, b_max)
+            return SuppressionBound(epsilon, known_part + other_part, ratio, b_max)
 
 
 def _ratio(law: Binomial, s: int) -> Decimal:

@@ -138,7 +138,7 @@ def sampling_tolerance(samples: int, accuracy: Number) -> Decimal:
         return 1 - 2 * to_decimal(-2 * rho * rho * samples).exp()
 
 
-def sampled_sensitivity(sensitivities: Sequence[float], coverage: Number) -> float:
+def sampled_sensitivity(sensitivities: Sequence[Fraction], coverage: Number) -> Fraction:
     """Return the least sampled value that covers a part `coverage` of the sample, F_n^-1(gamma2).
 
     Args:

@@ -30,7 +30,6 @@ from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
 from aggregator.dp.disclosure import Disclosure, disclose
 from aggregator.dp.mechanisms import Guarantee
-from aggregator.dp.post_processing import PostProcessed, Rule, post_process
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task
 from field import Vector
@@ -125,15 +124,6 @@ def open_result(
         scale=mechanism.describe_scale(circuit),
         disclosure=disclosure,
     )
-
-
-def post_processed(task: Task, result: Result, rule: Rule) -> PostProcessed:
-    """Return a result's values clamped or projected; the result itself stays as it is.
-
-    Raises:
-        ParameterError: The rule does not apply to this result.
-    """
-    return post_process(rule, task.prio3.circuit, result.values, result.report_count)
 
 
 def _open_share(
