@@ -16,7 +16,7 @@ from aggregator.dp.mechanisms import (
     Cost,
     Guarantee,
     Mechanism,
-    Parameters,
+    PolicyParameters,
     nothing_to_protect,
     statement,
 )
@@ -64,7 +64,7 @@ class DiscreteGaussian(Mechanism):
 
     @classmethod
     @override
-    def of(cls, parameters: Parameters, max_reports_per_person: int) -> Self:
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
         rho = parameters.take("rho", parse_rational)
         delta = parameters.take("delta", parse_probability, DEFAULT_DELTA)
         return cls(rho, delta, max_reports_per_person=max_reports_per_person)

@@ -16,7 +16,7 @@ from aggregator.dp.mechanisms import (
     Cost,
     Guarantee,
     Mechanism,
-    Parameters,
+    PolicyParameters,
     nothing_to_protect,
     statement,
 )
@@ -47,7 +47,7 @@ class PureDpDiscreteLaplace(Mechanism):
 
     @classmethod
     @override
-    def of(cls, parameters: Parameters, max_reports_per_person: int) -> Self:
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
         epsilon = parameters.take("epsilon", parse_rational)
         return cls(epsilon, max_reports_per_person=max_reports_per_person)
 

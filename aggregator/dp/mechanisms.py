@@ -61,7 +61,7 @@ class Cost:
     rho: Fraction | None = None
 
 
-class Parameters:
+class PolicyParameters:
     """The parameters that a policy gives a mechanism; each one must be asked for."""
 
     def __init__(self, mechanism: str, given: Mapping[str, object]) -> None:
@@ -125,7 +125,7 @@ class Mechanism(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, parameters: Parameters, max_reports_per_person: int) -> Self:
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
         """Return the mechanism that a policy says.
 
         Raises:

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from typing_extensions import override
 
 from aggregator.dp.laws import NoiseLaw
-from aggregator.dp.mechanisms import Cost, Guarantee, Mechanism, Parameters
+from aggregator.dp.mechanisms import Cost, Guarantee, Mechanism, PolicyParameters
 from aggregator.dp.sensitivity import NEIGHBOURS
 from aggregator.entropy import Entropy
 from aggregator.vdaf.circuits import Circuit
@@ -25,7 +25,7 @@ class NoPrivacy(Mechanism):
 
     @classmethod
     @override
-    def of(cls, parameters: Parameters, max_reports_per_person: int) -> Self:
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
         return cls(max_reports_per_person=max_reports_per_person)
 
     @override

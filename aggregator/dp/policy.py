@@ -13,7 +13,7 @@ from typing import Self, TypedDict
 from aggregator.codec import DecodeError, Reader, Writer, decode, encode
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.mechanisms import Mechanism, Parameters
+from aggregator.dp.mechanisms import Mechanism, PolicyParameters
 from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.rationals import (
     MAX_RATIONAL_TEXT,
@@ -261,7 +261,7 @@ def _read_mechanism(
     kind: type[Mechanism], given: Mapping[str, object], max_reports_per_person: object
 ) -> Mechanism:
     check_max_reports_per_person(max_reports_per_person)
-    parameters = Parameters(kind.name, given)
+    parameters = PolicyParameters(kind.name, given)
     mechanism = kind.of(parameters, int(str(max_reports_per_person)))
     parameters.finish()
     return mechanism

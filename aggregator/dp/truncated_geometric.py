@@ -15,7 +15,7 @@ from aggregator.dp.mechanisms import (
     Cost,
     Guarantee,
     Mechanism,
-    Parameters,
+    PolicyParameters,
     nothing_to_protect,
     statement,
 )
@@ -65,7 +65,7 @@ class TruncatedGeometric(Mechanism):
 
     @classmethod
     @override
-    def of(cls, parameters: Parameters, max_reports_per_person: int) -> Self:
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
         epsilon = parameters.take("epsilon", parse_rational)
         delta = parameters.take("delta", parse_probability)
         return cls(epsilon, delta, max_reports_per_person=max_reports_per_person)

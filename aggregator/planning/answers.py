@@ -62,7 +62,7 @@ Value: TypeAlias = (
 )
 """One value of an answer."""
 
-Answer = dict[str, Value]
+PlanAnswer = dict[str, Value]
 
 # The recursion takes a step a person; beyond this many its check is left out.
 _LONGEST_RECURSION = 200_000
@@ -77,7 +77,7 @@ def selection(
     kappa: int = 1,
     neighbours: str = "add-remove",
     public_threshold: int | None = None,
-) -> Answer:
+) -> PlanAnswer:
     """Compare every selection rule at one count.
 
     Args:
@@ -126,7 +126,7 @@ def selection(
 
 def _two_thresholds(
     release: TruncatedGeometricRelease | None, public_threshold: int | None, count: int
-) -> Answer | None:
+) -> PlanAnswer | None:
     if release is None or public_threshold is None:
         return None
     rule = TwoThresholds(release, public_threshold)
@@ -146,7 +146,7 @@ def keep(
     kappa: int,
     neighbours: str,
     entropy: Entropy,
-) -> Answer:
+) -> PlanAnswer:
     """Draw which private buckets are shown, by the optimal rule.
 
     What is left out, and how much of it there is, is as private as the counts: neither is in the
@@ -167,9 +167,9 @@ def keep(
     return {"shown": sorted(name for name, shown in zip(buckets, drawn, strict=True) if shown)}
 
 
-def _midpoints(plan: SelectionPlan) -> Answer:
+def _midpoints(plan: SelectionPlan) -> PlanAnswer:
     real = plan.midpoints
-    answer: Answer = {}
+    answer: PlanAnswer = {}
     for rule in ("optimal", "laplace", "gaussian"):
         answer[rule] = {
             "real": real.get(rule),
@@ -189,7 +189,7 @@ def threshold(
     *,
     active: bool = False,
     epsilon: str = "0",
-) -> tuple[Answer, ParameterError | None]:
+) -> tuple[PlanAnswer, ParameterError | None]:
     """Weigh suppression without noise; where the theorem says nothing, also return why."""
     release = Thresholding.of(reports, probability, threshold)
     rational_in(epsilon, "epsilon", 0, None)
@@ -217,7 +217,7 @@ def threshold(
             f" bound for each, delta(epsilon_max) = {release.delta(limit):.10g} is what holds at"
             " this epsilon.",
         )
-    answer: Answer = {
+    answer: PlanAnswer = {
         "applies": bound is not None,
         "r": bound.ratio if bound else release.ratio,
         "bound": _bound(bound) if bound else None,
@@ -233,12 +233,12 @@ def threshold(
     return answer, problem
 
 
-def _bound(bound: SuppressionBound) -> Answer:
-    split: Answer = {} if bound.b_max is None else {"b_max": bound.b_max}
+def _bound(bound: SuppressionBound) -> PlanAnswer:
+    split: PlanAnswer = {} if bound.b_max is None else {"b_max": bound.b_max}
     return {"epsilon": bound.epsilon, "delta": bound.delta, **split}
 
 
-def _no_privacy(plain: Thresholding, epsilon: str, caveats: list[str]) -> Answer:
+def _no_privacy(plain: Thresholding, epsilon: str, caveats: list[str]) -> PlanAnswer:
     return {
         "applies": False,
         "r": None,
@@ -262,7 +262,7 @@ def risk(
     *,
     published: bool = False,
     k: int = 1,
-) -> Answer:
+) -> PlanAnswer:
     """Describe the loss of one release.
 
     Args:
@@ -290,7 +290,7 @@ def risk(
         law = VectorTwoDrawLaw.of(epsilon0, move)
     # A law on a grid knows its curve, but not on which side of epsilon a single loss lies.
     known = None if isinstance(law, VectorTwoDrawLaw) else law
-    answer: Answer = {
+    answer: PlanAnswer = {
         "exact": {
             "probability_loss_at_most": known.probability_at_most(epsilon) if known else None,
             "probability_loss_above": known.probability_above(epsilon) if known else None,
@@ -316,7 +316,7 @@ def claims(
     accuracy: str | None = None,
     samples: int | None = None,
     sensitivities: Sequence[str] = (),
-) -> Answer:
+) -> PlanAnswer:
     """Recompute what "privacy at risk" claims, beside what is sound.
 
     Args:
@@ -330,7 +330,7 @@ def claims(
         sensitivities: What was sampled, if it is at hand.
     """
     law = LaplaceLaw.of(epsilon0)
-    sampled: Answer | None = None
+    sampled: PlanAnswer | None = None
     if accuracy is not None:
         values = [rational_in(value, "sensitivity", 0, None) for value in sensitivities]
         sampled = _sampled(epsilon, epsilon0, confidence, k, coverage, accuracy, samples, values)
@@ -358,7 +358,7 @@ def _sampled(
     accuracy: str,
     samples: int | None,
     sensitivities: Sequence[Fraction],
-) -> Answer:
+) -> PlanAnswer:
     count = len(sensitivities) if samples is None else samples
     wanted = rational_in(confidence, "confidence", 0, 1)
     part = rational_in(coverage, "coverage", 0, 1)
@@ -381,7 +381,7 @@ def budget(
     epsilon0: str,
     error: str | None = None,
     money: str | None = None,
-) -> Answer:
+) -> PlanAnswer:
     """Put money on an epsilon: what would be owed after a breach."""
     model = CostModel.of(people, compensation)
     owed = model.budget(epsilon0)
@@ -404,7 +404,7 @@ def budget(
     }
 
 
-def _optimum(optimum: Optimum, confidence: str) -> Answer:
+def _optimum(optimum: Optimum, confidence: str) -> PlanAnswer:
     return {
         "epsilon": optimum.epsilon,
         confidence: optimum.confidence,
@@ -434,7 +434,7 @@ _KEYS = {
 """What the theorems are called in an answer."""
 
 
-def compose(circuit: str, epsilon0: str, releases: int, delta: str) -> Answer:
+def compose(circuit: str, epsilon0: str, releases: int, delta: str) -> PlanAnswer:
     """Say what releases with discrete Laplace noise cost a person who is in all of them.
 
     Args:
@@ -463,7 +463,7 @@ def compose(circuit: str, epsilon0: str, releases: int, delta: str) -> Answer:
     return _composed(found, theorem_9)
 
 
-def compose_task(task: Task, releases: int, delta: str) -> Answer:
+def compose_task(task: Task, releases: int, delta: str) -> PlanAnswer:
     """Say the same of a task's own mechanism and measurement, as its ledger would.
 
     Args:
@@ -479,9 +479,9 @@ def compose_task(task: Task, releases: int, delta: str) -> Answer:
     )
 
 
-def _composed(found: Sequence[composition.Bound], theorem_9: Fraction | None) -> Answer:
+def _composed(found: Sequence[composition.Bound], theorem_9: Fraction | None) -> PlanAnswer:
     by_key = {_KEYS[bound.name]: bound for bound in found}
-    bounds: Answer = {
+    bounds: PlanAnswer = {
         name: by_key[name].epsilon if name in by_key else None
         for name in ("basic", "advanced", "zcdp", "optimal", "pld")
     }
@@ -501,9 +501,9 @@ def _rounded(value: Decimal) -> Fraction:
     return Fraction(f"{value:.30e}")
 
 
-def advice(found: Advice) -> Answer:
+def advice(found: Advice) -> PlanAnswer:
     """Lay out an advice."""
-    threshold: Answer | None = None
+    threshold: PlanAnswer | None = None
     if found.threshold is not None:
         threshold = {
             "needed_for_privacy": False,
@@ -544,7 +544,7 @@ def privacy_section(found: Advice) -> str:
     return "\n".join(lines) + "\n"
 
 
-def error(move: Move, num_coordinates: int, epsilon: str, confidence: str) -> Answer:
+def error(move: Move, num_coordinates: int, epsilon: str, confidence: str) -> PlanAnswer:
     """Say how far a result may lie from the truth under discrete Laplace noise."""
     level = rational_in(epsilon, "epsilon", 0, None, open_low=True)
     sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
@@ -557,7 +557,7 @@ def error(move: Move, num_coordinates: int, epsilon: str, confidence: str) -> An
     }
 
 
-def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int) -> Answer:
+def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int) -> PlanAnswer:
     return {
         "variance": _variance(law),
         "mean_absolute_error": _mean_absolute_error(law),

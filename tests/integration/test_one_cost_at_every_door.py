@@ -20,7 +20,7 @@ from aggregator.dp.mechanisms import (
     Cost,
     Guarantee,
     Mechanism,
-    Parameters,
+    PolicyParameters,
     statement,
 )
 from aggregator.dp.samplers import DiscreteLaplaceSampler
@@ -58,7 +58,7 @@ class Thousandth(Mechanism):
 
     @classmethod
     @override
-    def of(cls, parameters: Parameters, max_reports_per_person: int) -> Self:
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
         return cls(max_reports_per_person=max_reports_per_person)
 
     @override
