@@ -71,3 +71,19 @@ def test_a_refusal_says_what_is_left() -> None:
     task = make_task(privacy={**LAPLACE, "budget": "6/5"})
     with pytest.raises(BudgetExceeded, match="costs epsilon 1/2; of the task's 6/5, 1/5 is left"):
         check_budget(task, 2)
+
+
+def test_releases_that_are_free_at_a_large_delta_still_have_a_last_one() -> None:
+    near_one = {"mechanism": "DiscreteGaussian", "rho": "1/1000", "delta": "999/1000"}
+    task = make_task(privacy={**near_one, "budget": "1"})
+    assert cost(task, 1) == 0
+    most = horizon(task)
+    assert most is not None
+    assert cost(task, most) <= 1 < cost(task, most + 1)
+
+
+def test_where_nothing_is_to_be_protected_no_budget_ends() -> None:
+    lonely = {"type": "Prio3Histogram", "length": 1, "chunk_length": 1}
+    task = make_task(lonely, {**LAPLACE, "budget": "1"})
+    assert horizon(task) is None
+    check_budget(task, 10**6)
