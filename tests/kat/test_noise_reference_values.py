@@ -15,7 +15,7 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.truncation import edge_mass, least_bound
-from aggregator.dp.utility import coverage, half_width, half_width_of
+from aggregator.dp.utility import half_width_of
 from aggregator.planning import answers
 from aggregator.planning.loss_law import Move
 from aggregator.vdaf.circuits import (
@@ -27,6 +27,7 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
+from tests.support.numbers import coverage
 
 P95, P99 = Fraction(95, 100), Fraction(99, 100)
 
@@ -62,7 +63,7 @@ def test_the_law_of_one_draw_and_of_two(scale: str) -> None:
     one, two = DiscreteLaplaceLaw(1, t), DiscreteLaplaceLaw(2, t)
     assert close(one.variance(), one_variance)
     assert close(two.variance(), two_variance)
-    found = [half_width(t, p, a) for p in (P95, P99) for a in (1, 2)]
+    found = [half_width_of(law, p) for p in (P95, P99) for law in (one, two)]
     assert tuple(found) == widths
     assert coverage(one, widths[0]) == pytest.approx(covers[0], abs=1e-10)
     assert coverage(two, widths[1]) == pytest.approx(covers[1], abs=1e-10)
