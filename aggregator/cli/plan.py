@@ -17,12 +17,18 @@ from aggregator.cli.plan_output import to_json, to_text
 from aggregator.dp.decimals import integer_in
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.planning import answers, figures_risk, figures_selection
+from aggregator.planning import (
+    answers,
+    answers_claims,
+    answers_selection,
+    figures_risk,
+    figures_selection,
+)
 from aggregator.planning.advise import Question
 from aggregator.planning.advise import advise as advice_for
-from aggregator.planning.answers import Value
 from aggregator.planning.figures import draw_all
 from aggregator.planning.loss_law import Move, worst_move
+from aggregator.planning.values import Value
 from aggregator.protocol.task import task_from_toml
 
 app = typer.Typer(
@@ -107,7 +113,9 @@ def selection(
 ) -> None:
     """Which private buckets may be shown: the optimal rule, its rivals, and the one to take."""
     with reported():
-        found = answers.selection(epsilon, delta, count, kappa, neighbours, public_threshold)
+        found = answers_selection.selection(
+            epsilon, delta, count, kappa, neighbours, public_threshold
+        )
         _print(found, json=json)
 
 
@@ -129,7 +137,7 @@ def keep(
     """
     with reported():
         buckets = _bucket_counts(counts.read_text(encoding="utf-8"))
-        found = answers.keep(buckets, epsilon, delta, kappa, neighbours, SystemEntropy())
+        found = answers_selection.keep(buckets, epsilon, delta, kappa, neighbours, SystemEntropy())
         _print(found, json=json)
 
 
@@ -201,7 +209,7 @@ def claims(
             raise ParameterError("samples: missing; the claim of an estimate depends on it")
         if accuracy is None and (samples is not None or sampled):
             raise ParameterError("accuracy: missing; the claim of an estimate depends on it")
-        found = answers.claims(
+        found = answers_claims.claims(
             epsilon0, epsilon, confidence, k, coverage, accuracy, samples, sampled
         )
         _print(found, json=json)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.decimals import to_decimal, working
-from aggregator.planning.answers import Value
+from aggregator.planning.values import Value
 
 # Between these a double holds a number to all of its digits.
 _SMALLEST, _LARGEST = Decimal("1e-300"), Decimal("1e300")

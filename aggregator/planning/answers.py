@@ -4,13 +4,9 @@ The keys are the command's interface; they only ever grow.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from itertools import islice
-from typing import TypeAlias
-
-import numpy as np
 
 from aggregator.dp import composition, pld
 from aggregator.dp.composition import Releases
@@ -25,7 +21,6 @@ from aggregator.dp.partial_knowledge import (
 )
 from aggregator.dp.policy import policy_to_mapping
 from aggregator.dp.utility import half_width_of
-from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.planning import published_composition
 from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
@@ -35,150 +30,17 @@ from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_mov
 from aggregator.planning.passive_attacker import PassiveAttacker
 from aggregator.planning.privacy_at_risk import (
     LABEL,
-    NOT_DP,
     claimed_confidence,
-    claimed_coupled_confidence,
-    claimed_epsilon,
-    claimed_noise,
-    claimed_sampled_confidence,
-    exchangeable_coverage,
-    gap_probability,
-    sampled_coverage,
-    sampled_sensitivity,
-    samples_needed,
-    sampling_tolerance,
 )
-from aggregator.planning.selection_draws import KeepDecisions
-from aggregator.planning.selection_plan import MIDPOINTS, SelectionPlan, TwoThresholds
-from aggregator.planning.selection_rivals import TruncatedGeometricRelease
 from aggregator.planning.two_draw_loss import TwoDrawLaw
+from aggregator.planning.values import PlanAnswer, Value
 from aggregator.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.protocol.budget import releases_of_a_person
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
-Value: TypeAlias = (
-    bool | int | float | Decimal | Fraction | str | Sequence["Value"] | Mapping[str, "Value"] | None
-)
-"""One value of an answer."""
-
-PlanAnswer = dict[str, Value]
-
-# The recursion takes a step a person; beyond this many its check is left out.
-_LONGEST_RECURSION = 200_000
 # More atoms than this are no table anybody reads.
 _LONGEST_SUPPORT = 1025
-
-
-def selection(
-    epsilon: str,
-    delta: str,
-    count: int,
-    kappa: int = 1,
-    neighbours: str = "add-remove",
-    public_threshold: int | None = None,
-) -> PlanAnswer:
-    """Compare every selection rule at one count.
-
-    Args:
-        epsilon: Of the whole selection, at least 0.
-        delta: Of the whole selection, 0 to 1.
-        count: How many persons are in the bucket asked about.
-        kappa: The most buckets one person is in.
-        neighbours: "add-remove" or "replacement".
-        public_threshold: For buckets of a public list, which the same truncated noise may show
-            above another threshold; None where there are none.
-    """
-    plan = SelectionPlan.of(epsilon, delta, kappa, neighbours)
-    keep = plan.optimal.keep_probability(count)
-    release, laplace, gaussian = plan.truncated_geometric, plan.laplace, plan.gaussian
-    recursion = None
-    if count <= _LONGEST_RECURSION:
-        recursion = next(islice(plan.optimal.recursion(), count, None))
-    return {
-        "n1": plan.optimal.n1,
-        "n2": plan.optimal.n2,
-        "keep_probability": keep,
-        "drop_probability": plan.optimal.drop_probability(count),
-        "recursion": recursion,
-        "truncated_geometric": (
-            {"k": release.k, "edge_mass": release.edge_mass} if release else None
-        ),
-        "two_thresholds": _two_thresholds(release, public_threshold, count),
-        "laplace": (
-            {"threshold": laplace.threshold, "keep_probability": laplace.keep_probability(count)}
-            if laplace
-            else None
-        ),
-        "gaussian": (
-            {
-                "sigma": gaussian.sigma,
-                "threshold": gaussian.threshold,
-                "keep_probability": gaussian.keep_probability(count),
-            }
-            if gaussian
-            else None
-        ),
-        "midpoints": _midpoints(plan),
-        "recommended": plan.recommended,
-    }
-
-
-def _two_thresholds(
-    release: TruncatedGeometricRelease | None, public_threshold: int | None, count: int
-) -> PlanAnswer | None:
-    if release is None or public_threshold is None:
-        return None
-    rule = TwoThresholds(release, public_threshold)
-    return {
-        name: {
-            "threshold": rule.threshold(is_public=is_public),
-            "keep_probability": rule.keep_probability(count, is_public=is_public),
-        }
-        for name, is_public in (("private", False), ("public", True))
-    }
-
-
-def keep(
-    buckets: Mapping[str, int],
-    epsilon: str,
-    delta: str,
-    kappa: int,
-    neighbours: str,
-    entropy: Entropy,
-) -> PlanAnswer:
-    """Draw which private buckets are shown, by the optimal rule.
-
-    What is left out, and how much of it there is, is as private as the counts: neither is in the
-    answer, and the names are in alphabetical order, not in that of the counts.
-
-    Args:
-        buckets: Names with the number of persons in each.
-        epsilon: Of the whole selection, at least 0.
-        delta: Of the whole selection, 0 to 1.
-        kappa: The most buckets one person is in.
-        neighbours: "add-remove" or "replacement".
-        entropy: Where the draws come from.
-    """
-    for count in buckets.values():
-        integer_in(count, "each count", 0, 2**63 - 1)
-    decisions = KeepDecisions.of(SelectionPlan.of(epsilon, delta, kappa, neighbours).optimal)
-    drawn = decisions.draw(np.array(list(buckets.values()), dtype=np.int64), entropy)
-    return {"shown": sorted(name for name, shown in zip(buckets, drawn, strict=True) if shown)}
-
-
-def _midpoints(plan: SelectionPlan) -> PlanAnswer:
-    real = plan.midpoints
-    answer: PlanAnswer = {}
-    for rule in ("optimal", "laplace", "gaussian"):
-        answer[rule] = {
-            "real": real.get(rule),
-            **{f"{int(p * 100)}%": plan.smallest_count(rule, p) for p in MIDPOINTS},
-        }
-    answer["truncated_geometric"] = {
-        f"{int(p * 100)}%": plan.smallest_count_released(p) for p in MIDPOINTS
-    }
-    return answer
 
 
 def threshold(
@@ -305,74 +167,6 @@ def risk(
             "label": LABEL,
         }
     return answer
-
-
-def claims(
-    epsilon0: str,
-    epsilon: str,
-    confidence: str,
-    k: int = 1,
-    coverage: str = "0.99",
-    accuracy: str | None = None,
-    samples: int | None = None,
-    sensitivities: Sequence[str] = (),
-) -> PlanAnswer:
-    """Recompute what "privacy at risk" claims, beside what is sound.
-
-    Args:
-        epsilon0: What Laplace noise is calibrated to.
-        epsilon: The smaller level that is claimed.
-        confidence: With which it is claimed.
-        k: Number of coordinates of the query.
-        coverage: gamma2, of a sensitivity that was estimated from samples.
-        accuracy: rho, of that estimate; None where nothing was sampled.
-        samples: How many random pairs of data sets; the number of `sensitivities` by default.
-        sensitivities: What was sampled, if it is at hand.
-    """
-    law = LaplaceLaw.of(epsilon0)
-    sampled: PlanAnswer | None = None
-    if accuracy is not None:
-        values = [rational_in(value, "sensitivity", 0, None) for value in sensitivities]
-        sampled = _sampled(epsilon, epsilon0, confidence, k, coverage, accuracy, samples, values)
-    reachable = rational_in(confidence, "confidence", 0, 1) > Fraction(gap_probability(epsilon, k))
-    return {
-        "claimed_confidence": claimed_confidence(epsilon, epsilon0, k),
-        "claimed_epsilon": claimed_epsilon(confidence, epsilon0, k),
-        "claimed_noise": claimed_noise(epsilon, confidence, k) if reachable else None,
-        "label": LABEL,
-        "sampled": sampled,
-        "sound": {
-            "epsilon": law.epsilon0,
-            "delta": law.delta(epsilon),
-            "probability_loss_at_most": law.probability_at_most(epsilon),
-        },
-    }
-
-
-def _sampled(
-    epsilon: str,
-    epsilon0: str,
-    confidence: str,
-    k: int,
-    coverage: str,
-    accuracy: str,
-    samples: int | None,
-    sensitivities: Sequence[Fraction],
-) -> PlanAnswer:
-    count = len(sensitivities) if samples is None else samples
-    wanted = rational_in(confidence, "confidence", 0, 1)
-    part = rational_in(coverage, "coverage", 0, 1)
-    return {
-        "samples": count,
-        "samples_needed": samples_needed(confidence, coverage, accuracy) if wanted < part else None,
-        "sensitivity": sampled_sensitivity(sensitivities, coverage) if sensitivities else None,
-        "claimed_confidence": claimed_sampled_confidence(coverage, count, accuracy),
-        "claimed_coupled_confidence": claimed_coupled_confidence(epsilon, epsilon0, coverage, k=k),
-        "covered": sampled_coverage(coverage, accuracy),
-        "confidence_of_covered": sampling_tolerance(count, accuracy),
-        "covered_on_average": exchangeable_coverage(coverage, count),
-        "label": NOT_DP,
-    }
 
 
 def budget(
