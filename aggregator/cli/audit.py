@@ -56,7 +56,7 @@ def audit(
         int, typer.Option(help="How many batches to collect.", min=_LEAST_RUNS)
     ] = 10_000,
     processes: Annotated[
-        int | None, typer.Option(help="How many at once; one a processor by default.", min=1)
+        int | None, typer.Option(help="How many at once; one per processor by default.", min=1)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:

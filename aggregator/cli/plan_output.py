@@ -38,7 +38,7 @@ def to_json(value: Value, indent: int = 0) -> str:
 
 
 def to_text(value: Mapping[str, Value], indent: int = 0) -> str:
-    """Return the same for a reader: a line a value, ten digits, sentences one a line."""
+    """Return the same for a reader: one line per value, ten digits, one line per sentence."""
     lines = []
     for key, item in value.items():
         name = "  " * indent + key.replace("_", " ")

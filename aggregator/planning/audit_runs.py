@@ -79,7 +79,7 @@ class OpenedBatch:
     """What a collection of one batch comes to.
 
     Attributes:
-        values: The result, one number a coordinate.
+        values: The result, one number per coordinate.
         noise: What each aggregator drew; nobody but that aggregator looks at it.
     """
 

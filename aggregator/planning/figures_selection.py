@@ -108,7 +108,7 @@ def figure_4() -> Picture:
     plans = {kappa: SelectionPlan.of("1", "1e-5", kappa) for kappa in kappas}
     return Picture(
         "selection-4",
-        "Partition selection, figure 4: several buckets a person, ε = 1, δ = 10⁻⁵",
+        "Partition selection, figure 4: several buckets per person, ε = 1, δ = 10⁻⁵",
         (
             Panel(
                 "persons for a chance of one half",

@@ -4,7 +4,7 @@ A bucket that exists only because somebody reported it betrays that somebody by 
 selection primitive keeps a bucket of n persons with probability pi(n), pi(0) = 0, so that one
 person added to or removed from one bucket changes the outcome within (epsilon, delta). This module
 holds the largest such pi. Its rivals are in `selection_rivals`, exact draws in `selection_draws`,
-several buckets a person and the choice between them in `selection_plan`.
+several buckets per person and the choice between them in `selection_plan`.
 
 The guarantee is (epsilon, delta)-DP for adding or removing one person who is in at most one bucket,
 towards everyone but the party that sees the counts and makes the draws.

@@ -51,7 +51,7 @@ class KeepDecisions:
 
         Args:
             counts: `int64[n]`, each at least 0.
-            entropy: Gives eight bytes a decision.
+            entropy: Gives eight bytes per decision.
 
         Returns:
             `bool[n]`. Element i is one exact sample of Bernoulli(pi(counts[i])).

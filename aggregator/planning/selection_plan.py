@@ -1,6 +1,6 @@
-"""Choosing among the selection rules, for several buckets a person and for either neighbours.
+"""Choosing among the selection rules, for several buckets per person and for either neighbours.
 
-For `kappa` buckets a person the optimal, the Laplace and the truncated geometric rule get a
+For `kappa` buckets per person the optimal, the Laplace and the truncated geometric rule get a
 kappa-th of epsilon and of delta for each bucket; the Gaussian rule keeps both whole and lets its
 sensitivity grow as sqrt(kappa). That is why it overtakes the others near kappa = 3.
 

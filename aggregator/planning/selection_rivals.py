@@ -1,8 +1,8 @@
 """The rivals of the optimal selection primitive: noise on the count and a threshold.
 
 They do worse at the same (epsilon, delta), but may show the noisy count as well (truncated
-geometric, Laplace), or spread better over many buckets a person (Gaussian). All guarantees are for
-adding or removing one person, as in `partition_selection`.
+geometric, Laplace), or spread better over many buckets per person (Gaussian). All guarantees are
+for adding or removing one person, as in `partition_selection`.
 """
 
 from dataclasses import dataclass
@@ -141,7 +141,7 @@ class LaplaceSelection:
 
 @dataclass(frozen=True, slots=True)
 class GaussianSelection:
-    """Gaussian noise on every count, and a threshold, for `kappa` buckets a person.
+    """Gaussian noise on every count, and a threshold, for `kappa` buckets per person.
 
     delta is split: one part pays for the noise (sensitivity sqrt(kappa)), the other for the chance
     that a bucket of this person alone is shown. The split minimises the threshold.

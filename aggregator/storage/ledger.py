@@ -1,4 +1,4 @@
-"""Privacy spent: one row a release, written in the transaction that makes the release.
+"""Privacy spent: one row per release, written in the transaction that makes the release.
 
 The Leader reserves the cost when it freezes a batch, before it asks the Helper, and the reservation
 counts as spent until the release turns it into a charge or the failure takes it back. Costs are
