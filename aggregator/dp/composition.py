@@ -61,8 +61,8 @@ class Bound:
 def basic(releases: Sequence[Releases]) -> Cost:
     """Return what the releases cost by adding up, whatever was chosen after looking at which.
 
-    Releases without noise have no epsilon and delta that could be added: they are left out, and
-    whoever shows the sum has to say so.
+    Releases that promise nothing have no epsilon and delta that could be added: they are left out,
+    and whoever shows the sum has to say so.
 
     Source:
         [DR14], Theorem 3.16.
@@ -105,7 +105,7 @@ def bounds(
     """
     if not 0 < delta < 1:
         raise ParameterError(f"delta must be between 0 and 1, not {delta}")
-    if any(not each.mechanism.is_noisy for each in releases):
+    if any(each.mechanism.cost(each.circuit, 1) is None for each in releases):
         return []
     counted = _protecting(releases)
     if not counted:

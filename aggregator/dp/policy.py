@@ -133,9 +133,10 @@ class PrivacyPolicy:
                     "private_threshold"
                 )
             self.suppression.check(circuit)
-        if self.budget is not None and not self.mechanism.is_noisy:
+        if self.budget is not None and self.mechanism.cost(circuit, 1) is None:
             raise ParameterError(
-                "budget: the mechanism None has no epsilon, so there is nothing to count"
+                f"budget: the mechanism {self.mechanism.name} has no epsilon, so there is nothing "
+                "to count"
             )
 
     @property

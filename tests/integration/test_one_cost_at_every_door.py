@@ -26,6 +26,7 @@ from aggregator.dp.mechanisms import (
 from aggregator.dp.samplers import DiscreteLaplaceSampler
 from aggregator.dp.sensitivity import NEIGHBOURS, l1_sensitivity
 from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError
 from aggregator.party import charge_of
 from aggregator.protocol.budget import cost
 from aggregator.protocol.provisioning import provision
@@ -171,6 +172,24 @@ def test_a_mechanism_with_a_delta_has_no_bound_at_a_smaller_one(tmp_path: Path) 
     plan = plan_of(task, tmp_path, "1/101")
     assert plan["deltas"] == {}
     assert plan["best"] is None
+
+
+def test_noise_that_promises_nothing_has_no_bound_and_no_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Decoration(Thousandth):
+        name = "Decoration"
+
+        @override
+        def cost(self, circuit: Circuit, releases: int) -> None:
+            return None
+
+    monkeypatch.setitem(policy.MECHANISMS, 201, Decoration)
+    task = make_task(HISTOGRAM, {"mechanism": "Decoration"})
+    assert plan_of(task, tmp_path)["deltas"] == {}
+    assert not any(row["valid"] for row in ledger_of(task, tmp_path, RELEASES)["bounds"])
+    with pytest.raises(ParameterError, match="the mechanism Decoration has no epsilon"):
+        make_task(HISTOGRAM, {"mechanism": "Decoration", "budget": "1"})
 
 
 def test_a_mechanism_that_leaves_a_question_unanswered_is_refused_at_start() -> None:
