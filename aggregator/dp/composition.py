@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from aggregator.dp import accounting, pld
 from aggregator.dp.accounting import Pieces
-from aggregator.dp.mechanisms import Cost, Mechanism
+from aggregator.dp.mechanisms import BasicCost, Mechanism
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import (
@@ -58,7 +58,7 @@ class Bound:
     is_fixed: bool
 
 
-def basic(releases: Sequence[Releases]) -> Cost:
+def basic(releases: Sequence[Releases]) -> BasicCost:
     """Return what the releases cost by adding up, whatever was chosen after looking at which.
 
     Releases that promise nothing have no epsilon and delta that could be added: they are left out,
@@ -73,7 +73,7 @@ def basic(releases: Sequence[Releases]) -> Cost:
         if (cost := each.mechanism.cost(each.circuit, each.count)) is not None
     ]
     rhos = [cost.rho for cost in costs if cost.rho is not None]
-    return Cost(
+    return BasicCost(
         sum((cost.epsilon for cost in costs), Fraction(0)),
         sum((cost.delta for cost in costs), Fraction(0)),
         sum(rhos, Fraction(0)) if rhos and len(rhos) == len(costs) else None,

@@ -13,7 +13,7 @@ from aggregator.dp.gaussian_law import DiscreteGaussianLaw, tail_bound
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import (
     TAIL,
-    Cost,
+    BasicCost,
     Guarantee,
     Mechanism,
     PolicyParameters,
@@ -106,14 +106,14 @@ class DiscreteGaussian(Mechanism):
         )
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> Cost:
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
         """The rho of all of them, and the epsilon that it implies: less than theirs together.
 
         Source:
             [BS16], Lemma 1.7; [CKS20], Corollary 13.
         """
         rho = releases * self.rho
-        return Cost(implied_epsilon(rho, self.delta), self.delta, rho)
+        return BasicCost(implied_epsilon(rho, self.delta), self.delta, rho)
 
     @override
     def pieces(self, circuit: Circuit) -> None:

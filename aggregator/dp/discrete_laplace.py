@@ -13,7 +13,7 @@ from aggregator.dp.composition import parts
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
 from aggregator.dp.mechanisms import (
     TAIL,
-    Cost,
+    BasicCost,
     Guarantee,
     Mechanism,
     PolicyParameters,
@@ -82,8 +82,8 @@ class PureDpDiscreteLaplace(Mechanism):
         )
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> Cost:
-        return Cost(releases * self.epsilon, Fraction(0))
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
+        return BasicCost(releases * self.epsilon, Fraction(0))
 
     @override
     def pieces(self, circuit: Circuit) -> Pieces:

@@ -47,7 +47,7 @@ class Guarantee:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Cost:
+class BasicCost:
     """What some releases cost a person at most; costs add up.
 
     Attributes:
@@ -156,7 +156,7 @@ class Mechanism(ABC):
         """Return what one release promises a person, and who must be honest for it."""
 
     @abstractmethod
-    def cost(self, circuit: Circuit, releases: int) -> Cost | None:
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost | None:
         """Return what `releases` releases cost a person together, by adding up.
 
         It holds even if each release is chosen after looking at those before. None if nothing is

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from typing_extensions import override
 
 from aggregator.dp.laws import NoiseLaw
-from aggregator.dp.mechanisms import Cost, Guarantee, Mechanism, PolicyParameters
+from aggregator.dp.mechanisms import BasicCost, Guarantee, Mechanism, PolicyParameters
 from aggregator.dp.sensitivity import NEIGHBOURS
 from aggregator.entropy import Entropy
 from aggregator.vdaf.circuits import Circuit
@@ -56,7 +56,7 @@ class NoPrivacy(Mechanism):
         )
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> Cost | None:
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost | None:
         return None
 
     @override

@@ -12,7 +12,7 @@ from aggregator.dp.certified import round_up
 from aggregator.dp.laws import NoiseLaw, TruncatedGeometricLaw
 from aggregator.dp.mechanisms import (
     TAIL,
-    Cost,
+    BasicCost,
     Guarantee,
     Mechanism,
     PolicyParameters,
@@ -127,9 +127,9 @@ class TruncatedGeometric(Mechanism):
         )
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> Cost:
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
         # Away from all edges the losses add up to n epsilon at most.
-        return Cost(releases * self.epsilon, releases * self.exact_delta(circuit))
+        return BasicCost(releases * self.epsilon, releases * self.exact_delta(circuit))
 
     @override
     def pieces(self, circuit: Circuit) -> Pieces:

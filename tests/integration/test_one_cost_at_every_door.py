@@ -17,7 +17,7 @@ from aggregator.dp.accounting import Pieces
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
 from aggregator.dp.mechanisms import (
     TAIL,
-    Cost,
+    BasicCost,
     Guarantee,
     Mechanism,
     PolicyParameters,
@@ -85,8 +85,8 @@ class Thousandth(Mechanism):
         return Guarantee(Fraction(1), Fraction(1, 1000), None, NEIGHBOURS, promise)
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> Cost:
-        return Cost(Fraction(releases), Fraction(releases, 1000))
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
+        return BasicCost(Fraction(releases), Fraction(releases, 1000))
 
     @override
     def pieces(self, circuit: Circuit) -> Pieces:

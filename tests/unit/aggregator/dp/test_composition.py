@@ -8,7 +8,7 @@ from aggregator.dp.accounting import Pieces
 from aggregator.dp.composition import Bound, Releases, basic, bounds, parts
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.mechanisms import Cost, Mechanism
+from aggregator.dp.mechanisms import BasicCost, Mechanism
 from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.zcdp import implied_epsilon, textbook_epsilon
@@ -96,10 +96,10 @@ def test_one_task_without_noise_leaves_no_bound_and_one_without_a_secret_costs_n
     half, nothing = Releases(HALF, Count(), 2), Releases(HALF, Histogram(1, 1), 5)
     assert bounds([half, Releases(NoPrivacy(), Count(), 1)], DELTA) == []
     assert bounds([half, nothing], DELTA) == bounds([half], DELTA)
-    assert basic([half, nothing, Releases(NoPrivacy(), Count(), 1)]) == Cost(
+    assert basic([half, nothing, Releases(NoPrivacy(), Count(), 1)]) == BasicCost(
         Fraction(1), Fraction(0)
     )
-    assert basic([]) == Cost(Fraction(0), Fraction(0))
+    assert basic([]) == BasicCost(Fraction(0), Fraction(0))
 
 
 def test_splitting_a_task_in_two_changes_no_bound() -> None:
