@@ -21,7 +21,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from typing_extensions import override
 
-from aggregator.dp.budget import parse_rational
+from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ConfigurationError, ParameterError
 
 KIBIBYTE, MEBIBYTE = 2**10, 2**20

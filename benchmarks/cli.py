@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from aggregator.cli.types import Circuit, Parameters, takes_parameters, type_of
-from aggregator.dp.budget import format_rational, parse_rational
+from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
 from benchmarks.circuits import case, random_reports
 from benchmarks.end_to_end import time_end_to_end

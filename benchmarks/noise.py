@@ -5,7 +5,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from aggregator.dp.samplers import DiscreteLaplace
+from aggregator.dp.samplers import DiscreteLaplaceSampler
 from aggregator.entropy import SystemEntropy
 from benchmarks.timing import median_seconds
 
@@ -41,7 +41,7 @@ def time_noise(scale: Fraction, count: int, rounds: int) -> NoiseTimes:
             most 20,000.
         rounds: Rounds; the medians count.
     """
-    sampler, entropy = DiscreteLaplace(scale), SystemEntropy()
+    sampler, entropy = DiscreteLaplaceSampler(scale), SystemEntropy()
     works: dict[str, Callable[[], object]] = {"ours": lambda: sampler.sample(count, entropy)}
     rival_count = min(count, _LARGEST_RIVAL_COUNT)
     rival = _opendp(scale, rival_count)

@@ -48,7 +48,7 @@ console = Console()
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class DemoQuestion:
     """What is asked of everybody in the data set.
 
     Attributes:
@@ -122,7 +122,7 @@ def _free_ports(pairs: int) -> list[tuple[int, int]]:
     return list(zip(ports[::2], ports[1::2], strict=True))
 
 
-def _questions(configs: Mapping[str, Path], urls: Mapping[str, str]) -> list[Question]:
+def _questions(configs: Mapping[str, Path], urls: Mapping[str, str]) -> list[DemoQuestion]:
     """Make both tasks and hand each party its file."""
     with DATA.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -158,14 +158,14 @@ def _questions(configs: Mapping[str, Path], urls: Mapping[str, str]) -> list[Que
     for task in (histogram, vector):
         _hand_out(task, configs)
     return [
-        Question(
+        DemoQuestion(
             f"Self-rated health of {len(rows):,} people: a histogram",
             histogram,
             ["health"],
             BUCKETS,
             [health[bucket] for bucket in BUCKETS],
         ),
-        Question(
+        DemoQuestion(
             f"Use of care by {len(rows):,} people in a year: a vector sum, each count at most "
             f"{LARGEST_VISITS}",
             vector,
@@ -235,7 +235,7 @@ def _stop(running: Mapping[str, subprocess.Popen[bytes]]) -> None:
             process.wait()
 
 
-async def _upload(question: Question) -> int:
+async def _upload(question: DemoQuestion) -> int:
     """Upload everybody's answer to a question; return how many were accepted."""
     reader = MeasurementReader(
         question.task.prio3.circuit, question.labels if question.labels is BUCKETS else ()
@@ -283,7 +283,7 @@ def _verified(configs: Mapping[str, Path], task: Task) -> dict[str, int]:
     return counts
 
 
-def _print_answer(question: Question, result: Document, verified: Mapping[str, int]) -> None:
+def _print_answer(question: DemoQuestion, result: Document, verified: Mapping[str, int]) -> None:
     error, privacy, values = result["error"], result["privacy"], result["values"]
     if not (isinstance(error, dict) and isinstance(privacy, dict) and isinstance(values, list)):
         raise LocalError("the collector's result is not what it should be")

@@ -14,9 +14,10 @@ from aggregator.cli.options import Config
 from aggregator.cli.parties import open_aggregator
 from aggregator.cli.tasks import task_id_of
 from aggregator.collector.documents import Document
-from aggregator.dp.budget import format_rational, parse_probability
-from aggregator.protocol.budget import horizon, person_cost
-from aggregator.protocol.spending import LedgerBound, ledger_bounds, smallest_valid
+from aggregator.dp.composition import basic
+from aggregator.dp.rationals import format_rational, parse_probability
+from aggregator.planning.spending import LedgerBound, ledger_bounds, smallest_valid
+from aggregator.protocol.budget import horizon, releases_of_a_person
 from aggregator.protocol.task import Task
 from aggregator.storage.ledger import LedgerEntry
 from aggregator.storage.states import LedgerState
@@ -71,7 +72,8 @@ def _of(entries: Sequence[LedgerEntry], task: Task) -> list[LedgerEntry]:
 
 def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) -> Document:
     budget = task.policy.budget
-    spent = person_cost(task, len(entries))
+    releases = releases_of_a_person(task, len(entries))
+    spent = basic([releases])
     return {
         "task_id": str(task.task_id),
         "population": task.policy.population,
@@ -90,7 +92,7 @@ def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) 
         ],
         "reserved": sum(entry.state is LedgerState.RESERVED for entry in entries),
         "releases_without_noise": _without_noise([(task, entries)]),
-        "releases_of_a_person": spent.releases,
+        "releases_of_a_person": releases.count,
         "epsilon_of_a_person": format_rational(spent.epsilon),
         "delta_of_a_person": format_rational(spent.delta),
         "rho_of_a_person": None if spent.rho is None else format_rational(spent.rho),
@@ -105,14 +107,15 @@ def _population_document(
     name: str, made: Sequence[tuple[Task, Sequence[LedgerEntry]]], delta: Fraction
 ) -> Document:
     members = [(task, entries) for task, entries in made if task.policy.population == name]
-    costs = [person_cost(task, len(entries)) for task, entries in members]
+    releases = [releases_of_a_person(task, len(entries)) for task, entries in members]
+    spent = basic(releases)
     return {
         "population": name,
         "tasks": [str(task.task_id) for task, _ in members],
         "releases_without_noise": _without_noise(members),
-        "releases_of_a_person": sum(cost.releases for cost in costs),
-        "epsilon_of_a_person": format_rational(sum((cost.epsilon for cost in costs), Fraction(0))),
-        "delta_of_a_person": format_rational(sum((cost.delta for cost in costs), Fraction(0))),
+        "releases_of_a_person": sum(each.count for each in releases),
+        "epsilon_of_a_person": format_rational(spent.epsilon),
+        "delta_of_a_person": format_rational(spent.delta),
         **_bounds(ledger_bounds([(task, len(entries)) for task, entries in members], delta)),
     }
 

@@ -23,8 +23,8 @@ from aggregator.client import Client, Contributions, MeasurementReader, UploadSu
 from aggregator.collector.documents import Document, collection_document, with_post_processing
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import interval_of, new_collection
-from aggregator.dp.budget import parse_rational
 from aggregator.dp.post_processing import Rule, post_process
+from aggregator.dp.rationals import parse_rational
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.results import collection_request

@@ -8,8 +8,13 @@ from typing import Annotated, Protocol
 import numpy as np
 import typer
 
-from aggregator.dp.budget import format_rational, parse_probability, parse_rational
-from aggregator.dp.samplers import DiscreteGaussian, DiscreteLaplace, Draws, TruncatedGeometric
+from aggregator.dp.rationals import format_rational, parse_probability, parse_rational
+from aggregator.dp.samplers import (
+    DiscreteGaussianSampler,
+    DiscreteLaplaceSampler,
+    Draws,
+    TruncatedGeometricSampler,
+)
 from aggregator.dp.truncation import least_bound
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
@@ -74,11 +79,11 @@ def _sampler(
         if bound is None:
             bound = least_bound(1 / scale, parse_probability(delta, "delta"))
         name = f"truncated symmetric geometric noise with t = {text} and k = {bound}"
-        return TruncatedGeometric(scale, bound), name
+        return TruncatedGeometricSampler(scale, bound), name
     if bound is not None or delta is not None:
         raise ParameterError(f"bound: {kind.value} noise is not truncated")
     if kind is Kind.DISCRETE_GAUSSIAN:
         squared = scale**2
         name = f"discrete Gaussian noise with sigma^2 = {format_rational(squared)}"
-        return DiscreteGaussian(squared), name
-    return DiscreteLaplace(scale), f"discrete Laplace noise with t = {text}"
+        return DiscreteGaussianSampler(squared), name
+    return DiscreteLaplaceSampler(scale), f"discrete Laplace noise with t = {text}"

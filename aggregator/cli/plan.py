@@ -4,6 +4,7 @@ Each command prints text for a reader, or with `--json` the same figures for a p
 out of range is named on standard error and ends the command with status 2.
 """
 
+import csv
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -11,15 +12,24 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli import figures_risk, figures_selection, plan_answers
 from aggregator.cli.faults import reported
-from aggregator.cli.figures import draw_all
-from aggregator.cli.plan_output import Value, to_json, to_text
+from aggregator.cli.plan_output import to_json, to_text
 from aggregator.cli.types import CIRCUITS, Circuit, Parameters, takes_parameters, type_of
-from aggregator.dp.advise import Question
-from aggregator.dp.advise import advise as advice_for
-from aggregator.dp.loss_law import worst_move
+from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.planning import (
+    answers,
+    answers_claims,
+    answers_selection,
+    figures_risk,
+    figures_selection,
+)
+from aggregator.planning.advise import Question
+from aggregator.planning.advise import advise as advice_for
+from aggregator.planning.figures import draw_all
+from aggregator.planning.loss_law import worst_move
+from aggregator.planning.values import Value
+from aggregator.protocol.task import task_from_toml
 from aggregator.vdaf import circuits
 from aggregator.vdaf.instances import COUNT
 
@@ -42,6 +52,8 @@ class NeighbourChoice(StrEnum):
 
 LAPLACE = "laplace"
 """In place of a type of measurement: continuous Laplace noise."""
+_COLUMNS = 2
+"""Of a file of bucket counts: the name and the number of persons."""
 
 CircuitOrLaplace = Annotated[
     str, typer.Option(help=f"Type of measurement: {CIRCUITS}; or {LAPLACE}, without a type.")
@@ -57,11 +69,39 @@ def selection(
     neighbours: Annotated[
         NeighbourChoice, typer.Option(help="add-remove or replacement.")
     ] = NeighbourChoice.ADD_REMOVE,
+    public_threshold: Annotated[
+        int | None, typer.Option(help="For buckets of a public list, over the same noise.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Which private buckets may be shown: the optimal rule, its rivals, and the one to take."""
     with reported():
-        _print(plan_answers.selection(epsilon, delta, count, kappa, neighbours), json=json)
+        found = answers_selection.selection(
+            epsilon, delta, count, kappa, neighbours, public_threshold
+        )
+        _print(found, json=json)
+
+
+@app.command()
+def keep(
+    epsilon: Epsilon,
+    delta: Annotated[str, typer.Option(help="Chance of a failure, 0 to 1.")],
+    counts: Annotated[Path, typer.Option(help="CSV file: a bucket and its persons per line.")],
+    kappa: Annotated[int, typer.Option(help="Most buckets one person is in.")] = 1,
+    neighbours: Annotated[
+        NeighbourChoice, typer.Option(help="add-remove or replacement.")
+    ] = NeighbourChoice.ADD_REMOVE,
+    json: Json = False,
+) -> None:
+    """Draw which private buckets are shown, by the optimal rule.
+
+    Draw once: who sees the names of two draws has spent epsilon and delta twice. Nothing but the
+    names may be published, neither the counts nor how many buckets were left out.
+    """
+    with reported():
+        buckets = _bucket_counts(counts.read_text(encoding="utf-8"))
+        found = answers_selection.keep(buckets, epsilon, delta, kappa, neighbours, SystemEntropy())
+        _print(found, json=json)
 
 
 @app.command()
@@ -79,7 +119,7 @@ def threshold(
     Where the theorem says nothing the figures are printed and the status is 2.
     """
     with reported():
-        answer, problem = plan_answers.threshold(
+        answer, problem = answers.threshold(
             reports, probability, threshold, known, active=active, epsilon=epsilon
         )
         _print(answer, json=json)
@@ -103,8 +143,37 @@ def risk(
     with reported():
         summed = _circuit(circuit, parameters)
         move = None if summed is None else worst_move(summed, honest_draws=aggregators)
-        answer = plan_answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
+        answer = answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
         _print(answer, json=json)
+
+
+@app.command()
+def claims(
+    epsilon0: Epsilon0,
+    epsilon: Annotated[str, typer.Option(help="The smaller level that is claimed.")],
+    confidence: Annotated[str, typer.Option(help="With which it is claimed, 0 to 1.")],
+    k: Annotated[int, typer.Option(help="Coordinates of the query.")] = 1,
+    coverage: Annotated[str, typer.Option(help="Part of pairs an estimate covers.")] = "0.99",
+    accuracy: Annotated[
+        str | None, typer.Option(help="Of an estimated sensitivity; adds what is claimed of it.")
+    ] = None,
+    samples: Annotated[int | None, typer.Option(help="Pairs of data sets sampled.")] = None,
+    sensitivities: Annotated[
+        Path | None, typer.Option(help="File of sampled sensitivities, one per line.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """What "privacy at risk" claims, recomputed and labelled, beside what is sound."""
+    with reported():
+        sampled = [] if sensitivities is None else sensitivities.read_text("utf-8").split()
+        if accuracy is not None and samples is None and not sampled:
+            raise ParameterError("samples: missing; the claim of an estimate depends on it")
+        if accuracy is None and (samples is not None or sampled):
+            raise ParameterError("accuracy: missing; the claim of an estimate depends on it")
+        found = answers_claims.claims(
+            epsilon0, epsilon, confidence, k, coverage, accuracy, samples, sampled
+        )
+        _print(found, json=json)
 
 
 @app.command()
@@ -122,23 +191,35 @@ def budget(
 ) -> None:
     """What would be owed after a breach, in the model of Dandekar, Basu and Bressan."""
     with reported():
-        _print(plan_answers.budget(people, compensation, epsilon0, error, money), json=json)
+        _print(answers.budget(people, compensation, epsilon0, error, money), json=json)
 
 
 @app.command()
 @takes_parameters
 def compose(
-    epsilon0: Annotated[str, typer.Option(help="Of one release.")],
     releases: Annotated[int, typer.Option(help="How many releases a person is in.")],
     delta: Annotated[str, typer.Option(help="Chance at which the bounds are stated.")],
     parameters: Parameters,
+    epsilon0: Annotated[
+        str | None, typer.Option(help="Of one release with discrete Laplace noise.")
+    ] = None,
     circuit: CircuitOrLaplace = COUNT.short_name,
+    task: Annotated[
+        Path | None,
+        typer.Option(help="In place of epsilon0: a task file, for its mechanism and measurement."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """What several releases cost together, by every theorem at hand."""
     with reported():
-        summed = _circuit(circuit, parameters)
-        _print(plan_answers.compose(summed, epsilon0, releases, delta), json=json)
+        if task is not None and epsilon0 is None:
+            planned = task_from_toml(task.read_text(encoding="utf-8"))
+            answer = answers.compose_task(planned, releases, delta)
+        elif epsilon0 is not None and task is None:
+            answer = answers.compose(_circuit(circuit, parameters), epsilon0, releases, delta)
+        else:
+            raise ParameterError("give either epsilon0 or a task file")
+        _print(answer, json=json)
 
 
 @app.command()
@@ -171,10 +252,10 @@ def advise(
             delta=delta,
         )
         found = advice_for(question, population, with_threshold=with_threshold)
-        section = plan_answers.privacy_section(found)
+        section = answers.privacy_section(found)
         if out is not None:
             out.write_text(section, encoding="utf-8")
-        answer = plan_answers.advice(found)
+        answer = answers.advice(found)
         if json:
             _print(answer, json=True)
         else:
@@ -199,7 +280,7 @@ def error(
     """
     with reported():
         summed = type_of(circuit).prio3(parameters).circuit
-        answer = plan_answers.error(summed, epsilon, confidence)
+        answer = answers.error(summed, epsilon, confidence)
         if not json:
             print(f"confidence: {confidence}")
         _print(answer, json=json)
@@ -215,6 +296,18 @@ def figures(
         pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}
         written: list[Value] = [str(path) for path in draw_all(pictures, out)]
         _print({"files": written}, json=json)
+
+
+def _bucket_counts(text: str) -> dict[str, int]:
+    """Return the persons in each bucket; messages name lines, not what stands there."""
+    buckets: dict[str, int] = {}
+    for number, row in enumerate(csv.reader(text.splitlines()), start=1):
+        if len(row) != _COLUMNS or not row[1].strip().isdecimal() or not row[1].isascii():
+            raise ParameterError(f"counts: line {number} is not a name, a comma and a whole number")
+        if row[0] in buckets:
+            raise ParameterError(f"counts: line {number} has a name that stood there before")
+        buckets[row[0]] = int(row[1])
+    return buckets
 
 
 def _circuit(name: str, parameters: Parameters) -> circuits.Circuit | None:

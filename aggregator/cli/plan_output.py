@@ -9,13 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
 
 from aggregator.dp.decimals import to_decimal, working
-
-Value: TypeAlias = (
-    bool | int | float | Decimal | Fraction | str | Sequence["Value"] | Mapping[str, "Value"] | None
-)
+from aggregator.planning.values import Value
 
 # Between these a double holds a number to all of its digits.
 _SMALLEST, _LARGEST = Decimal("1e-300"), Decimal("1e300")
@@ -42,7 +38,7 @@ def to_json(value: Value, indent: int = 0) -> str:
 
 
 def to_text(value: Mapping[str, Value], indent: int = 0) -> str:
-    """Return the same for a reader: a line a value, ten digits, sentences one a line."""
+    """Return the same for a reader: one line per value, ten digits, one line per sentence."""
     lines = []
     for key, item in value.items():
         name = "  " * indent + key.replace("_", " ")

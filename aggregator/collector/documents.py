@@ -8,9 +8,10 @@ from fractions import Fraction
 
 from aggregator.codec import decode
 from aggregator.dap.messages import CollectionJobReq
-from aggregator.dp.budget import Guarantee, format_rational
 from aggregator.dp.disclosure import Disclosure, Figures
+from aggregator.dp.mechanisms import Guarantee
 from aggregator.dp.post_processing import Rule, post_process
+from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result

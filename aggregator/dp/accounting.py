@@ -1,19 +1,20 @@
-"""What several releases cost together: bounds on epsilon after n releases, for a delta of choice.
+"""What independent mechanisms cost together: bounds on epsilon, for a delta of choice.
 
-`basic` holds always. `advanced` and the zCDP bounds hold for any delta chosen at any time.
+`advanced` and the zCDP bound hold for any delta chosen at any time.
 `optimal` is the exact answer for n mechanisms of which nothing is known but that each is
 epsilon-DP; it holds for a mechanism, a number of releases and a delta that were fixed beforehand.
 Every result is rounded up.
 """
 
+import dataclasses
 import decimal
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
-from aggregator.dp.budget import require_positive
-from aggregator.dp.certified import Interval, exp, ln, round_up_closely, sqrt
-from aggregator.dp.zcdp import implied_epsilon, textbook_epsilon
+from aggregator.dp.certified import exp, ln, round_up_closely, sqrt
+from aggregator.dp.rationals import require_positive
 from aggregator.errors import ParameterError
 
 MAX_RELEASES = 100_000
@@ -23,84 +24,45 @@ _DECIMALS = 12
 _GUARD_DIGITS = 60
 
 
-def basic(epsilon: Fraction, releases: int) -> Fraction:
-    """Return n epsilon: the cost if nothing but the sum is known.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pieces:
+    """Independent mechanisms of equal epsilon and delta.
+
+    Attributes:
+        count: How many.
+        epsilon: Of each; each is (epsilon, delta)-differentially private.
+        delta: Of each.
+    """
+
+    count: int
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+
+def advanced(pieces: Sequence[Pieces], delta: Fraction) -> Fraction | None:
+    """Return sqrt(2 ln(1/delta) sum of epsilon^2) + sum of epsilon (e^epsilon - 1).
+
+    The loss of one mechanism lies within -epsilon to epsilon and is epsilon (e^epsilon - 1) on
+    average at most, so by Azuma's inequality all together pass the sum of these by t with a
+    probability of e^(-t^2 / (2 sum of epsilon^2)) at most.
+
+    Returns:
+        None where a mechanism has a delta: its loss has no bound.
 
     Source:
-        [DR14], Theorem 3.16.
+        [DR14], Theorem 3.20, whose proof does not need equal epsilons.
     """
-    _check(epsilon, releases)
-    return releases * epsilon
-
-
-def advanced(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
-    """Return epsilon sqrt(2 n ln(1/delta)) + n epsilon (e^epsilon - 1).
-
-    Source:
-        [DR14], Theorem 3.20.
-    """
-    _check(epsilon, releases, delta)
+    for each in pieces:
+        check_releases(each.epsilon, each.count, delta)
+    if any(each.delta for each in pieces):
+        return None
+    squares = sum((each.count * each.epsilon**2 for each in pieces), Fraction(0))
     return round_up_closely(
-        lambda digits: (
-            epsilon * sqrt(2 * releases * ln(1 / delta, digits), digits)
-            + releases * epsilon * (exp(epsilon, digits) - 1)
+        lambda digits: sum(
+            (each.count * each.epsilon * (exp(each.epsilon, digits) - 1) for each in pieces),
+            start=sqrt(2 * squares * ln(1 / delta, digits), digits),
         )
     )
-
-
-def zcdp_textbook(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
-    """Return rho + 2 sqrt(rho ln(1/delta)) with rho = n epsilon^2 / 2.
-
-    Source:
-        [BS16], Propositions 1.3 and 1.4.
-    """
-    _check(epsilon, releases, delta)
-    return textbook_epsilon(releases * epsilon**2 / 2, delta)
-
-
-def zcdp(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
-    """Return the epsilon that rho-zCDP implies by the tighter conversion, rho = n epsilon^2 / 2.
-
-    Source:
-        [BS16], Proposition 1.4; [CKS20], Corollary 13.
-    """
-    _check(epsilon, releases, delta)
-    return implied_epsilon(releases * epsilon**2 / 2, delta)
-
-
-def privacy_at_risk_theorem_9(
-    epsilon: Fraction, risky_epsilon: Fraction, gamma: Fraction, releases: int, delta: Fraction
-) -> Fraction:
-    """Return the bound as it was published, to be compared with, never to be preferred.
-
-    epsilon sqrt(2 n ln(1/delta)) + n mu, with
-    mu = gamma risky_epsilon (e^risky_epsilon - 1) + (1 - gamma) epsilon (e^epsilon - 1).
-
-    Its proof does not hold. For Laplace noise the number is an upper bound all the same, and larger
-    than what `zcdp` and `optimal` give, with no risk to speak of.
-
-    Args:
-        epsilon: Of the mechanism.
-        risky_epsilon: The smaller epsilon that is claimed with the confidence gamma.
-        gamma: The claimed confidence, from 0 to 1; 0 gives `advanced`.
-        releases: n.
-        delta: Of the bound.
-
-    Source:
-        [DBB20], Theorem 9.
-    """
-    _check(epsilon, releases, delta)
-    require_positive(risky_epsilon, "risky_epsilon")
-    if not 0 <= gamma <= 1:
-        raise ParameterError(f"gamma must be from 0 to 1, not {gamma}")
-
-    def bound(digits: int) -> Interval:
-        risky = gamma * risky_epsilon * (exp(risky_epsilon, digits) - 1)
-        rest = (1 - gamma) * epsilon * (exp(epsilon, digits) - 1)
-        spread = epsilon * sqrt(2 * releases * ln(1 / delta, digits), digits)
-        return spread + releases * (risky + rest)
-
-    return round_up_closely(bound)
 
 
 def optimal(
@@ -129,7 +91,7 @@ def optimal(
     Source:
         [KOV17], Theorem 3.3.
     """
-    _check(epsilon, releases, delta)
+    check_releases(epsilon, releases, delta)
     if releases > MAX_RELEASES:
         raise ParameterError(f"releases must be at most {MAX_RELEASES}, not {releases}")
     # 1 - (1 - release_delta)^n is at most n release_delta, and almost that.
@@ -178,11 +140,15 @@ def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> 
         return Fraction(max(0, math.ceil(root * 10**decimals + Decimal("1e-9"))), 10**decimals)
 
 
-def _check(epsilon: Fraction, releases: int, delta: Fraction | None = None) -> None:
+def check_releases(epsilon: Fraction, releases: int, delta: Fraction) -> None:
+    """Refuse an epsilon, a number of releases or a delta out of range.
+
+    Raises:
+        ParameterError: Names it and its range.
+    """
     require_positive(epsilon, "epsilon")
     if releases < 1:
         raise ParameterError(f"releases must be at least 1, not {releases}")
-    if delta is not None:
-        require_positive(delta, "delta")
-        if delta >= 1:
-            raise ParameterError(f"delta must be below 1, not {delta}")
+    require_positive(delta, "delta")
+    if delta >= 1:
+        raise ParameterError(f"delta must be below 1, not {delta}")

@@ -1,7 +1,7 @@
 """Real numbers as pairs of rationals around them, narrowed until a question is settled.
 
 Every decision that privacy or a printed interval rests on compares real numbers built from e^x and
-ln x at rational x. Here such a number is a function from a number of digits to an `Interval` that
+ln x at rational x. Here such a number is a function from a number of digits to an `Enclosure` that
 contains it for certain; `is_positive`, `floor_of` and `round_up` ask for more digits until the
 interval no longer leaves the answer open. They end for every number that is not itself the border:
 e^x is transcendental for every rational x other than 0 (Lindemann), so no border is ever met.
@@ -27,74 +27,74 @@ class TooWide(ArithmeticError):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Interval:
+class Enclosure:
     """All reals from `low` to `high`; arithmetic encloses every possible result."""
 
     low: Fraction
     high: Fraction
 
-    def __add__(self, other: "Interval | Fraction | int") -> "Interval":
-        other = _interval(other)
-        return Interval(self.low + other.low, self.high + other.high)
+    def __add__(self, other: "Enclosure | Fraction | int") -> "Enclosure":
+        other = _enclosure(other)
+        return Enclosure(self.low + other.low, self.high + other.high)
 
     __radd__ = __add__
 
-    def __neg__(self) -> "Interval":
-        return Interval(-self.high, -self.low)
+    def __neg__(self) -> "Enclosure":
+        return Enclosure(-self.high, -self.low)
 
-    def __sub__(self, other: "Interval | Fraction | int") -> "Interval":
-        return self + -_interval(other)
+    def __sub__(self, other: "Enclosure | Fraction | int") -> "Enclosure":
+        return self + -_enclosure(other)
 
-    def __rsub__(self, other: Fraction | int) -> "Interval":
-        return _interval(other) + -self
+    def __rsub__(self, other: Fraction | int) -> "Enclosure":
+        return _enclosure(other) + -self
 
-    def __mul__(self, other: "Interval | Fraction | int") -> "Interval":
-        other = _interval(other)
+    def __mul__(self, other: "Enclosure | Fraction | int") -> "Enclosure":
+        other = _enclosure(other)
         corners = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
-        return Interval(min(corners), max(corners))
+        return Enclosure(min(corners), max(corners))
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other: "Interval | Fraction | int") -> "Interval":
-        other = _interval(other)
+    def __truediv__(self, other: "Enclosure | Fraction | int") -> "Enclosure":
+        other = _enclosure(other)
         if other.low <= 0 <= other.high:
             raise TooWide("the divisor's interval contains zero")
-        return self * Interval(1 / other.high, 1 / other.low)
+        return self * Enclosure(1 / other.high, 1 / other.low)
 
-    def __rtruediv__(self, other: Fraction | int) -> "Interval":
-        return _interval(other) / self
+    def __rtruediv__(self, other: Fraction | int) -> "Enclosure":
+        return _enclosure(other) / self
 
 
-Real: TypeAlias = Callable[[int], Interval]
+Enclosed: TypeAlias = Callable[[int], Enclosure]
 """A real number: more digits, a narrower interval."""
 
 
-def exp(x: Fraction | Interval, digits: int) -> Interval:
+def exp(x: Fraction | Enclosure, digits: int) -> Enclosure:
     """Return an enclosure of e^x, relative width about 10^-digits."""
-    low, high = (x.low, x.high) if isinstance(x, Interval) else (x, x)
-    return Interval(_exp_of(low, digits, up=False), _exp_of(high, digits, up=True))
+    low, high = (x.low, x.high) if isinstance(x, Enclosure) else (x, x)
+    return Enclosure(_exp_of(low, digits, up=False), _exp_of(high, digits, up=True))
 
 
-def ln(x: Fraction | Interval, digits: int) -> Interval:
+def ln(x: Fraction | Enclosure, digits: int) -> Enclosure:
     """Return an enclosure of ln x for x > 0, absolute width about 10^-digits if x is near 1."""
-    low, high = (x.low, x.high) if isinstance(x, Interval) else (x, x)
+    low, high = (x.low, x.high) if isinstance(x, Enclosure) else (x, x)
     if low <= 0:
         raise TooWide("the argument's interval reaches zero")
-    return Interval(_ln_of(low, digits, up=False), _ln_of(high, digits, up=True))
+    return Enclosure(_ln_of(low, digits, up=False), _ln_of(high, digits, up=True))
 
 
-def sqrt(x: Fraction | Interval, digits: int) -> Interval:
+def sqrt(x: Fraction | Enclosure, digits: int) -> Enclosure:
     """Return an enclosure of the square root of x >= 0."""
-    low, high = (x.low, x.high) if isinstance(x, Interval) else (x, x)
+    low, high = (x.low, x.high) if isinstance(x, Enclosure) else (x, x)
     scale = 10**digits
     # isqrt rounds down: floor(sqrt(floor(v s^2))) = floor(sqrt(v) s).
-    return Interval(
+    return Enclosure(
         Fraction(math.isqrt(math.floor(low * scale**2)), scale),
         Fraction(math.isqrt(math.ceil(high * scale**2)) + 1, scale),
     )
 
 
-def is_positive(number: Real) -> bool:
+def is_positive(number: Enclosed) -> bool:
     """Return whether the real number is above zero; it must not be zero."""
     digits = _FIRST_DIGITS
     while True:
@@ -106,7 +106,7 @@ def is_positive(number: Real) -> bool:
         digits *= 2
 
 
-def floor_of(number: Real, first_digits: int = _FIRST_DIGITS) -> int:
+def floor_of(number: Enclosed, first_digits: int = _FIRST_DIGITS) -> int:
     """Return the largest integer below the real number, which must not be an integer."""
     digits = first_digits
     while True:
@@ -116,7 +116,7 @@ def floor_of(number: Real, first_digits: int = _FIRST_DIGITS) -> int:
         digits *= 2
 
 
-def round_up(number: Real, decimals: int = 12) -> Fraction:
+def round_up(number: Enclosed, decimals: int = 12) -> Fraction:
     """Return a rational with `decimals` decimals, at least the real number and close above it."""
     digits = _FIRST_DIGITS
     while True:
@@ -128,7 +128,7 @@ def round_up(number: Real, decimals: int = 12) -> Fraction:
         digits *= 2
 
 
-def round_up_closely(number: Real) -> Fraction:
+def round_up_closely(number: Enclosed) -> Fraction:
     """Return a rational at least the positive real number, to twelve digits however small it is."""
     digits = _FIRST_DIGITS
     while True:
@@ -139,7 +139,7 @@ def round_up_closely(number: Real) -> Fraction:
         digits *= 2
 
 
-def to_float(number: Real) -> float:
+def to_float(number: Enclosed) -> float:
     """Return a float within a relative 10^-17 or so of the real number.
 
     What is closer to zero than any float is 0.0, and what is beyond them all is infinite. A zero is
@@ -161,13 +161,13 @@ def to_float(number: Real) -> float:
         digits *= 2
 
 
-def binary_digits(probability: Real, bits: int) -> int:
+def binary_digits(probability: Enclosed, bits: int) -> int:
     """Return floor(2^bits * p) for a real p that is no multiple of 2^-bits."""
     digits = bits * 31 // 100 + 20
     return floor_of(lambda n: probability(n) * 2**bits, digits)
 
 
-def _evaluate(number: Real, digits: int) -> Interval | None:
+def _evaluate(number: Enclosed, digits: int) -> Enclosure | None:
     """Return the enclosure, or None where it is still too wide to be computed with."""
     try:
         return number(digits)
@@ -175,8 +175,8 @@ def _evaluate(number: Real, digits: int) -> Interval | None:
         return None
 
 
-def _interval(value: Interval | Fraction | int) -> Interval:
-    return value if isinstance(value, Interval) else Interval(Fraction(value), Fraction(value))
+def _enclosure(value: Enclosure | Fraction | int) -> Enclosure:
+    return value if isinstance(value, Enclosure) else Enclosure(Fraction(value), Fraction(value))
 
 
 def _context(digits: int, *, up: bool) -> decimal.Context:

@@ -1,33 +1,50 @@
-"""What n releases of one task cost a person, by every bound that is valid, and the best of them.
+"""What releases cost a person who is in all of them, by every theorem that speaks of them.
 
-One release is itself a composition: it adds independent noise to several coordinates, and a person
-moves only so much in each. A histogram's release is two mechanisms of epsilon/2, which composes
-better than one of epsilon.
+The releases may be of one task or of several that ask the same people, with one mechanism or with
+many: costs add up all the same. One release is itself a composition: it adds independent noise to
+several coordinates, and a person moves only so much in each. A histogram's release is two
+mechanisms of epsilon/2, which composes better than one of epsilon.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from fractions import Fraction
 
 from aggregator.dp import accounting, pld
-from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.mechanisms import Mechanism, PureDpDiscreteLaplace
+from aggregator.dp.accounting import Pieces
+from aggregator.dp.mechanisms import BasicCost, Mechanism
 from aggregator.dp.sensitivity import furthest_move
-from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Bound:
-    """A valid bound on what n releases cost together.
+class Releases:
+    """Some releases of one task that one person is in.
 
     Attributes:
-        name: Of the theorem: "basic", "advanced", "zCDP", "optimal (KOV)" or "PLD".
+        mechanism: The task's.
+        circuit: The task's.
+        count: How many, at least 0.
+    """
+
+    mechanism: Mechanism
+    circuit: Circuit
+    count: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bound:
+    """A valid bound on what some releases cost together.
+
+    Attributes:
+        name: Of the theorem: "basic", "advanced", "zCDP", "optimal (KOV)" or "PLD"; or "nothing to
+            protect".
         epsilon: The bound, rounded up.
         delta: With it.
-        is_fixed: Whether it holds only if mechanism, number of releases and delta were fixed before
-            the first release.
+        is_fixed: Whether it holds only if mechanisms, numbers of releases and delta were fixed
+            before the first release.
     """
 
     name: str
@@ -36,67 +53,74 @@ class Bound:
     is_fixed: bool
 
 
+def basic(releases: Sequence[Releases]) -> BasicCost:
+    """Return what the releases cost by adding up, whatever was chosen after looking at which.
+
+    Releases that promise nothing have no epsilon and delta that could be added: they are left out,
+    and whoever shows the sum has to say so.
+
+    Source:
+        [DR14], Theorem 3.16.
+    """
+    costs = [
+        cost
+        for each in _protecting(releases)
+        if (cost := each.mechanism.cost(each.circuit, each.count)) is not None
+    ]
+    rhos = [cost.rho for cost in costs if cost.rho is not None]
+    return BasicCost(
+        sum((cost.epsilon for cost in costs), Fraction(0)),
+        sum((cost.delta for cost in costs), Fraction(0)),
+        sum(rhos, Fraction(0)) if rhos and len(rhos) == len(costs) else None,
+    )
+
+
 def bounds(
-    mechanism: Mechanism,
-    circuit: Circuit,
-    releases: int,
+    releases: Sequence[Releases],
     delta: Fraction,
     *,
     is_fixed: bool = False,
     with_pld: bool = False,
 ) -> list[Bound]:
-    """Return every bound that is valid for `releases` releases of a task, the smallest first.
+    """Return every bound that is valid for all these releases together, the smallest first.
 
     Args:
-        mechanism: The task's.
-        circuit: The task's.
-        releases: How many releases one person is in.
+        releases: Of one task or of several; those that have nothing to protect cost nothing.
         delta: At which to compare; a bound may come with a smaller one.
-        is_fixed: Whether mechanism, releases and delta were fixed before the first release.
+        is_fixed: Whether all mechanisms, numbers of releases and delta were fixed before the first
+            release.
         with_pld: Whether to ask `dp-accounting` too, if `is_fixed`.
 
     Returns:
-        Empty where there is no guarantee, or none with so small a delta.
+        Empty where a mechanism promises nothing, or where no bound holds with so small a delta.
 
     Raises:
         ConfigurationError: `with_pld` without `dp-accounting`.
-        ParameterError: releases or delta out of range.
+        ParameterError: delta is out of range.
     """
     if not 0 < delta < 1:
         raise ParameterError(f"delta must be between 0 and 1, not {delta}")
-    if mechanism.scale(circuit) == 0:
-        zero = Bound("nothing to protect", Fraction(0), Fraction(0), is_fixed=False)
-        return [zero] if mechanism.is_noisy else []
-    match mechanism:
-        case PureDpDiscreteLaplace():
-            found = _pure(mechanism, circuit, releases, delta)
-        case TruncatedGeometric():
-            found = _truncated(mechanism, circuit, releases, delta)
-        case DiscreteGaussian():
-            epsilon = implied_epsilon(releases * mechanism.rho, delta)
-            found = [Bound("zCDP", epsilon, delta, is_fixed=False)]
-        case _:
-            raise ParameterError(f"the mechanism {mechanism.name} has no composition theorem here")
-    if with_pld and is_fixed:
-        epsilon_of_pld = pld.epsilon_of_releases(mechanism, circuit, releases, delta)
-        if epsilon_of_pld is not None:
-            found.append(Bound("PLD", Fraction(epsilon_of_pld), delta, is_fixed=True))
-    valid = [bound for bound in found if is_fixed or not bound.is_fixed]
+    if any(each.mechanism.cost(each.circuit, 1) is None for each in releases):
+        return []
+    counted = _protecting(releases)
+    if not counted:
+        return [Bound("nothing to protect", Fraction(0), Fraction(0), is_fixed=False)]
+    spent = basic(counted)
+    found = [
+        Bound("basic", spent.epsilon, spent.delta, is_fixed=False),
+        _bound("advanced", _advanced(counted, delta), delta),
+        _bound("zCDP", _zcdp(counted, delta), delta),
+    ]
+    if is_fixed:
+        found.append(_bound("optimal (KOV)", _optimal(counted, delta), delta, is_fixed=True))
+    if is_fixed and with_pld:
+        losses = [(each.mechanism.losses(each.circuit), each.count) for each in counted]
+        epsilon = pld.epsilon_together(losses, delta)
+        found.append(
+            _bound("PLD", None if epsilon is None else Fraction(epsilon), delta, is_fixed=True)
+        )
+    valid = [bound for bound in found if bound is not None and bound.delta <= delta]
     return sorted(valid, key=lambda bound: bound.epsilon)
-
-
-def best_bound(
-    mechanism: Mechanism,
-    circuit: Circuit,
-    releases: int,
-    delta: Fraction,
-    *,
-    is_fixed: bool = False,
-    with_pld: bool = False,
-) -> Bound | None:
-    """Return the smallest valid bound with its name; None where there is none."""
-    valid = bounds(mechanism, circuit, releases, delta, is_fixed=is_fixed, with_pld=with_pld)
-    return valid[0] if valid else None
 
 
 def parts(circuit: Circuit, max_reports_per_person: int) -> int:
@@ -109,36 +133,51 @@ def parts(circuit: Circuit, max_reports_per_person: int) -> int:
     return move[0].entries if len(move) == 1 else 1
 
 
-def _pure(
-    mechanism: PureDpDiscreteLaplace, circuit: Circuit, releases: int, delta: Fraction
-) -> list[Bound]:
-    pieces = parts(circuit, mechanism.max_reports_per_person)
-    epsilon, count = mechanism.epsilon / pieces, pieces * releases
-    found = [
-        Bound("basic", accounting.basic(epsilon, count), Fraction(0), is_fixed=False),
-        Bound("advanced", accounting.advanced(epsilon, count, delta), delta, is_fixed=False),
-        Bound("zCDP", accounting.zcdp(epsilon, count, delta), delta, is_fixed=False),
-    ]
-    if count <= accounting.MAX_RELEASES:
-        best = accounting.optimal(epsilon, count, delta)
-        if best is not None:
-            found.append(Bound("optimal (KOV)", best, delta, is_fixed=True))
-    return found
+def _protecting(releases: Sequence[Releases]) -> list[Releases]:
+    """Return the releases that draw noise: no others cost anything that could be counted."""
+    return [each for each in releases if each.count > 0 and each.mechanism.scale(each.circuit) > 0]
 
 
-def _truncated(
-    mechanism: TruncatedGeometric, circuit: Circuit, releases: int, delta: Fraction
-) -> list[Bound]:
-    one = mechanism.exact_delta(circuit)
-    # Away from all edges the losses add up to n epsilon at most.
-    total = releases * one
-    if total > delta:
-        return []
-    found = [Bound("basic", releases * mechanism.epsilon, total, is_fixed=False)]
-    edge = mechanism.coordinate_delta(circuit)
-    count = 2 * releases
-    if count <= accounting.MAX_RELEASES:
-        best = accounting.optimal(mechanism.epsilon / 2, count, delta, edge)
-        if best is not None:
-            found.append(Bound("optimal (KOV)", best, delta, is_fixed=True))
+def _bound(
+    name: str, epsilon: Fraction | None, delta: Fraction, *, is_fixed: bool = False
+) -> Bound | None:
+    return None if epsilon is None else Bound(name, epsilon, delta, is_fixed)
+
+
+def _advanced(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
+    pieces = _pieces(releases)
+    return None if pieces is None else accounting.advanced(pieces, delta)
+
+
+def _zcdp(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
+    total = Fraction(0)
+    for each in releases:
+        rho = each.mechanism.zcdp_rho(each.circuit)
+        if rho is None:
+            return None
+        total += each.count * rho
+    return implied_epsilon(total, delta)
+
+
+def _optimal(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
+    """Bound all pieces by the optimum for as many of the largest epsilon and delta among them."""
+    pieces = _pieces(releases)
+    if pieces is None:
+        return None
+    count = sum(each.count for each in pieces)
+    if count > accounting.MAX_RELEASES:
+        return None
+    return accounting.optimal(
+        max(each.epsilon for each in pieces), count, delta, max(each.delta for each in pieces)
+    )
+
+
+def _pieces(releases: Sequence[Releases]) -> list[Pieces] | None:
+    """Return into what all releases divide; None if one of them has no epsilon of its own."""
+    found = []
+    for each in releases:
+        pieces = each.mechanism.pieces(each.circuit)
+        if pieces is None:
+            return None
+        found.append(dataclasses.replace(pieces, count=each.count * pieces.count))
     return found

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from aggregator.errors import ParameterError
 
-Real = int | float | str | Decimal | Fraction
+Number = int | float | str | Decimal | Fraction
 
 DIGITS = 60
 """Digits carried by default; results hold at least forty."""
@@ -38,7 +38,7 @@ def working(digits: int = DIGITS) -> Iterator[decimal.Context]:
         yield opened
 
 
-def exact(value: Real, name: str) -> Fraction:
+def exact(value: Number, name: str) -> Fraction:
     """Return the number that `value` is, as a rational; a float counts as the binary it holds.
 
     Raises:
@@ -60,7 +60,7 @@ def exact(value: Real, name: str) -> Fraction:
 
 
 def rational_in(
-    value: Real,
+    value: Number,
     name: str,
     low: int,
     high: int | None,

@@ -19,7 +19,6 @@ from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.sensitivity import is_one_count
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
-from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
@@ -118,8 +117,8 @@ def _empty_buckets(mechanism: Mechanism, circuit: Circuit, private: Sequence[int
     if not private:
         return "All buckets were declared public."
     law, limit = mechanism.law(circuit, 2), private[0]
-    if isinstance(mechanism, TruncatedGeometric):
-        bound = mechanism.bound(circuit)
+    bound = mechanism.bound(circuit)
+    if bound is not None:
         if limit >= 2 * bound:
             return (
                 "If both aggregators follow the protocol, no bucket that nobody chose is shown, "

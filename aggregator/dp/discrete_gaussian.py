@@ -2,17 +2,32 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from typing_extensions import override
 
-from aggregator.dp import samplers
-from aggregator.dp.budget import Guarantee, format_rational, require_positive
+from aggregator.dp import pld
 from aggregator.dp.gaussian_law import DiscreteGaussianLaw, tail_bound
 from aggregator.dp.laws import NoiseLaw
-from aggregator.dp.mechanisms import TAIL, Mechanism, nothing_to_protect, statement
-from aggregator.dp.sensitivity import NEIGHBOURS, l2_sensitivity_squared
+from aggregator.dp.mechanisms import (
+    TAIL,
+    BasicCost,
+    Guarantee,
+    Mechanism,
+    PolicyParameters,
+    nothing_to_protect,
+    statement,
+)
+from aggregator.dp.rationals import (
+    format_rational,
+    parse_probability,
+    parse_rational,
+    require_positive,
+)
+from aggregator.dp.samplers import DiscreteGaussianSampler
+from aggregator.dp.sensitivity import NEIGHBOURS, is_worst_in_every_entry, l2_sensitivity_squared
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
@@ -47,6 +62,17 @@ class DiscreteGaussian(Mechanism):
         if self.delta >= 1:
             raise ParameterError(f"delta must be below 1, not {format_rational(self.delta)}")
 
+    @classmethod
+    @override
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
+        rho = parameters.take("rho", parse_rational)
+        delta = parameters.take("delta", parse_probability, DEFAULT_DELTA)
+        return cls(rho, delta, max_reports_per_person=max_reports_per_person)
+
+    @override
+    def parameters(self) -> Mapping[str, Fraction]:
+        return {"delta": self.delta, "rho": self.rho}
+
     @override
     def scale(self, circuit: Circuit) -> Fraction:
         """Return sigma squared: sigma itself is most often irrational."""
@@ -58,7 +84,7 @@ class DiscreteGaussian(Mechanism):
 
     @override
     def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
-        sampler = samplers.DiscreteGaussian(self.scale(circuit))
+        sampler = DiscreteGaussianSampler(self.scale(circuit))
         return list(map(int, sampler.sample(circuit.output_len, entropy)))
 
     @override
@@ -80,6 +106,31 @@ class DiscreteGaussian(Mechanism):
         )
 
     @override
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
+        """The rho of all of them, and the epsilon that it implies: less than theirs together.
+
+        Source:
+            [BS16], Lemma 1.7; [CKS20], Corollary 13.
+        """
+        rho = releases * self.rho
+        return BasicCost(implied_epsilon(rho, self.delta), self.delta, rho)
+
+    @override
+    def pieces(self, circuit: Circuit) -> None:
+        return None  # an epsilon at every delta, and none of its own
+
+    @override
+    def zcdp_rho(self, circuit: Circuit) -> Fraction:
+        return self.rho
+
+    @override
+    def losses(self, circuit: Circuit) -> pld.ReleaseLosses | None:
+        if not is_worst_in_every_entry(circuit, self.max_reports_per_person):
+            return None
+        worst = pld.equal_shifts(circuit, self.max_reports_per_person)
+        return None if worst is None else pld.of_discrete_gaussian(self.scale(circuit), *worst)
+
+    @override
     def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
         scale = self.scale(circuit)
         return None if scale == 0 else DiscreteGaussianLaw(aggregators, scale)
@@ -90,3 +141,7 @@ class DiscreteGaussian(Mechanism):
         if scale == 0:
             return 0
         return tail_bound(aggregators * scale, TAIL / circuit.output_len)
+
+    @override
+    def bound(self, circuit: Circuit) -> None:
+        return None

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
 
-from aggregator.dp.budget import format_rational, require_positive
 from aggregator.dp.certified import exp, round_up_closely
+from aggregator.dp.rationals import format_rational, require_positive
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.errors import ParameterError
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from typing_extensions import override
 
-from aggregator.dp.certified import Interval, Real, exp, floor_of, ln, round_up, sqrt
+from aggregator.dp.certified import Enclosed, Enclosure, exp, floor_of, ln, round_up, sqrt
 from aggregator.dp.laws import NoiseLaw
 
 EXACT_UP_TO = 2**24
@@ -35,17 +35,17 @@ class DiscreteGaussianLaw(NoiseLaw):
     sigma_squared: Fraction
 
     @override
-    def probability(self, value: int) -> Real:
+    def probability(self, value: int) -> Enclosed:
         width = 2 * self.aggregators * self.sigma_squared
         return lambda digits: exp(-(value**2) / width, digits) * self._share(value % 2, digits)
 
     @override
-    def upper_tail(self, value: int) -> Real:
+    def upper_tail(self, value: int) -> Enclosed:
         variance = self.aggregators * self.sigma_squared
         if variance > EXACT_UP_TO:
             return _continuous_bound(variance, value)
 
-        def enclosure(digits: int) -> Interval:
+        def enclosure(digits: int) -> Enclosure:
             table = _table(variance, digits)
             same = table.from_(value) * self._share(value % 2, digits)
             return same + table.from_(value + 1) * self._share((value + 1) % 2, digits)
@@ -53,19 +53,19 @@ class DiscreteGaussianLaw(NoiseLaw):
         return enclosure
 
     @override
-    def variance(self) -> Real:
+    def variance(self) -> Enclosed:
         if self.sigma_squared > EXACT_UP_TO:
             # Equal but for a factor of 1 - 4 pi^2 sigma^2 e^(-2 pi^2 sigma^2) or so.
             # [CKS20], "Tail bounds, and variance".
             return lambda _: _point(self.aggregators * self.sigma_squared)
 
-        def enclosure(digits: int) -> Interval:
+        def enclosure(digits: int) -> Enclosure:
             table = _table(self.sigma_squared, digits)
             return self.aggregators * table.second_moment / (table.even + table.odd)
 
         return enclosure
 
-    def _share(self, parity: int, digits: int) -> Interval:
+    def _share(self, parity: int, digits: int) -> Enclosure:
         """Return what e^(-s^2 / (2 aggregators sigma^2)) is multiplied by for s of that parity."""
         variance = self.aggregators * self.sigma_squared
         if variance > EXACT_UP_TO:
@@ -92,7 +92,7 @@ def tail_bound(variance: Fraction, miss: Fraction) -> int:
     )
 
 
-_SQRT_TWO_PI = Interval(
+_SQRT_TWO_PI = Enclosure(
     Fraction("2.506628274631000502415765284811"), Fraction("2.506628274631000502415765284812")
 )
 
@@ -135,14 +135,14 @@ class _Table:
         # s^2 w(s) falls beyond the reach, and its integral is at most (R variance + variance^2 / R)
         # w(R).
         rest = 2 * (reach * variance + variance**2 / reach + reach**2) * edge
-        self.second_moment = Interval(moment, moment + 2 * reach**2 * self._error + rest)
+        self.second_moment = Enclosure(moment, moment + 2 * reach**2 * self._error + rest)
 
-    def from_(self, first: int) -> Interval:
+    def from_(self, first: int) -> Enclosure:
         """Return the sum of w over first, first + 2, first + 4, ... for `first` >= 0."""
         if first >= len(self._suffixes):
-            return Interval(Fraction(0), self._beyond)
+            return Enclosure(Fraction(0), self._beyond)
         low = Fraction(self._suffixes[first], 2**self._bits)
-        return Interval(low, low + self._error + self._beyond)
+        return Enclosure(low, low + self._error + self._beyond)
 
 
 @functools.lru_cache(maxsize=8)
@@ -150,7 +150,7 @@ def _table(variance: Fraction, digits: int) -> _Table:
     return _Table(variance, digits)
 
 
-def _continuous_bound(variance: Fraction, value: int) -> Real:
+def _continuous_bound(variance: Fraction, value: int) -> Enclosed:
     """Return an upper bound of P(S >= value) from the normal law of that variance, above 2^24.
 
     The weight of each integer s is at most the integral of the normal density from s - 1/2 to s +
@@ -166,5 +166,5 @@ def _continuous_bound(variance: Fraction, value: int) -> Real:
     return lambda _: _point(Fraction(bound))
 
 
-def _point(value: Fraction) -> Interval:
-    return Interval(value, value)
+def _point(value: Fraction) -> Enclosure:
+    return Enclosure(value, value)

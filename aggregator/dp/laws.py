@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from typing_extensions import override
 
-from aggregator.dp.certified import Interval, Real, exp
+from aggregator.dp.certified import Enclosed, Enclosure, exp
 from aggregator.errors import ParameterError
 
 
@@ -30,15 +30,15 @@ class NoiseLaw(ABC):
             raise ParameterError(f"aggregators must be 1 or 2, not {self.aggregators}")
 
     @abstractmethod
-    def probability(self, value: int) -> Real:
+    def probability(self, value: int) -> Enclosed:
         """Return P(S = value)."""
 
     @abstractmethod
-    def upper_tail(self, value: int) -> Real | None:
+    def upper_tail(self, value: int) -> Enclosed | None:
         """Return P(S >= value) for a value of at least 1; None if it is zero."""
 
     @abstractmethod
-    def variance(self) -> Real:
+    def variance(self) -> Enclosed:
         """Return the variance of S."""
 
 
@@ -56,8 +56,8 @@ class DiscreteLaplaceLaw(NoiseLaw):
     scale: Fraction
 
     @override
-    def probability(self, value: int) -> Real:
-        def enclosure(digits: int) -> Interval:
+    def probability(self, value: int) -> Enclosed:
+        def enclosure(digits: int) -> Enclosure:
             q, power = self._powers(abs(value), digits)
             single = (1 - q) / (1 + q)
             if self.aggregators == 1:
@@ -67,8 +67,8 @@ class DiscreteLaplaceLaw(NoiseLaw):
         return enclosure
 
     @override
-    def upper_tail(self, value: int) -> Real:
-        def enclosure(digits: int) -> Interval:
+    def upper_tail(self, value: int) -> Enclosed:
+        def enclosure(digits: int) -> Enclosure:
             q, power = self._powers(value, digits)
             if self.aggregators == 1:
                 return power / (1 + q)
@@ -77,25 +77,14 @@ class DiscreteLaplaceLaw(NoiseLaw):
         return enclosure
 
     @override
-    def variance(self) -> Real:
-        def enclosure(digits: int) -> Interval:
+    def variance(self) -> Enclosed:
+        def enclosure(digits: int) -> Enclosure:
             q = exp(-1 / self.scale, digits)
             return self.aggregators * 2 * q / ((1 - q) * (1 - q))
 
         return enclosure
 
-    def mean_absolute_error(self) -> Real:
-        """Return E|S|."""
-
-        def enclosure(digits: int) -> Interval:
-            q = exp(-1 / self.scale, digits)
-            if self.aggregators == 1:
-                return 2 * q / ((1 - q) * (1 + q))
-            return 2 * q / ((1 + q) * (1 + q)) * ((1 + q) / (1 - q) + _c(q))
-
-        return enclosure
-
-    def _powers(self, exponent: int, digits: int) -> tuple[Interval, Interval]:
+    def _powers(self, exponent: int, digits: int) -> tuple[Enclosure, Enclosure]:
         """Return q and q^exponent."""
         return exp(-1 / self.scale, digits), exp(-exponent / self.scale, digits)
 
@@ -115,14 +104,14 @@ class TruncatedGeometricLaw(NoiseLaw):
     bound: int
 
     @override
-    def probability(self, value: int) -> Real:
+    def probability(self, value: int) -> Enclosed:
         s, k = abs(value), self.bound
 
-        def enclosure(digits: int) -> Interval:
+        def enclosure(digits: int) -> Enclosure:
             power = self._power(digits)
             q, norm = power(1), self._norm(digits)
             if s > k * self.aggregators:
-                return Interval(Fraction(0), Fraction(0))
+                return Enclosure(Fraction(0), Fraction(0))
             if self.aggregators == 1:
                 return power(s) / norm
             if s > k:
@@ -133,20 +122,20 @@ class TruncatedGeometricLaw(NoiseLaw):
         return enclosure
 
     @override
-    def upper_tail(self, value: int) -> Real | None:
+    def upper_tail(self, value: int) -> Enclosed | None:
         m, k = value, self.bound
         if m > k * self.aggregators:
             return None
 
-        def enclosure(digits: int) -> Interval:
+        def enclosure(digits: int) -> Enclosure:
             power = self._power(digits)
             q, norm = power(1), self._norm(digits)
 
-            def total(first: int, last: int) -> Interval:
+            def total(first: int, last: int) -> Enclosure:
                 """Return q^first + ... + q^last."""
                 return (power(first) - power(last + 1)) / (1 - q)
 
-            def weighted(first: int, last: int) -> Interval:
+            def weighted(first: int, last: int) -> Enclosure:
                 """Return first q^first + ... + last q^last."""
                 edges = first * power(first) - (first - 1) * power(first + 1)
                 edges = edges - (last + 1) * power(last + 1) + last * power(last + 2)
@@ -165,10 +154,10 @@ class TruncatedGeometricLaw(NoiseLaw):
         return enclosure
 
     @override
-    def variance(self) -> Real:
+    def variance(self) -> Enclosed:
         k = self.bound
 
-        def enclosure(digits: int) -> Interval:
+        def enclosure(digits: int) -> Enclosure:
             # Var X = 2 (1^2 q + 2^2 q^2 + ... + k^2 q^k) / n, in closed form.
             power = self._power(digits)
             q = power(1)
@@ -179,13 +168,13 @@ class TruncatedGeometricLaw(NoiseLaw):
 
         return enclosure
 
-    def _norm(self, digits: int) -> Interval:
+    def _norm(self, digits: int) -> Enclosure:
         power = self._power(digits)
         return (1 + power(1) - 2 * power(self.bound + 1)) / (1 - power(1))
 
-    def _power(self, digits: int) -> Callable[[int], Interval]:
+    def _power(self, digits: int) -> Callable[[int], Enclosure]:
         return lambda exponent: exp(-exponent / self.scale, digits)
 
 
-def _c(q: Interval) -> Interval:
+def _c(q: Enclosure) -> Enclosure:
     return (1 + q * q) / (1 - q * q)

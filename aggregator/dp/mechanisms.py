@@ -1,31 +1,103 @@
-"""What an aggregator adds to its share, and what that buys: a sampler, its scale and its guarantee.
+"""What an aggregator adds to its share, and everything that it says about its own privacy.
 
 A mechanism is chosen per task and named in the privacy policy. It reads a circuit's sensitivity and
-nothing else, so the same four mechanisms serve every type of measurement.
+nothing else, so one mechanism serves every type of measurement. Whoever adds up, composes, bounds
+or describes asks the mechanism and never which one it is: what a mechanism does not say it is not
+credited with, and one that leaves a question unanswered cannot be constructed.
 """
 
 import dataclasses
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from typing_extensions import override
-
-from aggregator.dp.budget import Guarantee, format_rational, require_positive
+from aggregator.dp.accounting import Pieces
 from aggregator.dp.certified import to_float
-from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
-from aggregator.dp.samplers import DiscreteLaplace
-from aggregator.dp.sensitivity import (
-    NEIGHBOURS,
-    check_max_reports_per_person,
-    l1_sensitivity,
-)
+from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.pld import ReleaseLosses
+from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
 from aggregator.dp.utility import half_width_of
 from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
 TAIL = Fraction(1, 2**64)
 """The probability beyond which a sum of noise is not reckoned with."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What one release promises to a person, and on what condition.
+
+    Attributes:
+        epsilon: The (epsilon, delta) bound; None if nothing is promised.
+        delta: 0 for pure differential privacy; None if nothing is promised.
+        rho: The bound of zero-concentrated differential privacy, if the mechanism has one.
+        neighbours: Which data sets are compared: always "replacement", the measurements of one
+            person change while report ids, times and counts stay.
+        statement: The same for a reader, with who must be honest.
+    """
+
+    epsilon: Fraction | None
+    delta: Fraction | None
+    rho: Fraction | None
+    neighbours: str
+    statement: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BasicCost:
+    """What some releases cost a person at most; costs add up.
+
+    Attributes:
+        epsilon: With `delta`.
+        delta: See `epsilon`.
+        rho: Where the mechanism is accounted for in zero-concentrated differential privacy.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    rho: Fraction | None = None
+
+
+class PolicyParameters:
+    """The parameters that a policy gives a mechanism; each one must be asked for."""
+
+    def __init__(self, mechanism: str, given: Mapping[str, object]) -> None:
+        self._mechanism = mechanism
+        self._left = {name: value for name, value in given.items() if value is not None}
+
+    def take(
+        self,
+        name: str,
+        parse: Callable[[object, str], Fraction],
+        default: Fraction | None = None,
+    ) -> Fraction:
+        """Return the parameter `name`.
+
+        Args:
+            name: Of the parameter.
+            parse: Reads it, given its text and its name.
+            default: Where the policy does not say it; None if it must.
+
+        Raises:
+            ParameterError: It is missing, or out of range.
+        """
+        if name in self._left:
+            return parse(self._left.pop(name), name)
+        if default is None:
+            raise ParameterError(f"{name}: the mechanism {self._mechanism} needs it")
+        return default
+
+    def finish(self) -> None:
+        """Refuse what nobody asked for.
+
+        Raises:
+            ParameterError: The mechanism has no such parameter.
+        """
+        for name in self._left:
+            raise ParameterError(f"{name}: the mechanism {self._mechanism} has no such parameter")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,8 +117,24 @@ class Mechanism(ABC):
     is_noisy: ClassVar[bool] = True
     """Whether results are signed and have intervals."""
 
+    default_private_threshold: ClassVar[str] = "none"
+    """What a task file that says no `private_threshold` means."""
+
     def __post_init__(self) -> None:
         check_max_reports_per_person(self.max_reports_per_person)
+
+    @classmethod
+    @abstractmethod
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
+        """Return the mechanism that a policy says.
+
+        Raises:
+            ParameterError: A parameter is missing or out of range.
+        """
+
+    @abstractmethod
+    def parameters(self) -> Mapping[str, Fraction]:
+        """Return the parameters, by the names that `of` takes them by."""
 
     @abstractmethod
     def scale(self, circuit: Circuit) -> Fraction:
@@ -68,8 +156,46 @@ class Mechanism(ABC):
         """Return what one release promises a person, and who must be honest for it."""
 
     @abstractmethod
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost | None:
+        """Return what `releases` releases cost a person together, by adding up.
+
+        It holds even if each release is chosen after looking at those before. None if nothing is
+        promised, however few they are.
+        """
+
+    @abstractmethod
+    def pieces(self, circuit: Circuit) -> Pieces | None:
+        """Return into which independent mechanisms of equal (epsilon, delta) one release divides.
+
+        One piece with the promise of the whole release is always right. None if the release has no
+        epsilon of its own.
+        """
+
+    @abstractmethod
+    def zcdp_rho(self, circuit: Circuit) -> Fraction | None:
+        """Return the rho of zero-concentrated differential privacy of one release, if any."""
+
+    @abstractmethod
+    def losses(self, circuit: Circuit) -> ReleaseLosses | None:
+        """Return the distribution of the privacy loss of one release.
+
+        None if the worst pair of neighbours is not known, or the library has no such noise.
+
+        Raises:
+            ConfigurationError: `dp-accounting` is not installed.
+        """
+
+    @abstractmethod
     def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
-        """Return the law of the noise of one coordinate; None if there is none."""
+        """Return the law of the noise of one coordinate; None only where nothing is drawn."""
+
+    @abstractmethod
+    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
+        """Return what no coordinate's noise exceeds in size, but for a probability of 2^-64."""
+
+    @abstractmethod
+    def bound(self, circuit: Circuit) -> int | None:
+        """Return k, the most that one aggregator adds to or takes from a coordinate, if any."""
 
     def half_width(self, circuit: Circuit, confidence: Fraction, aggregators: int = 2) -> int:
         """Return the least h such that one value lies within h of its true sum."""
@@ -81,101 +207,10 @@ class Mechanism(ABC):
         law = self.law(circuit, aggregators)
         return 0 if law is None else half_width_of(law, confidence, circuit.output_len)
 
-    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
-        """Return what no coordinate's noise exceeds in size, but for a probability of 2^-64."""
-        return self.joint_half_width(circuit, 1 - TAIL, aggregators)
-
     def variance(self, circuit: Circuit, aggregators: int = 2) -> float:
         """Return the variance of the noise of one coordinate."""
         law = self.law(circuit, aggregators)
         return 0.0 if law is None else to_float(law.variance())
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PureDpDiscreteLaplace(Mechanism):
-    """Discrete Laplace noise of scale (L1 sensitivity) / epsilon on every coordinate.
-
-    Source:
-        Cook, "Differential Privacy Mechanism for Prio3 and PureDpDiscreteLaplace", Theorem 4.
-    """
-
-    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
-    epsilon: Fraction
-
-    name: ClassVar[str] = "PureDpDiscreteLaplace"
-
-    @override
-    def __post_init__(self) -> None:
-        Mechanism.__post_init__(self)
-        require_positive(self.epsilon, "epsilon")
-
-    @override
-    def scale(self, circuit: Circuit) -> Fraction:
-        return l1_sensitivity(circuit, self.max_reports_per_person) / self.epsilon
-
-    @override
-    def describe_scale(self, circuit: Circuit) -> str:
-        return f"discrete Laplace, t = {format_rational(self.scale(circuit))}"
-
-    @override
-    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
-        draws = DiscreteLaplace(self.scale(circuit)).sample(circuit.output_len, entropy)
-        return list(map(int, draws))
-
-    @override
-    def guarantee(self, circuit: Circuit) -> Guarantee:
-        if self.scale(circuit) == 0:
-            return nothing_to_protect()
-        promise = f"({format_rational(self.epsilon)}, 0)-differential privacy"
-        return Guarantee(
-            epsilon=self.epsilon,
-            delta=Fraction(0),
-            rho=None,
-            neighbours=NEIGHBOURS,
-            statement=statement(promise, self.max_reports_per_person),
-        )
-
-    @override
-    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
-        scale = self.scale(circuit)
-        return None if scale == 0 else DiscreteLaplaceLaw(aggregators, scale)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NoPrivacy(Mechanism):
-    """No noise. It must be asked for by its name, "None"."""
-
-    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
-
-    name: ClassVar[str] = "None"
-    is_noisy: ClassVar[bool] = False
-
-    @override
-    def scale(self, circuit: Circuit) -> Fraction:
-        return Fraction(0)
-
-    @override
-    def describe_scale(self, circuit: Circuit) -> str:
-        return "no noise"
-
-    @override
-    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
-        return [0] * circuit.output_len
-
-    @override
-    def guarantee(self, circuit: Circuit) -> Guarantee:
-        return Guarantee(
-            epsilon=None,
-            delta=None,
-            rho=None,
-            neighbours=NEIGHBOURS,
-            statement="No noise is added: the exact sum is released, and there is no differential "
-            "privacy. The aggregators see no report as long as one of them is honest.",
-        )
-
-    @override
-    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
-        return None
 
 
 def statement(promise: str, max_reports_per_person: int) -> str:

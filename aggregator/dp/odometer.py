@@ -46,9 +46,9 @@ Source:
 import dataclasses
 from fractions import Fraction
 
-from aggregator.dp.budget import require_positive
 from aggregator.dp.certified import floor_of, ln, round_up_closely, sqrt
 from aggregator.dp.filters import Cost, check_delta
+from aggregator.dp.rationals import require_positive
 
 TIGHTEST_RHO = Fraction(1, 100)
 """Where an odometer is tightest, unless told: good from a tenth of it upwards."""

@@ -18,7 +18,15 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.binomial import DIGITS, Binomial
-from aggregator.dp.decimals import Real, expm1, integer_in, log1p, rational_in, to_decimal, working
+from aggregator.dp.decimals import (
+    Number,
+    expm1,
+    integer_in,
+    log1p,
+    rational_in,
+    to_decimal,
+    working,
+)
 from aggregator.errors import ParameterError
 
 MOST_REPORTS = 10**10
@@ -47,7 +55,7 @@ CAVEATS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class SuppressionBound:
     """What a theorem promises: (epsilon, delta) against the attacker it names.
 
     Attributes:
@@ -76,7 +84,7 @@ class Thresholding:
     threshold: int
 
     @classmethod
-    def of(cls, reports: int, probability: Real, threshold: int) -> "Thresholding":
+    def of(cls, reports: int, probability: Number, threshold: int) -> "Thresholding":
         """Build it.
 
         Args:
@@ -120,7 +128,7 @@ class Thresholding:
     def _others(self) -> Binomial:
         return Binomial(self.reports - 1, self.probability)
 
-    def bound(self) -> Bound:
+    def bound(self) -> SuppressionBound:
         """Return the published bound for an attacker who knows no other answer.
 
         Raises:
@@ -132,9 +140,9 @@ class Thresholding:
         ratio = _ratio_below_one(self.ratio, "r = p(n-1)/((1-p)T)")
         with working():
             delta = self._others.mass(self.threshold) / (1 - to_decimal(ratio))
-            return Bound(epsilon_of(delta), delta, to_decimal(ratio))
+            return SuppressionBound(epsilon_of(delta), delta, to_decimal(ratio))
 
-    def sharper_bound(self) -> Bound:
+    def sharper_bound(self) -> SuppressionBound:
         """Return the bound (0, f(T, n-1, p)), smaller in both numbers on the same conditions.
 
         It is the total variation distance between the two outcomes, attained if all answers have
@@ -145,7 +153,9 @@ class Thresholding:
         """
         ratio = _ratio_below_one(self.ratio, "r = p(n-1)/((1-p)T)")
         with working():
-            return Bound(Decimal(0), +self._others.mass(self.threshold), to_decimal(ratio))
+            return SuppressionBound(
+                Decimal(0), +self._others.mass(self.threshold), to_decimal(ratio)
+            )
 
     def release_probability(self) -> Decimal:
         """Return the chance that the count is shown when the person in question says "yes"."""
@@ -159,7 +169,7 @@ class Thresholding:
             below = self._others.at_most(self.threshold - 1)
             return log1p(self._others.mass(self.threshold) / below)
 
-    def delta(self, epsilon: Real = 0) -> Decimal:
+    def delta(self, epsilon: Number = 0) -> Decimal:
         """Return the exact delta at `epsilon`, all probabilities being equal to p.
 
         Where p only bounds the probabilities, it is the least sound delta up to `epsilon_max`.

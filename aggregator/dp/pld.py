@@ -7,22 +7,22 @@ not at all where little is left. Bounds hold for a mechanism, a number of releas
 were fixed beforehand.
 """
 
+import dataclasses
 import importlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 from types import ModuleType
 from typing import Protocol
 
-from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.mechanisms import Mechanism, PureDpDiscreteLaplace
-from aggregator.dp.sensitivity import Shift, furthest_move, is_worst_in_every_entry
+from aggregator.dp.sensitivity import Shift, furthest_move
 from aggregator.errors import ConfigurationError
 from aggregator.vdaf.circuits import Circuit
 
 _GRID = 1e-4
 _LARGEST_SHIFT = 10_000
 _LARGEST_COMPOSITION = 10_000
+_LARGEST_EPSILON = 100  # the package overflows above
 
 # What doubles may cost, against the exact optimum of up to 10,000 randomised responses: measured,
 # not proved.
@@ -40,53 +40,82 @@ class _LossDistribution(Protocol):
     def get_epsilon_for_delta(self, delta: float) -> float: ...
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReleaseLosses:
+    """The privacy loss of one release, for its worst pair of neighbours.
+
+    Attributes:
+        of_draw: The distribution of the loss of one draw that the pair shifts.
+        draws: How many such draws there are, independent of each other.
+    """
+
+    of_draw: _LossDistribution
+    draws: int
+
+
 def epsilon_of_laplace(epsilon: Fraction, releases: int, delta: Fraction) -> float | None:
     """Return a bound for n continuous Laplace mechanisms, each epsilon-DP, on a grid of 10^-4.
 
-    None where delta is too small for the package's precision.
+    None where delta is too small for the package's precision, or epsilon too large for it.
 
     Raises:
         ConfigurationError: `dp-accounting` is not installed.
     """
     library = _library()
+    if epsilon > _LARGEST_EPSILON:
+        return None
     single: _LossDistribution = library.from_laplace_mechanism(
         parameter=float(1 / epsilon), value_discretization_interval=_GRID
     )
     return _epsilon_at(single.self_compose(releases), releases, delta)
 
 
-def epsilon_of_releases(
-    mechanism: Mechanism, circuit: Circuit, releases: int, delta: Fraction
-) -> float | None:
-    """Return a bound for n releases of a task, or None as `epsilon_together`.
+def of_discrete_laplace(scale: Fraction, draws: int, shift: int) -> ReleaseLosses | None:
+    """Return the losses of a release whose worst neighbours shift `draws` draws by `shift` each.
+
+    None where the library would be too slow, or overflow.
 
     Raises:
         ConfigurationError: `dp-accounting` is not installed.
     """
-    return epsilon_together([(mechanism, circuit, releases)], delta)
+    if shift > _LARGEST_SHIFT or draws * shift > _LARGEST_EPSILON * scale:
+        return None
+    single: _LossDistribution = _library().from_discrete_laplace_mechanism(
+        parameter=float(1 / scale), sensitivity=shift, value_discretization_interval=_GRID
+    )
+    return ReleaseLosses(single, draws)
+
+
+def of_discrete_gaussian(sigma_squared: Fraction, draws: int, shift: int) -> ReleaseLosses | None:
+    """Return the same for discrete Gaussian noise.
+
+    Raises:
+        ConfigurationError: `dp-accounting` is not installed.
+    """
+    if shift > _LARGEST_SHIFT:
+        return None
+    single: _LossDistribution = _library().from_discrete_gaussian_mechanism(
+        sigma=math.sqrt(sigma_squared), sensitivity=shift, value_discretization_interval=_GRID
+    )
+    return ReleaseLosses(single, draws)
 
 
 def epsilon_together(
-    tasks: Sequence[tuple[Mechanism, Circuit, int]], delta: Fraction
+    releases: Iterable[tuple[ReleaseLosses | None, int]], delta: Fraction
 ) -> float | None:
-    """Return a bound for the releases of several tasks, each a mechanism, a circuit and a number.
+    """Return a bound for releases of several tasks, each its losses and how many there are.
 
-    None where the worst pair of sums of one of them is not known, or delta is too small for the
-    package's precision.
-
-    Raises:
-        ConfigurationError: `dp-accounting` is not installed.
+    None where the losses of one of them are not known, or are too many, or delta is too small for
+    the package's precision.
     """
-    library = _library()
-    total, count = None, 0
-    for mechanism, circuit, releases in tasks:
-        found = _releases(library, mechanism, circuit, releases)
-        if found is None:
+    total, draws = None, 0
+    for losses, count in releases:
+        if losses is None or losses.draws * count > _LARGEST_COMPOSITION:
             return None
-        composed, composed_count = found
+        composed = losses.of_draw.self_compose(losses.draws * count)
         total = composed if total is None else total.compose(composed)
-        count += composed_count
-    return None if total is None else _epsilon_at(total, count, delta)
+        draws += losses.draws * count
+    return None if total is None else _epsilon_at(total, draws, delta)
 
 
 def _epsilon_at(distribution: _LossDistribution, count: int, delta: Fraction) -> float | None:
@@ -97,49 +126,16 @@ def _epsilon_at(distribution: _LossDistribution, count: int, delta: Fraction) ->
     return float(distribution.get_epsilon_for_delta(float(delta) - slack))
 
 
-def _releases(
-    library: ModuleType, mechanism: Mechanism, circuit: Circuit, releases: int
-) -> tuple[_LossDistribution, int] | None:
-    """Return the loss distribution of n releases of a task, and of how many mechanisms it is.
+def equal_shifts(circuit: Circuit, max_reports_per_person: int) -> Shift | None:
+    """Return how many entries the furthest move shifts, and each how far.
 
-    None where the worst pair of sums is not known.
+    The caller knows whether under its noise the furthest move is the worst.
+
+    Returns:
+        None where the entries do not all move equally far.
     """
-    worst = worst_shift(mechanism, circuit)
-    if worst is None:
-        return None
-    coordinates, shift = worst
-    if shift > _LARGEST_SHIFT or coordinates * releases > _LARGEST_COMPOSITION:
-        return None
-    single: _LossDistribution
-    match mechanism:
-        case PureDpDiscreteLaplace():
-            single = library.from_discrete_laplace_mechanism(
-                parameter=float(1 / mechanism.scale(circuit)),
-                sensitivity=shift,
-                value_discretization_interval=_GRID,
-            )
-        case DiscreteGaussian():
-            single = library.from_discrete_gaussian_mechanism(
-                sigma=math.sqrt(mechanism.scale(circuit)),
-                sensitivity=shift,
-                value_discretization_interval=_GRID,
-            )
-        case _:
-            return None
-    return single.self_compose(coordinates * releases), coordinates * releases
-
-
-def worst_shift(mechanism: Mechanism, circuit: Circuit) -> Shift | None:
-    """Return how many entries the worst neighbours move under a mechanism, and each how far.
-
-    None where that is not proved, or where they do not all move equally far.
-    """
-    reports = mechanism.max_reports_per_person
-    move = furthest_move(circuit, reports)
-    is_worst = isinstance(mechanism, PureDpDiscreteLaplace) or is_worst_in_every_entry(
-        circuit, reports
-    )
-    return move[0] if is_worst and len(move) == 1 else None
+    move = furthest_move(circuit, max_reports_per_person)
+    return move[0] if len(move) == 1 else None
 
 
 def is_available() -> bool:

@@ -11,15 +11,17 @@ from fractions import Fraction
 from typing import Self, TypedDict
 
 from aggregator.codec import DecodeError, Reader, Writer, decode, encode
-from aggregator.dp.budget import (
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism, PolicyParameters
+from aggregator.dp.no_privacy import NoPrivacy
+from aggregator.dp.rationals import (
     MAX_RATIONAL_TEXT,
     format_rational,
     parse_probability,
     parse_rational,
     require_positive,
 )
-from aggregator.dp.discrete_gaussian import DEFAULT_DELTA, DiscreteGaussian
-from aggregator.dp.mechanisms import Mechanism, NoPrivacy, PureDpDiscreteLaplace
 from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
@@ -27,12 +29,42 @@ from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
+
+def mechanism_table(*rows: tuple[int, type[Mechanism]]) -> dict[int, type[Mechanism]]:
+    """Return the rows as a table, by code point.
+
+    Raises:
+        TypeError: A mechanism leaves a question about its privacy unanswered, has no name of its
+            own, or has the code point of another.
+    """
+    table: dict[int, type[Mechanism]] = {}
+    for code_point, kind in rows:
+        missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
+        if missing:
+            raise TypeError(f"mechanism {kind.__name__} does not say its {missing}")
+        if code_point in table or kind.name in {other.name for other in table.values()}:
+            raise TypeError(f"mechanism {kind.__name__} has the code point or name of another")
+        table[code_point] = kind
+    return table
+
+
+MECHANISMS = mechanism_table(
+    (0, NoPrivacy),
+    (1, PureDpDiscreteLaplace),
+    (2, TruncatedGeometric),
+    (3, DiscreteGaussian),
+)
+"""Every mechanism by its code point: one row per mechanism, and nothing else names them all."""
+
 _VERSION = 1
 _REPLACEMENT = 1
 _MAX_POPULATION_SIZE = 255
 
 _ALWAYS_SHOWN = 2**64 - 1
 """Stands for "no threshold"; a threshold is below 2^63."""
+
+_PARAMETERS = ("epsilon", "delta", "rho")
+"""What the encoding has room for, in this order; each mechanism has some of them."""
 
 _EVERYTHING, _THRESHOLDS, _SUPPRESSION = 0, 1, 2
 """What the collector shows."""
@@ -61,6 +93,10 @@ class PrivacyPolicy:
     suppression: Suppression | None = None
 
     def __post_init__(self) -> None:
+        if type(self.mechanism) not in MECHANISMS.values():
+            raise ParameterError(f"mechanism {self.mechanism.name}: has no row in MECHANISMS")
+        for name in self.mechanism.parameters().keys() - set(_PARAMETERS):
+            raise ParameterError(f"mechanism {self.mechanism.name}: no policy has room for {name}")
         if self.max_batches_per_person is not None:
             _check_max_batches_per_person(self.max_batches_per_person)
         if self.budget is not None:
@@ -97,9 +133,10 @@ class PrivacyPolicy:
                     "private_threshold"
                 )
             self.suppression.check(circuit)
-        if self.budget is not None and not self.mechanism.is_noisy:
+        if self.budget is not None and self.mechanism.cost(circuit, 1) is None:
             raise ParameterError(
-                "budget: the mechanism None has no epsilon, so there is nothing to count"
+                f"budget: the mechanism {self.mechanism.name} has no epsilon, so there is nothing "
+                "to count"
             )
 
     @property
@@ -115,10 +152,12 @@ class PrivacyPolicy:
     def write(self, writer: Writer) -> None:
         """Append this policy's encoding."""
         writer.u8(_VERSION)
-        writer.u8(_CODE_POINTS[type(self.mechanism)])
+        code_points = {kind: code_point for code_point, kind in MECHANISMS.items()}
+        writer.u8(code_points[type(self.mechanism)])
         writer.u8(_REPLACEMENT)
-        for value in _parameters(self.mechanism).values():
-            _write_rational(writer, value)
+        parameters = self.mechanism.parameters()
+        for name in _PARAMETERS:
+            _write_rational(writer, parameters.get(name))
         writer.u32(self.max_reports_per_person)
         writer.u32(self.max_batches_per_person or 0)
         _write_rational(writer, self.budget)
@@ -138,13 +177,13 @@ class PrivacyPolicy:
         """Take one policy off `reader`, or raise `DecodeError`."""
         _expect(reader, "version", _VERSION)
         code_point = reader.u8()
-        if code_point not in _MECHANISMS:
+        if code_point not in MECHANISMS:
             raise reader.error(f"privacy mechanism {code_point} is not known")
         _expect(reader, "neighbour relation", _REPLACEMENT)
-        parameters = {name: _read_text(reader, name) for name in ("epsilon", "delta", "rho")}
+        parameters = {name: _read_text(reader, name) for name in _PARAMETERS}
         try:
             return cls(
-                mechanism=_mechanism(_MECHANISMS[code_point], parameters, reader.u32()),
+                mechanism=_read_mechanism(MECHANISMS[code_point], parameters, reader.u32()),
                 max_batches_per_person=reader.u32() or None,
                 budget=_optional(_read_text(reader, "budget"), "budget", parse_rational),
                 population=_utf8(reader, reader.opaque8(name="population")),
@@ -183,11 +222,11 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
     """
     values = dict(table)
     name = values.pop("mechanism", None)
-    kinds = {kind.name: kind for kind in _CODE_POINTS}
+    kinds = {kind.name: kind for kind in MECHANISMS.values()}
     if not isinstance(name, str) or name not in kinds:
         raise ParameterError(f"mechanism must be one of {', '.join(kinds)}, not {name!r}")
-    parameters = {key: values.pop(key, None) for key in ("epsilon", "delta", "rho")}
-    mechanism = _mechanism(kinds[name], parameters, values.pop("max_reports_per_person", 1))
+    parameters = {key: values.pop(key, None) for key in _PARAMETERS}
+    mechanism = _read_mechanism(kinds[name], parameters, values.pop("max_reports_per_person", 1))
     max_batches = values.pop("max_batches_per_person", None)
     if max_batches is not None:
         max_batches = _check_max_batches_per_person(max_batches)
@@ -205,9 +244,10 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
 def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
     """Return the [privacy] table that says this policy; values are text or whole numbers."""
     table: dict[str, str | int] = {"mechanism": policy.mechanism.name}
-    for name, value in _parameters(policy.mechanism).items():
-        if value is not None:
-            table[name] = format_rational(value)
+    parameters = policy.mechanism.parameters()
+    for name in _PARAMETERS:
+        if name in parameters:
+            table[name] = format_rational(parameters[name])
     table["max_reports_per_person"] = policy.max_reports_per_person
     if policy.max_batches_per_person is not None:
         table["max_batches_per_person"] = policy.max_batches_per_person
@@ -218,61 +258,19 @@ def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
     return table | _selection_to_mapping(policy)
 
 
-_CODE_POINTS: dict[type[Mechanism], int] = {
-    NoPrivacy: 0,
-    PureDpDiscreteLaplace: 1,
-    TruncatedGeometric: 2,
-    DiscreteGaussian: 3,
-}
-_MECHANISMS = {code_point: kind for kind, code_point in _CODE_POINTS.items()}
-
-
-def _parameters(mechanism: Mechanism) -> dict[str, Fraction | None]:
-    """Return epsilon, delta and rho, None where the mechanism has none."""
-    match mechanism:
-        case PureDpDiscreteLaplace():
-            return {"epsilon": mechanism.epsilon, "delta": None, "rho": None}
-        case TruncatedGeometric():
-            return {"epsilon": mechanism.epsilon, "delta": mechanism.delta, "rho": None}
-        case DiscreteGaussian():
-            return {"epsilon": None, "delta": mechanism.delta, "rho": mechanism.rho}
-        case _:
-            return {"epsilon": None, "delta": None, "rho": None}
-
-
-def _mechanism(
+def _read_mechanism(
     kind: type[Mechanism], given: Mapping[str, object], max_reports_per_person: object
 ) -> Mechanism:
     check_max_reports_per_person(max_reports_per_person)
-    reports = int(str(max_reports_per_person))
-    left = {name: value for name, value in given.items() if value is not None}
-
-    def take(name: str, parse: Callable[[object, str], Fraction]) -> Fraction:
-        if name not in left:
-            raise ParameterError(f"{name}: the mechanism {kind.name} needs it")
-        return parse(left.pop(name), name)
-
-    mechanism: Mechanism = NoPrivacy(max_reports_per_person=reports)
-    if kind is PureDpDiscreteLaplace:
-        epsilon = take("epsilon", parse_rational)
-        mechanism = PureDpDiscreteLaplace(epsilon, max_reports_per_person=reports)
-    elif kind is TruncatedGeometric:
-        epsilon = take("epsilon", parse_rational)
-        delta = take("delta", parse_probability)
-        mechanism = TruncatedGeometric(epsilon, delta, max_reports_per_person=reports)
-    elif kind is DiscreteGaussian:
-        rho = take("rho", parse_rational)
-        delta = parse_probability(left.pop("delta", format_rational(DEFAULT_DELTA)), "delta")
-        mechanism = DiscreteGaussian(rho, delta, max_reports_per_person=reports)
-    for name in left:
-        raise ParameterError(f"{name}: the mechanism {kind.name} has no such parameter")
+    parameters = PolicyParameters(kind.name, given)
+    mechanism = kind.of(parameters, int(str(max_reports_per_person)))
+    parameters.finish()
     return mechanism
 
 
 def _thresholds_from(values: dict[str, object], mechanism: Mechanism) -> Thresholds | None:
     """Take the settings of the thresholds out of `values`."""
-    default = "2k" if isinstance(mechanism, TruncatedGeometric) else "none"
-    private = values.pop("private_threshold", default)
+    private = values.pop("private_threshold", mechanism.default_private_threshold)
     public = values.pop("public_threshold", None)
     buckets = values.pop("public_buckets", "")
     if private == "none":
@@ -299,7 +297,7 @@ def _selection_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
             table["public_threshold"] = policy.thresholds.public
         if policy.thresholds.public_buckets:
             table["public_buckets"] = " ".join(map(str, policy.thresholds.public_buckets))
-    elif isinstance(policy.mechanism, TruncatedGeometric):
+    elif policy.mechanism.default_private_threshold != "none":
         table["private_threshold"] = "none"
     if policy.suppression is not None:
         table["suppress_at_or_below"] = policy.suppression.at_or_below

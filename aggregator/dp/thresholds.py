@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Sequence
 
 from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
@@ -84,12 +83,13 @@ class Thresholds:
     def _private_threshold(self, circuit: Circuit, mechanism: Mechanism) -> int:
         if isinstance(self.private, int):
             return self.private
-        if not isinstance(mechanism, TruncatedGeometric):
+        bound = mechanism.bound(circuit)
+        if bound is None:
             raise ParameterError(
-                f'private_threshold "{self.private}" needs the mechanism TruncatedGeometric, '
-                f"whose noise has a bound k; {mechanism.name} has none"
+                f'private_threshold "{self.private}" needs a mechanism whose noise has a bound k; '
+                f"{mechanism.name} has none"
             )
-        return _MULTIPLES[self.private] * mechanism.bound(circuit)
+        return _MULTIPLES[self.private] * bound
 
 
 def _check_threshold(value: object, name: str) -> None:

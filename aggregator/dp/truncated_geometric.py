@@ -1,16 +1,31 @@
 """Truncated symmetric geometric noise for histograms: bounded, at the price of a delta."""
 
 import dataclasses
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from typing_extensions import override
 
-from aggregator.dp import samplers
-from aggregator.dp.budget import Guarantee, format_rational, require_positive
+from aggregator.dp.accounting import Pieces
 from aggregator.dp.certified import round_up
 from aggregator.dp.laws import NoiseLaw, TruncatedGeometricLaw
-from aggregator.dp.mechanisms import Mechanism, nothing_to_protect, statement
+from aggregator.dp.mechanisms import (
+    TAIL,
+    BasicCost,
+    Guarantee,
+    Mechanism,
+    PolicyParameters,
+    nothing_to_protect,
+    statement,
+)
+from aggregator.dp.rationals import (
+    format_rational,
+    parse_probability,
+    parse_rational,
+    require_positive,
+)
+from aggregator.dp.samplers import TruncatedGeometricSampler
 from aggregator.dp.sensitivity import NEIGHBOURS, UnsupportedCircuit
 from aggregator.dp.truncation import edge_mass, least_bound
 from aggregator.entropy import Entropy
@@ -38,6 +53,7 @@ class TruncatedGeometric(Mechanism):
     delta: Fraction
 
     name: ClassVar[str] = "TruncatedGeometric"
+    default_private_threshold: ClassVar[str] = "2k"
 
     @override
     def __post_init__(self) -> None:
@@ -47,14 +63,25 @@ class TruncatedGeometric(Mechanism):
         if self.delta >= 1:
             raise ParameterError(f"delta must be below 1, not {format_rational(self.delta)}")
 
+    @classmethod
+    @override
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
+        epsilon = parameters.take("epsilon", parse_rational)
+        delta = parameters.take("delta", parse_probability)
+        return cls(epsilon, delta, max_reports_per_person=max_reports_per_person)
+
+    @override
+    def parameters(self) -> Mapping[str, Fraction]:
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
     @override
     def scale(self, circuit: Circuit) -> Fraction:
         if _buckets(circuit) == 1:
             return Fraction(0)
         return _COORDINATES * self.max_reports_per_person / self.epsilon
 
+    @override
     def bound(self, circuit: Circuit) -> int:
-        """Return k, the most that one aggregator adds to or takes from a bucket."""
         if _buckets(circuit) == 1:
             return 0
         shift = self.max_reports_per_person
@@ -81,7 +108,7 @@ class TruncatedGeometric(Mechanism):
 
     @override
     def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
-        sampler = samplers.TruncatedGeometric(self.scale(circuit), self.bound(circuit))
+        sampler = TruncatedGeometricSampler(self.scale(circuit), self.bound(circuit))
         return list(map(int, sampler.sample(circuit.output_len, entropy)))
 
     @override
@@ -100,11 +127,33 @@ class TruncatedGeometric(Mechanism):
         )
 
     @override
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
+        # Away from all edges the losses add up to n epsilon at most.
+        return BasicCost(releases * self.epsilon, releases * self.exact_delta(circuit))
+
+    @override
+    def pieces(self, circuit: Circuit) -> Pieces:
+        edge = self.coordinate_delta(circuit)
+        return Pieces(_COORDINATES, self.epsilon / _COORDINATES, edge)
+
+    @override
+    def zcdp_rho(self, circuit: Circuit) -> None:
+        return None  # the loss is infinite at the edges
+
+    @override
+    def losses(self, circuit: Circuit) -> None:
+        return None  # the library has no such noise
+
+    @override
     def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
         scale = self.scale(circuit)
         if scale == 0:
             return None
         return TruncatedGeometricLaw(aggregators, scale, self.bound(circuit))
+
+    @override
+    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
+        return self.joint_half_width(circuit, 1 - TAIL, aggregators)
 
 
 def _buckets(circuit: Circuit) -> int:

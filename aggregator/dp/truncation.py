@@ -8,7 +8,7 @@ the other. So q = e^(-epsilon/m) and mass of the top m values at most delta give
 import functools
 from fractions import Fraction
 
-from aggregator.dp.certified import Interval, Real, exp, floor_of, is_positive, ln
+from aggregator.dp.certified import Enclosed, Enclosure, exp, floor_of, is_positive, ln
 from aggregator.errors import ParameterError
 
 MAX_BOUND = 2**61
@@ -38,7 +38,7 @@ def least_bound(epsilon: Fraction, delta: Fraction, shift: int = 1) -> int:
     if not 0 < delta < Fraction(1, 2):
         raise ParameterError(f"delta of one coordinate must be below 1/2, not {delta}")
 
-    def least_real(digits: int) -> Interval:
+    def least_real(digits: int) -> Enclosure:
         q, power = exp(-epsilon / shift, digits), exp(-epsilon, digits)
         ratio = (1 - power + 2 * delta * power) / (delta * (1 + q))
         return shift - 1 + shift / epsilon * ln(ratio, digits)
@@ -50,11 +50,11 @@ def least_bound(epsilon: Fraction, delta: Fraction, shift: int = 1) -> int:
     return floor_of(least_real) + 1
 
 
-def edge_mass(epsilon: Fraction, bound: int, shift: int = 1) -> Real:
+def edge_mass(epsilon: Fraction, bound: int, shift: int = 1) -> Enclosed:
     """Return the exact mass of the top `shift` values, the delta of one coordinate."""
 
-    def enclosure(digits: int) -> Interval:
-        def power(exponent: int) -> Interval:
+    def enclosure(digits: int) -> Enclosure:
+        def power(exponent: int) -> Enclosure:
             return exp(-exponent * epsilon / shift, digits)
 
         top = power(bound - shift + 1) * (1 - power(shift))

@@ -8,29 +8,9 @@ selected, and only if no aggregator added anything but its noise.
 import functools
 from fractions import Fraction
 
-from aggregator.dp.certified import is_positive, to_float
-from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
+from aggregator.dp.certified import is_positive
+from aggregator.dp.laws import NoiseLaw
 from aggregator.errors import ParameterError
-
-
-def half_width(scale: Fraction, confidence: Fraction, aggregators: int = 2) -> int:
-    """Return the least h such that discrete Laplace noise stays within -h to h with `confidence`.
-
-    Args:
-        scale: Of each draw; 0 is no noise.
-        confidence: Strictly between 0 and 1.
-        aggregators: How many draws are added, 1 or 2.
-    """
-    return joint_half_width(scale, confidence, 1, aggregators)
-
-
-def joint_half_width(
-    scale: Fraction, confidence: Fraction, num_coordinates: int, aggregators: int = 2
-) -> int:
-    """Return the least h that covers `num_coordinates` values at once, by the union bound."""
-    if scale == 0:
-        return 0
-    return half_width_of(DiscreteLaplaceLaw(aggregators, scale), confidence, num_coordinates)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -54,12 +34,6 @@ def half_width_of(law: NoiseLaw, confidence: Fraction, num_coordinates: int = 1)
         else:
             low = middle
     return high
-
-
-def coverage(law: NoiseLaw, width: int) -> float:
-    """Return P(|S| <= width)."""
-    tail = law.upper_tail(width + 1)
-    return 1.0 if tail is None else to_float(lambda digits: 1 - 2 * tail(digits))
 
 
 def _covers(law: NoiseLaw, width: int, miss: Fraction) -> bool:

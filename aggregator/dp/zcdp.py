@@ -4,7 +4,7 @@ import functools
 import math
 from fractions import Fraction
 
-from aggregator.dp.certified import Interval, ln, round_up, round_up_closely, sqrt
+from aggregator.dp.certified import Enclosure, ln, round_up, round_up_closely, sqrt
 
 
 @functools.lru_cache(maxsize=256)
@@ -23,7 +23,7 @@ def implied_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     """
     alpha = 1 + Fraction(_best_excess(float(rho), -_log(delta)))
 
-    def bound(digits: int) -> Interval:
+    def bound(digits: int) -> Enclosure:
         penalty = ln(1 / (alpha * delta), digits) / (alpha - 1)
         return alpha * rho + penalty + ln(1 - 1 / alpha, digits)
 

@@ -76,7 +76,6 @@ class AggregateShares:
         vdaf = task.vdaf(AggregationParameter(request.collection_job_req.agg_param))
         sealed = release(
             task,
-            task.policy.mechanism,
             Role.HELPER,
             merge_agg_shares(vdaf, read_shares(tx, task_id, batch)),
             request.collection_job_req,

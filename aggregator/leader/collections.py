@@ -174,7 +174,6 @@ class CollectionDriver:
             agg_share = merge_agg_shares(vdaf, read_shares(tx, job.task_id, job.batch))
             leader_share = release(
                 task,
-                task.policy.mechanism,
                 Role.LEADER,
                 agg_share,
                 asked,

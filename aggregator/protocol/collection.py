@@ -20,10 +20,8 @@ from aggregator.dap.problems import (
     UnsupportedExtension,
 )
 from aggregator.dap.profile import Role
-from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.release import add_noise
 from aggregator.entropy import Entropy
-from aggregator.errors import LocalError
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.task import Task
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
@@ -114,7 +112,6 @@ def check_agreement(task: Task, request: AggregateShareReq, own: BatchTotals) ->
 
 def release(
     task: Task,
-    mechanism: Mechanism,
     role: Role,
     agg_share: Vector,
     request: CollectionJobReq,
@@ -127,15 +124,12 @@ def release(
 
     Args:
         task: The batch's task.
-        mechanism: Draws the noise; the task's own, or nothing is released.
         role: Which aggregator we are, LEADER or HELPER.
         agg_share: The un-noised sum of the batch's out shares, `output_len` residues.
         request: What the collector asked for; it is bound into the ciphertext.
         entropy: Where the noise and the ephemeral HPKE key are drawn from.
     """
-    if mechanism != task.policy.mechanism:
-        raise LocalError(f"release: {mechanism.name} is not the task's mechanism")
-    noised = add_noise(agg_share, mechanism, task.prio3.circuit, entropy)
+    noised = add_noise(agg_share, task.policy.mechanism, task.prio3.circuit, entropy)
     return seal(
         task.collector_hpke_config,
         aggregate_share_info(role),

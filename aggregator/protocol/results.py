@@ -28,8 +28,8 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
-from aggregator.dp.budget import Guarantee
 from aggregator.dp.disclosure import Disclosure, disclose
+from aggregator.dp.mechanisms import Guarantee
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER, AggregationParameter

@@ -2,7 +2,7 @@
 
 from aggregator.dap.ids import ReportId
 from aggregator.dap.report_errors import ReportError
-from aggregator.dp.budget import format_rational
+from aggregator.dp.rationals import format_rational
 from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from sqlalchemy import ColumnElement, delete, insert, select, update
 
-from aggregator.errors import ParameterError
+from aggregator.dp.rationals import parse_cost
 from aggregator.protocol.batches import Batch
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
@@ -37,7 +37,7 @@ class Charge:
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta", "rho"):
-            _exact(getattr(self, name), name)
+            _cost(getattr(self, name), name)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ def spent(tx: Transaction, task_id: bytes) -> Spent:
     charges = [entry.charge for entry in list_ledger(tx, task_id)]
     return Spent(
         len(charges),
-        sum((_exact(cost.epsilon, "epsilon") for cost in charges), Fraction()),
-        sum((_exact(cost.delta, "delta") for cost in charges), Fraction()),
-        sum((_exact(cost.rho, "rho") for cost in charges), Fraction()),
+        sum((_cost(cost.epsilon, "epsilon") for cost in charges), Fraction()),
+        sum((_cost(cost.delta, "delta") for cost in charges), Fraction()),
+        sum((_cost(cost.rho, "rho") for cost in charges), Fraction()),
     )
 
 
@@ -150,12 +150,6 @@ def _insert(
     )
 
 
-def _exact(text: str | None, name: str) -> Fraction:
+def _cost(text: str | None, name: str) -> Fraction:
     """Return the rational that `text` writes, 0 for None."""
-    try:
-        value = Fraction(0 if text is None else text)
-    except (ValueError, ZeroDivisionError) as error:
-        raise ParameterError(f"{name} must be an exact rational like 1/10, not {text!r}") from error
-    if value < 0:
-        raise ParameterError(f"{name} must not be negative, not {text!r}")
-    return value
+    return Fraction(0) if text is None else parse_cost(text, name)

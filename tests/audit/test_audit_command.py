@@ -6,7 +6,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from aggregator.cli.audit import FALSE_ALARM, audit
+from aggregator.cli.audit import audit
+from aggregator.planning.audit_report import FALSE_ALARM
 from field import Vector
 
 app = typer.Typer()

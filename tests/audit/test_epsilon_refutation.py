@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.dp.refutation import (
+from aggregator.errors import ParameterError
+from aggregator.planning.refutation import (
     Neighbours,
     best_finding,
     epsilon_bound,
@@ -14,7 +15,6 @@ from aggregator.dp.refutation import (
     lower_bound,
     upper_bound,
 )
-from aggregator.errors import ParameterError
 
 
 def binomial_masses(runs: int, p: Fraction) -> list[Fraction]:

@@ -12,11 +12,12 @@ from fractions import Fraction
 import pytest
 from scipy.stats import binom
 
-from aggregator.cli.audit_runs import Audit, AuditedTask
-from aggregator.dp.mechanisms import Mechanism, PureDpDiscreteLaplace
-from aggregator.dp.refutation import Finding, best_finding, epsilon_bound
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.release import add_noise
 from aggregator.entropy import Entropy
+from aggregator.planning.audit_runs import Audit, AuditedTask
+from aggregator.planning.refutation import Finding, best_finding, epsilon_bound
 from aggregator.vdaf.circuits import Circuit
 from field import Vector
 from tests.support.entropy import SeededEntropy
@@ -52,7 +53,7 @@ def halve_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def forget_a_coordinate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "aggregator.dp.mechanisms.l1_sensitivity", lambda _circuit, reports: reports
+        "aggregator.dp.discrete_laplace.l1_sensitivity", lambda _circuit, reports: reports
     )
 
 

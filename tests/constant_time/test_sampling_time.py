@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from aggregator.dp.samplers import DiscreteLaplace, TruncatedGeometric
+from aggregator.dp.samplers import DiscreteLaplaceSampler, TruncatedGeometricSampler
 from aggregator.entropy import SystemEntropy
 from tests.support.statistics import SIX_SIGMA
 
@@ -71,12 +71,12 @@ def leaky(sample: Sample, nanoseconds: float) -> Sample:
 
 
 def laplace(scale: int) -> Sample:
-    sampler, entropy = DiscreteLaplace(Fraction(scale)), SystemEntropy()
+    sampler, entropy = DiscreteLaplaceSampler(Fraction(scale)), SystemEntropy()
     return lambda: sampler.sample(BLOCK, entropy).astype(np.int64)
 
 
 def truncated(scale: int, bound: int) -> Sample:
-    sampler, entropy = TruncatedGeometric(Fraction(scale), bound), SystemEntropy()
+    sampler, entropy = TruncatedGeometricSampler(Fraction(scale), bound), SystemEntropy()
     return lambda: sampler.sample(BLOCK, entropy).astype(np.int64)
 
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 from typing_extensions import override
 
-from aggregator.cli.audit_runs import Audit, AuditedTask
 from aggregator.client.measurements import MeasurementReader
 from aggregator.codec import encode
 from aggregator.dap.ids import encode_base64url
 from aggregator.dp.composition import parts
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.mechanisms import PureDpDiscreteLaplace
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.sensitivity import furthest_move, l1_sensitivity
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.planning.audit_runs import Audit, AuditedTask
 from aggregator.protocol.task import task_from_toml, task_to_toml
 from aggregator.vdaf.circuits import Run
 from aggregator.vdaf.instances import (

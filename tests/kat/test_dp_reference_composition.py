@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.cli import plan_answers
 from aggregator.dp import accounting, pld
-from aggregator.dp.cost_model import CostModel
+from aggregator.planning import answers, published_composition
+from aggregator.planning.cost_model import CostModel
 from tests.support.numbers import agrees, rows
 
 DELTA = Fraction(1, 10**5)
@@ -41,17 +41,21 @@ def test_every_bound_has_the_reference_value(
 ) -> None:
     epsilon0, n, basic, advanced, theorem9, zcdp, optimal, _ = row
     monkeypatch.setattr(pld, "is_available", lambda: False)
-    answer = plan_answers.compose(None, epsilon0, int(n), "1e-5")
+    answer = answers.compose(None, epsilon0, int(n), "1e-5")
     assert answer["basic"] == Fraction(basic)
     for name, printed in (
         ("advanced", advanced),
         ("theorem9", theorem9),
-        ("zcdp", zcdp),
         ("optimal", optimal),
     ):
         value = answer[name]
         assert isinstance(value, Fraction)
         assert agrees(float(value), printed), name
+    textbook = published_composition.zcdp_textbook(Fraction(epsilon0), int(n), DELTA)
+    assert agrees(float(textbook), zcdp)
+    tighter = answer["zcdp"]
+    assert isinstance(tighter, Fraction)
+    assert tighter < textbook
 
 
 @pytest.mark.slow
@@ -103,7 +107,9 @@ def test_theorem_9_at_the_papers_rounded_pairs(
     epsilon0: str, pair: tuple[str, str], n: int, printed: str
 ) -> None:
     level, gamma = map(Fraction, pair)
-    bound = accounting.privacy_at_risk_theorem_9(Fraction(epsilon0), level, gamma, n, DELTA)
+    bound = published_composition.privacy_at_risk_theorem_9(
+        Fraction(epsilon0), level, gamma, n, DELTA
+    )
     assert agrees(float(bound), printed)
 
 
@@ -111,7 +117,7 @@ def test_theorem_9_at_the_papers_rounded_pairs(
 def test_theorem_9_beats_adding_up_only_from_here_on(epsilon0: str, first: int) -> None:
     for n, beats in ((first - 1, False), (first, True)):
         optimum = CostModel.of(1, 1).published_optimum(epsilon0)
-        bound = accounting.privacy_at_risk_theorem_9(
+        bound = published_composition.privacy_at_risk_theorem_9(
             Fraction(epsilon0),
             Fraction(f"{optimum.epsilon:.30e}"),
             Fraction(f"{optimum.confidence:.30e}"),

@@ -4,9 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.dp.cost_model import CostModel, noise_for_error
-from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, worst_move
-from aggregator.dp.privacy_at_risk import (
+from aggregator.errors import ParameterError
+from aggregator.planning.cost_model import CostModel
+from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, worst_move
+from aggregator.planning.privacy_at_risk import (
     claimed_confidence,
     claimed_coupled_confidence,
     claimed_epsilon,
@@ -19,8 +20,7 @@ from aggregator.dp.privacy_at_risk import (
     samples_needed,
     sampling_tolerance,
 )
-from aggregator.dp.two_draw_loss import TwoDrawLaw
-from aggregator.errors import ParameterError
+from aggregator.planning.two_draw_loss import TwoDrawLaw
 from aggregator.vdaf.circuits import Count, Histogram, MultihotCountVec, Sum
 from tests.support.numbers import agrees, rows
 
@@ -127,12 +127,6 @@ def test_the_budgets_have_the_reference_values() -> None:
     assert agrees(published.budget, "37805.8566754")
     assert agrees(model.budget("0.5") - published.budget, "36628.5491048")
     assert agrees(model.published_optimum(2).epsilon, "0.589072180118")
-
-
-def test_the_noise_for_an_error_is_the_sensitivity_over_it() -> None:
-    # The health centre of the paper allows an error of two people: epsilon0 is at least 0.5.
-    assert noise_for_error(2) == Fraction(1, 2)
-    assert noise_for_error("0.5", 3) == 6
 
 
 def test_with_the_true_confidence_the_saving_is_all_but_gone() -> None:

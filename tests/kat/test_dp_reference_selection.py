@@ -7,9 +7,9 @@ import mpmath
 import pytest
 
 from aggregator.dp.decimals import working
-from aggregator.dp.partition_selection import OptimalSelection, crossover
-from aggregator.dp.selection_plan import SelectionPlan, TwoThresholds
-from aggregator.dp.selection_rivals import (
+from aggregator.planning.partition_selection import OptimalSelection, crossover
+from aggregator.planning.selection_plan import SelectionPlan, TwoThresholds
+from aggregator.planning.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
     TruncatedGeometricRelease,

@@ -10,12 +10,13 @@ import mpmath
 import numpy as np
 import pytest
 
-from aggregator.dp.certified import Real, to_float
+from aggregator.dp.certified import Enclosed, to_float
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
-from aggregator.dp.mechanisms import PureDpDiscreteLaplace
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.truncation import edge_mass, least_bound
-from aggregator.dp.utility import coverage, half_width, half_width_of
+from aggregator.dp.utility import half_width_of
+from aggregator.planning import answers
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,
@@ -25,11 +26,12 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
+from tests.support.numbers import coverage
 
 P95, P99 = Fraction(95, 100), Fraction(99, 100)
 
 
-def close(number: Real, printed: str) -> bool:
+def close(number: Enclosed, printed: str) -> bool:
     """Whether the number rounds to what was printed, but for its last digit."""
     digits = len(printed.split("e", 1)[0].replace("-", "").replace(".", "").lstrip("0"))
     return to_float(number) == pytest.approx(float(printed), rel=0.6 * 10.0 ** (1 - digits))
@@ -60,7 +62,7 @@ def test_the_law_of_one_draw_and_of_two(scale: str) -> None:
     one, two = DiscreteLaplaceLaw(1, t), DiscreteLaplaceLaw(2, t)
     assert close(one.variance(), one_variance)
     assert close(two.variance(), two_variance)
-    found = [half_width(t, p, a) for p in (P95, P99) for a in (1, 2)]
+    found = [half_width_of(law, p) for p in (P95, P99) for law in (one, two)]
     assert tuple(found) == widths
     assert coverage(one, widths[0]) == pytest.approx(covers[0], abs=1e-10)
     assert coverage(two, widths[1]) == pytest.approx(covers[1], abs=1e-10)
@@ -79,7 +81,9 @@ def test_the_upper_tail_of_two_draws(scale: str, tail: str) -> None:
     ("scale", "mean"), [("1", "1.36723494003"), ("2", "2.93610892185"), ("20", "29.9937484393")]
 )
 def test_the_mean_absolute_error_of_two_draws(scale: str, mean: str) -> None:
-    assert close(DiscreteLaplaceLaw(2, Fraction(scale)).mean_absolute_error(), mean)
+    found = answers.error(Count(), f"1/{scale}", "0.95")["two_aggregators"]
+    assert isinstance(found, dict)
+    assert float(found["mean_absolute_error"]) == pytest.approx(float(mean), rel=1e-11)
 
 
 @pytest.mark.parametrize(

@@ -11,21 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.dp.binomial import Binomial
-from aggregator.dp.cost_model import CostModel
 from aggregator.dp.decimals import working
-from aggregator.dp.loss_law import LatticeLaw, Move, worst_move
-from aggregator.dp.normal import gaussian_mu, upper_quantile
 from aggregator.dp.partial_knowledge import Thresholding
-from aggregator.dp.partition_selection import OptimalSelection
-from aggregator.dp.passive_attacker import PassiveAttacker
-from aggregator.dp.privacy_at_risk import gap_probability
-from aggregator.dp.selection_rivals import (
+from aggregator.planning.cost_model import CostModel
+from aggregator.planning.loss_law import LatticeLaw, Move, worst_move
+from aggregator.planning.normal import gaussian_mu, upper_quantile
+from aggregator.planning.partition_selection import OptimalSelection
+from aggregator.planning.passive_attacker import PassiveAttacker
+from aggregator.planning.privacy_at_risk import gap_probability
+from aggregator.planning.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
     TruncatedGeometricRelease,
 )
-from aggregator.dp.two_draw_loss import TwoDrawLaw
-from aggregator.dp.vector_loss import VectorTwoDrawLaw
+from aggregator.planning.two_draw_loss import TwoDrawLaw
+from aggregator.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.vdaf.circuits import (
     Circuit,
     Count,

@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.codec import DecodeError
-from aggregator.dp.budget import format_rational, parse_rational
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.mechanisms import Mechanism, NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.policy import (
     PrivacyPolicy,
     decode_policy,
@@ -15,6 +16,7 @@ from aggregator.dp.policy import (
     policy_from_mapping,
     policy_to_mapping,
 )
+from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from aggregator.dp.partition_selection import OptimalSelection
-from aggregator.dp.selection_draws import KeepDecisions
+from aggregator.planning.partition_selection import OptimalSelection
+from aggregator.planning.selection_draws import KeepDecisions
 from tests.support.entropy import SeededEntropy
 
 DRAWS = 200_000

@@ -12,13 +12,18 @@ import pytest
 
 from aggregator.dp.certified import to_float
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.gaussian_law import DiscreteGaussianLaw
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw, TruncatedGeometricLaw
-from aggregator.dp.mechanisms import Mechanism, PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.release import add_noise
-from aggregator.dp.samplers import DiscreteGaussian as GaussianSampler
-from aggregator.dp.samplers import DiscreteLaplace, Draws, TruncatedGeometric
-from aggregator.dp.truncated_geometric import TruncatedGeometric as TruncatedMechanism
+from aggregator.dp.samplers import (
+    DiscreteGaussianSampler,
+    DiscreteLaplaceSampler,
+    Draws,
+    TruncatedGeometricSampler,
+)
+from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.vdaf.circuits import Histogram
 from field import FIELD128, Vector, lift
 from tests.support.entropy import SeededEntropy
@@ -62,14 +67,14 @@ def check(draws: Draws, right: Callable[[int], float], *wrong: Callable[[int], f
 @pytest.mark.parametrize("scale", ["1/3", "1", "4", "22/7", "51000/7", "25500"])
 def test_discrete_laplace_draws_follow_their_law_and_no_scale_ten_percent_off(scale: str) -> None:
     t = Fraction(scale)
-    draws = DiscreteLaplace(t).sample(COUNT, SeededEntropy(101))
+    draws = DiscreteLaplaceSampler(t).sample(COUNT, SeededEntropy(101))
     check(draws, laplace_mass(t), *(laplace_mass(t * wrong) for wrong in WRONG))
 
 
 def test_draws_beyond_64_bits_follow_the_same_law() -> None:
     # Divided by 2^70, discrete Laplace noise of scale 4 * 2^70 is that of scale 4, but for
     # rounding.
-    draws = DiscreteLaplace(Fraction(4 * 2**70)).sample(COUNT, SeededEntropy(102))
+    draws = DiscreteLaplaceSampler(Fraction(4 * 2**70)).sample(COUNT, SeededEntropy(102))
     assert draws.dtype == np.object_
     thirds = np.array([int(draw) >> 69 for draw in draws])  # cells of half a unit
 
@@ -85,26 +90,26 @@ def test_draws_beyond_64_bits_follow_the_same_law() -> None:
 @pytest.mark.parametrize(("scale", "bound"), [("2", 22), ("4", 50), ("2/3", 3)])
 def test_truncated_draws_follow_their_law(scale: str, bound: int) -> None:
     t = Fraction(scale)
-    draws = TruncatedGeometric(t, bound).sample(COUNT, SeededEntropy(103))
+    draws = TruncatedGeometricSampler(t, bound).sample(COUNT, SeededEntropy(103))
     check(draws, geometric_mass(t, bound), *(geometric_mass(t * wrong, bound) for wrong in WRONG))
 
 
 def test_truncated_draws_that_are_all_but_uniform_end_where_they_should() -> None:
     t = Fraction(1000)
-    draws = TruncatedGeometric(t, 40).sample(COUNT, SeededEntropy(103))
+    draws = TruncatedGeometricSampler(t, 40).sample(COUNT, SeededEntropy(103))
     check(draws, geometric_mass(t, 40), geometric_mass(t, 36), geometric_mass(t, 44))
 
 
 @pytest.mark.parametrize("sigma_squared", ["1/4", "2", "25/4", "1000000/3"])
 def test_discrete_gaussian_draws_follow_their_law(sigma_squared: str) -> None:
     s = Fraction(sigma_squared)
-    draws = GaussianSampler(s).sample(COUNT, SeededEntropy(104))
+    draws = DiscreteGaussianSampler(s).sample(COUNT, SeededEntropy(104))
     check(draws, gaussian_mass(s), *(gaussian_mass(s * wrong**2) for wrong in WRONG))
 
 
 MECHANISMS: list[Mechanism] = [
     PureDpDiscreteLaplace(Fraction(1)),
-    TruncatedMechanism(Fraction(1), Fraction(1, 10**5)),
+    TruncatedGeometric(Fraction(1), Fraction(1, 10**5)),
     DiscreteGaussian(Fraction(1, 8)),
 ]
 

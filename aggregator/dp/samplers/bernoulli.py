@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.dp.certified import Real, binary_digits
+from aggregator.dp.certified import Enclosed, binary_digits
 from field.lanes import allocating_kernel
 
 LIMB_BITS = 32
@@ -55,7 +55,7 @@ class BernoulliRows:
 
     __slots__ = ("_high", "_low", "_probabilities", "num_limbs")
 
-    def __init__(self, probabilities: Sequence[Real]) -> None:
+    def __init__(self, probabilities: Sequence[Enclosed]) -> None:
         self._probabilities = tuple(probabilities)
         self.num_limbs = -(-len(self._probabilities) // LIMB_BITS)
         bounds = [binary_digits(p, _WORD_BITS + _EXTENSION_BITS) for p in self._probabilities]
@@ -114,7 +114,7 @@ class BernoulliRows:
                 outcomes[row // LIMB_BITS] |= np.uint32(1 << row % LIMB_BITS)
 
 
-def settle(probability: Real, stream: Bits, prefix: int = 0, num_bits: int = 0) -> bool:
+def settle(probability: Enclosed, stream: Bits, prefix: int = 0, num_bits: int = 0) -> bool:
     """Return one exact Bernoulli draw whose uniform number begins with `num_bits` given bits.
 
     Post-condition:

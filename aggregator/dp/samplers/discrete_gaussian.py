@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.dp.budget import require_positive
+from aggregator.dp.rationals import require_positive
 from aggregator.dp.samplers.bernoulli import LIMB_BITS, BernoulliRows, settle
 from aggregator.dp.samplers.discrete_laplace import check_count, laplace_digits
 from aggregator.dp.samplers.keystream import Keystream
@@ -32,7 +32,7 @@ _MOST_DIGITS_IN_A_WORD = 62
 _LARGEST_SQUARED_IN_A_WORD = 2**31
 
 
-class DiscreteGaussian:
+class DiscreteGaussianSampler:
     """The distribution with P(X = x) proportional to e^(-x^2 / (2 sigma_squared)).
 
     Args:

@@ -10,14 +10,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from aggregator.dp.budget import require_positive
+from aggregator.dp.rationals import require_positive
 from aggregator.dp.samplers.keystream import Keystream
 from aggregator.dp.samplers.two_sided_geometric import Draws, TwoSidedGeometric
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 
 
-class DiscreteLaplace:
+class DiscreteLaplaceSampler:
     """The distribution P(Z = z) = (1 - q) / (1 + q) q^|z| with q = e^(-1/scale).
 
     Args:

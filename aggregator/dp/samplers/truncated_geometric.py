@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from aggregator.dp.budget import require_positive
+from aggregator.dp.rationals import require_positive
 from aggregator.dp.samplers.discrete_laplace import check_count
 from aggregator.dp.samplers.keystream import Keystream
 from aggregator.dp.samplers.two_sided_geometric import Draws, TwoSidedGeometric
@@ -18,7 +18,7 @@ from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 
 
-class TruncatedGeometric:
+class TruncatedGeometricSampler:
     """The distribution with P(X = x) proportional to q^|x| for |x| <= bound, q = e^(-1/scale).
 
     Args:

@@ -17,7 +17,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.dp.certified import Interval, Real, exp
+from aggregator.dp.certified import Enclosed, Enclosure, exp
 from aggregator.dp.samplers.bernoulli import LIMB_BITS, BernoulliRows, Bits, settle
 from field.lanes import kernel
 
@@ -90,15 +90,15 @@ def as_array(values: list[int]) -> Draws:
     return array
 
 
-def decay(rate: Fraction) -> Real:
+def decay(rate: Fraction) -> Enclosed:
     """Return e^-rate as a real to any number of digits."""
     return lambda digits: exp(-rate, digits)
 
 
-def _odds(rate: Fraction) -> Real:
+def _odds(rate: Fraction) -> Enclosed:
     """Return 1 / (1 + e^rate) = e^-rate / (1 + e^-rate)."""
 
-    def enclosure(digits: int) -> Interval:
+    def enclosure(digits: int) -> Enclosure:
         power = exp(-rate, digits)
         return power / (1 + power)
 

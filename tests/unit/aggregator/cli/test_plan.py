@@ -32,8 +32,8 @@ def answer(*arguments: str) -> dict[str, object]:
 def test_selection_has_the_promised_keys_and_figures() -> None:
     found = answer("selection", "--epsilon", "1", "--delta", "1e-5", "--count", "12")
     assert list(found) == [
-        "n1", "n2", "keep_probability", "recursion", "truncated_geometric", "laplace", "gaussian",
-        "midpoints", "recommended",
+        "n1", "n2", "keep_probability", "drop_probability", "recursion", "truncated_geometric",
+        "two_thresholds", "laplace", "gaussian", "midpoints", "recommended",
     ]  # fmt: skip
     assert (found["n1"], found["n2"]) == (11, 22)
     assert found["keep_probability"] == pytest.approx(0.760310996923, rel=1e-11)
@@ -65,6 +65,79 @@ def test_selection_at_the_edges_has_null_where_a_rule_does_not_exist() -> None:
     assert blind["laplace"] is None
 
 
+def test_a_public_list_may_have_a_threshold_of_its_own_over_the_same_noise() -> None:
+    common = ("selection", "--epsilon", "1", "--delta", "1e-5", "--count", "1")
+    assert answer(*common)["two_thresholds"] is None
+    found = answer(*common, "--public-threshold", "0")["two_thresholds"]
+    assert isinstance(found, dict)
+    assert found["private"]["threshold"] == 11
+    assert found["private"]["keep_probability"] == pytest.approx(7.7182118276e-6)
+    # P[1 + X > 0], X symmetric: half of what is not at 0, and 0.
+    assert found["public"]["threshold"] == 0
+    assert 0.5 < found["public"]["keep_probability"] < 0.8
+
+
+def test_keep_names_large_buckets_and_no_empty_ones(tmp_path: Path) -> None:
+    counts = tmp_path / "counts.csv"
+    counts.write_text('zebra,1000\n"a, quoted name",23\nnobody,0\n', encoding="utf-8")
+    found = answer("keep", "--epsilon", "1", "--delta", "1e-5", "--counts", str(counts))
+    assert found == {"shown": ["a, quoted name", "zebra"]}
+    # Of one person at a delta of one half the name is shown half of the time.
+    counts.write_text("".join(f"{i},1\n" for i in range(400)), encoding="utf-8")
+    shown = answer("keep", "--epsilon", "1", "--delta", "0.5", "--counts", str(counts))["shown"]
+    assert isinstance(shown, list)
+    assert 80 < len(shown) < 320  # but for a chance of 10^-33
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,1\nb\n", "counts: line 2 is not a name, a comma and a whole number"),
+        ("a,-1\n", "counts: line 1 is not"),
+        ("a,1\na,2\n", "counts: line 2 has a name that stood there before"),
+        ("a,9223372036854775808\n", "each count must be an integer from 0 to"),
+    ],
+)
+def test_keep_refuses_what_is_no_count_and_repeats_no_name(
+    text: str, message: str, tmp_path: Path
+) -> None:
+    counts = tmp_path / "counts.csv"
+    counts.write_text(text, encoding="utf-8")
+    done = run("keep", "--epsilon", "1", "--delta", "1e-5", "--counts", str(counts))
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_claims_are_recomputed_and_labelled_beside_what_is_sound(tmp_path: Path) -> None:
+    common = ("claims", "--epsilon0", "1", "--epsilon", "0.5", "--confidence", "0.75")
+    found = answer(*common)
+    assert list(found) == [
+        "claimed_confidence", "claimed_epsilon", "claimed_noise", "label", "sampled", "sound",
+    ]  # fmt: skip
+    assert found["claimed_confidence"] == pytest.approx(0.622459331202, rel=1e-11)
+    assert found["claimed_epsilon"] == pytest.approx(0.642625980491, rel=1e-11)
+    assert "not a privacy guarantee" in str(found["label"])
+    assert found["sampled"] is None
+    sound = found["sound"]
+    assert isinstance(sound, dict)
+    assert sound["delta"] == pytest.approx(-math.expm1(-0.25), rel=1e-11)
+    assert answer(*common[:-1], "0.1")["claimed_noise"] is None
+
+    file = tmp_path / "sensitivities.txt"
+    file.write_text("3\n1\n2.5\n2\n", encoding="utf-8")
+    sampled = answer(
+        *common, "--coverage", "0.8", "--accuracy", "0.01", "--sensitivities", str(file)
+    )["sampled"]
+    assert isinstance(sampled, dict)
+    assert (sampled["samples"], sampled["sensitivity"]) == (4, 3)
+    assert sampled["covered"] == pytest.approx(0.79)
+    assert sampled["covered_on_average"] == pytest.approx(0.8)
+    assert "not differential privacy" in sampled["label"]
+    given = answer(*common, "--coverage", "0.9", "--accuracy", "0.01", "--samples", "15000")
+    assert isinstance(given["sampled"], dict)
+    assert given["sampled"]["claimed_confidence"] == pytest.approx(0.810383276938, rel=1e-11)
+
+
 def test_threshold_has_the_promised_keys_and_figures() -> None:
     found = answer(
         "threshold", "--reports", "1000", "--probability", "0.005", "--threshold", "20",
@@ -80,6 +153,8 @@ def test_threshold_has_the_promised_keys_and_figures() -> None:
         "delta_at_zero": pytest.approx(2.345524655e-7, rel=1e-9),
         "delta": pytest.approx(1.888129532e-7, rel=1e-9),
         "epsilon_max": pytest.approx(1.402505456, rel=1e-9),
+        "release_probability": pytest.approx(3.050596532e-7, rel=1e-9),
+        "suppressed_loss": pytest.approx(2.345525096e-7, rel=1e-9),
     }
     caveats = found["caveats"]
     assert isinstance(caveats, list)
@@ -201,11 +276,13 @@ def test_error_has_the_promised_keys_and_figures() -> None:
         "scale": 2,
         "one_aggregator": {
             "variance": pytest.approx(7.83539617807, rel=1e-11),
+            "mean_absolute_error": pytest.approx(1 / math.sinh(1 / 2), rel=1e-11),
             "half_width": 6,
             "joint_half_width": 17,
         },
         "two_aggregators": {
             "variance": pytest.approx(15.6707923561, rel=1e-11),
+            "mean_absolute_error": pytest.approx(2.93610892185, rel=1e-11),
             "half_width": 8,
             "joint_half_width": 21,
         },
@@ -234,7 +311,7 @@ def test_releases_of_every_type_of_measurement_are_composed() -> None:
 def test_compose_has_the_promised_keys_and_names_the_best() -> None:
     found = answer("compose", "--epsilon0", "0.5", "--releases", "100", "--delta", "1e-5")
     assert list(found) == [
-        "basic", "advanced", "theorem9", "zcdp", "optimal", "pld", "best", "notes",
+        "basic", "advanced", "theorem9", "zcdp", "optimal", "pld", "best", "deltas", "notes",
     ]  # fmt: skip
     assert found["optimal"] == pytest.approx(31.17286350, rel=1e-9)
     assert found["best"] in {"optimal", "pld"}
@@ -283,6 +360,9 @@ def test_advise_prints_the_section_for_a_reader() -> None:
         ("threshold --reports 10 --probability 0.1 --threshold 11", "threshold must be"),
         ("risk --epsilon0 0 --epsilon 1", "epsilon0 must lie in (0, 1000], not 0"),
         ("risk --epsilon0 1 --epsilon 1 --aggregators 3", "aggregators must be 1 or 2, not 3"),
+        ("claims --epsilon0 1 --epsilon 2 --confidence 0.5", "epsilon must lie in [0, epsilon0"),
+        ("claims --epsilon0 1 --epsilon 0.5 --confidence 0.5 --samples 9", "accuracy: missing"),
+        ("claims --epsilon0 1 --epsilon 0.5 --confidence 0.5 --accuracy 0.1", "samples: missing"),
         ("budget --people 0 --compensation 1 --epsilon0 1", "people must be"),
         ("error --circuit histogram --length 1 --epsilon 1", "no measurement of Prio3Histogram"),
         ("error --circuit mean --epsilon 1", "circuit must be one of count, sum, sumvec, "),
@@ -294,6 +374,9 @@ def test_advise_prints_the_section_for_a_reader() -> None:
         ("error --circuit count --epsilon 1 --confidence 1", "confidence must lie in (0, 1)"),
         ("compose --epsilon0 1 --releases 0 --delta 0.1", "releases must be"),
         ("compose --epsilon0 1 --releases 3 --delta 0", "delta must lie in (0, 1), not 0"),
+        ("compose --releases 3 --delta 0.1", "give either epsilon0 or a task file"),
+        ("compose --epsilon0 1 --task x --releases 3 --delta 0.1", "give either epsilon0 or a"),
+        ("compose --task /nowhere.toml --releases 3 --delta 0.1", "/nowhere.toml: No such file"),
         ("advise --reports 10 --buckets 3", "give either error or epsilon"),
     ],
 )

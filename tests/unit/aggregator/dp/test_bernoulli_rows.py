@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from aggregator.dp.certified import Real, binary_digits, exp
+from aggregator.dp.certified import Enclosed, binary_digits, exp
 from aggregator.dp.samplers.bernoulli import BernoulliRows, settle
 from tests.support.sampling import SLOTS, ScriptedBits, block
 
@@ -14,7 +14,7 @@ RATES = [Fraction(1, 3), Fraction(5, 2), Fraction(40)]
 FIRST, SECOND, RARE = range(3)
 
 
-def probability(rate: Fraction) -> Real:
+def probability(rate: Fraction) -> Enclosed:
     return lambda digits: exp(-rate, digits)
 
 

@@ -5,8 +5,8 @@ import mpmath
 import pytest
 
 from aggregator.dp.certified import (
-    Interval,
-    Real,
+    Enclosed,
+    Enclosure,
     TooWide,
     binary_digits,
     exp,
@@ -54,18 +54,18 @@ def test_ln_and_sqrt_are_enclosed(x: Fraction) -> None:
 
 
 def test_ln_of_one_is_zero_and_of_a_number_that_rounds_to_one_is_not() -> None:
-    assert ln(Fraction(1), 20) == Interval(Fraction(0), Fraction(0))
+    assert ln(Fraction(1), 20) == Enclosure(Fraction(0), Fraction(0))
     just_below = ln(1 - Fraction(1, 10**60), 20)
     assert just_below.low < 0 <= just_below.high
 
 
 def test_arithmetic_encloses_every_combination_of_endpoints() -> None:
-    left, right = Interval(Fraction(-2), Fraction(3)), Interval(Fraction(1), Fraction(5))
-    assert left * right == Interval(Fraction(-10), Fraction(15))
-    assert left - right == Interval(Fraction(-7), Fraction(2))
-    assert left / right == Interval(Fraction(-2), Fraction(3))
-    assert 1 / right == Interval(Fraction(1, 5), Fraction(1))
-    assert 1 - right == Interval(Fraction(-4), Fraction(0))
+    left, right = Enclosure(Fraction(-2), Fraction(3)), Enclosure(Fraction(1), Fraction(5))
+    assert left * right == Enclosure(Fraction(-10), Fraction(15))
+    assert left - right == Enclosure(Fraction(-7), Fraction(2))
+    assert left / right == Enclosure(Fraction(-2), Fraction(3))
+    assert 1 / right == Enclosure(Fraction(1, 5), Fraction(1))
+    assert 1 - right == Enclosure(Fraction(-4), Fraction(0))
     with pytest.raises(TooWide):
         right / left
 
@@ -73,7 +73,7 @@ def test_arithmetic_encloses_every_combination_of_endpoints() -> None:
 def test_a_decision_asks_for_digits_until_it_is_settled() -> None:
     asked = []
 
-    def almost_one(digits: int) -> Interval:
+    def almost_one(digits: int) -> Enclosure:
         asked.append(digits)
         return exp(Fraction(-1, 10**150), digits)
 
@@ -84,12 +84,12 @@ def test_a_decision_asks_for_digits_until_it_is_settled() -> None:
 
 
 def test_a_division_by_an_interval_around_zero_is_tried_again_with_more_digits() -> None:
-    tiny: Real = lambda digits: 1 - exp(Fraction(-1, 10**90), digits)  # noqa: E731 - one expression
+    tiny: Enclosed = lambda digits: 1 - exp(Fraction(-1, 10**90), digits)  # noqa: E731 - one expression
     assert math.isclose(to_float(lambda digits: 1 / tiny(digits)), 1e90, rel_tol=1e-15)
 
 
 def test_rounding_up_never_falls_below() -> None:
-    third = round_up(lambda _: Interval(Fraction(1, 3), Fraction(1, 3)), 5)
+    third = round_up(lambda _: Enclosure(Fraction(1, 3), Fraction(1, 3)), 5)
     assert third == Fraction(33334, 100000)
 
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.dp.disclosure import WITHHELD, disclose
-from aggregator.dp.mechanisms import NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.partial_knowledge import CAVEATS
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.suppression import Suppression

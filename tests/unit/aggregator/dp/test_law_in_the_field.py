@@ -11,8 +11,9 @@ import mpmath
 import pytest
 
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
-from aggregator.dp.mechanisms import Mechanism, PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.sensitivity import l1_sensitivity, l2_sensitivity_squared
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.vdaf.circuits import (

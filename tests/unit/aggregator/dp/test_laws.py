@@ -8,9 +8,10 @@ import pytest
 from aggregator.dp.certified import to_float
 from aggregator.dp.gaussian_law import EXACT_UP_TO, DiscreteGaussianLaw, tail_bound
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw, TruncatedGeometricLaw
-from aggregator.dp.utility import coverage, half_width, half_width_of, joint_half_width
+from aggregator.dp.utility import half_width_of
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.errors import ParameterError
+from tests.support.numbers import coverage
 
 Masses = dict[int, mpmath.mpf]
 
@@ -121,17 +122,14 @@ def test_the_tail_bound_of_gaussians_leaves_no_more_than_it_says(variance: Fract
 
 
 def test_a_joint_interval_is_that_of_a_smaller_miss() -> None:
-    confidence = Fraction(95, 100)
-    assert joint_half_width(Fraction(4), confidence, 10) == half_width(
-        Fraction(4), Fraction(995, 1000)
-    )
-    assert half_width(Fraction(0), confidence) == 0
+    law = DiscreteLaplaceLaw(2, Fraction(4))
+    assert half_width_of(law, Fraction(95, 100), 10) == half_width_of(law, Fraction(995, 1000))
 
 
 @pytest.mark.parametrize("confidence", [Fraction(0), Fraction(1), Fraction(2)], ids=str)
 def test_a_confidence_is_between_0_and_1(confidence: Fraction) -> None:
     with pytest.raises(ParameterError, match="confidence must be between 0 and 1"):
-        half_width(Fraction(1), confidence)
+        half_width_of(DiscreteLaplaceLaw(2, Fraction(1)), confidence)
 
 
 def test_there_are_one_or_two_draws() -> None:

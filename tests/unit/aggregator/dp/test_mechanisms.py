@@ -3,7 +3,10 @@ from fractions import Fraction
 import pytest
 
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.mechanisms import Mechanism, NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism, PolicyParameters
+from aggregator.dp.no_privacy import NoPrivacy
+from aggregator.dp.rationals import format_rational
 from aggregator.dp.sensitivity import UnsupportedCircuit
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
@@ -141,3 +144,34 @@ def test_scales_are_described_exactly() -> None:
         "discrete Gaussian, sigma^2 = 2",
         "no noise",
     ]
+
+
+@pytest.mark.parametrize("mechanism", NOISY, ids=lambda m: m.name)
+def test_one_release_costs_what_it_promises_and_no_more(mechanism: Mechanism) -> None:
+    promised, cost = mechanism.guarantee(HISTOGRAM), mechanism.cost(HISTOGRAM, 1)
+    assert promised.delta is not None
+    assert cost is not None
+    assert cost.epsilon == promised.epsilon
+    assert cost.delta <= promised.delta
+    pieces = mechanism.pieces(HISTOGRAM)
+    if pieces is not None:
+        assert pieces.count * pieces.epsilon == promised.epsilon
+        assert 1 - (1 - pieces.delta) ** pieces.count <= promised.delta
+
+
+@pytest.mark.parametrize("mechanism", [*NOISY, NoPrivacy()], ids=lambda m: m.name)
+def test_parameters_make_the_same_mechanism_again(mechanism: Mechanism) -> None:
+    text = {name: format_rational(value) for name, value in mechanism.parameters().items()}
+    parameters = PolicyParameters(mechanism.name, text)
+    assert type(mechanism).of(parameters, mechanism.max_reports_per_person) == mechanism
+    parameters.finish()
+
+
+@pytest.mark.parametrize("mechanism", [*NOISY, NoPrivacy()], ids=lambda m: m.name)
+def test_no_draw_is_beyond_a_bound_and_the_tail_is_not_either(mechanism: Mechanism) -> None:
+    bound, tail = mechanism.bound(HISTOGRAM), mechanism.tail_bound(HISTOGRAM)
+    draws = [abs(x) for seed in range(50) for x in mechanism.noise(HISTOGRAM, SeededEntropy(seed))]
+    assert max(draws) <= tail
+    if bound is not None:
+        assert max(draws) <= bound
+        assert tail <= bound

@@ -5,7 +5,8 @@ import pytest
 
 from aggregator.codec import DecodeError
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.mechanisms import NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.policy import (
     PrivacyPolicy,
     decode_policy,

@@ -3,7 +3,8 @@ from fractions import Fraction
 import pytest
 
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.mechanisms import NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.release import add_noise, check_no_wrap
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Count, Histogram, Sum, SumVec

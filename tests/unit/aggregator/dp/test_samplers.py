@@ -7,7 +7,11 @@ import pytest
 
 from aggregator.dp.certified import to_float
 from aggregator.dp.laws import DiscreteLaplaceLaw
-from aggregator.dp.samplers import DiscreteGaussian, DiscreteLaplace, TruncatedGeometric
+from aggregator.dp.samplers import (
+    DiscreteGaussianSampler,
+    DiscreteLaplaceSampler,
+    TruncatedGeometricSampler,
+)
 from aggregator.dp.samplers.keystream import Keystream
 from aggregator.dp.samplers.two_sided_geometric import TwoSidedGeometric
 from aggregator.errors import ParameterError
@@ -42,7 +46,7 @@ def test_draws_are_those_that_a_slow_second_implementation_reads_off_the_keystre
     count = 5000
     stream = keystream(SeededEntropy(7), 2_000_000)
     expected = discrete_laplace_draws(stream, scale, count)
-    draws = DiscreteLaplace(scale).sample(count, SeededEntropy(7))
+    draws = DiscreteLaplaceSampler(scale).sample(count, SeededEntropy(7))
     assert draws.dtype == np.int64
     assert draws.tolist() == expected
     assert len(set(expected)) > 3
@@ -83,7 +87,7 @@ def test_the_tail_is_counted_on_and_never_cut() -> None:
 
 
 def test_a_draw_beyond_64_bits_comes_out_as_a_python_integer() -> None:
-    draws = DiscreteLaplace(Fraction(2**80)).sample(50, SeededEntropy(1))
+    draws = DiscreteLaplaceSampler(Fraction(2**80)).sample(50, SeededEntropy(1))
     assert draws.dtype == np.object_
     assert all(type(draw) is int for draw in draws)
     assert max(map(abs, draws)) > 2**76
@@ -92,34 +96,34 @@ def test_a_draw_beyond_64_bits_comes_out_as_a_python_integer() -> None:
 
 
 def test_a_large_scale_whose_draws_fit_gives_machine_words() -> None:
-    draws = DiscreteLaplace(Fraction(2**50)).sample(50, SeededEntropy(1))
+    draws = DiscreteLaplaceSampler(Fraction(2**50)).sample(50, SeededEntropy(1))
     assert draws.dtype == np.int64
 
 
 @pytest.mark.parametrize(
     "sampler",
     [
-        DiscreteLaplace(Fraction(0)),
-        TruncatedGeometric(Fraction(0), 5),
-        DiscreteGaussian(Fraction(0)),
+        DiscreteLaplaceSampler(Fraction(0)),
+        TruncatedGeometricSampler(Fraction(0), 5),
+        DiscreteGaussianSampler(Fraction(0)),
     ],
     ids=["laplace", "geometric", "gaussian"],
 )
-def test_scale_zero_draws_nothing(sampler: DiscreteLaplace) -> None:
+def test_scale_zero_draws_nothing(sampler: DiscreteLaplaceSampler) -> None:
     assert sampler.sample(4, NoEntropy()).tolist() == [0] * 4
 
 
 @pytest.mark.parametrize(
     "sampler",
     [
-        DiscreteLaplace(Fraction(4)),
-        TruncatedGeometric(Fraction(4), 20),
-        DiscreteGaussian(Fraction(4)),
+        DiscreteLaplaceSampler(Fraction(4)),
+        TruncatedGeometricSampler(Fraction(4), 20),
+        DiscreteGaussianSampler(Fraction(4)),
     ],
     ids=["laplace", "geometric", "gaussian"],
 )
 def test_every_release_takes_a_fresh_key_and_the_same_key_gives_the_same_draws(
-    sampler: DiscreteLaplace,
+    sampler: DiscreteLaplaceSampler,
 ) -> None:
     entropy = SeededEntropy(3)
     first, second = sampler.sample(100, entropy), sampler.sample(100, entropy)
@@ -132,7 +136,11 @@ def test_every_release_takes_a_fresh_key_and_the_same_key_gives_the_same_draws(
 
 @pytest.mark.parametrize("scale", [Fraction(-1), 4, 0.5], ids=repr)
 def test_a_scale_is_a_positive_exact_rational(scale: Fraction) -> None:
-    for make in (DiscreteLaplace, DiscreteGaussian, lambda value: TruncatedGeometric(value, 3)):
+    for make in (
+        DiscreteLaplaceSampler,
+        DiscreteGaussianSampler,
+        lambda value: TruncatedGeometricSampler(value, 3),
+    ):
         with pytest.raises(ParameterError, match=r"(scale|sigma_squared) must be"):
             make(scale)
 
@@ -141,7 +149,7 @@ def test_a_scale_is_a_positive_exact_rational(scale: Fraction) -> None:
     ("scale", "bound"), [(Fraction(1), 1), (Fraction(9, 2), 22), (Fraction(100), 3)]
 )
 def test_truncated_draws_reach_the_bound_and_never_pass_it(scale: Fraction, bound: int) -> None:
-    draws = TruncatedGeometric(scale, bound).sample(
+    draws = TruncatedGeometricSampler(scale, bound).sample(
         200_000 if bound > 3 else 2000, SeededEntropy(5)
     )
     assert set(draws.tolist()) <= set(range(-bound, bound + 1))
@@ -150,14 +158,14 @@ def test_truncated_draws_reach_the_bound_and_never_pass_it(scale: Fraction, boun
 
 
 def test_a_bound_of_zero_leaves_zero_and_one_out_of_range_is_refused() -> None:
-    assert TruncatedGeometric(Fraction(2), 0).sample(3, NoEntropy()).tolist() == [0, 0, 0]
+    assert TruncatedGeometricSampler(Fraction(2), 0).sample(3, NoEntropy()).tolist() == [0, 0, 0]
     with pytest.raises(ParameterError, match="bound must be from 0 to 2\\^61, not -1"):
-        TruncatedGeometric(Fraction(2), -1)
+        TruncatedGeometricSampler(Fraction(2), -1)
 
 
 @pytest.mark.parametrize("sigma_squared", [Fraction(1, 100), Fraction(10**40)], ids=str)
 def test_the_gaussian_sampler_takes_any_variance(sigma_squared: Fraction) -> None:
-    draws = DiscreteGaussian(sigma_squared).sample(400, SeededEntropy(11))
+    draws = DiscreteGaussianSampler(sigma_squared).sample(400, SeededEntropy(11))
     deviation = max(1e-9, float(sigma_squared) ** 0.5)
     assert max(map(abs, draws.tolist())) <= 6 * deviation
     if sigma_squared > 1:
@@ -191,7 +199,7 @@ def test_a_keystream_is_aes_in_counter_mode_under_32_bytes_of_entropy() -> None:
 
 def test_the_law_of_the_draws_is_the_one_that_intervals_use() -> None:
     law = DiscreteLaplaceLaw(1, Fraction(1, 2))
-    draws = DiscreteLaplace(Fraction(1, 2)).sample(100_000, SeededEntropy(4))
+    draws = DiscreteLaplaceSampler(Fraction(1, 2)).sample(100_000, SeededEntropy(4))
     share = float(np.mean(draws == 0))
     expected = to_float(law.probability(0))
     assert abs(share - expected) < 6 * (expected * (1 - expected) / 100_000) ** 0.5

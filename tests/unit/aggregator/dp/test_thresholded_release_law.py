@@ -11,7 +11,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from aggregator.dp.mechanisms import PureDpDiscreteLaplace
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.vdaf.circuits import Histogram

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.dp.mechanisms import PureDpDiscreteLaplace
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
@@ -46,7 +46,7 @@ def test_public_buckets_have_a_threshold_of_their_own_or_none() -> None:
 
 
 def test_a_bound_is_asked_only_of_noise_that_has_one() -> None:
-    with pytest.raises(ParameterError, match='"2k" needs the mechanism TruncatedGeometric'):
+    with pytest.raises(ParameterError, match='"2k" needs a mechanism whose noise has a bound'):
         Thresholds("2k").of_buckets(CIRCUIT, LAPLACE)
 
 

@@ -17,8 +17,6 @@ from aggregator.dap.problems import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval, Time
-from aggregator.dp.mechanisms import Mechanism, NoPrivacy
-from aggregator.errors import LocalError
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.buckets import add_to_agg_share, merge_agg_shares
 from aggregator.protocol.budget import check_budget, cost
@@ -32,7 +30,7 @@ from aggregator.protocol.results import UnusableResult, collection_request, open
 from aggregator.protocol.task import Task
 from aggregator.protocol.time_interval import batch_of_interval
 from field import Vector
-from tests.support.entropy import NoEntropy, SeededEntropy
+from tests.support.entropy import SeededEntropy
 from tests.support.tasks import LAPLACE, NO_NOISE, collector_keypair, make_task
 
 INTERVAL = Interval.of(5, 2)
@@ -49,14 +47,12 @@ def released(
     leader: Sequence[int],
     helper: Sequence[int],
     *,
-    mechanism: Mechanism | None = None,
     request: CollectionJobReq = REQUEST,
 ) -> CollectionJobResp:
     """Return the response in which both aggregators released these shares."""
     sealed = [
         release(
             task,
-            mechanism or task.policy.mechanism,
             role,
             share_of(task, values),
             request,
@@ -101,21 +97,12 @@ def test_a_scalar_result_has_one_value() -> None:
     assert result.values == (42,)
 
 
-def test_no_share_of_a_task_with_a_mechanism_is_sealed_under_another() -> None:
-    task = make_task(privacy=LAPLACE)
-    for mechanism in (NoPrivacy(), make_task(privacy={**LAPLACE, "epsilon": "1"}).policy.mechanism):
-        with pytest.raises(LocalError, match="not the task's mechanism"):
-            release(task, mechanism, Role.HELPER, share_of(task, [0] * 4), REQUEST, NoEntropy())
-
-
 def test_every_release_of_a_noisy_task_draws_anew() -> None:
     task = make_task(privacy=LAPLACE)
     entropy = SeededEntropy(1)
     results = set()
     for _ in range(3):
-        sealed = release(
-            task, task.policy.mechanism, Role.LEADER, share_of(task, [0] * 4), REQUEST, entropy
-        )
+        sealed = release(task, Role.LEADER, share_of(task, [0] * 4), REQUEST, entropy)
         results.add(sealed.payload)
     assert len(results) == 3
 

@@ -10,7 +10,8 @@ from aggregator.dap.extensions import Extension
 from aggregator.dap.profile import TASK_EXTENSION_PRIVACY
 from aggregator.dap.task import TaskConfiguration
 from aggregator.dap.times import Interval, Time
-from aggregator.dp.mechanisms import NoPrivacy, PureDpDiscreteLaplace
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.policy import PrivacyPolicy, encode_policy
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task, check_floor, task_from_toml, task_to_toml

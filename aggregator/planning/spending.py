@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from aggregator.dp import pld
-from aggregator.dp.composition import Bound
-from aggregator.dp.population import TaskReleases, joint_bounds
-from aggregator.protocol.budget import horizon, person_cost
+from aggregator.dp.composition import Bound, Releases, bounds
+from aggregator.protocol.budget import horizon, releases_of_a_person
 from aggregator.protocol.task import Task
 
 THEOREMS = ("basic", "advanced", "zCDP", "optimal (KOV)", "PLD")
@@ -62,19 +61,18 @@ def ledger_bounds(spent: Sequence[tuple[Task, int]], delta: Fraction) -> list[Le
         ParameterError: delta is not between 0 and 1.
     """
     noised = [(task, made) for task, made in spent if task.policy.mechanism.is_noisy]
-    counts = {task.task_id: person_cost(task, made).releases for task, made in noised}
-    made = _releases([(task, counts[task.task_id]) for task, _ in noised])
-    if not made:
+    so_far = [releases_of_a_person(task, made) for task, made in noised]
+    if not any(releases.count for releases in so_far):
         return []
     limits = [(task, horizon(task)) for task, _ in noised]
     is_fixed = all(limit is not None for _, limit in limits)
-    planned = _releases([(task, limit or 0) for task, limit in limits]) if is_fixed else made
+    planned = (
+        [releases_of_a_person(task, limit or 0) for task, limit in limits] if is_fixed else so_far
+    )
     has_pld = pld.is_available()
-    so_far = joint_bounds(made, delta)
-    in_all = joint_bounds(planned, delta, is_fixed=True, with_pld=has_pld)
-    found = {bound.name: _row(bound, made, "", is_valid=True) for bound in so_far}
+    found = {bound.name: _row(bound, so_far, "", is_valid=True) for bound in bounds(so_far, delta)}
     note = "of all releases that the tasks allow; delta fixed beforehand" if is_fixed else NOT_FIXED
-    for bound in in_all:
+    for bound in bounds(planned, delta, is_fixed=True, with_pld=has_pld):
         if bound.is_fixed:
             found[bound.name] = _row(bound, planned, note, is_valid=is_fixed)
     names = THEOREMS if set(found) <= set(THEOREMS) else tuple(found)  # or nothing to protect
@@ -87,18 +85,8 @@ def smallest_valid(rows: Sequence[LedgerBound]) -> LedgerBound | None:
     return min(valid, key=lambda pair: pair[0])[1] if valid else None
 
 
-def _releases(counts: Sequence[tuple[Task, int]]) -> list[TaskReleases]:
-    return [
-        TaskReleases(task.policy.mechanism, task.prio3.circuit, count)
-        for task, count in counts
-        if count > 0
-    ]
-
-
-def _row(
-    bound: Bound, releases: Sequence[TaskReleases], note: str, *, is_valid: bool
-) -> LedgerBound:
-    count = sum(task.releases for task in releases)
+def _row(bound: Bound, releases: Sequence[Releases], note: str, *, is_valid: bool) -> LedgerBound:
+    count = sum(each.count for each in releases)
     return LedgerBound(bound.name, count, bound.epsilon, bound.delta, is_valid, note)
 
 

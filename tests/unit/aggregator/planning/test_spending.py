@@ -1,15 +1,11 @@
-"""What a budget measures for each mechanism, and which bounds the ledger calls valid."""
+"""Which bounds the ledger calls valid, and of how many releases."""
 
-from collections.abc import Mapping
 from fractions import Fraction
 
 import pytest
 
-from aggregator.dap.problems import BudgetExceeded
 from aggregator.dp import pld
-from aggregator.dp.zcdp import implied_epsilon
-from aggregator.protocol.budget import check_budget, cost, horizon, person_cost
-from aggregator.protocol.spending import (
+from aggregator.planning.spending import (
     NOT_FIXED,
     NOT_INSTALLED,
     SAYS_NOTHING,
@@ -17,69 +13,10 @@ from aggregator.protocol.spending import (
     ledger_bounds,
     smallest_valid,
 )
-from aggregator.protocol.task import Task
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 
 GEOMETRIC = {"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1e-5"}
-GAUSSIAN = {"mechanism": "DiscreteGaussian", "rho": "1/8", "delta": "1e-9"}
 DELTA = Fraction(1, 10**6)
-
-
-def allowed(task: Task) -> int:
-    """Return how many releases the budget lets through."""
-    for releases in range(1000):
-        try:
-            check_budget(task, releases)
-        except BudgetExceeded:
-            return releases
-    raise AssertionError("the budget never ran out")
-
-
-def test_gaussian_releases_cost_what_their_rhos_imply_together() -> None:
-    task = make_task(privacy={**GAUSSIAN, "budget": "10"})
-    spent = person_cost(task, 4)
-    assert (spent.releases, spent.rho) == (4, Fraction(1, 2))
-    assert spent.epsilon == implied_epsilon(Fraction(1, 2), Fraction(1, 10**9))
-    assert spent.epsilon < 4 * cost(task, 1)
-    # rho + 2 sqrt(rho ln 10^9) passes 10 between rho = 9/8 and 5/4; the bound used is tighter.
-    assert allowed(task) == horizon(task)
-    most = allowed(task)
-    assert cost(task, most) <= 10 < cost(task, most + 1)
-    assert most > 10 / cost(task, 1)
-
-
-def test_truncated_releases_add_up_epsilon_and_the_delta_that_they_attain() -> None:
-    task = make_task(privacy={**GEOMETRIC, "budget": "3"})
-    assert allowed(task) == horizon(task) == 3
-    spent = person_cost(task, 3)
-    assert spent.epsilon == 3
-    assert float(spent.delta) == pytest.approx(3 * 8.181202876e-6, rel=1e-9)
-    assert spent.rho is None
-
-
-@pytest.mark.parametrize(
-    ("settings", "expected"),
-    [
-        ({}, None),
-        ({"max_batches_per_person": 7}, 7),
-        ({"budget": "5/2"}, 5),
-        ({"budget": "1/3"}, 0),
-        ({"budget": "5/2", "max_batches_per_person": 7}, 5),
-        ({"budget": "5/2", "max_batches_per_person": 3}, 3),
-        ({"budget": "1000000"}, 2_000_000),
-    ],
-    ids=str,
-)
-def test_a_task_fixes_the_number_of_a_persons_releases_by_its_bounds(
-    settings: Mapping[str, str | int], expected: int | None
-) -> None:
-    assert horizon(make_task(privacy={**LAPLACE, **settings})) == expected
-
-
-def test_a_refusal_says_what_is_left() -> None:
-    task = make_task(privacy={**LAPLACE, "budget": "6/5"})
-    with pytest.raises(BudgetExceeded, match="costs epsilon 1/2; of the task's 6/5, 1/5 is left"):
-        check_budget(task, 2)
 
 
 def test_without_a_fixed_number_the_optimum_is_shown_and_called_not_valid() -> None:

@@ -2,7 +2,7 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.dp.budget import format_rational, parse_probability, parse_rational
+from aggregator.dp.rationals import format_rational, parse_probability, parse_rational
 from aggregator.errors import ParameterError
 
 

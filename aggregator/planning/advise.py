@@ -11,12 +11,12 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp import accounting, composition
-from aggregator.dp.budget import format_rational
 from aggregator.dp.certified import exp, is_positive, round_up
-from aggregator.dp.decimals import Real, integer_in, rational_in
+from aggregator.dp.decimals import Number, integer_in, rational_in
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
-from aggregator.dp.mechanisms import PureDpDiscreteLaplace
 from aggregator.dp.policy import PrivacyPolicy
+from aggregator.dp.rationals import format_rational
 from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
@@ -66,10 +66,10 @@ class Question:
         buckets: int,
         *,
         error: str | None = None,
-        epsilon: Real | None = None,
+        epsilon: Number | None = None,
         releases: int = 12,
         max_reports_per_person: int = 1,
-        delta: Real = "1e-6",
+        delta: Number = "1e-6",
     ) -> "Question":
         """Check and build it.
 
@@ -170,11 +170,10 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
     )
     threshold = None if isinstance(circuit, Count) else _threshold(question, mechanism)
     yearly = question.releases * epsilon
-    bound = composition.best_bound(
-        mechanism, circuit, question.releases, question.delta, is_fixed=True
+    # Adding up pure epsilons is valid at every delta, so there is a bound.
+    bound, *_ = composition.bounds(
+        [composition.Releases(mechanism, circuit, question.releases)], question.delta, is_fixed=True
     )
-    if bound is None:  # pragma: no cover - basic composition of pure epsilons always exists
-        raise ParameterError("delta must lie in (0, 1)")
     policy = PrivacyPolicy(
         mechanism,
         max_batches_per_person=question.releases,

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.dp.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Question, advise
 from aggregator.dp.certified import to_float
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
-from aggregator.dp.mechanisms import PureDpDiscreteLaplace
+from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Question, advise
 from aggregator.vdaf.circuits import Count, Histogram
 
 

@@ -17,7 +17,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.decimals import (
-    Real,
+    Number,
     expm1,
     find_root,
     integer_in,
@@ -40,7 +40,7 @@ NOT_DP = (
 _MOST_DIMENSIONS = 200
 
 
-def gap_probability(x: Real, k: int = 1) -> Decimal:
+def gap_probability(x: Number, k: int = 1) -> Decimal:
     """Return P(T <= `x`), the law the published confidence is made of.
 
     Args:
@@ -56,7 +56,7 @@ def gap_probability(x: Real, k: int = 1) -> Decimal:
         return _gap_probability(to_decimal(number), k)
 
 
-def claimed_confidence(epsilon: Real, epsilon0: Real, k: int = 1) -> Decimal:
+def claimed_confidence(epsilon: Number, epsilon0: Number, k: int = 1) -> Decimal:
     """Return gamma1, the confidence the paper claims for `epsilon` under noise for `epsilon0`.
 
     Source:
@@ -75,7 +75,7 @@ def claimed_confidence(epsilon: Real, epsilon0: Real, k: int = 1) -> Decimal:
         return _gap_probability(to_decimal(level), k) / whole
 
 
-def claimed_epsilon(confidence: Real, epsilon0: Real, k: int = 1) -> Decimal:
+def claimed_epsilon(confidence: Number, epsilon0: Number, k: int = 1) -> Decimal:
     """Return the epsilon the paper claims with `confidence` under noise for `epsilon0`.
 
     Source:
@@ -96,7 +96,7 @@ def claimed_epsilon(confidence: Real, epsilon0: Real, k: int = 1) -> Decimal:
         return find_root(lambda x: _gap_probability(x, k) - goal, Decimal(0), scale)
 
 
-def claimed_noise(epsilon: Real, confidence: Real, k: int = 1) -> Decimal:
+def claimed_noise(epsilon: Number, confidence: Number, k: int = 1) -> Decimal:
     """Return the epsilon0 whose noise the paper claims to give `epsilon` with `confidence`.
 
     Source:
@@ -122,7 +122,7 @@ def claimed_noise(epsilon: Real, confidence: Real, k: int = 1) -> Decimal:
         return find_root(lambda x: _gap_probability(x, k) - goal, to_decimal(level) / 2, high)
 
 
-def sampling_tolerance(samples: int, accuracy: Real) -> Decimal:
+def sampling_tolerance(samples: int, accuracy: Number) -> Decimal:
     """Return alpha = 1 - 2 e^(-2 rho^2 n), the confidence of the two-sided DKW inequality.
 
     Args:
@@ -138,7 +138,7 @@ def sampling_tolerance(samples: int, accuracy: Real) -> Decimal:
         return 1 - 2 * to_decimal(-2 * rho * rho * samples).exp()
 
 
-def sampled_sensitivity(sensitivities: Sequence[float], coverage: Real) -> float:
+def sampled_sensitivity(sensitivities: Sequence[Fraction], coverage: Number) -> Fraction:
     """Return the least sampled value that covers a part `coverage` of the sample, F_n^-1(gamma2).
 
     Args:
@@ -157,7 +157,7 @@ def sampled_sensitivity(sensitivities: Sequence[float], coverage: Real) -> float
     return sorted(sensitivities)[math.ceil(gamma * len(sensitivities)) - 1]
 
 
-def claimed_sampled_confidence(coverage: Real, samples: int, accuracy: Real) -> Decimal:
+def claimed_sampled_confidence(coverage: Number, samples: int, accuracy: Number) -> Decimal:
     """Return the published bound gamma2 alpha for noise scaled to a sampled sensitivity.
 
     It improves as rho grows, which is a slip: the corrected claim is `sampled_coverage`.
@@ -173,7 +173,7 @@ def claimed_sampled_confidence(coverage: Real, samples: int, accuracy: Real) -> 
         return to_decimal(gamma) * sampling_tolerance(samples, accuracy)
 
 
-def sampled_coverage(coverage: Real, accuracy: Real) -> Fraction:
+def sampled_coverage(coverage: Number, accuracy: Number) -> Fraction:
     """Return gamma2 - rho, what a sampled sensitivity covers with confidence `sampling_tolerance`.
 
     Raises:
@@ -184,7 +184,7 @@ def sampled_coverage(coverage: Real, accuracy: Real) -> Fraction:
     return max(Fraction(0), gamma - rho)
 
 
-def exchangeable_coverage(coverage: Real, samples: int) -> Fraction:
+def exchangeable_coverage(coverage: Number, samples: int) -> Fraction:
     """Return P(a new pair's sensitivity <= the sampled one) = ceil(gamma2 n)/(n+1), exactly.
 
     It is averaged over the samples, for continuous sensitivities; a statement about random pairs,
@@ -198,7 +198,7 @@ def exchangeable_coverage(coverage: Real, samples: int) -> Fraction:
     return Fraction(math.ceil(gamma * samples), samples + 1)
 
 
-def samples_needed(claimed: Real, coverage: Real, accuracy: Real) -> int:
+def samples_needed(claimed: Number, coverage: Number, accuracy: Number) -> int:
     """Return the least number of samples at which the published bound reaches `claimed`.
 
     Raises:
@@ -218,7 +218,7 @@ def samples_needed(claimed: Real, coverage: Real, accuracy: Real) -> int:
 
 
 def claimed_coupled_confidence(
-    epsilon: Real, epsilon0: Real, coverage: Real, eta: Real = 1, k: int = 1
+    epsilon: Number, epsilon0: Number, coverage: Number, eta: Number = 1, k: int = 1
 ) -> Decimal:
     """Return gamma3 = P(T <= epsilon) / P(T <= eta epsilon0) * gamma2.
 

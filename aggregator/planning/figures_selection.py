@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
-from aggregator.cli.figures import Curve, Panel, Picture
 from aggregator.dp.partial_knowledge import Thresholding
-from aggregator.dp.partition_selection import OptimalSelection
-from aggregator.dp.selection_plan import MIDPOINTS, SelectionPlan
-from aggregator.dp.selection_rivals import LaplaceSelection
+from aggregator.planning.figures import Curve, Panel, Picture
+from aggregator.planning.partition_selection import OptimalSelection
+from aggregator.planning.selection_plan import MIDPOINTS, SelectionPlan
+from aggregator.planning.selection_rivals import LaplaceSelection
 
 _PERSONS = "persons in the bucket"
 _KEEP = "probability that the bucket is shown"
@@ -108,7 +108,7 @@ def figure_4() -> Picture:
     plans = {kappa: SelectionPlan.of("1", "1e-5", kappa) for kappa in kappas}
     return Picture(
         "selection-4",
-        "Partition selection, figure 4: several buckets a person, ε = 1, δ = 10⁻⁵",
+        "Partition selection, figure 4: several buckets per person, ε = 1, δ = 10⁻⁵",
         (
             Panel(
                 "persons for a chance of one half",

@@ -5,17 +5,18 @@ from decimal import Decimal
 
 import pytest
 
-from aggregator.dp.advise import Question, advise
-from aggregator.dp.cost_model import CostModel
 from aggregator.dp.decimals import exact, find_root, working
-from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.dp.partial_knowledge import (
     Thresholding,
     against_active_attacker,
 )
-from aggregator.dp.partition_selection import OptimalSelection
-from aggregator.dp.passive_attacker import PassiveAttacker
-from aggregator.dp.privacy_at_risk import (
+from aggregator.errors import ParameterError
+from aggregator.planning.advise import Question, advise
+from aggregator.planning.cost_model import CostModel
+from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
+from aggregator.planning.partition_selection import OptimalSelection
+from aggregator.planning.passive_attacker import PassiveAttacker
+from aggregator.planning.privacy_at_risk import (
     claimed_confidence,
     claimed_noise,
     gap_probability,
@@ -23,15 +24,14 @@ from aggregator.dp.privacy_at_risk import (
     samples_needed,
     sampling_tolerance,
 )
-from aggregator.dp.selection_plan import SelectionPlan
-from aggregator.dp.selection_rivals import (
+from aggregator.planning.selection_plan import SelectionPlan
+from aggregator.planning.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
     TruncatedGeometricRelease,
 )
-from aggregator.dp.two_draw_loss import TwoDrawLaw
-from aggregator.dp.vector_loss import VectorTwoDrawLaw
-from aggregator.errors import ParameterError
+from aggregator.planning.two_draw_loss import TwoDrawLaw
+from aggregator.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.vdaf.circuits import Count, Histogram, L1BoundSum, MultihotCountVec, Sum, SumVec
 
 REFUSED: list[tuple[Callable[[], object], str]] = [

@@ -32,7 +32,7 @@ Leans: TypeAlias = tuple[Counter[int], Counter[int]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The true sums of two neighbouring data sets, one integer a coordinate."""
+    """The true sums of two neighbouring data sets, one integer per coordinate."""
 
     first: tuple[int, ...]
     second: tuple[int, ...]

@@ -33,10 +33,10 @@ from aggregator.dap.profile import BatchMode, Role
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval
 from aggregator.dp.policy import encode_policy, policy_from_mapping
-from aggregator.dp.refutation import Leans, Neighbours
 from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
+from aggregator.planning.refutation import Leans, Neighbours
 from aggregator.protocol.collection import release
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task
@@ -67,11 +67,11 @@ class DataSet:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Collection:
-    """What a collection comes to.
+class OpenedBatch:
+    """What a collection of one batch comes to.
 
     Attributes:
-        values: The result, one number a coordinate.
+        values: The result, one number per coordinate.
         noise: What each aggregator drew; nobody but that aggregator looks at it.
     """
 
@@ -137,18 +137,18 @@ class Audit:
                     note(f"{name}, less its last", index, _minus(outcomes[1], last))
         return observations
 
-    def _collect(self, data_set: DataSet) -> Collection:
+    def _collect(self, data_set: DataSet) -> OpenedBatch:
         """Release both shares, open them, and add them up as the collector does."""
         task = self.task
         opened: list[Vector] = []
         noise: dict[Role, list[int]] = {}
         for role in ROLES:
             share = data_set.agg_shares[role]
-            sealed = release(task, task.policy.mechanism, role, share, self._request, self._entropy)
+            sealed = release(task, role, share, self._request, self._entropy)
             opened.append(self._open(role, sealed))
             noise[role] = lift(opened[-1] - share)
         result = task.prio3.unshard_signed(opened, _OTHERS + 1)
-        return Collection([result] if isinstance(result, int) else result, noise)
+        return OpenedBatch([result] if isinstance(result, int) else result, noise)
 
     def _open(self, role: Role, sealed: HpkeCiphertext) -> Vector:
         plaintext = open_(self._keypair, aggregate_share_info(role), self._aad, sealed)

@@ -18,7 +18,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from aggregator.dp.decimals import DIGITS, Real, expm1, rational_in, to_decimal, working
+from aggregator.dp.decimals import DIGITS, Number, expm1, rational_in, to_decimal, working
 from aggregator.dp.sensitivity import (
     UnsupportedCircuit,
     furthest_move,
@@ -91,7 +91,7 @@ class LatticeLaw:
     move: Move
 
     @classmethod
-    def of(cls, epsilon0: Real, move: Move) -> "LatticeLaw":
+    def of(cls, epsilon0: Number, move: Move) -> "LatticeLaw":
         """Build it from an epsilon0 above 0 and at most 1000.
 
         Raises:
@@ -125,19 +125,19 @@ class LatticeLaw:
                 for j, probability in enumerate(self.probabilities)
             )
 
-    def probability_at_most(self, epsilon: Real) -> Decimal:
+    def probability_at_most(self, epsilon: Number) -> Decimal:
         """Return P(|L| <= `epsilon`)."""
         bound = rational_in(epsilon, "epsilon", 0, None)
         # The indices with a loss in [-epsilon, epsilon] are those from first to size - first.
         first, size = self._first_at_most(bound), self.move.length
         return self._between(first, size - first)
 
-    def probability_above(self, epsilon: Real) -> Decimal:
+    def probability_above(self, epsilon: Number) -> Decimal:
         """Return P(L > `epsilon`)."""
         bound = rational_in(epsilon, "epsilon", 0, None)
         return self._between(0, self._first_at_most(bound) - 1)
 
-    def delta(self, epsilon: Real) -> Decimal:
+    def delta(self, epsilon: Number) -> Decimal:
         """Return the exact delta at `epsilon`."""
         bound = rational_in(epsilon, "epsilon", 0, None)
         last, size = self._first_at_most(bound) - 1, self.move.length
@@ -259,7 +259,7 @@ class LaplaceLaw:
     epsilon0: Fraction
 
     @classmethod
-    def of(cls, epsilon0: Real) -> "LaplaceLaw":
+    def of(cls, epsilon0: Number) -> "LaplaceLaw":
         """Build it from an epsilon0 above 0 and at most 1000.
 
         Raises:
@@ -267,7 +267,7 @@ class LaplaceLaw:
         """
         return cls(rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True))
 
-    def probability_at_most(self, epsilon: Real) -> Decimal:
+    def probability_at_most(self, epsilon: Number) -> Decimal:
         """Return P(|L| <= `epsilon`), e^(-epsilon0/2) sinh(epsilon/2) below epsilon0."""
         bound = rational_in(epsilon, "epsilon", 0, None)
         if bound >= self.epsilon0:
@@ -276,7 +276,7 @@ class LaplaceLaw:
             half = expm1(to_decimal(bound))
             return half * to_decimal(-(self.epsilon0 + bound) / 2).exp() / 2
 
-    def probability_above(self, epsilon: Real) -> Decimal:
+    def probability_above(self, epsilon: Number) -> Decimal:
         """Return P(L > `epsilon`), at least one half below epsilon0."""
         bound = rational_in(epsilon, "epsilon", 0, None)
         if bound >= self.epsilon0:
@@ -284,7 +284,7 @@ class LaplaceLaw:
         with working():
             return 1 - to_decimal((bound - self.epsilon0) / 2).exp() / 2
 
-    def delta(self, epsilon: Real) -> Decimal:
+    def delta(self, epsilon: Number) -> Decimal:
         """Return the exact delta at `epsilon`, 1 - e^(-(epsilon0 - epsilon)/2)."""
         bound = rational_in(epsilon, "epsilon", 0, None)
         if bound >= self.epsilon0:

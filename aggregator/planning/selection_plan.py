@@ -1,6 +1,6 @@
-"""Choosing among the selection rules, for several buckets a person and for either neighbours.
+"""Choosing among the selection rules, for several buckets per person and for either neighbours.
 
-For `kappa` buckets a person the optimal, the Laplace and the truncated geometric rule get a
+For `kappa` buckets per person the optimal, the Laplace and the truncated geometric rule get a
 kappa-th of epsilon and of delta for each bucket; the Gaussian rule keeps both whole and lets its
 sensitivity grow as sqrt(kappa). That is why it overtakes the others near kappa = 3.
 
@@ -13,17 +13,17 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Literal
 
-from aggregator.dp.decimals import Real, integer_in, rational_in
-from aggregator.dp.partition_selection import OptimalSelection
-from aggregator.dp.selection_rivals import (
+from aggregator.dp.decimals import Number, integer_in, rational_in
+from aggregator.errors import ParameterError
+from aggregator.planning.partition_selection import OptimalSelection
+from aggregator.planning.selection_rivals import (
     GaussianSelection,
     LaplaceSelection,
     TruncatedGeometricRelease,
 )
-from aggregator.errors import ParameterError
 
-Neighbours = Literal["add-remove", "replacement"]
-Rule = Literal["optimal", "laplace", "gaussian"]
+NeighbourRelation = Literal["add-remove", "replacement"]
+SelectionRule = Literal["optimal", "laplace", "gaussian"]
 MIDPOINTS = (Fraction(1, 20), Fraction(1, 2), Fraction(19, 20))
 
 
@@ -45,7 +45,7 @@ class SelectionPlan:
 
     @classmethod
     def of(
-        cls, epsilon: Real, delta: Real, kappa: int = 1, neighbours: str = "add-remove"
+        cls, epsilon: Number, delta: Number, kappa: int = 1, neighbours: str = "add-remove"
     ) -> "SelectionPlan":
         """Set up every rule that exists for these numbers.
 
@@ -78,9 +78,9 @@ class SelectionPlan:
         )
 
     @property
-    def midpoints(self) -> dict[Rule, Decimal]:
+    def midpoints(self) -> dict[SelectionRule, Decimal]:
         """The count each rule keeps half of the time, as a real number."""
-        found: dict[Rule, Decimal | None] = {
+        found: dict[SelectionRule, Decimal | None] = {
             "optimal": self.optimal.midpoint(),
             "laplace": self.laplace.threshold if self.laplace else None,
             "gaussian": self.gaussian.threshold if self.gaussian else None,
@@ -88,13 +88,13 @@ class SelectionPlan:
         return {rule: midpoint for rule, midpoint in found.items() if midpoint is not None}
 
     @property
-    def recommended(self) -> Rule | None:
+    def recommended(self) -> SelectionRule | None:
         """The rule with the smallest midpoint; None where delta is 0 and nothing may be shown."""
         midpoints = self.midpoints
         # Every count from 1 on is a bucket that exists: below 1 nothing is gained any more.
         return min(midpoints, key=lambda rule: max(midpoints[rule], Decimal(1)), default=None)
 
-    def smallest_count(self, rule: Rule, probability: Fraction) -> int | None:
+    def smallest_count(self, rule: SelectionRule, probability: Fraction) -> int | None:
         """Return the least count that `rule` shows with at least `probability`, in (0, 1)."""
         if rule == "optimal":
             return self.optimal.smallest_count(probability)

@@ -14,7 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.decimals import (
-    Real,
+    Number,
     expm1,
     find_root,
     integer_in,
@@ -23,9 +23,9 @@ from aggregator.dp.decimals import (
     to_decimal,
     working,
 )
-from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, Move
-from aggregator.dp.privacy_at_risk import LABEL
 from aggregator.errors import ParameterError
+from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move
+from aggregator.planning.privacy_at_risk import LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class CostModel:
     compensation: Fraction
 
     @classmethod
-    def of(cls, people: int, compensation: Real) -> "CostModel":
+    def of(cls, people: int, compensation: Number) -> "CostModel":
         """Build it from at least one person and a compensation above 0.
 
         Raises:
@@ -83,7 +83,7 @@ class CostModel:
         """What is owed where nothing protects the data."""
         return self.people * self.compensation
 
-    def budget(self, epsilon: Real) -> Decimal:
+    def budget(self, epsilon: Number) -> Decimal:
         """Return what is owed under an epsilon-DP release, N E e^(-1/epsilon).
 
         Raises:
@@ -96,7 +96,7 @@ class CostModel:
         with working():
             return to_decimal(self.whole) * _owed(to_decimal(level))
 
-    def published_optimum(self, epsilon0: Real) -> Optimum:
+    def published_optimum(self, epsilon0: Number) -> Optimum:
         """Return the paper's cheapest epsilon for one-coordinate Laplace noise, with its label.
 
         Raises:
@@ -112,7 +112,7 @@ class CostModel:
             confidence = expm1(-epsilon) / expm1(-scale)
             return self._mixed(epsilon, scale, confidence, LABEL)
 
-    def true_confidence_optimum(self, epsilon0: Real) -> Optimum:
+    def true_confidence_optimum(self, epsilon0: Number) -> Optimum:
         """Return the same minimum with the true P(|L| <= epsilon) of Laplace noise in it.
 
         Raises:
@@ -135,7 +135,7 @@ class CostModel:
                 epsilon, scale, confidence, "descriptive: the true law of the loss, same mechanism"
             )
 
-    def realised_loss_budget(self, epsilon0: Real, move: Move | None = None) -> Decimal:
+    def realised_loss_budget(self, epsilon0: Number, move: Move | None = None) -> Decimal:
         """Return N E E[e^(-1/|L|)], the budget if the loss that happened were what is charged.
 
         Args:
@@ -155,7 +155,9 @@ class CostModel:
             edges = (1 + (-scale).exp()) / 2 * _owed(scale)
             return to_decimal(self.whole) * (edges + _middle_part(scale))
 
-    def epsilon_range(self, error: Real | None = None, budget: Real | None = None) -> EpsilonRange:
+    def epsilon_range(
+        self, error: Number | None = None, budget: Number | None = None
+    ) -> EpsilonRange:
         """Return the epsilon0 that keep the mean absolute error and the budget.
 
         Args:
@@ -182,18 +184,6 @@ class CostModel:
     def _mixed(self, epsilon: Decimal, scale: Decimal, confidence: Decimal, label: str) -> Optimum:
         per_unit = confidence * _owed(epsilon) + (1 - confidence) * _owed(scale)
         return Optimum(epsilon, confidence, to_decimal(self.whole) * per_unit, label)
-
-
-def noise_for_error(error: Real, sensitivity: int = 1) -> Decimal:
-    """Return the epsilon0 whose Laplace noise has the mean absolute `error`: sensitivity/error.
-
-    Raises:
-        ParameterError: A number is not above 0.
-    """
-    allowed = rational_in(error, "error", 0, None, open_low=True)
-    integer_in(sensitivity, "sensitivity", 1, None)
-    with working():
-        return to_decimal(sensitivity / allowed)
 
 
 def _owed(epsilon: Decimal) -> Decimal:

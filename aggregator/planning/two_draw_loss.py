@@ -15,9 +15,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
 
-from aggregator.dp.decimals import DIGITS, Real, rational_in, to_decimal, working
-from aggregator.dp.loss_law import MOST_EPSILON0, Move
+from aggregator.dp.decimals import DIGITS, Number, rational_in, to_decimal, working
 from aggregator.errors import ParameterError
+from aggregator.planning.loss_law import MOST_EPSILON0, Move
 
 # What lies further out weighs less than 10^-45 of the whole.
 _REACH = 45
@@ -39,7 +39,7 @@ class TwoDrawLaw:
     move: Move
 
     @classmethod
-    def of(cls, epsilon0: Real, move: Move) -> "TwoDrawLaw":
+    def of(cls, epsilon0: Number, move: Move) -> "TwoDrawLaw":
         """Build it from an epsilon0 above 0 and at most 1000 and a move of one or two coordinates.
 
         Raises:
@@ -53,7 +53,7 @@ class TwoDrawLaw:
             )
         return cls(number, move)
 
-    def probability_at_most(self, epsilon: Real) -> Decimal:
+    def probability_at_most(self, epsilon: Number) -> Decimal:
         """Return P(|L| <= `epsilon`)."""
         bound = rational_in(epsilon, "epsilon", 0, None)
         if bound >= self.epsilon0:
@@ -62,7 +62,7 @@ class TwoDrawLaw:
             limit = to_decimal(bound)
             return self._above(-limit - _HAIR) - self._above(limit + _HAIR)
 
-    def probability_above(self, epsilon: Real) -> Decimal:
+    def probability_above(self, epsilon: Number) -> Decimal:
         """Return P(L > `epsilon`)."""
         bound = rational_in(epsilon, "epsilon", 0, None)
         if bound >= self.epsilon0:
@@ -70,7 +70,7 @@ class TwoDrawLaw:
         with working():
             return self._above(to_decimal(bound) + _HAIR)
 
-    def delta(self, epsilon: Real) -> Decimal:
+    def delta(self, epsilon: Number) -> Decimal:
         """Return the exact delta at `epsilon`, the sum of max(0, P - e^epsilon Q)."""
         bound = rational_in(epsilon, "epsilon", 0, None)
         if bound >= self.epsilon0:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.cli import figures_risk, figures_selection
-from aggregator.cli.figures import Curve, Panel, Picture, draw, draw_all
+from aggregator.planning import figures_risk, figures_selection
+from aggregator.planning.figures import Curve, Panel, Picture, draw, draw_all
 
 PICTURES = {**figures_selection.PICTURES, **figures_risk.PICTURES}
 

@@ -1,99 +1,47 @@
-"""What `prio plan` answers, as plain mappings: one function a command, no printing.
+"""What `prio plan` answers, as plain mappings: one function per command, no printing.
 
 The keys are the command's interface; they only ever grow.
 """
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from itertools import islice
 
-from aggregator.cli.plan_output import Value
-from aggregator.dp import accounting, pld
-from aggregator.dp.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
-from aggregator.dp.advise import plain as _plain
-from aggregator.dp.composition import parts
-from aggregator.dp.cost_model import CostModel, Optimum
-from aggregator.dp.decimals import expm1, rational_in, to_decimal, working
+from aggregator.dp import composition, pld
+from aggregator.dp.composition import Releases
+from aggregator.dp.decimals import expm1, integer_in, rational_in, to_decimal, working
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
-from aggregator.dp.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
-from aggregator.dp.mechanisms import PureDpDiscreteLaplace
 from aggregator.dp.partial_knowledge import (
     CAVEATS,
-    Bound,
+    SuppressionBound,
     Thresholding,
     against_active_attacker,
 )
-from aggregator.dp.passive_attacker import PassiveAttacker
 from aggregator.dp.policy import policy_to_mapping
-from aggregator.dp.privacy_at_risk import LABEL, claimed_confidence
-from aggregator.dp.selection_plan import MIDPOINTS, SelectionPlan
 from aggregator.dp.sensitivity import l1_sensitivity, nothing_changes
-from aggregator.dp.two_draw_loss import TwoDrawLaw
 from aggregator.dp.utility import half_width_of
-from aggregator.dp.vector_loss import VectorTwoDrawLaw
 from aggregator.errors import ParameterError
+from aggregator.planning import published_composition
+from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
+from aggregator.planning.advise import plain as _plain
+from aggregator.planning.cost_model import CostModel, Optimum
+from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
+from aggregator.planning.passive_attacker import PassiveAttacker
+from aggregator.planning.privacy_at_risk import (
+    LABEL,
+    claimed_confidence,
+)
+from aggregator.planning.two_draw_loss import TwoDrawLaw
+from aggregator.planning.values import PlanAnswer, Value
+from aggregator.planning.vector_loss import VectorTwoDrawLaw
+from aggregator.protocol.budget import releases_of_a_person
+from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
-Answer = dict[str, Value]
-
-# The recursion takes a step a person; beyond this many its check is left out.
-_LONGEST_RECURSION = 200_000
-# The package overflows above.
-_LARGEST_PLD_EPSILON = 100
 # More atoms than this are no table anybody reads.
 _LONGEST_SUPPORT = 1025
-
-
-def selection(
-    epsilon: str, delta: str, count: int, kappa: int = 1, neighbours: str = "add-remove"
-) -> Answer:
-    """Compare every selection rule at one count."""
-    plan = SelectionPlan.of(epsilon, delta, kappa, neighbours)
-    keep = plan.optimal.keep_probability(count)
-    release, laplace, gaussian = plan.truncated_geometric, plan.laplace, plan.gaussian
-    recursion = None
-    if count <= _LONGEST_RECURSION:
-        recursion = next(islice(plan.optimal.recursion(), count, None))
-    return {
-        "n1": plan.optimal.n1,
-        "n2": plan.optimal.n2,
-        "keep_probability": keep,
-        "recursion": recursion,
-        "truncated_geometric": (
-            {"k": release.k, "edge_mass": release.edge_mass} if release else None
-        ),
-        "laplace": (
-            {"threshold": laplace.threshold, "keep_probability": laplace.keep_probability(count)}
-            if laplace
-            else None
-        ),
-        "gaussian": (
-            {
-                "sigma": gaussian.sigma,
-                "threshold": gaussian.threshold,
-                "keep_probability": gaussian.keep_probability(count),
-            }
-            if gaussian
-            else None
-        ),
-        "midpoints": _midpoints(plan),
-        "recommended": plan.recommended,
-    }
-
-
-def _midpoints(plan: SelectionPlan) -> Answer:
-    real = plan.midpoints
-    answer: Answer = {}
-    for rule in ("optimal", "laplace", "gaussian"):
-        answer[rule] = {
-            "real": real.get(rule),
-            **{f"{int(p * 100)}%": plan.smallest_count(rule, p) for p in MIDPOINTS},
-        }
-    answer["truncated_geometric"] = {
-        f"{int(p * 100)}%": plan.smallest_count_released(p) for p in MIDPOINTS
-    }
-    return answer
 
 
 def threshold(
@@ -104,12 +52,12 @@ def threshold(
     *,
     active: bool = False,
     epsilon: str = "0",
-) -> tuple[Answer, ParameterError | None]:
+) -> tuple[PlanAnswer, ParameterError | None]:
     """Weigh suppression without noise; where the theorem says nothing, also return why."""
     release = Thresholding.of(reports, probability, threshold)
     rational_in(epsilon, "epsilon", 0, None)
     caveats = list(CAVEATS)
-    bound: Bound | None = None
+    bound: SuppressionBound | None = None
     problem: ParameterError | None = None
     if active and known:
         try:
@@ -132,7 +80,7 @@ def threshold(
             f" bound for each, delta(epsilon_max) = {release.delta(limit):.10g} is what holds at"
             " this epsilon.",
         )
-    answer: Answer = {
+    answer: PlanAnswer = {
         "applies": bound is not None,
         "r": bound.ratio if bound else release.ratio,
         "bound": _bound(bound) if bound else None,
@@ -140,18 +88,20 @@ def threshold(
             "delta_at_zero": passive.delta(0),
             "delta": passive.delta(epsilon),
             "epsilon_max": limit,
+            "release_probability": release.release_probability(),
+            "suppressed_loss": release.suppressed_loss(),
         },
         "caveats": caveats,
     }
     return answer, problem
 
 
-def _bound(bound: Bound) -> Answer:
-    split: Answer = {} if bound.b_max is None else {"b_max": bound.b_max}
+def _bound(bound: SuppressionBound) -> PlanAnswer:
+    split: PlanAnswer = {} if bound.b_max is None else {"b_max": bound.b_max}
     return {"epsilon": bound.epsilon, "delta": bound.delta, **split}
 
 
-def _no_privacy(plain: Thresholding, epsilon: str, caveats: list[str]) -> Answer:
+def _no_privacy(plain: Thresholding, epsilon: str, caveats: list[str]) -> PlanAnswer:
     return {
         "applies": False,
         "r": None,
@@ -160,6 +110,8 @@ def _no_privacy(plain: Thresholding, epsilon: str, caveats: list[str]) -> Answer
             "delta_at_zero": plain.delta(0),
             "delta": plain.delta(epsilon),
             "epsilon_max": None,
+            "release_probability": plain.release_probability(),
+            "suppressed_loss": None,
         },
         "caveats": caveats,
     }
@@ -173,7 +125,7 @@ def risk(
     *,
     published: bool = False,
     k: int = 1,
-) -> Answer:
+) -> PlanAnswer:
     """Describe the loss of one release.
 
     Args:
@@ -201,7 +153,7 @@ def risk(
         law = VectorTwoDrawLaw.of(epsilon0, move)
     # A law on a grid knows its curve, but not on which side of epsilon a single loss lies.
     known = None if isinstance(law, VectorTwoDrawLaw) else law
-    answer: Answer = {
+    answer: PlanAnswer = {
         "exact": {
             "probability_loss_at_most": known.probability_at_most(epsilon) if known else None,
             "probability_loss_above": known.probability_above(epsilon) if known else None,
@@ -224,7 +176,7 @@ def budget(
     epsilon0: str,
     error: str | None = None,
     money: str | None = None,
-) -> Answer:
+) -> PlanAnswer:
     """Put money on an epsilon: what would be owed after a breach."""
     model = CostModel.of(people, compensation)
     owed = model.budget(epsilon0)
@@ -247,7 +199,7 @@ def budget(
     }
 
 
-def _optimum(optimum: Optimum, confidence: str) -> Answer:
+def _optimum(optimum: Optimum, confidence: str) -> PlanAnswer:
     return {
         "epsilon": optimum.epsilon,
         confidence: optimum.confidence,
@@ -266,47 +218,76 @@ FIXED_LABEL = (
 )
 
 
-def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -> Answer:
-    """Say what `releases` releases of one epsilon cost a person who is in all of them.
+_KEYS = {
+    "nothing to protect": "basic",
+    "basic": "basic",
+    "advanced": "advanced",
+    "zCDP": "zcdp",
+    "optimal (KOV)": "optimal",
+    "PLD": "pld",
+}
+"""What the theorems are called in an answer."""
+
+
+def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -> PlanAnswer:
+    """Say what releases with discrete Laplace noise cost a person who is in all of them.
 
     Args:
-        circuit: What is summed; it decides the optimal bound and the PLD. None for continuous
-            Laplace noise.
+        circuit: What is summed; None for continuous Laplace noise on a count, whose PLD is its own.
         epsilon0: Of one release.
-        releases: How many.
-        delta: At which the bounds are stated; `basic` needs none.
+        releases: How many, at least 1.
+        delta: At which the bounds are stated.
     """
     epsilon = rational_in(epsilon0, "epsilon0", 0, 1000, open_low=True)
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
-    pieces = 1 if circuit is None else parts(circuit, max_reports_per_person=1)
+    integer_in(releases, "releases", 1, None)
+    made = Releases(PureDpDiscreteLaplace(epsilon), circuit or Count(), releases)
+    has_pld = pld.is_available()
+    found = composition.bounds(
+        [made], chance, is_fixed=True, with_pld=has_pld and circuit is not None
+    )
+    if circuit is None and has_pld:
+        bound = pld.epsilon_of_laplace(epsilon, releases, chance)
+        if bound is not None:
+            found.append(composition.Bound("PLD", Fraction(bound), chance, is_fixed=True))
     published = CostModel.of(1, 1).published_optimum(epsilon)
-    bounds: dict[str, Fraction | float | None] = {
-        "basic": accounting.basic(epsilon, releases),
-        "advanced": accounting.advanced(epsilon, releases, chance),
-        "theorem9": accounting.privacy_at_risk_theorem_9(
-            epsilon,
-            _rounded(published.epsilon),
-            _rounded(published.confidence),
-            releases,
-            chance,
-        ),
-        "zcdp": accounting.zcdp_textbook(epsilon, releases, chance),
-        "optimal": accounting.optimal(epsilon / pieces, pieces * releases, chance),
-        "pld": _pld(circuit, epsilon, releases, chance),
+    theorem_9 = published_composition.privacy_at_risk_theorem_9(
+        epsilon, _rounded(published.epsilon), _rounded(published.confidence), releases, chance
+    )
+    return _composed(found, theorem_9)
+
+
+def compose_task(task: Task, releases: int, delta: str) -> PlanAnswer:
+    """Say the same of a task's own mechanism and measurement, as its ledger would.
+
+    Args:
+        task: A person is in `max_batches_per_person` of its releases at most.
+        releases: How many the task makes, at least 1.
+        delta: At which the bounds are stated.
+    """
+    chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
+    integer_in(releases, "releases", 1, None)
+    made = releases_of_a_person(task, releases)
+    return _composed(
+        composition.bounds([made], chance, is_fixed=True, with_pld=pld.is_available()), None
+    )
+
+
+def _composed(found: Sequence[composition.Bound], theorem_9: Fraction | None) -> PlanAnswer:
+    by_key = {_KEYS[bound.name]: bound for bound in found}
+    bounds: PlanAnswer = {
+        name: by_key[name].epsilon if name in by_key else None
+        for name in ("basic", "advanced", "zcdp", "optimal", "pld")
     }
-    known = {name: bound for name, bound in bounds.items() if bound is not None}
-    best = min(known, key=lambda name: known[name])
-    return {**bounds, "best": best, "notes": [FIXED_LABEL, THEOREM_9_LABEL]}
-
-
-def _pld(
-    circuit: Circuit | None, epsilon: Fraction, releases: int, delta: Fraction
-) -> float | None:
-    if not pld.is_available() or epsilon > _LARGEST_PLD_EPSILON:
-        return None
-    if circuit is None:
-        return pld.epsilon_of_laplace(epsilon, releases, delta)
-    return pld.epsilon_of_releases(PureDpDiscreteLaplace(epsilon), circuit, releases, delta)
+    return {
+        "basic": bounds["basic"],
+        "advanced": bounds["advanced"],
+        "theorem9": theorem_9,
+        **bounds,
+        "best": min(by_key, key=lambda name: by_key[name].epsilon, default=None),
+        "deltas": {name: bound.delta for name, bound in by_key.items()},
+        "notes": [FIXED_LABEL, THEOREM_9_LABEL],
+    }
 
 
 def _rounded(value: Decimal) -> Fraction:
@@ -314,9 +295,9 @@ def _rounded(value: Decimal) -> Fraction:
     return Fraction(f"{value:.30e}")
 
 
-def advice(found: Advice) -> Answer:
+def advice(found: Advice) -> PlanAnswer:
     """Lay out an advice."""
-    threshold: Answer | None = None
+    threshold: PlanAnswer | None = None
     if found.threshold is not None:
         threshold = {
             "needed_for_privacy": False,
@@ -357,7 +338,7 @@ def privacy_section(found: Advice) -> str:
     return "\n".join(lines) + "\n"
 
 
-def error(circuit: Circuit, epsilon: str, confidence: str) -> Answer:
+def error(circuit: Circuit, epsilon: str, confidence: str) -> PlanAnswer:
     """Say how far a result may lie from the truth under discrete Laplace noise."""
     level = rational_in(epsilon, "epsilon", 0, None, open_low=True)
     sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
@@ -373,9 +354,10 @@ def error(circuit: Circuit, epsilon: str, confidence: str) -> Answer:
     }
 
 
-def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int) -> Answer:
+def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int) -> PlanAnswer:
     return {
         "variance": _variance(law),
+        "mean_absolute_error": _mean_absolute_error(law),
         "half_width": half_width_of(law, confidence),
         "joint_half_width": half_width_of(law, confidence, num_coordinates),
     }
@@ -386,3 +368,17 @@ def _variance(law: DiscreteLaplaceLaw) -> Decimal:
     with working():
         rate = to_decimal(1 / law.scale)
         return law.aggregators * 2 * (-rate).exp() / expm1(-rate) ** 2
+
+
+def _mean_absolute_error(law: DiscreteLaplaceLaw) -> Decimal:
+    """Return E|S|: 2q / (1 - q^2) for one draw.
+
+    For two, 2q / (1 + q)^2 [(1 + q) / (1 - q) + (1 + q^2) / (1 - q^2)].
+    """
+    with working():
+        rate = to_decimal(1 / law.scale)
+        q, less = (-rate).exp(), -expm1(-rate)  # less is 1 - q
+        if law.aggregators == 1:
+            return 2 * q / (less * (1 + q))
+        spread = (1 + q) / less + (1 + q * q) / (less * (1 + q))
+        return 2 * q / (1 + q) ** 2 * spread

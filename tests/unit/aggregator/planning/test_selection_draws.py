@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from typing_extensions import override
 
-from aggregator.dp.partition_selection import OptimalSelection
-from aggregator.dp.selection_draws import KeepDecisions
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
+from aggregator.planning.partition_selection import OptimalSelection
+from aggregator.planning.selection_draws import KeepDecisions
 from tests.support.entropy import SeededEntropy
 
 

@@ -1,8 +1,8 @@
 """The rivals of the optimal selection primitive: noise on the count and a threshold.
 
 They do worse at the same (epsilon, delta), but may show the noisy count as well (truncated
-geometric, Laplace), or spread better over many buckets a person (Gaussian). All guarantees are for
-adding or removing one person, as in `partition_selection`.
+geometric, Laplace), or spread better over many buckets per person (Gaussian). All guarantees are
+for adding or removing one person, as in `partition_selection`.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import ceil
 
 from aggregator.dp.decimals import (
-    Real,
+    Number,
     expm1,
     find_root,
     integer_in,
@@ -20,9 +20,9 @@ from aggregator.dp.decimals import (
     to_decimal,
     working,
 )
-from aggregator.dp.normal import density, gaussian_mu, upper_quantile, upper_tail
 from aggregator.dp.truncation import least_bound
 from aggregator.errors import ParameterError
+from aggregator.planning.normal import density, gaussian_mu, upper_quantile, upper_tail
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class TruncatedGeometricRelease:
     k: int
 
     @classmethod
-    def of(cls, epsilon: Real, delta: Real, shift: int = 1) -> "TruncatedGeometricRelease":
+    def of(cls, epsilon: Number, delta: Number, shift: int = 1) -> "TruncatedGeometricRelease":
         """Build it and find its k, never one too small.
 
         Raises:
@@ -100,7 +100,7 @@ class LaplaceSelection:
     threshold: Decimal
 
     @classmethod
-    def of(cls, epsilon: Real, delta: Real) -> "LaplaceSelection":
+    def of(cls, epsilon: Number, delta: Number) -> "LaplaceSelection":
         """Build it from an epsilon above 0 and a delta strictly between 0 and 1.
 
         Raises:
@@ -141,7 +141,7 @@ class LaplaceSelection:
 
 @dataclass(frozen=True, slots=True)
 class GaussianSelection:
-    """Gaussian noise on every count, and a threshold, for `kappa` buckets a person.
+    """Gaussian noise on every count, and a threshold, for `kappa` buckets per person.
 
     delta is split: one part pays for the noise (sensitivity sqrt(kappa)), the other for the chance
     that a bucket of this person alone is shown. The split minimises the threshold.
@@ -161,7 +161,7 @@ class GaussianSelection:
 
     @classmethod
     def of(
-        cls, epsilon: Real, delta: Real, kappa: int = 1, noise_share: Real | None = None
+        cls, epsilon: Number, delta: Number, kappa: int = 1, noise_share: Number | None = None
     ) -> "GaussianSelection":
         """Build it, with the best split unless `noise_share` gives one.
 

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 
-from aggregator.cli.figures import Curve, Panel, Picture
 from aggregator.dp import accounting, pld
-from aggregator.dp.cost_model import CostModel
-from aggregator.dp.loss_law import LaplaceLaw, worst_move
-from aggregator.dp.privacy_at_risk import (
+from aggregator.dp.accounting import Pieces
+from aggregator.planning import published_composition
+from aggregator.planning.cost_model import CostModel
+from aggregator.planning.figures import Curve, Panel, Picture
+from aggregator.planning.loss_law import LaplaceLaw, worst_move
+from aggregator.planning.privacy_at_risk import (
     claimed_confidence,
     claimed_coupled_confidence,
     samples_needed,
@@ -283,17 +285,23 @@ def _composition(name: str, number: int, epsilon0: str) -> Picture:
         Curve.of(
             "advanced (textbook)",
             counts,
-            lambda n: float(accounting.advanced(epsilon, int(n), delta)),
+            lambda n: float(accounting.advanced([Pieces(int(n), epsilon)], delta) or 0),
             published=True,
         ),
         Curve.of(
             "Theorem 9 (published)",
             counts,
-            lambda n: float(accounting.privacy_at_risk_theorem_9(epsilon, *pair, int(n), delta)),
+            lambda n: float(
+                published_composition.privacy_at_risk_theorem_9(epsilon, *pair, int(n), delta)
+            ),
             published=True,
         ),
         Curve.of("basic", counts, lambda n: float(n * epsilon)),
-        Curve.of("zCDP", counts, lambda n: float(accounting.zcdp_textbook(epsilon, int(n), delta))),
+        Curve.of(
+            "zCDP",
+            counts,
+            lambda n: float(published_composition.zcdp_textbook(epsilon, int(n), delta)),
+        ),
         Curve.of(
             "optimal (KOV), exact for a count",
             counts,

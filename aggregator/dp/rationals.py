@@ -1,10 +1,9 @@
-"""Epsilon, delta and rho as exact rationals, and what they guarantee.
+"""Exact rationals as text: epsilon, delta, rho and what they cost.
 
 A budget is text ("1/10", "0.1", "1e-6") from the task file to the sampler. A TOML or JSON float is
 refused: 0.1 as a float is 3602879701896397/2^55, which nobody meant.
 """
 
-import dataclasses
 import re
 from fractions import Fraction
 
@@ -17,26 +16,6 @@ _RATIONAL = re.compile(
     r"(?P<numerator>[0-9]+)"
     r"(?:/(?P<denominator>[0-9]+)|(?:\.(?P<decimals>[0-9]+))?(?:[eE](?P<exponent>-?[0-9]{1,3}))?)"
 )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Guarantee:
-    """What one release promises to a person, and on what condition.
-
-    Attributes:
-        epsilon: The (epsilon, delta) bound; None if nothing is promised.
-        delta: 0 for pure differential privacy; None if nothing is promised.
-        rho: The bound of zero-concentrated differential privacy, if the mechanism has one.
-        neighbours: Which data sets are compared: always "replacement", the measurements of one
-            person change while report ids, times and counts stay.
-        statement: The same for a reader, with who must be honest.
-    """
-
-    epsilon: Fraction | None
-    delta: Fraction | None
-    rho: Fraction | None
-    neighbours: str
-    statement: str
 
 
 def parse_rational(text: object, name: str) -> Fraction:
@@ -60,19 +39,23 @@ def parse_rational(text: object, name: str) -> Fraction:
         text = str(text)
     if not isinstance(text, str):
         raise ParameterError(f"{name} must be a positive rational written as text, not {text!r}")
-    match = _RATIONAL.fullmatch(text) if len(text) <= MAX_RATIONAL_TEXT else None
-    if match is None:
-        raise ParameterError(
-            f'{name} must be a positive rational such as "1/10" or "0.1", not {text[:40]!r}'
-        )
-    if match["denominator"] is not None and int(match["denominator"]) == 0:
-        raise ParameterError(f"{name} must have a denominator other than zero: {text!r}")
-    value = Fraction(text)
+    if len(text) > MAX_RATIONAL_TEXT:
+        raise _no_rational(text, name, "positive ")
+    value = _exact(text, name, "positive ")
     if value <= 0:
         raise ParameterError(f"{name} must be positive, not {text!r}")
     if len(format_rational(value)) > MAX_RATIONAL_TEXT:
         raise ParameterError(f"{name} has more than {MAX_RATIONAL_TEXT} digits: {text[:40]!r}")
     return value
+
+
+def parse_cost(text: str, name: str) -> Fraction:
+    """Return the rational that `text` says, exactly; a cost may be zero, and as long as it likes.
+
+    Raises:
+        ParameterError: A negative number, a zero denominator, or no number at all.
+    """
+    return _exact(text, name, "")
 
 
 def parse_probability(text: object, name: str) -> Fraction:
@@ -102,3 +85,18 @@ def require_positive(value: object, name: str) -> None:
 def format_rational(value: Fraction) -> str:
     """Return the one canonical text of a rational: "1/10", or "3" for an integer."""
     return str(value)
+
+
+def _exact(text: str, name: str, kind: str) -> Fraction:
+    match = _RATIONAL.fullmatch(text)
+    if match is None:
+        raise _no_rational(text, name, kind)
+    if match["denominator"] is not None and int(match["denominator"]) == 0:
+        raise ParameterError(f"{name} must have a denominator other than zero: {text!r}")
+    return Fraction(text)
+
+
+def _no_rational(text: str, name: str, kind: str) -> ParameterError:
+    return ParameterError(
+        f'{name} must be a {kind}rational such as "1/10" or "0.1", not {text[:40]!r}'
+    )

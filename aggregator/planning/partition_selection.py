@@ -4,7 +4,7 @@ A bucket that exists only because somebody reported it betrays that somebody by 
 selection primitive keeps a bucket of n persons with probability pi(n), pi(0) = 0, so that one
 person added to or removed from one bucket changes the outcome within (epsilon, delta). This module
 holds the largest such pi. Its rivals are in `selection_rivals`, exact draws in `selection_draws`,
-several buckets a person and the choice between them in `selection_plan`.
+several buckets per person and the choice between them in `selection_plan`.
 
 The guarantee is (epsilon, delta)-DP for adding or removing one person who is in at most one bucket,
 towards everyone but the party that sees the counts and makes the draws.
@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from aggregator.dp.decimals import (
     DIGITS,
-    Real,
+    Number,
     expm1,
     integer_in,
     log1p,
@@ -46,7 +46,7 @@ class OptimalSelection:
     delta: Fraction
 
     @classmethod
-    def of(cls, epsilon: Real, delta: Real) -> "OptimalSelection":
+    def of(cls, epsilon: Number, delta: Number) -> "OptimalSelection":
         """Build it from an epsilon of at least 0 and a delta between 0 and 1.
 
         Raises:
@@ -137,7 +137,7 @@ class OptimalSelection:
             epsilon = to_decimal(self.epsilon)
             return log1p(expm1(epsilon) / (2 * delta)) / epsilon
 
-    def smallest_count(self, probability: Real) -> int | None:
+    def smallest_count(self, probability: Number) -> int | None:
         """Return the least count that is shown with at least `probability`; None if none is.
 
         Raises:

@@ -24,9 +24,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from aggregator.dp.decimals import Real, rational_in
-from aggregator.dp.loss_law import MOST_EPSILON0, Move
+from aggregator.dp.decimals import Number, rational_in
 from aggregator.errors import ParameterError
+from aggregator.planning.loss_law import MOST_EPSILON0, Move
 
 # Grid points from 0 to epsilon0, and atoms of one coordinate on either side of zero.
 _GRID_BITS = 20
@@ -44,7 +44,7 @@ class VectorTwoDrawLaw:
     move: Move
 
     @classmethod
-    def of(cls, epsilon0: Real, move: Move) -> "VectorTwoDrawLaw":
+    def of(cls, epsilon0: Number, move: Move) -> "VectorTwoDrawLaw":
         """Build it from an epsilon0 above 0 and at most 1000 and a move of up to 4096 coordinates.
 
         Raises:
@@ -63,7 +63,7 @@ class VectorTwoDrawLaw:
             )
         return cls(number, move)
 
-    def delta(self, epsilon: Real) -> Decimal:
+    def delta(self, epsilon: Number) -> Decimal:
         """Return delta at `epsilon`, rounded up by less than 10^-6 of itself."""
         bound = rational_in(epsilon, "epsilon", 0, None)
         if bound >= self.epsilon0:

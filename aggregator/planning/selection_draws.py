@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.dp.decimals import expm1, to_decimal, working
-from aggregator.dp.partition_selection import OptimalSelection
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
+from aggregator.planning.partition_selection import OptimalSelection
 
 _WORD_BITS = 64
 _TABLE_LIMIT = 2**18
@@ -51,7 +51,7 @@ class KeepDecisions:
 
         Args:
             counts: `int64[n]`, each at least 0.
-            entropy: Gives eight bytes a decision.
+            entropy: Gives eight bytes per decision.
 
         Returns:
             `bool[n]`. Element i is one exact sample of Bernoulli(pi(counts[i])).

@@ -14,8 +14,8 @@ from fractions import Fraction
 import numpy as np
 
 from aggregator.dp.binomial import DIGITS, Binomial
-from aggregator.dp.decimals import Real, integer_in, rational_in, to_decimal, working
-from aggregator.dp.partial_knowledge import Bound, Thresholding, epsilon_of
+from aggregator.dp.decimals import Number, integer_in, rational_in, to_decimal, working
+from aggregator.dp.partial_knowledge import SuppressionBound, Thresholding, epsilon_of
 from aggregator.errors import ParameterError
 
 
@@ -35,7 +35,7 @@ class PassiveAttacker:
         """
         return cls(release, integer_in(known, "known", 0, release.reports - 1))
 
-    def bound(self) -> Bound:
+    def bound(self) -> SuppressionBound:
         """Return the published bound with the b_max that makes its delta smallest.
 
         Raises:
@@ -59,7 +59,7 @@ class PassiveAttacker:
             )
         return best
 
-    def delta(self, epsilon: Real = 0) -> Decimal:
+    def delta(self, epsilon: Number = 0) -> Decimal:
         """Return the exact delta at `epsilon`, averaged over what the attacker may know.
 
         It is sum_b f(b, |B|, p) delta(n-|B|, T-b) over the number b of "yes" among the known.
@@ -93,7 +93,7 @@ class PassiveAttacker:
                     break
             return total
 
-    def _delta_given(self, unknown: int, b: int, epsilon: Real) -> Decimal:
+    def _delta_given(self, unknown: int, b: int, epsilon: Number) -> Decimal:
         # Below zero every threshold shows every count, as -1 does.
         threshold = max(self.release.threshold - b, -1)
         return Thresholding(unknown, self.release.probability, min(threshold, unknown)).delta(
@@ -132,7 +132,7 @@ class PassiveAttacker:
         best = near[np.argsort(total[near])][:16]
         return [low + int(i) for i in best]
 
-    def _bound_at(self, b_max: int) -> Bound:
+    def _bound_at(self, b_max: int) -> SuppressionBound:
         release = self.release
         with working():
             p = to_decimal(release.probability)
@@ -145,7 +145,7 @@ class PassiveAttacker:
             ratio = odds * others / rest
             other_part = Binomial(others, release.probability).mass(rest) / (1 - ratio)
             epsilon = epsilon_of(other_part) if other_part < 1 else Decimal("Infinity")
-            return Bound(epsilon, known_part + other_part, ratio, b_max)
+            return SuppressionBound(epsilon, known_part + other_part, ratio, b_max)
 
 
 def _ratio(law: Binomial, s: int) -> Decimal:

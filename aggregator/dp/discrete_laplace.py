@@ -1,0 +1,120 @@
+"""Discrete Laplace noise for every type of measurement: pure differential privacy."""
+
+import dataclasses
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import ClassVar, Self
+
+from typing_extensions import override
+
+from aggregator.dp import pld
+from aggregator.dp.accounting import Pieces
+from aggregator.dp.composition import parts
+from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
+from aggregator.dp.mechanisms import (
+    TAIL,
+    BasicCost,
+    Guarantee,
+    Mechanism,
+    PolicyParameters,
+    nothing_to_protect,
+    statement,
+)
+from aggregator.dp.rationals import format_rational, parse_rational, require_positive
+from aggregator.dp.samplers import DiscreteLaplaceSampler
+from aggregator.dp.sensitivity import NEIGHBOURS, l1_sensitivity
+from aggregator.entropy import Entropy
+from aggregator.vdaf.circuits import Circuit
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PureDpDiscreteLaplace(Mechanism):
+    """Discrete Laplace noise of scale (L1 sensitivity) / epsilon on every coordinate.
+
+    Source:
+        Cook, "Differential Privacy Mechanism for Prio3 and PureDpDiscreteLaplace", Theorem 4.
+    """
+
+    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
+    epsilon: Fraction
+
+    name: ClassVar[str] = "PureDpDiscreteLaplace"
+
+    @override
+    def __post_init__(self) -> None:
+        Mechanism.__post_init__(self)
+        require_positive(self.epsilon, "epsilon")
+
+    @classmethod
+    @override
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
+        epsilon = parameters.take("epsilon", parse_rational)
+        return cls(epsilon, max_reports_per_person=max_reports_per_person)
+
+    @override
+    def parameters(self) -> Mapping[str, Fraction]:
+        return {"epsilon": self.epsilon}
+
+    @override
+    def scale(self, circuit: Circuit) -> Fraction:
+        return l1_sensitivity(circuit, self.max_reports_per_person) / self.epsilon
+
+    @override
+    def describe_scale(self, circuit: Circuit) -> str:
+        return f"discrete Laplace, t = {format_rational(self.scale(circuit))}"
+
+    @override
+    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+        draws = DiscreteLaplaceSampler(self.scale(circuit)).sample(circuit.output_len, entropy)
+        return list(map(int, draws))
+
+    @override
+    def guarantee(self, circuit: Circuit) -> Guarantee:
+        if self.scale(circuit) == 0:
+            return nothing_to_protect()
+        promise = f"({format_rational(self.epsilon)}, 0)-differential privacy"
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=Fraction(0),
+            rho=None,
+            neighbours=NEIGHBOURS,
+            statement=statement(promise, self.max_reports_per_person),
+        )
+
+    @override
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
+        return BasicCost(releases * self.epsilon, Fraction(0))
+
+    @override
+    def pieces(self, circuit: Circuit) -> Pieces:
+        count = parts(circuit, self.max_reports_per_person)
+        return Pieces(count, self.epsilon / count, Fraction(0))
+
+    @override
+    def zcdp_rho(self, circuit: Circuit) -> Fraction:
+        """Each piece is (epsilon^2 / 2)-zCDP.
+
+        Source:
+            [BS16], Proposition 1.4.
+        """
+        pieces = self.pieces(circuit)
+        return pieces.count * pieces.epsilon**2 / 2
+
+    @override
+    def losses(self, circuit: Circuit) -> pld.ReleaseLosses | None:
+        # The furthest move is the worst, as docs/privacy.md proves.
+        worst = pld.equal_shifts(circuit, self.max_reports_per_person)
+        return None if worst is None else pld.of_discrete_laplace(self.scale(circuit), *worst)
+
+    @override
+    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
+        scale = self.scale(circuit)
+        return None if scale == 0 else DiscreteLaplaceLaw(aggregators, scale)
+
+    @override
+    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
+        return self.joint_half_width(circuit, 1 - TAIL, aggregators)
+
+    @override
+    def bound(self, circuit: Circuit) -> None:
+        return None

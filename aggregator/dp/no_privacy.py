@@ -1,0 +1,84 @@
+"""Exact sums: no noise, and no differential privacy."""
+
+import dataclasses
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import ClassVar, Self
+
+from typing_extensions import override
+
+from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.mechanisms import BasicCost, Guarantee, Mechanism, PolicyParameters
+from aggregator.dp.sensitivity import NEIGHBOURS
+from aggregator.entropy import Entropy
+from aggregator.vdaf.circuits import Circuit
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NoPrivacy(Mechanism):
+    """No noise. It must be asked for by its name, "None"."""
+
+    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
+
+    name: ClassVar[str] = "None"
+    is_noisy: ClassVar[bool] = False
+
+    @classmethod
+    @override
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
+        return cls(max_reports_per_person=max_reports_per_person)
+
+    @override
+    def parameters(self) -> Mapping[str, Fraction]:
+        return {}
+
+    @override
+    def scale(self, circuit: Circuit) -> Fraction:
+        return Fraction(0)
+
+    @override
+    def describe_scale(self, circuit: Circuit) -> str:
+        return "no noise"
+
+    @override
+    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+        return [0] * circuit.output_len
+
+    @override
+    def guarantee(self, circuit: Circuit) -> Guarantee:
+        return Guarantee(
+            epsilon=None,
+            delta=None,
+            rho=None,
+            neighbours=NEIGHBOURS,
+            statement="No noise is added: the exact sum is released, and there is no differential "
+            "privacy. The aggregators see no report as long as one of them is honest.",
+        )
+
+    @override
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost | None:
+        return None
+
+    @override
+    def pieces(self, circuit: Circuit) -> None:
+        return None
+
+    @override
+    def zcdp_rho(self, circuit: Circuit) -> None:
+        return None
+
+    @override
+    def losses(self, circuit: Circuit) -> None:
+        return None
+
+    @override
+    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw | None:
+        return None
+
+    @override
+    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
+        return 0
+
+    @override
+    def bound(self, circuit: Circuit) -> int:
+        return 0

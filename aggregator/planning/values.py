@@ -1,0 +1,13 @@
+"""What an answer of `prio plan` is made of."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+Value: TypeAlias = (
+    bool | int | float | Decimal | Fraction | str | Sequence["Value"] | Mapping[str, "Value"] | None
+)
+"""One value of an answer."""
+
+PlanAnswer = dict[str, Value]

@@ -1,0 +1,248 @@
+"""Budget, `prio ledger` and `prio plan compose` say one number of the same releases."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import pytest
+from typing_extensions import override
+
+from aggregator.cli.parties import open_aggregator
+from aggregator.dap.profile import Role
+from aggregator.dp import policy
+from aggregator.dp.accounting import Pieces
+from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
+from aggregator.dp.mechanisms import (
+    TAIL,
+    BasicCost,
+    Guarantee,
+    Mechanism,
+    PolicyParameters,
+    statement,
+)
+from aggregator.dp.samplers import DiscreteLaplaceSampler
+from aggregator.dp.sensitivity import NEIGHBOURS, l1_sensitivity
+from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError
+from aggregator.protocol.batches import Batch
+from aggregator.protocol.budget import cost
+from aggregator.protocol.provisioning import provision
+from aggregator.protocol.task import Task, task_to_toml
+from aggregator.runtime.commitment import charge_of
+from aggregator.storage.ledger import charge
+from aggregator.vdaf.circuits import Circuit
+from tests.support.commands import run_here
+from tests.support.entropy import SeededEntropy
+from tests.support.tasks import make_task
+
+RELEASES = 10
+DELTA = "1/50"
+COUNT = {"type": "Prio3Count"}
+HISTOGRAM = {"type": "Prio3Histogram", "length": 4, "chunk_length": 2}
+LONELY = {"type": "Prio3Histogram", "length": 1, "chunk_length": 1}
+SUM_VEC = {"type": "Prio3SumVec", "length": 3, "max_measurement": 6, "chunk_length": 3}
+MULTIHOT = {"type": "Prio3MultihotCountVec", "length": 6, "max_weight": 2, "chunk_length": 3}
+LAPLACE = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/3"}
+GEOMETRIC = {"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1/100000"}
+GAUSSIAN = {"mechanism": "DiscreteGaussian", "rho": "1/20", "delta": "1/1000000"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Thousandth(Mechanism):
+    """A mechanism of one's own, written as the documents say: it promises (1, 1/1000)."""
+
+    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
+
+    name: ClassVar[str] = "Thousandth"
+
+    @classmethod
+    @override
+    def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
+        return cls(max_reports_per_person=max_reports_per_person)
+
+    @override
+    def parameters(self) -> Mapping[str, Fraction]:
+        return {}
+
+    @override
+    def scale(self, circuit: Circuit) -> Fraction:
+        return Fraction(l1_sensitivity(circuit, self.max_reports_per_person))
+
+    @override
+    def describe_scale(self, circuit: Circuit) -> str:
+        return f"t = {self.scale(circuit)}"
+
+    @override
+    def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
+        sampler = DiscreteLaplaceSampler(self.scale(circuit))
+        return list(map(int, sampler.sample(circuit.output_len, entropy)))
+
+    @override
+    def guarantee(self, circuit: Circuit) -> Guarantee:
+        promise = statement("(1, 1/1000)-differential privacy", self.max_reports_per_person)
+        return Guarantee(Fraction(1), Fraction(1, 1000), None, NEIGHBOURS, promise)
+
+    @override
+    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
+        return BasicCost(Fraction(releases), Fraction(releases, 1000))
+
+    @override
+    def pieces(self, circuit: Circuit) -> Pieces:
+        return Pieces(1, Fraction(1), Fraction(1, 1000))
+
+    @override
+    def zcdp_rho(self, circuit: Circuit) -> None:
+        return None
+
+    @override
+    def losses(self, circuit: Circuit) -> None:
+        return None
+
+    @override
+    def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw:
+        return DiscreteLaplaceLaw(aggregators, self.scale(circuit))
+
+    @override
+    def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
+        return self.joint_half_width(circuit, 1 - TAIL, aggregators)
+
+    @override
+    def bound(self, circuit: Circuit) -> None:
+        return None
+
+
+@pytest.fixture
+def _one_row_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(policy.MECHANISMS, 200, Thousandth)
+
+
+def ledger_of(task: Task, directory: Path, releases: int) -> dict[str, Any]:
+    """Return what `prio ledger` prints after so many releases."""
+    file = directory / "helper.toml"
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    key, each = task.task_id.value, charge_of(task)
+    with open_aggregator(file) as desk:
+        desk.add_task(provision(task, SeededEntropy(1))[Role.HELPER])
+        for unit in range(releases):
+            bucket = unit.to_bytes(8, "big")
+            batch = Batch(bucket, bucket)
+            desk.database.run_sync("charge", lambda tx, b=batch: charge(tx, key, b, each))
+    done = run_here("ledger", "--config", file, "--delta", DELTA, "--json")
+    assert done.returncode == 0, done.stderr
+    (document,) = json.loads(done.stdout)["tasks"]
+    assert isinstance(document, dict)
+    return document
+
+
+def plan_of(task: Task, directory: Path, delta: str = DELTA) -> dict[str, Any]:
+    """Return what `prio plan compose` prints of so many releases of the task."""
+    file = directory / "task.toml"
+    file.write_text(task_to_toml(task))
+    done = run_here(
+        "plan", "compose", "--task", file, "--releases", str(RELEASES), "--delta", delta, "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert isinstance(document, dict)
+    return document
+
+
+@pytest.mark.parametrize("vdaf", [COUNT, HISTOGRAM, SUM_VEC, MULTIHOT], ids=lambda v: v["type"])
+@pytest.mark.usefixtures("_one_row_more")
+def test_ten_releases_of_a_mechanism_with_a_delta_cost_ten_deltas_in_every_valid_bound(
+    vdaf: dict[str, str | int], tmp_path: Path
+) -> None:
+    privacy = {"mechanism": "Thousandth", "max_batches_per_person": RELEASES, "budget": "12"}
+    task = make_task(vdaf, privacy)
+    assert cost(task, RELEASES) == 10
+    ledger, plan = ledger_of(task, tmp_path, RELEASES), plan_of(task, tmp_path)
+    assert (ledger["epsilon_of_a_person"], ledger["delta_of_a_person"]) == ("10", "1/100")
+    valid = {row["name"]: row for row in ledger["bounds"] if row["valid"]}
+    assert (valid["basic"]["epsilon"], valid["basic"]["delta"]) == ("10", "1/100")
+    assert set(valid) == {"basic", "optimal (KOV)"}
+    assert all(Fraction(row["delta"]) >= Fraction(1, 100) for row in valid.values())
+    assert plan["deltas"] == {"basic": 0.01, "optimal": 0.02}
+    assert plan["basic"] == 10
+    assert plan["advanced"] is plan["zcdp"] is plan["pld"] is None
+
+
+@pytest.mark.usefixtures("_one_row_more")
+def test_a_mechanism_with_a_delta_has_no_bound_at_a_smaller_one(tmp_path: Path) -> None:
+    task = make_task(HISTOGRAM, {"mechanism": "Thousandth"})
+    plan = plan_of(task, tmp_path, "1/101")
+    assert plan["deltas"] == {}
+    assert plan["best"] is None
+
+
+def test_noise_that_promises_nothing_has_no_bound_and_no_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Decoration(Thousandth):
+        name = "Decoration"
+
+        @override
+        def cost(self, circuit: Circuit, releases: int) -> None:
+            return None
+
+    monkeypatch.setitem(policy.MECHANISMS, 201, Decoration)
+    task = make_task(HISTOGRAM, {"mechanism": "Decoration"})
+    assert plan_of(task, tmp_path)["deltas"] == {}
+    assert not any(row["valid"] for row in ledger_of(task, tmp_path, RELEASES)["bounds"])
+    with pytest.raises(ParameterError, match="the mechanism Decoration has no epsilon"):
+        make_task(HISTOGRAM, {"mechanism": "Decoration", "budget": "1"})
+
+
+def test_a_mechanism_that_leaves_a_question_unanswered_is_refused_at_start() -> None:
+    class Forgetful(Thousandth):
+        pieces = Mechanism.pieces
+
+    # ABC counts what is abstract when a class is made.
+    with pytest.raises(TypeError, match="Forgetful does not say its pieces"):
+        policy.mechanism_table((200, Forgetful))
+    with pytest.raises(TypeError, match="abstract"):
+        Forgetful()
+    with pytest.raises(TypeError, match="Thousandth has the code point or name of another"):
+        policy.mechanism_table((200, Thousandth), (201, Thousandth))
+
+
+@pytest.mark.parametrize(
+    ("vdaf", "privacy"),
+    [
+        (COUNT, LAPLACE),
+        (HISTOGRAM, LAPLACE),
+        (HISTOGRAM, {**LAPLACE, "max_reports_per_person": 3}),
+        (LONELY, LAPLACE),
+        (SUM_VEC, LAPLACE),
+        (MULTIHOT, LAPLACE),
+        (HISTOGRAM, GEOMETRIC),
+        (HISTOGRAM, {**GEOMETRIC, "max_reports_per_person": 2}),
+        (SUM_VEC, GAUSSIAN),
+        (MULTIHOT, GAUSSIAN),
+    ],
+    ids=lambda value: " ".join(map(str, value.values())),
+)
+def test_budget_ledger_and_plan_say_the_same_of_the_same_releases(
+    vdaf: dict[str, str | int], privacy: dict[str, str | int], tmp_path: Path
+) -> None:
+    task = make_task(vdaf, {**privacy, "max_batches_per_person": RELEASES, "budget": "1000"})
+    ledger, plan = ledger_of(task, tmp_path, RELEASES), plan_of(task, tmp_path)
+    spent = cost(task, RELEASES)
+    assert Fraction(ledger["epsilon_of_a_person"]) == spent
+    assert Fraction(ledger["left"]) == 1000 - spent
+    assert plan["basic"] == float(spent)
+    keys = {
+        "nothing to protect": "basic",
+        "basic": "basic",
+        "advanced": "advanced",
+        "zCDP": "zcdp",
+        "optimal (KOV)": "optimal",
+        "PLD": "pld",
+    }
+    said = {keys[row["name"]]: row for row in ledger["bounds"] if row["valid"]}
+    assert {key: float(Fraction(row["epsilon"])) for key, row in said.items()} == {
+        key: plan[key] for key in plan["deltas"]
+    }
+    assert {key: float(Fraction(row["delta"])) for key, row in said.items()} == plan["deltas"]

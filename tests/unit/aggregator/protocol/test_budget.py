@@ -1,0 +1,89 @@
+"""What a budget measures for each mechanism."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import pytest
+
+from aggregator.dap.problems import BudgetExceeded
+from aggregator.dp.composition import basic
+from aggregator.dp.zcdp import implied_epsilon
+from aggregator.protocol.budget import check_budget, cost, horizon, releases_of_a_person
+from aggregator.protocol.task import Task
+from tests.support.tasks import LAPLACE, make_task
+
+GEOMETRIC = {"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1e-5"}
+GAUSSIAN = {"mechanism": "DiscreteGaussian", "rho": "1/8", "delta": "1e-9"}
+
+
+def allowed(task: Task) -> int:
+    """Return how many releases the budget lets through."""
+    for releases in range(1000):
+        try:
+            check_budget(task, releases)
+        except BudgetExceeded:
+            return releases
+    raise AssertionError("the budget never ran out")
+
+
+def test_gaussian_releases_cost_what_their_rhos_imply_together() -> None:
+    task = make_task(privacy={**GAUSSIAN, "budget": "10"})
+    spent = basic([releases_of_a_person(task, 4)])
+    assert spent.rho == Fraction(1, 2)
+    assert spent.epsilon == implied_epsilon(Fraction(1, 2), Fraction(1, 10**9))
+    assert spent.epsilon < 4 * cost(task, 1)
+    # rho + 2 sqrt(rho ln 10^9) passes 10 between rho = 9/8 and 5/4; the bound used is tighter.
+    assert allowed(task) == horizon(task)
+    most = allowed(task)
+    assert cost(task, most) <= 10 < cost(task, most + 1)
+    assert most > 10 / cost(task, 1)
+
+
+def test_truncated_releases_add_up_epsilon_and_the_delta_that_they_attain() -> None:
+    task = make_task(privacy={**GEOMETRIC, "budget": "3"})
+    assert allowed(task) == horizon(task) == 3
+    spent = basic([releases_of_a_person(task, 3)])
+    assert spent.epsilon == 3
+    assert float(spent.delta) == pytest.approx(3 * 8.181202876e-6, rel=1e-9)
+    assert spent.rho is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, None),
+        ({"max_batches_per_person": 7}, 7),
+        ({"budget": "5/2"}, 5),
+        ({"budget": "1/3"}, 0),
+        ({"budget": "5/2", "max_batches_per_person": 7}, 5),
+        ({"budget": "5/2", "max_batches_per_person": 3}, 3),
+        ({"budget": "1000000"}, 2_000_000),
+    ],
+    ids=str,
+)
+def test_a_task_fixes_the_number_of_a_persons_releases_by_its_bounds(
+    settings: Mapping[str, str | int], expected: int | None
+) -> None:
+    assert horizon(make_task(privacy={**LAPLACE, **settings})) == expected
+
+
+def test_a_refusal_says_what_is_left() -> None:
+    task = make_task(privacy={**LAPLACE, "budget": "6/5"})
+    with pytest.raises(BudgetExceeded, match="costs epsilon 1/2; of the task's 6/5, 1/5 is left"):
+        check_budget(task, 2)
+
+
+def test_releases_that_are_free_at_a_large_delta_still_have_a_last_one() -> None:
+    near_one = {"mechanism": "DiscreteGaussian", "rho": "1/1000", "delta": "999/1000"}
+    task = make_task(privacy={**near_one, "budget": "1"})
+    assert cost(task, 1) == 0
+    most = horizon(task)
+    assert most is not None
+    assert cost(task, most) <= 1 < cost(task, most + 1)
+
+
+def test_where_nothing_is_to_be_protected_no_budget_ends() -> None:
+    lonely = {"type": "Prio3Histogram", "length": 1, "chunk_length": 1}
+    task = make_task(lonely, {**LAPLACE, "budget": "1"})
+    assert horizon(task) is None
+    check_budget(task, 10**6)
