@@ -35,19 +35,9 @@ from field.lanes.jit import (
 from field.lanes.limbs26 import Limbs26
 from field.lanes.limbs52 import Limbs52
 from field.lanes.limbs128 import Limbs
+from field.lanes.operations import copy_words, operation, xor_words
 from field.lanes.rows import copy_rows, fetch_part, rows_to_words, transposed, words_to_rows
-from field.lanes.words import (
-    Code,
-    Integer,
-    Place,
-    Rows,
-    Scalars,
-    Variables,
-    Word,
-    copy_words,
-    operation,
-    xor_words,
-)
+from field.lanes.words import Code, Integer, Place, Rows, Scalars, Variables, Word
 
 __all__ = [
     "CACHE_LINE_SIZE",

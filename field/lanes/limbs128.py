@@ -110,7 +110,7 @@ class Limbs(ABC):
     def split(self, low: Word, high: Word) -> list[Word]:
         """Return the limbs of a residue in its encoding, two words."""
 
-    def factor(self, low: Word, high: Word) -> list[Word]:
+    def unmasked(self, low: Word, high: Word) -> list[Word]:
         """Return a factor, a residue in its encoding, of which the last limb is exact."""
         return self.split(low, high)
 
@@ -148,12 +148,12 @@ class Limbs(ABC):
         """
         return self.reduced(self.columns_of_product(x, y))
 
-    def product_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+    def unmasked_product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
         """Return x*y/R mod p as `product` does, but as a factor; its last limb is exact."""
         return self.product(x, y)
 
-    def plus_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return limbs of x + y, not carried, for a factor y from `factor`."""
+    def plus_unmasked(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return limbs of x + y, not carried, for limbs y from `unmasked`."""
         return self.plus(x, y)
 
     @abstractmethod
@@ -171,7 +171,7 @@ class Limbs(ABC):
 
     def columns_of_product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
         """Return the columns of x*y."""
-        return self.added_product([x[0] & 0] * self.columns, x, y)
+        return self.added_product([x[0].filled(0)] * self.columns, x, y)
 
     def carried(self, columns: Sequence[Word]) -> list[Word]:
         """Return the same integer with all limbs but the last below B.

@@ -71,7 +71,7 @@ class Limbs26(Limbs):
         All steps together subtract Q*p with 0 <= Q < R, so that (c - Q*p)/R is between c/R - p and
         c/R. Adding p in the columns that remain makes it positive, and at most c/R + p.
         """
-        c = [*columns, columns[0] & 0]
+        c = [*columns, columns[0].filled(0)]
         for i, limb in enumerate(self.of(MODULUS)):
             c[self.steps + i] = c[self.steps + i] + limb
         for i in range(self.steps):

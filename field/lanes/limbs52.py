@@ -37,10 +37,10 @@ class Limbs52(Limbs):
 
     @override
     def split(self, low: Word, high: Word) -> list[Word]:
-        return self._masked(self.factor(low, high))
+        return self._masked(self.unmasked(low, high))
 
     @override
-    def factor(self, low: Word, high: Word) -> list[Word]:
+    def unmasked(self, low: Word, high: Word) -> list[Word]:
         return [low, high.shifted_left_with(low, 12), high.logical_right(40)]
 
     @override
@@ -81,10 +81,10 @@ class Limbs52(Limbs):
 
     @override
     def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        return self._masked(self.product_factor(x, y))
+        return self._masked(self.unmasked_product(x, y))
 
     @override
-    def product_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+    def unmasked_product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
         """Return x*y/R mod p as a factor; its last limb is exact, for all carries have reached it.
 
         As `reduced`, but the columns begin with the B - 1 that `_divided` wants in them, limbs are
@@ -92,7 +92,7 @@ class Limbs52(Limbs):
         below 16p^2 < 2^260, which over R with a multiple of p, R*p at most, is less than
         2^156 + 2^128. So x2 is below 2^52 + 2^24 and h at most 2^28, and 28*2^12 < 2^17.
         """
-        zero, start = x[0] & 0, (x[0] & 0) + self.mask
+        zero, start = x[0].filled(0), x[0].filled(self.mask)
         x0, x1, x2 = self._divided(self.added_product([start, start, zero, zero, zero], x, y))
         h, x2, fold = self._fold_of(x2)
         x0, x1 = x0 - h, x1.plus_low_product(h, fold)
@@ -118,8 +118,7 @@ class Limbs52(Limbs):
           ~(c0 + B - 1) = -(c0 + B - 1) - 1 = -c0 - B are those of -c0.
         """
         _, middle, last = self.of(MODULUS)
-        zero = columns[0] & 0
-        p1, p2 = zero + middle, zero + last
+        p1, p2 = columns[0].filled(middle), columns[0].filled(last)
         c = list(columns)
         for i in range(self.steps):
             q = ~c[i]
@@ -132,12 +131,12 @@ class Limbs52(Limbs):
     def _fold_of(self, last: Word) -> tuple[Word, Word, Word]:
         """Return what the last limb has above its part of 128 bits, that part, and 28*2^12."""
         rest = last & ((1 << self.last_bits) - 1)
-        return last.logical_right(self.last_bits), rest, (last & 0) + _FOLD52
+        return last.logical_right(self.last_bits), rest, last.filled(_FOLD52)
 
     @override
-    def plus_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+    def plus_unmasked(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
         # A product by 1 is cheaper than a mask and an addition.
-        one = (x[0] & 0) + 1
+        one = x[0].filled(1)
         return [a.plus_low_product(b, one) for a, b in zip(x, y, strict=True)]
 
     @override
@@ -149,7 +148,7 @@ class Limbs52(Limbs):
         The last limb of an encoding is below 2^24, so that its product with a weight up to 2^28 is
         below 2^52 and has no high part.
         """
-        x0, x1, x2 = self.factor(low, high)
+        x0, x1, x2 = self.unmasked(low, high)
         c0, c1, c2 = columns
         return [
             c0.plus_low_product(x0, weight),
@@ -169,7 +168,7 @@ class Limbs52(Limbs):
 
     @override
     def plus_folded(self, x: Sequence[Word], h: Word) -> list[Word]:
-        return [x[0] - h, x[1].plus_low_product(h, (h & 0) + _FOLD52), x[2]]
+        return [x[0] - h, x[1].plus_low_product(h, h.filled(_FOLD52)), x[2]]
 
     def _masked(self, x: Sequence[Word]) -> list[Word]:
         """Return carried limbs of a factor whose last limb is exact."""

@@ -49,6 +49,7 @@ class Shape(NamedTuple):
         chunk_length: Digits of a call.
         num_calls: Calls of the gadget.
         log_p: The logarithm of p, to base two.
+        proof_len: Residues of a proof: a seed per wire, and the gadget polynomial's 2p - 1 values.
         output_len: Residues of an out share.
         digits: Digits of an output: output i is the weighted sum of digits i*digits and on.
         has_small_weights: Whether weights add up to little enough for `decode_digits`.
@@ -63,6 +64,7 @@ class Shape(NamedTuple):
     chunk_length: int
     num_calls: int
     log_p: int
+    proof_len: int
     output_len: int
     digits: int
     has_small_weights: bool

@@ -68,7 +68,7 @@ class Plan:
     ) -> Callable[..., None]:
         """Return the kernel: it takes the arrays of `Inputs`, then those of `Outputs`."""
         lanes = len(width)
-        tables = kernel_tables(parameters, lanes)
+        tables = kernel_tables(parameters, width)
         messages = _messages(parameters, aggregator)
         ends = scratch_ends(self.shape, lanes, len(messages.joint_rand_part))
         workspace = new_workspace(ends, lanes)
@@ -128,6 +128,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         chunk_length=circuit.gadget.arity // 2,
         num_calls=circuit.num_calls,
         log_p=circuit.wire_poly_len.bit_length() - 1,
+        proof_len=circuit.proof_len,
         output_len=circuit.output_len,
         digits=len(linear.weights),
         has_small_weights=linear.has_small_weights,
@@ -141,31 +142,31 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
 
 
 @functools.lru_cache(maxsize=32)
-def kernel_tables(parameters: Parameters, lanes: int) -> arrays.Tables:
-    """Return the constants, in the limbs of so many lanes."""
+def kernel_tables(parameters: Parameters, width: LaneWidth) -> arrays.Tables:
+    """Return the constants, in the limbs of kernels of this width."""
     circuit, field = parameters.circuit, parameters.field
     linear = _linear(circuit)
     small_weights = linear.weights if linear.has_small_weights else [0]
     p = circuit.wire_poly_len
     beta = field.root_of_unity(2 * p)
     share_of_one = field.inverse(parameters.num_shares)
-    radix = field128.limbs_of(lanes).radix
+    radix = field128.limbs_of(width).radix
     constants = np.concatenate(
         [
-            field128.constant_table(lanes, [radix * radix]),
+            field128.constant_table(width, [radix * radix]),
             field128.montgomery_table(
-                lanes, [1, field.inverse(2), field.inverse(p), field.inverse(beta)]
+                width, [1, field.inverse(2), field.inverse(p), field.inverse(beta)]
             ),
-            field128.constant_table(lanes, [-share_of_one, linear.constant * share_of_one]),
+            field128.constant_table(width, [-share_of_one, linear.constant * share_of_one]),
         ]
     )
     return arrays.Tables(
         constants=constants,
-        roots=field128.montgomery_table(lanes, basis_roots(field, p)),
-        last_difference=field128.montgomery_table(lanes, last_difference_weights(field, p)),
+        roots=field128.montgomery_table(width, basis_roots(field, p)),
+        last_difference=field128.montgomery_table(width, last_difference_weights(field, p)),
         small_weights=np.array(small_weights, np.uint64),
-        weights=field128.montgomery_table(lanes, linear.weights),
-        check_weights=field128.montgomery_table(lanes, linear.check_weights),
+        weights=field128.montgomery_table(width, linear.weights),
+        check_weights=field128.montgomery_table(width, linear.check_weights),
         one=Vector.from_ints(field, radix % field.modulus).words.reshape(-1),
     )
 
@@ -209,13 +210,12 @@ def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> arrays.M
 def scratch_ends(shape: arrays.Shape, lanes: int, head_len: int = 0) -> tuple[int, ...]:
     """Return where the lane arrays of `Scratch` end; a message's head has `head_len` words."""
     p = 1 << shape.log_p
-    proof_len = 2 * shape.chunk_length + 2 * p - 1
     verifier_len = 2 * shape.chunk_length + 2
     rows = {
         "sponge": SPONGE_ROWS,
         "head": head_len + 1,
         "blank": SEED_WORDS * shape.num_shares + 1,
-        "share": field128.WORDS * (shape.meas_len + proof_len),
+        "share": field128.WORDS * (shape.meas_len + shape.proof_len),
         "query_rand": field128.WORDS * 3,
         "joint_rand": field128.WORDS * shape.num_calls,
         "joint_rand_limbs": field128.RESIDUE * shape.num_calls,

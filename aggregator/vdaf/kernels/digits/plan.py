@@ -63,6 +63,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         num_calls=circuit.num_calls,
         arity=circuit.gadget.arity,
         log_p=p.bit_length() - 1,
+        proof_len=circuit.proof_len,
         is_minus_digit=isinstance(circuit, Count),
     )
     tables = kernels.Tables(
@@ -118,7 +119,7 @@ def _scratch_ends(shape: kernels.Shape) -> tuple[int, ...]:
     rows = {
         "sponge": SPONGE_ROWS,
         "blank": SEED_WORDS + 1,
-        "share": shape.num_calls + shape.arity + 2 * p - 1,
+        "share": shape.num_calls + shape.proof_len,
         "query_rand": shape.num_calls + 1,
         "powers": 2 * (shape.log_p + 1),
         "basis": p,
