@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aggregator.errors import ParameterError, ReportRejected
 from aggregator.vdaf import instances, ping_pong
-from aggregator.vdaf.prio3 import OutShares, Prio3, VerifierMessages, VerifyError, VerifyInit
+from aggregator.vdaf.prio3 import BegunBatch, OutShares, Prio3, VerifierMessages, VerifyError
 from aggregator.vdaf.shares import Batch
 from aggregator.vdaf.xof import ByteRows
 from tests.support import prio3_batches
@@ -35,7 +35,7 @@ class Run:
     """All that the aggregators compute from a batch."""
 
     prio3: Prio3
-    inits: list[VerifyInit]
+    inits: list[BegunBatch]
     out_shares: list[OutShares]
 
     def values(self) -> list[object]:
@@ -58,7 +58,7 @@ def told(errors: list[ReportRejected | None]) -> list[tuple[type, str]]:
     return [(type(error), str(error)) for error in errors]
 
 
-def inits_of(prio3: Prio3, nonces: Batch, public: Batch, inputs: list[Batch]) -> list[VerifyInit]:
+def inits_of(prio3: Prio3, nonces: Batch, public: Batch, inputs: list[Batch]) -> list[BegunBatch]:
     return [
         prio3.verify_init(VERIFY_KEY, CTX, agg_id, nonces, public, shares)
         for agg_id, shares in enumerate(inputs)
@@ -199,7 +199,7 @@ def test_an_array_of_the_wrong_shape_is_the_callers_fault() -> None:
     public = as_array(batch.public_shares, HISTOGRAM.public_share_size)
     shares = as_array(batch.input_shares[1], HISTOGRAM.input_share_size(1))
 
-    def init(nonces: Batch, public: Batch, shares: Batch) -> VerifyInit:
+    def init(nonces: Batch, public: Batch, shares: Batch) -> BegunBatch:
         return HISTOGRAM.verify_init(VERIFY_KEY, CTX, 1, nonces, public, shares)
 
     with pytest.raises(ParameterError, match=r"array of nonces must be uint8\[2, 16\], not uint8"):
