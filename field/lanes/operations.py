@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core.base import BaseContext
@@ -29,7 +30,7 @@ def operation(body: Callable[..., None]) -> Callable[..., None]:
 
     - `Place`: a lane array, or the pair of one and a row of it;
     - `Scalars`: a `uint64` array, or the pair of one and an index into it;
-    - `Rows`: the pair of a `uint8` array and the index of the byte where lane 0 begins;
+    - `Rows`: the pair of any array and the index of the byte where lane 0 begins;
     - `Integer`: an integer.
 
     Arrays are contiguous. Compiled code checks no index, interpreted code checks all. Compiled, the
@@ -76,7 +77,7 @@ def _interpret(
             operands.append(int(argument))
             continue
         array, index = argument if isinstance(argument, tuple) else (argument, 0)
-        operands.append(kind(code, array, int(index)))
+        operands.append(kind(code, array.view(np.uint8) if kind is Rows else array, int(index)))
     body(code, *operands)
 
 

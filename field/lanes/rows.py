@@ -127,12 +127,12 @@ def words_to_rows(
     source: LaneArray,
     source_row: int,
     size: int,
-    block: Bytes,
+    block: Bytes | LaneArray,
 ) -> None:
     """Write `size` bytes, any number of them, of each lane's words to its row.
 
-    `block` is scratch, one row of as many words as there are lanes for each lane; it takes the
-    bytes at the end that are no whole word.
+    `block` is scratch, at least as many words for each lane as there are lanes; it takes the bytes
+    at the end that are no whole word.
     """
     lanes = len(width)
     if size == stride == WORD_SIZE:

@@ -11,12 +11,10 @@ import numpy as np
 from typing_extensions import override
 
 from field.lanes import (
-    CACHE_LINE_SIZE,
     WORD_SIZE,
     Bytes,
     LaneArray,
     LaneWidth,
-    Workspace,
     inlined,
     words_to_rows,
 )
@@ -130,18 +128,8 @@ def _read_only(array: Bytes) -> Bytes:
 
 
 @inlined
-def cut_workspace(width: LaneWidth, workspace: Workspace) -> tuple[LaneArray, Bytes]:
-    """Return all lane arrays of a workspace as one, and scratch for `words_to_rows`."""
-    lanes, rows, memory = len(width), workspace.ends[-1], workspace.memory
-    # A vector of eight lanes then lies in one cache line.
-    start = -(memory.ctypes.data // WORD_SIZE) % (CACHE_LINE_SIZE // WORD_SIZE)
-    words = memory[start : start + (rows + lanes) * lanes].reshape(rows + lanes, lanes)
-    return words, words[rows:].view(np.uint8)
-
-
-@inlined
 def store(
-    width: LaneWidth, rows: Bytes, first: int, words: LaneArray, row: int, block: Bytes
+    width: LaneWidth, rows: Bytes, first: int, words: LaneArray, row: int, block: LaneArray
 ) -> None:
     """Write whole rows of an output."""
     size = rows.shape[1]

@@ -11,14 +11,13 @@ Source:
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from aggregator.vdaf.kernels.arrays import (
     INVALID,
     SEED_SIZE,
     SEED_WORDS,
     UNDECODABLE,
-    cut_workspace,
 )
 from aggregator.vdaf.kernels.message import absorb_filled
 from aggregator.vdaf.kernels.xof import SPONGE_ROWS
@@ -35,6 +34,7 @@ from field.lanes import (
     Word,
     Workspace,
     copy_words,
+    cut,
     fetch_part,
     field128,
     inlined,
@@ -56,47 +56,40 @@ FLAGS = RESULTS + 2 * field128.WORDS
 REGISTER_ROWS = FLAGS + 1
 
 
-class Scratch(NamedTuple):
-    """Lane arrays for one group of reports, and a block of bytes.
+T = TypeVar("T")
+
+
+class ScratchOf(NamedTuple, Generic[T]):
+    """Scratch space for one group of reports: lane arrays, or how many rows they have.
 
     Attributes:
         sponge: See `kernels.xof`.
         parts: All aggregators' parts of the joint randomness.
         words: All aggregators' shares of the verifier, encoded, each with its part after it.
         registers: Values named above.
-        block: Bytes on their way to a row.
+        block: Bytes on their way to a row, in the rows that every lane array has more.
     """
 
-    sponge: LaneArray
-    parts: LaneArray
-    words: LaneArray
-    registers: LaneArray
-    block: Bytes
+    sponge: T
+    parts: T
+    words: T
+    registers: T
+    block: T
 
 
-def scratch_ends(num_shares: int, verifier_len: int, lanes: int) -> tuple[int, ...]:
+Scratch: TypeAlias = ScratchOf[LaneArray]
+
+
+def scratch_ends(num_shares: int, verifier_len: int, lanes: int) -> ScratchOf[int]:
     """Return where the lane arrays of `Scratch` end."""
-    rows = {
-        "sponge": SPONGE_ROWS,
-        "parts": SEED_WORDS * num_shares + 1,
-        "words": (field128.WORDS * verifier_len + SEED_WORDS) * num_shares,
-        "registers": REGISTER_ROWS,
-    }
-    return row_ends(Scratch._fields[:-1], rows, lanes)
-
-
-@inlined
-def _cut_scratch(width: LaneWidth, workspace: Workspace) -> Scratch:
-    """Return the scratch space in a workspace."""
-    words, block = cut_workspace(width, workspace)
-    ends = workspace.ends
-    return Scratch(
-        words[: ends[0]],
-        words[ends[0] : ends[1]],
-        words[ends[1] : ends[2]],
-        words[ends[2] : ends[3]],
-        block,
+    rows = ScratchOf(
+        sponge=SPONGE_ROWS,
+        parts=SEED_WORDS * num_shares + 1,
+        words=(field128.WORDS * verifier_len + SEED_WORDS) * num_shares,
+        registers=REGISTER_ROWS,
+        block=0,
     )
+    return row_ends(rows, lanes)
 
 
 @kernel
@@ -128,7 +121,7 @@ def decide_groups(
         seeds: `uint8[rows, 32]`.
         flags: `uint8[rows, 8]`: one word a report.
     """
-    scratch = _cut_scratch(width, workspace)
+    scratch: Scratch = cut(width, workspace)
     rows, size = leader.shape
     num_shares = 1 + others.shape[1] // size
     for first in range(0, rows, len(width)):
@@ -170,7 +163,11 @@ def _load_share(
 
 @inlined
 def _decide(
-    width: LaneWidth, verifier_len: int, num_shares: int, minus_one: Table, scratch: Scratch
+    width: LaneWidth,
+    verifier_len: int,
+    num_shares: int,
+    minus_one: Table,
+    scratch: Scratch,
 ) -> None:
     """Flag the lanes whose verifier is undecodable, or is that of no proof.
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from aggregator.vdaf.circuits import Circuit, Histogram, L1BoundSum, MultihotCountVec, SumVec
 from aggregator.vdaf.circuits.range_checked import weights
-from aggregator.vdaf.kernels.arrays import SEED_WORDS
 from aggregator.vdaf.kernels.chunks import arrays
 from aggregator.vdaf.kernels.chunks import query as kernels
 from aggregator.vdaf.kernels.message import (
@@ -23,7 +22,6 @@ from aggregator.vdaf.kernels.tables import (
     joint_rand_seed_message,
     last_difference_weights,
 )
-from aggregator.vdaf.kernels.xof import SPONGE_ROWS
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.verification import Aggregator
 from aggregator.vdaf.xof import (
@@ -207,28 +205,9 @@ def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> arrays.M
 
 
 @functools.lru_cache(maxsize=64)
-def scratch_ends(shape: arrays.Shape, lanes: int, head_len: int = 0) -> tuple[int, ...]:
+def scratch_ends(shape: arrays.Shape, lanes: int, head_len: int = 0) -> arrays.ScratchOf[int]:
     """Return where the lane arrays of `Scratch` end; a message's head has `head_len` words."""
-    p = 1 << shape.log_p
-    verifier_len = 2 * shape.chunk_length + 2
-    rows = {
-        "sponge": SPONGE_ROWS,
-        "head": head_len + 1,
-        "blank": SEED_WORDS * shape.num_shares + 1,
-        "share": field128.WORDS * (shape.meas_len + shape.proof_len),
-        "query_rand": field128.WORDS * 3,
-        "joint_rand": field128.WORDS * shape.num_calls,
-        "joint_rand_limbs": field128.RESIDUE * shape.num_calls,
-        "powers": field128.RESIDUE * 2 * (shape.log_p + 1),
-        "basis": field128.RESIDUE * p,
-        "odd_basis": field128.RESIDUE * p,
-        "wire_factors": field128.RESIDUE * shape.num_calls,
-        "odd_start": field128.COLUMNS,
-        "registers": arrays.REGISTER_ROWS,
-        "result": field128.WORDS * max(verifier_len, shape.output_len),
-        "flags": 1,
-    }
-    return row_ends(arrays.Scratch._fields[:-1], rows, lanes)
+    return row_ends(arrays.scratch_rows(shape, head_len), lanes)
 
 
 def scratch_size(shape: arrays.Shape) -> int:

@@ -46,7 +46,6 @@ from aggregator.vdaf.kernels.chunks.arrays import (
     Scratch,
     Shape,
     Tables,
-    cut_scratch,
 )
 from aggregator.vdaf.kernels.chunks.bases import prepare_bases
 from aggregator.vdaf.kernels.chunks.gadget import evaluate_gadget
@@ -65,6 +64,7 @@ from field.lanes import (
     Scalars,
     Workspace,
     copy_words,
+    cut,
     field128,
     kernel,
     operation,
@@ -96,7 +96,7 @@ def query_groups(
     """
     inputs = Inputs(nonces, public_shares, input_shares)
     outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
-    scratch = cut_scratch(width, workspace)
+    scratch: Scratch = cut(width, workspace)
     for first in range(0, nonces.shape[0], len(width)):
         scratch.flags[:] = 0
         if shape.agg_id == 0:
@@ -295,7 +295,12 @@ def combine_outputs(
 
 @kernel
 def _truncate(
-    width: LaneWidth, shape: Shape, tables: Tables, out_shares: Bytes, first: int, scratch: Scratch
+    width: LaneWidth,
+    shape: Shape,
+    tables: Tables,
+    out_shares: Bytes,
+    first: int,
+    scratch: Scratch,
 ) -> None:
     """Write the out shares: outputs decoded from their digits, or the digits themselves."""
     registers, digits = scratch.registers, shape.digits

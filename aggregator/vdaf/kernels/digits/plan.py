@@ -8,11 +8,10 @@ import numpy as np
 
 from aggregator.vdaf.circuits import Circuit, Count, Sum
 from aggregator.vdaf.circuits.range_checked import weights
-from aggregator.vdaf.kernels.arrays import NONCE_SIZE, SEED_WORDS
+from aggregator.vdaf.kernels.arrays import NONCE_SIZE
 from aggregator.vdaf.kernels.digits import query as kernels
 from aggregator.vdaf.kernels.message import message_words, seed_start, with_seed
 from aggregator.vdaf.kernels.tables import basis_roots, last_difference_weights
-from aggregator.vdaf.kernels.xof import SPONGE_ROWS
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.verification import Aggregator
 from aggregator.vdaf.xof import (
@@ -39,7 +38,7 @@ class Plan:
     width: LaneWidth
     shape: kernels.Shape
     tables: kernels.Tables
-    scratch_ends: tuple[int, ...]
+    scratch_ends: kernels.ScratchOf[int]
 
     def prepare(
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
@@ -72,7 +71,8 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         last_difference=_table(last_difference_weights(field, p)),
         weights=_table(_weights(circuit)),
     )
-    return Plan(lane_width(), shape, tables, _scratch_ends(shape))
+    # One plan serves any number of lanes: eight at most.
+    return Plan(lane_width(), shape, tables, row_ends(kernels.scratch_rows(shape), MAX_LANES))
 
 
 def _weights(circuit: Circuit) -> list[int]:
@@ -111,21 +111,3 @@ def _blank_messages(
         seed_start=start,
         nonce_start=start + SEED_SIZE + len(proofs),
     )
-
-
-def _scratch_ends(shape: kernels.Shape) -> tuple[int, ...]:
-    """Return where the lane arrays of `Scratch` end."""
-    p = 1 << shape.log_p
-    rows = {
-        "sponge": SPONGE_ROWS,
-        "blank": SEED_WORDS + 1,
-        "share": shape.num_calls + shape.proof_len,
-        "query_rand": shape.num_calls + 1,
-        "powers": 2 * (shape.log_p + 1),
-        "basis": p,
-        "odd_basis": p,
-        "registers": kernels.REGISTER_ROWS,
-        "result": shape.arity + 2,
-    }
-    # One plan serves any number of lanes: eight at most.
-    return row_ends(kernels.Scratch._fields[:-1], rows, MAX_LANES)

@@ -10,7 +10,7 @@ Source:
     VDAF, "Querying the Proof".
 """
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from typing_extensions import override
 
@@ -22,12 +22,11 @@ from aggregator.vdaf.kernels.arrays import (
     SEED_WORDS,
     Inputs,
     Outputs,
-    cut_workspace,
     store,
 )
 from aggregator.vdaf.kernels.digits.polynomials import gadget_value, half_bases, wire_value
 from aggregator.vdaf.kernels.message import absorb_rows
-from aggregator.vdaf.kernels.xof import squeeze_words
+from aggregator.vdaf.kernels.xof import SPONGE_ROWS, squeeze_words
 from field.lanes import (
     Bytes,
     Code,
@@ -37,6 +36,7 @@ from field.lanes import (
     Table,
     Workspace,
     copy_words,
+    cut,
     field64,
     inlined,
     kernel,
@@ -119,8 +119,11 @@ class Messages(NamedTuple):
         return "Messages()"
 
 
-class Scratch(NamedTuple):
-    """Lane arrays for one group of reports, and a block of bytes.
+T = TypeVar("T")
+
+
+class ScratchOf(NamedTuple, Generic[T]):
+    """Scratch space for one group of reports: lane arrays, or how many rows they have.
 
     Attributes:
         sponge: See `kernels.xof`.
@@ -132,37 +135,38 @@ class Scratch(NamedTuple):
         odd_basis: The half basis at t/beta.
         registers: Residues named above, and flags.
         result: The verifier share.
-        block: Bytes on their way to a row.
+        block: Bytes on their way to a row, in the rows that every lane array has more.
     """
 
-    sponge: LaneArray
-    blank: LaneArray
-    share: LaneArray
-    query_rand: LaneArray
-    powers: LaneArray
-    basis: LaneArray
-    odd_basis: LaneArray
-    registers: LaneArray
-    result: LaneArray
-    block: Bytes
+    sponge: T
+    blank: T
+    share: T
+    query_rand: T
+    powers: T
+    basis: T
+    odd_basis: T
+    registers: T
+    result: T
+    block: T
 
 
-@inlined
-def _cut_scratch(width: LaneWidth, workspace: Workspace) -> Scratch:
-    """Return the scratch space in a workspace."""
-    words, block = cut_workspace(width, workspace)
-    ends = workspace.ends
-    return Scratch(
-        words[: ends[0]],
-        words[ends[0] : ends[1]],
-        words[ends[1] : ends[2]],
-        words[ends[2] : ends[3]],
-        words[ends[3] : ends[4]],
-        words[ends[4] : ends[5]],
-        words[ends[5] : ends[6]],
-        words[ends[6] : ends[7]],
-        words[ends[7] : ends[8]],
-        block,
+Scratch: TypeAlias = ScratchOf[LaneArray]
+
+
+def scratch_rows(shape: Shape) -> ScratchOf[int]:
+    """Return how many rows each lane array has."""
+    p = 1 << shape.log_p
+    return ScratchOf(
+        sponge=SPONGE_ROWS,
+        blank=SEED_WORDS + 1,
+        share=shape.num_calls + shape.proof_len,
+        query_rand=shape.num_calls + 1,
+        powers=2 * (shape.log_p + 1),
+        basis=p,
+        odd_basis=p,
+        registers=REGISTER_ROWS,
+        result=shape.arity + 2,
+        block=0,
     )
 
 
@@ -187,7 +191,7 @@ def query_groups(
     """
     inputs = Inputs(nonces, public_shares, input_shares)
     outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
-    scratch = _cut_scratch(width, workspace)
+    scratch: Scratch = cut(width, workspace)
     registers, share, result = scratch.registers, scratch.share, scratch.result
     for first in range(0, nonces.shape[0], len(width)):
         clear(width, (registers, FLAGS))

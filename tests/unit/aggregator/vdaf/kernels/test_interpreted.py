@@ -6,7 +6,6 @@ the same of the kernels is a test of its own, for each width that this processor
 
 import inspect
 import textwrap
-from collections.abc import Mapping
 
 import pytest
 
@@ -20,7 +19,7 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
-from aggregator.vdaf.kernels.chunks import plan
+from aggregator.vdaf.kernels.chunks import arrays, plan
 from aggregator.vdaf.prio3 import Prio3
 from field.lanes import LaneWidth, Limbs26, Limbs52, row_ends
 from tests.support.kernel_runs import agree, all_values, by_kernel, shares_of
@@ -65,10 +64,10 @@ def test_a_compiled_kernel_computes_what_the_interpreted_one_does(
 def test_a_row_beyond_a_scratch_array_is_an_error_and_not_the_array_that_follows(
     monkeypatch: pytest.MonkeyPatch, *, is_long: bool
 ) -> None:
-    def without_rows(names: list[str], counts: Mapping[str, int], lanes: int) -> tuple[int, ...]:
-        return row_ends(names, {**counts, "odd_start": 0}, lanes)
+    def too_small(rows: arrays.ScratchOf[int], lanes: int) -> arrays.ScratchOf[int]:
+        return row_ends(rows._replace(odd_start=0), lanes)
 
-    monkeypatch.setattr(plan, "row_ends", without_rows)
+    monkeypatch.setattr(plan, "row_ends", too_small)
     monkeypatch.setattr(plan, "scratch_ends", plan.scratch_ends.__wrapped__)
     with pytest.raises(IndexError, match="element 1 of an array of 1"):
         agree(Prio3(4, Histogram(7, 3)), [1], LaneWidth(1, is_long, is_interpreted=True))
