@@ -8,7 +8,6 @@ from field import (
     extend_values_to_power_of_2,
     lagrange_basis,
     poly_eval,
-    poly_mul,
     powers,
 )
 from tests.support.residues import FIELDS, evaluate, random_residues, values_at_roots
@@ -61,20 +60,6 @@ def test_doubling_gives_the_values_at_the_root_of_twice_the_order(field: Field, 
     assert double_evaluations(values).rows_to_ints() == [
         values_at_roots(field, row, 2 * size) for row in coefficients
     ]
-
-
-@pytest.mark.parametrize("size", [1, 2, 8])
-def test_the_product_of_polynomials_has_twice_as_many_values(field: Field, size: int) -> None:
-    p, q = random_residues(field, size, seed=9), random_residues(field, size, seed=10)
-    product = [0] * (2 * size)
-    for i, x in enumerate(p):
-        for j, y in enumerate(q):
-            product[i + j] += x * y
-    ours = poly_mul(
-        Vector.from_ints(field, values_at_roots(field, p, size)),
-        Vector.from_ints(field, values_at_roots(field, q, size)),
-    )
-    assert ours.to_ints() == values_at_roots(field, product, 2 * size)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5, 7, 9, 13, 31, 33])
