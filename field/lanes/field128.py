@@ -43,27 +43,27 @@ def limbs_of(width: LaneWidth | Code) -> Limbs:
 
 
 def load_residue(place: Place) -> list[Word]:
-    """Emit the loads of a residue's limbs."""
+    """Return a residue's limbs."""
     return place.load_many(limbs_of(place.code).count)
 
 
 def load_columns(place: Place) -> list[Word]:
-    """Emit the loads of a sum of products."""
+    """Return the columns of a sum of products."""
     return place.load_many(limbs_of(place.code).columns)
 
 
 def load_constant(constant: Scalars) -> list[Word]:
-    """Emit the loads of a constant's limbs, in every lane."""
+    """Return a constant's limbs, in every lane."""
     return constant.load_many(limbs_of(constant.code).count)
 
 
 def load_encoded(words: Place) -> list[Word]:
-    """Emit the loads of an encoded residue, and what takes it apart into limbs."""
+    """Return the limbs of an encoded residue."""
     return limbs_of(words.code).split(words.load(0), words.load(1))
 
 
 def load_unmasked(words: Place) -> list[Word]:
-    """Emit the loads of an encoded residue, and what makes it a factor."""
+    """Return unmasked limbs of an encoded residue."""
     return limbs_of(words.code).unmasked(words.load(0), words.load(1))
 
 
@@ -191,7 +191,7 @@ def sum_residues(code: Code, out: Place, residues: Place, count: Integer) -> Non
 def _sum(
     code: Code, count: Integer, plus: Callable[[Sequence[Word], Integer], list[Word]]
 ) -> list[Word]:
-    """Emit the sum of `count` residues, any number of them; `plus` emits one addition."""
+    """Return the sum of `count` residues, any number of them; `plus` adds one."""
     limbs = limbs_of(code)
     total = code.variables([code.constant(0)] * limbs.count)
     # What has been folded is one more term.

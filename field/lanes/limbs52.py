@@ -1,6 +1,6 @@
 """Field128 in three limbs of 52 bits: one instruction multiplies and adds numbers of 52 bits.
 
-`field.lanes.limbs128` says what limbs, columns and factors are.
+`field.lanes.limbs128` says what limbs and columns are, and when limbs are unmasked.
 
 Source: Montgomery, "Modular Multiplication Without Trial Division".
 """
@@ -21,8 +21,9 @@ class Limbs52(Limbs):
     """Three limbs of 52 bits, for processors that multiply and add such numbers in one instruction.
 
     A product of two limbs has 104 bits; one instruction adds its low 52 bits to a column, another
-    its high 52 bits to the next. Both look at the low 52 bits of their factors only. The last limbs
-    of factors below 4p have 26 bits, so that their product has no high part: five columns will do.
+    its high 52 bits to the next. Both look only at the low 52 bits of what they multiply. The last
+    limbs of residues below 4p have 26 bits, so that their product has no high part: five columns
+    will do.
 
     In base B = 2^52 the modulus is, in limbs that are positive,
 
@@ -85,7 +86,7 @@ class Limbs52(Limbs):
 
     @override
     def unmasked_product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return x*y/R mod p as a factor; its last limb is exact, for all carries have reached it.
+        """Return x*y/R mod p, unmasked; its last limb is exact, for all carries have reached it.
 
         As `reduced`, but the columns begin with the B - 1 that `_divided` wants in them, limbs are
         not masked after they were carried, and h times 28*2^12 has no high part: one product is
@@ -99,11 +100,20 @@ class Limbs52(Limbs):
         x1 = x1 + (x0 >> self.bits)
         return [x0, x1, x2 + (x1 >> self.bits)]
 
-    def _divided(self, columns: Sequence[Word]) -> list[Word]:
+    def _divided(self, raised: Sequence[Word]) -> list[Word]:
         """Return the three columns that are left of c when it is divided by R, modulo p.
 
+        `raised` are the columns of c, the first two of them raised by B - 1, for what follows.
+
         One step makes the lowest column c0 divisible by B and drops it, two steps divide by
-        B^2 = R. What a step adds is a multiple of p, which changes nothing mod p: q*p for
+        B^2 = R; lo and hi are the halves of a product of limbs, p1 and p2 the limbs of p:
+
+            column    c0         c1                       c2                         c3
+            + q*p     + q        + lo(q*p1)               + hi(q*p1) + lo(q*p2)      + hi(q*p2)
+            carry     - (c0+q)   + (c0 + B - 1 >> 52)
+            left      0          c1 + ...                 c2 + ...                   c3 + ...
+
+        What a step adds is a multiple of p, which changes nothing mod p: q*p for
         q = -c0 mod B. Because p = 1 (mod B), that makes c0 divisible; no inverse of p is needed.
         Both steps add Q*p with a Q below R, so that (c + Q*p)/R is left.
 
@@ -114,12 +124,12 @@ class Limbs52(Limbs):
           next multiple of B from c0 on. Over B it is c0/B rounded up, (c0 + B - 1) >> 52, which
           goes to the next column. The column itself is not looked at again.
         - q is an inversion of bits. The other limbs of p, by (1), are multiplied by q and added as
-          in any product. Only the low 52 bits of a factor count, and those of
+          in any product. Only the low 52 bits of q count, and those of
           ~(c0 + B - 1) = -(c0 + B - 1) - 1 = -c0 - B are those of -c0.
         """
         _, middle, last = self.of(MODULUS)
-        p1, p2 = columns[0].filled(middle), columns[0].filled(last)
-        c = list(columns)
+        p1, p2 = raised[0].filled(middle), raised[0].filled(last)
+        c = list(raised)
         for i in range(self.steps):
             q = ~c[i]
             c[i + 1] = c[i + 1] + c[i].logical_right(self.bits)
@@ -171,5 +181,5 @@ class Limbs52(Limbs):
         return [x[0] - h, x[1].plus_low_product(h, h.filled(_FOLD52)), x[2]]
 
     def _masked(self, x: Sequence[Word]) -> list[Word]:
-        """Return carried limbs of a factor whose last limb is exact."""
+        """Return carried limbs of unmasked ones, the last of which is exact."""
         return [limb & self.mask for limb in x[:-1]] + [x[-1]]
