@@ -14,6 +14,7 @@ from aggregator.vdaf.shares import Batch
 from aggregator.vdaf.xof import ByteRows
 from tests.support import prio3_batches
 from tests.support.prio3_batches import CTX, PATHS, VERIFY_KEY, make_batch, take_path
+from tests.support.residues import rows_to_ints
 
 HISTOGRAM = instances.prio3_histogram(5, 2)
 PRIO3S = {
@@ -48,7 +49,7 @@ class Run:
             [init.verifier_share_rows.tolist() for init in self.inits],
             [init.verifier_shares for init in self.inits],
             [told(init.state.errors) for init in self.inits],
-            [out_shares.shares.rows_to_ints() for out_shares in self.out_shares],
+            [rows_to_ints(out_shares.shares) for out_shares in self.out_shares],
             [told(out_shares.errors) for out_shares in self.out_shares],
             aggregates,
         ]

@@ -1,7 +1,13 @@
 import pytest
 
 from field import Field, FieldError, ShapeError, Vector, ntt
-from tests.support.residues import FIELDS, edge_residues, random_residues, values_at_roots
+from tests.support.residues import (
+    FIELDS,
+    edge_residues,
+    random_residues,
+    rows_to_ints,
+    values_at_roots,
+)
 
 pytestmark = pytest.mark.parametrize("field", FIELDS, ids=str)
 
@@ -11,7 +17,7 @@ def test_the_transform_is_evaluation_at_the_powers_of_the_root(field: Field, siz
     rows = [random_residues(field, size, seed) for seed in range(3)]
     rows.append((edge_residues(field) * 2)[:size])
     values = ntt(Vector.from_ints(field, rows))
-    assert values.rows_to_ints() == [values_at_roots(field, row, size) for row in rows]
+    assert rows_to_ints(values) == [values_at_roots(field, row, size) for row in rows]
 
 
 def test_missing_coefficients_are_zero(field: Field) -> None:
