@@ -6,7 +6,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from typing_extensions import override
 
-from field.lanes.words import ALL_ONES, Code, Integer, Rows, Scalars, Value, Variables, Word
+from field.lanes.words import ALL_ONES, Code, Integer, Scalars, Value, Variables, Word
 
 _I8 = ir.IntType(8)
 _I32 = ir.IntType(32)
@@ -61,7 +61,7 @@ def llvm_value(integer: Integer | int) -> ir.Value:
 
 
 class Emitter(Code):
-    """Where an operation's instructions go; memory is a pointer to its first element."""
+    """Where an operation's instructions go; a position is a pointer."""
 
     def __init__(self, builder: ir.IRBuilder, lanes: int, *, has_multiply_add: bool) -> None:
         self.builder = builder
@@ -72,10 +72,6 @@ class Emitter(Code):
     @override
     def constant(self, value: int) -> Word:
         return Word(self, self._every(value))
-
-    @override
-    def integer(self, value: int) -> Integer:
-        return self._integer(ir.Constant(I64, value))
 
     @override
     def in_every_lane(self, scalar: Integer) -> Word:
@@ -112,42 +108,45 @@ class Emitter(Code):
         return Word(self, self.builder.shuffle_vector(first.value, second.value, mask))
 
     @override
-    def load(self, memory: Value, row: Integer) -> Word:
-        loaded = self.builder.load(self._at(memory, row))
+    def moved(self, position: Value, count: Integer | int) -> Value:
+        return self.builder.gep(position, [llvm_value(count)])
+
+    @override
+    def load(self, position: Value) -> Word:
+        loaded = self.builder.load(position)
         loaded.align = 8
         return Word(self, loaded)
 
     @override
-    def store(self, memory: Value, row: Integer, word: Word) -> None:
-        stored = self.builder.store(word.value, self._at(memory, row))
+    def store(self, position: Value, word: Word) -> None:
+        stored = self.builder.store(word.value, position)
         stored.align = 8
 
     @override
-    def scalar(self, memory: Value, index: Integer) -> Integer:
-        return self._integer(self.builder.load(self._at(memory, index)))
+    def scalar(self, position: Value) -> Integer:
+        return self._integer(self.builder.load(position))
 
     @override
     def table(self, name: str, values: Sequence[int]) -> Scalars:
         array = ir.Constant(ir.ArrayType(I64, len(values)), list(values))
         pointer = cgutils.global_constant(self.builder, name, array)
-        memory = self.builder.bitcast(pointer, I64.as_pointer())
-        return Scalars(self, memory, self.integer(0))
+        return Scalars(self, self.builder.bitcast(pointer, I64.as_pointer()))
 
     @override
-    def load_bytes(self, place: Rows) -> Word:
-        loaded = self.builder.load(self._vector(place))
+    def load_bytes(self, position: Value) -> Word:
+        loaded = self.builder.load(self._vector(position))
         loaded.align = 1
         return Word(self, loaded)
 
     @override
-    def store_bytes(self, place: Rows, word: Word) -> None:
-        stored = self.builder.store(word.value, self._vector(place))
+    def store_bytes(self, position: Value, word: Word) -> None:
+        stored = self.builder.store(word.value, self._vector(position))
         stored.align = 1
 
     @override
-    def load_some(self, place: Rows, count: Integer) -> Word:
+    def load_some(self, position: Value, count: Integer) -> Word:
         arguments = [
-            self._vector(place),
+            self._vector(position),
             ir.Constant(_I32, 1),
             self._first(count),
             self._every(0),
@@ -155,22 +154,20 @@ class Emitter(Code):
         return Word(self, self._masked("load", self.vector, arguments))
 
     @override
-    def store_some(self, place: Rows, word: Word, count: Integer) -> None:
-        arguments = [word.value, self._vector(place), ir.Constant(_I32, 1), self._first(count)]
+    def store_some(self, position: Value, word: Word, count: Integer) -> None:
+        arguments = [word.value, self._vector(position), ir.Constant(_I32, 1), self._first(count)]
         self._masked("store", ir.VoidType(), arguments)
 
     @override
-    def copy_bytes(self, target: Rows, source: Rows, size: Integer) -> None:
-        pointers = (self._at(place.memory, place.byte) for place in (target, source))
-        cgutils.raw_memcpy(self.builder, *pointers, llvm_value(size), 1)
+    def copy_bytes(self, target: Value, source: Value, size: Integer) -> None:
+        cgutils.raw_memcpy(self.builder, target, source, llvm_value(size), 1)
 
     @override
-    def fetch(self, place: Rows) -> None:
-        pointer = self._at(place.memory, place.byte)
+    def fetch(self, position: Value) -> None:
         read, nearest, data = (ir.Constant(_I32, number) for number in (0, 3, 1))
         kinds = [_I8.as_pointer(), _I32, _I32, _I32]
         prefetch = self._declared("llvm.prefetch.p0", ir.VoidType(), kinds)
-        self.builder.call(prefetch, [pointer, read, nearest, data])
+        self.builder.call(prefetch, [position, read, nearest, data])
 
     @override
     def variables(self, words: Sequence[Word]) -> Variables:
@@ -216,12 +213,8 @@ class Emitter(Code):
     def _operand(self, other: Word | int) -> ir.Value:
         return other.value if isinstance(other, Word) else self._every(other)
 
-    def _at(self, memory: ir.Value, index: Integer) -> ir.Value:
-        return self.builder.gep(memory, [llvm_value(index)])
-
-    def _vector(self, place: Rows) -> ir.Value:
-        pointer = self._at(place.memory, place.byte)
-        return self.builder.bitcast(pointer, self.vector.as_pointer())
+    def _vector(self, position: ir.Value) -> ir.Value:
+        return self.builder.bitcast(position, self.vector.as_pointer())
 
     def _first(self, count: Integer) -> ir.Value:
         """Emit the mask that is true in the first `count` lanes."""

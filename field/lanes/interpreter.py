@@ -7,16 +7,18 @@ whatever the processor has.
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
 from field.lanes.arrays import WORD_SIZE, Bytes
-from field.lanes.words import ALL_ONES, Code, Integer, Rows, Scalars, Value, Variables, Word
+from field.lanes.words import ALL_ONES, Code, Integer, Scalars, Value, Variables, Word
 
 _Lanes: TypeAlias = npt.NDArray[np.uint64]
+
+_Position: TypeAlias = tuple[npt.NDArray[Any], int]
 
 _HALF = np.uint64(26)
 _LOW_HALF = np.uint64((1 << 26) - 1)
@@ -54,7 +56,7 @@ def _product(x: _Lanes, y: _Lanes) -> tuple[_Lanes, _Lanes]:
 
 
 class Interpreter(Code):
-    """What an operation computes with; memory is an array."""
+    """What an operation computes with; a position is an array and an index into it."""
 
     def __init__(self, lanes: int, *, has_multiply_add: bool) -> None:
         self.lanes = lanes
@@ -63,10 +65,6 @@ class Interpreter(Code):
     @override
     def constant(self, value: int) -> Word:
         return Word(self, np.full(self.lanes, value & ALL_ONES, np.uint64))
-
-    @override
-    def integer(self, value: int) -> Integer:
-        return cast("Integer", value)
 
     @override
     def in_every_lane(self, scalar: Integer) -> Word:
@@ -103,47 +101,55 @@ class Interpreter(Code):
         return Word(self, np.concatenate([first.value, second.value])[list(picks)])
 
     @override
-    def load(self, memory: Value, row: Integer) -> Word:
-        return Word(self, memory[_checked(memory, row)].copy())
+    def moved(self, position: _Position, count: Integer | int) -> _Position:
+        array, index = position
+        return array, index + _int(count)
 
     @override
-    def store(self, memory: Value, row: Integer, word: Word) -> None:
-        memory[_checked(memory, row)] = word.value
+    def load(self, position: _Position) -> Word:
+        array, row = _checked(position)
+        return Word(self, array[row].copy())
 
     @override
-    def scalar(self, memory: Value, index: Integer) -> Integer:
-        return self.integer(int(memory[_checked(memory, index)]))
+    def store(self, position: _Position, word: Word) -> None:
+        array, row = _checked(position)
+        array[row] = word.value
+
+    @override
+    def scalar(self, position: _Position) -> Integer:
+        array, index = _checked(position)
+        return _integer(int(array[index]))
 
     @override
     def table(self, name: str, values: Sequence[int]) -> Scalars:
-        return Scalars(self, np.array(values, np.uint64), self.integer(0))
+        return Scalars(self, (np.array(values, np.uint64), 0))
 
     @override
-    def load_bytes(self, place: Rows) -> Word:
-        return self.load_some(place, self.integer(self.lanes))
+    def load_bytes(self, position: _Position) -> Word:
+        return self.load_some(position, _integer(self.lanes))
 
     @override
-    def store_bytes(self, place: Rows, word: Word) -> None:
-        self.store_some(place, word, self.integer(self.lanes))
+    def store_bytes(self, position: _Position, word: Word) -> None:
+        self.store_some(position, word, _integer(self.lanes))
 
     @override
-    def load_some(self, place: Rows, count: Integer) -> Word:
+    def load_some(self, position: _Position, count: Integer) -> Word:
         size = WORD_SIZE * self._at_most_lanes(count)
         row = np.zeros(WORD_SIZE * self.lanes, np.uint8)
-        row[:size] = _span(place, size)
+        row[:size] = _span(position, size)
         return Word(self, row.view(np.uint64))
 
     @override
-    def store_some(self, place: Rows, word: Word, count: Integer) -> None:
+    def store_some(self, position: _Position, word: Word, count: Integer) -> None:
         size = WORD_SIZE * self._at_most_lanes(count)
-        _span(place, size)[:] = word.value.view(np.uint8)[:size]
+        _span(position, size)[:] = word.value.view(np.uint8)[:size]
 
     @override
-    def copy_bytes(self, target: Rows, source: Rows, size: Integer) -> None:
+    def copy_bytes(self, target: _Position, source: _Position, size: Integer) -> None:
         _span(target, _int(size))[:] = _span(source, _int(size))
 
     @override
-    def fetch(self, place: Rows) -> None:
+    def fetch(self, position: _Position) -> None:
         pass  # It changes nothing but when memory is read.
 
     @override
@@ -162,12 +168,12 @@ class Interpreter(Code):
 
     @override
     def repeat(self, times: Integer | int) -> Iterator[Integer]:
-        yield from map(self.integer, range(_int(times)))
+        yield from map(_integer, range(_int(times)))
 
     @override
     def parts(self, times: Integer, most: int) -> Iterator[tuple[Integer, Integer]]:
         for first in range(0, _int(times), most):
-            yield self.integer(first), self.integer(min(most, _int(times) - first))
+            yield _integer(first), _integer(min(most, _int(times) - first))
 
     @override
     def unless_zero(self, integer: Integer) -> Iterator[None]:
@@ -186,15 +192,21 @@ def _int(integer: Integer | int) -> int:
     return cast("int", integer)
 
 
-def _checked(memory: npt.NDArray[np.uint64], index: Integer) -> int:
-    if not 0 <= _int(index) < len(memory):
-        raise IndexError(f"element {_int(index)} of an array of {len(memory)}")
-    return _int(index)
+def _integer(value: int) -> Integer:
+    return cast("Integer", value)
 
 
-def _span(place: Rows, size: int) -> Bytes:
+def _checked(position: _Position) -> _Position:
+    array, index = position
+    if not 0 <= index < len(array):
+        raise IndexError(f"element {index} of an array of {len(array)}")
+    return position
+
+
+def _span(position: _Position, size: int) -> Bytes:
     """Return `size` bytes of an array of rows, to be read or written."""
-    flat, first = place.memory.reshape(-1, copy=False), _int(place.byte)
+    array, first = position
+    flat = array.reshape(-1, copy=False)
     if size and not 0 <= first <= first + size <= len(flat):
         raise IndexError(f"bytes {first} to {first + size} of an array of {len(flat)}")
     return cast("Bytes", flat[first : first + size])

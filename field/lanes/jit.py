@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -22,7 +23,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)  # No slots: what compiled code is given is made once.
 class LaneWidth:
     """What kernels are compiled for, the first argument of each: lanes, and how to multiply.
 
@@ -45,7 +46,7 @@ class LaneWidth:
     def __len__(self) -> int:
         return self.lanes
 
-    @property
+    @cached_property
     def zeros(self) -> tuple[int, ...]:
         """What compiled code is given: the type says all, and the value nothing."""
         return (False if self.has_multiply_add else 0,) * self.lanes

@@ -77,7 +77,8 @@ def _interpret(
             operands.append(int(argument))
             continue
         array, index = argument if isinstance(argument, tuple) else (argument, 0)
-        operands.append(kind(code, array.view(np.uint8) if kind is Rows else array, int(index)))
+        elements = array.view(np.uint8) if kind is Rows else array
+        operands.append(kind(code, (elements, int(index))))
     body(code, *operands)
 
 
@@ -146,7 +147,7 @@ def _emit_function(
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     code = Emitter(builder, width.lanes, has_multiply_add=width.has_multiply_add)
     operands = [
-        Emitted(builder, argument) if kind is Integer else kind(code, argument, code.integer(0))
+        Emitted(builder, argument) if kind is Integer else kind(code, argument)
         for kind, argument in zip(kinds, function.args, strict=True)
     ]
     body(code, *operands)

@@ -23,7 +23,8 @@ def copy_rows(
 ) -> None:
     """Copy `size` bytes of each lane's row; a stride of 0 copies the same row to all."""
     for lane in range(code.lanes):
-        code.copy_bytes(out.row(lane, out_stride), source.row(lane, source_stride), size)
+        target, origin = out.row(lane, out_stride), source.row(lane, source_stride)
+        code.copy_bytes(target.position, origin.position, size)
 
 
 @operation
@@ -68,7 +69,7 @@ def fetch_lines(code: Code, rows: Rows, stride: Integer, count: Integer) -> None
     """
     for line in code.repeat(count):
         for lane in range(code.lanes):
-            code.fetch(rows.row(lane, stride).moved(line * CACHE_LINE_SIZE))
+            code.fetch(rows.row(lane, stride).moved(line * CACHE_LINE_SIZE).position)
 
 
 @operation

@@ -26,7 +26,7 @@ _MASK32 = 0xFFFF_FFFF
 ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
 
 Value: TypeAlias = Any
-"""What a word or a place is to the code that made it: a piece of LLVM's language, or an array."""
+"""What a word or a position is to its code: a piece of LLVM's language, or what numpy has."""
 
 
 class Integer(Protocol):
@@ -127,20 +127,19 @@ class Word:
 class Place:
     """Operand of an operation: consecutive words of a lane array, from some row on."""
 
-    __slots__ = ("code", "memory", "row")
+    __slots__ = ("code", "position")
 
-    def __init__(self, code: "Code", memory: Value, row: Integer) -> None:
+    def __init__(self, code: "Code", position: Value) -> None:
         self.code = code
-        self.memory = memory
-        self.row = row
+        self.position = position
 
     def load(self, row: int = 0) -> Word:
         """Return the word `row` rows further on."""
-        return self.code.load(self.memory, self.row + row)
+        return self.code.load(self.code.moved(self.position, row))
 
     def store(self, word: Word, row: int = 0) -> None:
         """Set the word `row` rows further on."""
-        self.code.store(self.memory, self.row + row, word)
+        self.code.store(self.code.moved(self.position, row), word)
 
     def load_many(self, count: int) -> list[Word]:
         """Return `count` consecutive words."""
@@ -153,22 +152,21 @@ class Place:
 
     def moved(self, rows: Integer | int) -> "Place":
         """Return the place `rows` rows further on."""
-        return Place(self.code, self.memory, self.row + rows)
+        return Place(self.code, self.code.moved(self.position, rows))
 
 
 class Scalars:
     """Operand of an operation: consecutive 64-bit words of a plain array, for all lanes."""
 
-    __slots__ = ("code", "index", "memory")
+    __slots__ = ("code", "position")
 
-    def __init__(self, code: "Code", memory: Value, index: Integer) -> None:
+    def __init__(self, code: "Code", position: Value) -> None:
         self.code = code
-        self.memory = memory
-        self.index = index
+        self.position = position
 
     def load(self, index: int = 0) -> Word:
         """Return one word in every lane."""
-        return self.code.in_every_lane(self.code.scalar(self.memory, self.index + index))
+        return self.code.in_every_lane(self.code.scalar(self.code.moved(self.position, index)))
 
     def load_many(self, count: int) -> list[Word]:
         """Return `count` consecutive words."""
@@ -176,34 +174,33 @@ class Scalars:
 
     def moved(self, words: Integer | int) -> "Scalars":
         """Return the place `words` words further on."""
-        return Scalars(self.code, self.memory, self.index + words)
+        return Scalars(self.code, self.code.moved(self.position, words))
 
 
 class Rows:
     """Operand of an operation: a row of bytes for each lane, the next row a stride further on."""
 
-    __slots__ = ("byte", "code", "memory")
+    __slots__ = ("code", "position")
 
-    def __init__(self, code: "Code", memory: Value, byte: Integer) -> None:
+    def __init__(self, code: "Code", position: Value) -> None:
         self.code = code
-        self.memory = memory
-        self.byte = byte
+        self.position = position
 
     def load(self, lane: int, stride: Integer) -> Word:
         """Return as many words as there are lanes from the row of `lane`."""
-        return self.code.load_bytes(self.row(lane, stride))
+        return self.code.load_bytes(self.row(lane, stride).position)
 
     def store(self, word: Word, lane: int, stride: Integer | int) -> None:
         """Write as many words as there are lanes to the row of `lane`."""
-        self.code.store_bytes(self.row(lane, stride), word)
+        self.code.store_bytes(self.row(lane, stride).position, word)
 
     def load_some(self, lane: int, stride: Integer, count: Integer) -> Word:
         """Return `count` words from the row of `lane`; the others are 0 and not touched."""
-        return self.code.load_some(self.row(lane, stride), count)
+        return self.code.load_some(self.row(lane, stride).position, count)
 
     def store_some(self, word: Word, lane: int, stride: Integer, count: Integer) -> None:
         """Write the first `count` words to the row of `lane`, and nothing beyond."""
-        self.code.store_some(self.row(lane, stride), word, count)
+        self.code.store_some(self.row(lane, stride).position, word, count)
 
     def row(self, lane: int, stride: Integer | int) -> "Rows":
         """Return where the row of `lane` begins."""
@@ -211,7 +208,7 @@ class Rows:
 
     def moved(self, size: Integer | int) -> "Rows":
         """Return the rows from `size` bytes further on."""
-        return Rows(self.code, self.memory, self.byte + size)
+        return Rows(self.code, self.code.moved(self.position, size))
 
 
 class Variables:
@@ -250,10 +247,6 @@ class Code(ABC):
         """Return `value` in every lane."""
 
     @abstractmethod
-    def integer(self, value: int) -> Integer:
-        """Return an integer of the run that is always `value`."""
-
-    @abstractmethod
     def in_every_lane(self, scalar: Integer) -> Word:
         """Return an integer of the run in every lane."""
 
@@ -282,15 +275,19 @@ class Code(ABC):
         """Return the word whose lane l is lane `picks[l]` of `first` followed by `second`."""
 
     @abstractmethod
-    def load(self, memory: Value, row: Integer) -> Word:
+    def moved(self, position: Value, count: Integer | int) -> Value:
+        """Return the position `count` elements further on: rows, words or bytes."""
+
+    @abstractmethod
+    def load(self, position: Value) -> Word:
         """Return a row of a lane array."""
 
     @abstractmethod
-    def store(self, memory: Value, row: Integer, word: Word) -> None:
+    def store(self, position: Value, word: Word) -> None:
         """Set a row of a lane array."""
 
     @abstractmethod
-    def scalar(self, memory: Value, index: Integer) -> Integer:
+    def scalar(self, position: Value) -> Integer:
         """Return an element of a plain array."""
 
     @abstractmethod
@@ -298,27 +295,27 @@ class Code(ABC):
         """Return a constant table of 64-bit words."""
 
     @abstractmethod
-    def load_bytes(self, place: Rows) -> Word:
+    def load_bytes(self, position: Value) -> Word:
         """See `Rows.load`."""
 
     @abstractmethod
-    def store_bytes(self, place: Rows, word: Word) -> None:
+    def store_bytes(self, position: Value, word: Word) -> None:
         """See `Rows.store`."""
 
     @abstractmethod
-    def load_some(self, place: Rows, count: Integer) -> Word:
+    def load_some(self, position: Value, count: Integer) -> Word:
         """See `Rows.load_some`."""
 
     @abstractmethod
-    def store_some(self, place: Rows, word: Word, count: Integer) -> None:
+    def store_some(self, position: Value, word: Word, count: Integer) -> None:
         """See `Rows.store_some`."""
 
     @abstractmethod
-    def copy_bytes(self, target: Rows, source: Rows, size: Integer) -> None:
+    def copy_bytes(self, target: Value, source: Value, size: Integer) -> None:
         """Copy `size` bytes."""
 
     @abstractmethod
-    def fetch(self, place: Rows) -> None:
+    def fetch(self, position: Value) -> None:
         """Ask for the cache line in which a byte lies."""
 
     @abstractmethod
