@@ -117,6 +117,7 @@ def _processor_features() -> frozenset[str]:
     return frozenset(features.split(","))
 
 
+@functools.cache
 def lane_width(count: int | None = None) -> LaneWidth:
     """Return `count` lanes, this processor's number if none is given, as it is quickest with."""
     number = lanes() if count is None else count

@@ -16,6 +16,7 @@ from numba import types
 from numba.core.base import BaseContext
 from numba.core.typing import Signature
 from numba.extending import lower_builtin, type_callable
+from numba.np.arrayobj import populate_array
 from typing_extensions import override
 
 from field.lanes.arrays import CACHE_LINE_SIZE, WORD_SIZE, LaneArray
@@ -85,16 +86,22 @@ def _parts_type(_context: object) -> Callable[..., types.Type]:
 def _compile_parts(
     context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: list[ir.Value]
 ) -> ir.Value:
-    def part(words: LaneArray, start: int, end: int) -> tuple[LaneArray]:
-        return (words[start:end],)  # numba returns new arrays in tuples only.
-
     words, ends = values
     array = signature.return_type.dtype
-    start, parts = context.get_constant(types.int64, 0), []
+    whole = context.make_array(array)(context, builder, words)
+    num_lanes = builder.extract_value(whole.shape, 1)
+    start, parts = context.get_constant(types.intp, 0), []
     for place in range(signature.return_type.count):
         end = builder.extract_value(ends, place)
-        call = types.UniTuple(array, 1)(array, types.int64, types.int64)
-        found = context.compile_internal(builder, part, call, [words, start, end])
-        parts.append(builder.extract_value(found, 0))
+        part = context.make_array(array)(context, builder)
+        populate_array(
+            part,
+            data=builder.gep(whole.data, [builder.mul(start, num_lanes)]),
+            shape=(builder.sub(end, start), num_lanes),
+            strides=whole.strides,
+            itemsize=whole.itemsize,
+            meminfo=whole.meminfo,
+        )
+        parts.append(part._getvalue())  # noqa: SLF001  so numba's own code asks for it
         start = end
     return context.make_tuple(builder, signature.return_type, parts)

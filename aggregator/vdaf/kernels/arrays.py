@@ -15,6 +15,7 @@ from field.lanes import (
     Bytes,
     LaneArray,
     LaneWidth,
+    Table,
     inlined,
     words_to_rows,
 )
@@ -41,6 +42,29 @@ UNDECODABLE = 1
 
 INVALID = 2
 """Flag of a decision: the proof does not hold."""
+
+
+class ShareMessages(NamedTuple):
+    """Messages of the XOF with blanks, of the streams that every aggregator reads.
+
+    Attributes:
+        meas_share: Blank: the seed, at `seed_start`.
+        proofs_share: Blank: the seed.
+        query_rand: Blank: the nonce, at `nonce_start`.
+        seed_start: In all messages.
+        nonce_start: In `query_rand`.
+    """
+
+    meas_share: Table
+    proofs_share: Table
+    query_rand: Table
+    seed_start: int
+    nonce_start: int
+
+    @override
+    def __repr__(self) -> str:
+        """Show nothing: the aggregators' key is in a message."""
+        return "ShareMessages()"
 
 
 class Inputs(NamedTuple):

@@ -96,18 +96,18 @@ class Tables(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """Messages of the XOF with blanks, and where these begin.
+    """Messages of the XOF with blanks: those of `ShareMessages`, and those of joint randomness.
 
     Attributes:
         meas_share: Blank: the seed, at `seed_start`.
         proofs_share: Blank: the seed.
         query_rand: Blank: the nonce, at `nonce_start`.
+        seed_start: In all messages.
+        nonce_start: In `query_rand`.
         joint_rand: Blank: the seed.
         joint_rand_seed: Blank: the parts, at `parts_start`.
         joint_rand_part: Its head; blank: the blind, at `seed_start`, and the nonce, at the end.
         joint_rand_part_size: Its size, without the zeros that fill up a word.
-        seed_start: In all messages.
-        nonce_start: In `query_rand`.
         parts_start: In `joint_rand_seed`.
         domain: The byte with which the padding begins.
     """
@@ -115,12 +115,12 @@ class Messages(NamedTuple):
     meas_share: Table
     proofs_share: Table
     query_rand: Table
+    seed_start: int
+    nonce_start: int
     joint_rand: Table
     joint_rand_seed: Table
     joint_rand_part: Table
     joint_rand_part_size: int
-    seed_start: int
-    nonce_start: int
     parts_start: int
     domain: int
 

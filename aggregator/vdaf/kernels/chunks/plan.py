@@ -14,24 +14,20 @@ from aggregator.vdaf.kernels.chunks import query as kernels
 from aggregator.vdaf.kernels.message import (
     head_words,
     message_words,
-    seed_start,
     with_seed,
 )
 from aggregator.vdaf.kernels.tables import (
     basis_roots,
     joint_rand_seed_message,
     last_difference_weights,
+    share_messages,
 )
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.verification import Aggregator
 from aggregator.vdaf.xof import (
-    SEED_SIZE,
     TURBOSHAKE_DOMAIN,
     USAGE_JOINT_RAND_PART,
     USAGE_JOINT_RANDOMNESS,
-    USAGE_MEAS_SHARE,
-    USAGE_PROOF_SHARE,
-    USAGE_QUERY_RANDOMNESS,
     domain_separation_tag,
 )
 from field import Vector
@@ -180,25 +176,19 @@ def _messages(parameters: Parameters, aggregator: Aggregator) -> arrays.Messages
 @functools.lru_cache(maxsize=256)
 def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> arrays.Messages:
     """Return the messages without the aggregators' key, which is not to be kept here."""
-    own, proofs = bytes([agg_id]), bytes([parameters.num_proofs])
-    nonce = bytes(parameters.nonce_size)
 
     def tag(usage: int) -> bytes:
         return domain_separation_tag(parameters.algorithm_id, usage, ctx)
 
-    start = seed_start(tag(USAGE_MEAS_SHARE))
-    part, part_size = head_words(tag(USAGE_JOINT_RAND_PART), own + nonce)
+    binder = bytes([agg_id]) + bytes(parameters.nonce_size)
+    part, part_size = head_words(tag(USAGE_JOINT_RAND_PART), binder)
     seed, parts_start = joint_rand_seed_message(parameters, ctx)
     return arrays.Messages(
-        meas_share=message_words(tag(USAGE_MEAS_SHARE), own),
-        proofs_share=message_words(tag(USAGE_PROOF_SHARE), proofs + own),
-        query_rand=message_words(tag(USAGE_QUERY_RANDOMNESS), proofs + nonce),
-        joint_rand=message_words(tag(USAGE_JOINT_RANDOMNESS), proofs),
+        *share_messages(parameters, agg_id, ctx),
+        joint_rand=message_words(tag(USAGE_JOINT_RANDOMNESS), bytes([parameters.num_proofs])),
         joint_rand_seed=seed,
         joint_rand_part=part,
         joint_rand_part_size=part_size,
-        seed_start=start,
-        nonce_start=start + SEED_SIZE + len(proofs),
         parts_start=parts_start,
         domain=TURBOSHAKE_DOMAIN,
     )

@@ -8,19 +8,11 @@ import numpy as np
 
 from aggregator.vdaf.circuits import Circuit, Count, Sum
 from aggregator.vdaf.circuits.range_checked import weights
-from aggregator.vdaf.kernels.arrays import NONCE_SIZE
 from aggregator.vdaf.kernels.digits import query as kernels
-from aggregator.vdaf.kernels.message import message_words, seed_start, with_seed
-from aggregator.vdaf.kernels.tables import basis_roots, last_difference_weights
+from aggregator.vdaf.kernels.message import with_seed
+from aggregator.vdaf.kernels.tables import basis_roots, last_difference_weights, share_messages
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.verification import Aggregator
-from aggregator.vdaf.xof import (
-    SEED_SIZE,
-    USAGE_MEAS_SHARE,
-    USAGE_PROOF_SHARE,
-    USAGE_QUERY_RANDOMNESS,
-    domain_separation_tag,
-)
 from field.lanes import MAX_LANES, LaneWidth, Table, lane_width, new_workspace, row_ends
 
 
@@ -44,10 +36,17 @@ class Plan:
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
     ) -> Callable[..., None]:
         """Return the kernel: it takes the arrays of `Inputs`, then those of `Outputs`."""
-        messages = _messages(parameters, aggregator)
+        messages = share_messages(parameters, aggregator.agg_id, aggregator.ctx)
+        # Tags have one size, so the key begins where in the other messages the blank seed does.
+        query_rand = with_seed(messages.query_rand, messages.seed_start, aggregator.verify_key)
         workspace = new_workspace(self.scratch_ends, len(width))
         return functools.partial(
-            kernels.query_groups, width, self.shape, self.tables, messages, workspace
+            kernels.query_groups,
+            width,
+            self.shape,
+            self.tables,
+            messages._replace(query_rand=query_rand),
+            workspace,
         )
 
 
@@ -81,33 +80,3 @@ def _weights(circuit: Circuit) -> list[int]:
 
 def _table(values: Sequence[int]) -> Table:
     return np.array(values, np.uint64)
-
-
-def _messages(parameters: Parameters, aggregator: Aggregator) -> kernels.Messages:
-    """Return the messages."""
-    blank = _blank_messages(
-        parameters.algorithm_id, aggregator.ctx, aggregator.agg_id, parameters.num_proofs
-    )
-    # Tags have one size, so the key begins where in the other messages the blank seed does.
-    keyed = with_seed(blank.query_rand, blank.seed_start, aggregator.verify_key)
-    return blank._replace(query_rand=keyed)
-
-
-@functools.lru_cache(maxsize=256)
-def _blank_messages(
-    algorithm_id: int, ctx: bytes, agg_id: int, num_proofs: int
-) -> kernels.Messages:
-    """Return the messages without the aggregators' key, which is not to be kept here."""
-
-    def message(usage: int, binder: bytes) -> Table:
-        return message_words(domain_separation_tag(algorithm_id, usage, ctx), binder)
-
-    agg_ids, proofs = bytes([agg_id]), bytes([num_proofs])
-    start = seed_start(domain_separation_tag(algorithm_id, USAGE_QUERY_RANDOMNESS, ctx))
-    return kernels.Messages(
-        meas_share=message(USAGE_MEAS_SHARE, agg_ids),
-        proofs_share=message(USAGE_PROOF_SHARE, proofs + agg_ids),
-        query_rand=message(USAGE_QUERY_RANDOMNESS, proofs + bytes(NONCE_SIZE)),
-        seed_start=start,
-        nonce_start=start + SEED_SIZE + len(proofs),
-    )

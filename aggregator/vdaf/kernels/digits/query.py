@@ -12,8 +12,6 @@ Source:
 
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from typing_extensions import override
-
 from aggregator.vdaf.kernels.arrays import (
     IRREGULAR,
     NONCE_WORDS,
@@ -22,6 +20,7 @@ from aggregator.vdaf.kernels.arrays import (
     SEED_WORDS,
     Inputs,
     Outputs,
+    ShareMessages,
     store,
 )
 from aggregator.vdaf.kernels.digits.polynomials import gadget_value, half_bases, wire_value
@@ -96,29 +95,6 @@ class Tables(NamedTuple):
     weights: Table
 
 
-class Messages(NamedTuple):
-    """Messages of the XOF with blanks; see `kernels.message`.
-
-    Attributes:
-        meas_share: Blank: the seed, at `seed_start`.
-        proofs_share: Blank: the seed.
-        query_rand: Blank: the nonce, at `nonce_start`.
-        seed_start: In both.
-        nonce_start: In `query_rand`.
-    """
-
-    meas_share: Table
-    proofs_share: Table
-    query_rand: Table
-    seed_start: int
-    nonce_start: int
-
-    @override
-    def __repr__(self) -> str:
-        """Show nothing: the aggregators' key is in a message."""
-        return "Messages()"
-
-
 T = TypeVar("T")
 
 
@@ -175,7 +151,7 @@ def query_groups(
     width: LaneWidth,
     shape: Shape,
     tables: Tables,
-    messages: Messages,
+    messages: ShareMessages,
     workspace: Workspace,
     nonces: Bytes,
     public_shares: Bytes,
@@ -239,7 +215,7 @@ def _load_share(
 def _expand_share(
     width: LaneWidth,
     shape: Shape,
-    messages: Messages,
+    messages: ShareMessages,
     input_shares: Bytes,
     first: int,
     scratch: Scratch,

@@ -18,11 +18,10 @@ from aggregator.vdaf.circuits import (
     SumVec,
 )
 from aggregator.vdaf.kernels import dispatch
-from aggregator.vdaf.kernels.arrays import IRREGULAR, Inputs, Outputs
+from aggregator.vdaf.kernels.arrays import IRREGULAR, Inputs, Outputs, ShareMessages
 from aggregator.vdaf.kernels.chunks import arrays as chunk_arrays
 from aggregator.vdaf.kernels.chunks import plan as chunk_plan
 from aggregator.vdaf.kernels.chunks import query as chunk_query
-from aggregator.vdaf.kernels.digits import query as digit_query
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.randomness import Randomness
 from aggregator.vdaf.verification import QueriedShares, ReportShares, query_shares
@@ -305,7 +304,7 @@ def test_circuits_without_a_kernel_go_the_general_way() -> None:
 
 
 def test_no_repr_of_what_a_kernel_takes_or_fills_in_shows_what_it_holds() -> None:
-    kinds = (Inputs, Outputs, digit_query.Messages, chunk_arrays.Messages)
+    kinds = (Inputs, Outputs, ShareMessages, chunk_arrays.Messages)
     for kind in kinds:
         value = kind._make([np.full(3, 77, np.uint8)] * len(kind._fields))
         assert repr(value) == f"{kind.__name__}()"
