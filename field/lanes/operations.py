@@ -54,10 +54,10 @@ def operation(body: Callable[..., None]) -> Callable[..., None]:
             return types.void(*(_expected(argument) for argument in given))
 
         # By this numba puts arguments with a name in their places.
-        typer.__signature__ = call  # type: ignore[attr-defined]
+        typer.__signature__ = call  # type: ignore[attr-defined]  # it does
         return typer
 
-    @lower_builtin(interpreted, types.VarArg(types.Any))  # type: ignore[untyped-decorator]
+    @lower_builtin(interpreted, types.VarArg(types.Any))  # type: ignore[untyped-decorator]  # as above
     def _lowered(
         context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: list[ir.Value]
     ) -> ir.Value:

@@ -82,7 +82,7 @@ def _parts_type(_context: object) -> Callable[..., types.Type]:
     return typer
 
 
-@lower_builtin(_parts, types.Array, types.NamedUniTuple)  # type: ignore[untyped-decorator]
+@lower_builtin(_parts, types.Array, types.NamedUniTuple)  # type: ignore[untyped-decorator]  # as above
 def _compile_parts(
     context: BaseContext, builder: ir.IRBuilder, signature: Signature, values: list[ir.Value]
 ) -> ir.Value:

@@ -9,10 +9,9 @@ from pathlib import Path
 import numba
 import pytest
 
-import field
 from field.lanes import cache, kernel_cache
 
-ROOT = Path(field.__file__).parents[1]
+ROOT = Path(cache.__file__).parents[2]
 
 KERNELS = "from field.lanes import kernel\n"
 
