@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from aggregator.entropy import SystemEntropy
 from aggregator.vdaf.circuits import Measurement
 from aggregator.vdaf.instances import VdafType
-from aggregator.vdaf.prio3 import Prio3, VerifyInit
+from aggregator.vdaf.prio3 import BegunBatch, Prio3
 from aggregator.vdaf.shares import Batch, to_rows
 from aggregator.vdaf.xof import ByteRows
 
@@ -71,7 +71,7 @@ class Reports:
             ],
         )
 
-    def verify_init(self, agg_id: int, part: slice = slice(None)) -> VerifyInit:
+    def verify_init(self, agg_id: int, part: slice = slice(None)) -> BegunBatch:
         """Begin to verify all reports, or some, as one aggregator."""
         return self.prio3.verify_init(
             self.verify_key,

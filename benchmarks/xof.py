@@ -91,4 +91,4 @@ def _hash_groups(
 @kernel
 def _permute_often(width: LaneWidth, sponge: LaneArray, count: int) -> None:
     for _ in range(count):
-        permute(width, sponge, 0)
+        permute(width, sponge)

@@ -7,13 +7,12 @@ Nobody outside imports anything deeper, but for `field.lanes`, on which
 from field.encoding import decode, decode_rows, encode, encode_rows, sample_rows
 from field.errors import FieldError, ResidueError, ShapeError
 from field.fields import FIELD64, FIELD128, Field
-from field.ntt import inverse_ntt, ntt
+from field.ntt import ntt
 from field.polynomial import (
     double_evaluations,
     extend_values_to_power_of_2,
     lagrange_basis,
     poly_eval,
-    poly_mul,
     powers,
 )
 from field.projection import centre, lift, project
@@ -35,12 +34,10 @@ __all__ = [
     "encode",
     "encode_rows",
     "extend_values_to_power_of_2",
-    "inverse_ntt",
     "lagrange_basis",
     "lift",
     "ntt",
     "poly_eval",
-    "poly_mul",
     "powers",
     "project",
     "sample_rows",

@@ -38,21 +38,6 @@ def ntt(coefficients: Vector, size: int | None = None) -> Vector:
     return _transform(coefficients, roots(coefficients.field, size))
 
 
-def inverse_ntt(values: Vector) -> Vector:
-    """Return the coefficients of polynomials given by their values at the powers of a root.
-
-    Args:
-        values: Along the last axis, as `ntt` returns them; their number is a power of two.
-
-    Raises:
-        ShapeError: The number of values is no power of two.
-    """
-    size = last_axis(values)
-    return _transform(values, roots(values.field, size, inverse=True)) * size_inverse(
-        values.field, size
-    )
-
-
 def shifted_ntt(values: Vector) -> Vector:
     """Return values at the odd powers of the root of order 2n, given those at the even powers.
 

@@ -69,15 +69,6 @@ def lagrange_basis(points: Vector, size: int) -> Vector:
     return Vector(field, out)
 
 
-def poly_mul(p: Vector, q: Vector) -> Vector:
-    """Return the 2n values of the products of polynomials of n values each.
-
-    Raises:
-        ShapeError: n is no power of two, or the shapes do not fit.
-    """
-    return double_evaluations(p) * double_evaluations(q)
-
-
 def double_evaluations(values: Vector) -> Vector:
     """Return 2n values of the polynomials of n values, at the powers of the root of order 2n.
 

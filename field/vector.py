@@ -143,28 +143,6 @@ class Vector:
             raise ShapeError(f"to_ints wants one axis, got shape {self.shape}")
         return self._flat_ints()
 
-    def rows_to_ints(self) -> list[list[int]]:
-        """Return the residues of a batch of rows, each in [0, p).
-
-        Raises:
-            ShapeError: The vector does not have exactly two axes.
-        """
-        if self.ndim != 2:  # noqa: PLR2004  rows and columns
-            raise ShapeError(f"rows_to_ints wants two axes, got shape {self.shape}")
-        length = self.shape[1]
-        flat = self._flat_ints()
-        return [flat[i * length : (i + 1) * length] for i in range(self.shape[0])]
-
-    def to_int(self) -> int:
-        """Return the residue of a vector with one element, in [0, p).
-
-        Raises:
-            ShapeError: The vector does not have exactly one element.
-        """
-        if math.prod(self.shape) != 1:
-            raise ShapeError(f"to_int wants one element, got shape {self.shape}")
-        return self._flat_ints()[0]
-
     def reshape(self, *shape: int) -> "Vector":
         """Return the same elements with other axes; one length may be -1.
 

@@ -60,7 +60,7 @@ class VerifyState:
 
 
 @dataclasses.dataclass(frozen=True)  # No slots: the strings are kept once somebody asked for them.
-class VerifyInit:
+class BegunBatch:
     """What `verify_init` returns.
 
     Attributes:

@@ -26,11 +26,11 @@ from aggregator.vdaf.outcomes import (
     NO_ENCODING,
     NO_VERIFIER_SHARE,
     OTHER_JOINT_RANDOMNESS,
+    BegunBatch,
     OutShares,
     ShareDecodeError,
     VerifierMessages,
     VerifyError,
-    VerifyInit,
     VerifyState,
     without_errors,
 )
@@ -50,12 +50,12 @@ from aggregator.vdaf.xof import ByteRows
 from field import FieldError, Vector, centre, decode, encode
 
 __all__ = [
+    "BegunBatch",
     "OutShares",
     "Prio3",
     "ShareDecodeError",
     "VerifierMessages",
     "VerifyError",
-    "VerifyInit",
     "VerifyState",
 ]
 
@@ -109,7 +109,7 @@ class Prio3(Parameters):
         nonces: Batch,
         public_shares: Batch,
         input_shares: Batch,
-    ) -> VerifyInit:
+    ) -> BegunBatch:
         """Begin to verify a batch of reports.
 
         Args:
@@ -166,7 +166,7 @@ class Prio3(Parameters):
         # Nobody may change it from here on, and kernels take read-only rows as they are.
         outputs.verifier_shares.setflags(write=False)
         state = VerifyState(Vector(self.field, out_shares), outputs.joint_rand_seeds, rejected)
-        return VerifyInit(state, outputs.verifier_shares)
+        return BegunBatch(state, outputs.verifier_shares)
 
     @overload
     def verifier_shares_to_message(

@@ -13,10 +13,7 @@ from field.lanes.arrays import (
     Bytes,
     LaneArray,
     Table,
-    Workspace,
     new_lane_array,
-    new_workspace,
-    row_ends,
 )
 from field.lanes.cache import KernelCache, kernel_cache
 from field.lanes.jit import (
@@ -35,19 +32,10 @@ from field.lanes.jit import (
 from field.lanes.limbs26 import Limbs26
 from field.lanes.limbs52 import Limbs52
 from field.lanes.limbs128 import Limbs
+from field.lanes.operations import copy_words, operation, xor_words
 from field.lanes.rows import copy_rows, fetch_part, rows_to_words, transposed, words_to_rows
-from field.lanes.words import (
-    Code,
-    Integer,
-    Place,
-    Rows,
-    Scalars,
-    Variables,
-    Word,
-    copy_words,
-    operation,
-    xor_words,
-)
+from field.lanes.words import Code, Integer, Place, Rows, Scalars, Variables, Word
+from field.lanes.workspaces import Workspace, cut, new_workspace, row_ends
 
 __all__ = [
     "CACHE_LINE_SIZE",
@@ -73,6 +61,7 @@ __all__ = [
     "allocating_kernel",
     "copy_rows",
     "copy_words",
+    "cut",
     "fetch_part",
     "field64",
     "field128",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from field.lanes.arrays import LaneArray, Table
-from field.lanes.jit import LaneWidth, has_multiply_add, kernel
+from field.lanes.jit import LaneWidth, kernel
 from field.lanes.limbs26 import Limbs26
 from field.lanes.limbs52 import Limbs52
 from field.lanes.limbs128 import (
@@ -21,7 +21,8 @@ from field.lanes.limbs128 import (
     Limbs,
     high_without_modulus,
 )
-from field.lanes.words import Code, Integer, Place, Scalars, Word, operation
+from field.lanes.operations import operation
+from field.lanes.words import Code, Integer, Place, Scalars, Variables, Word
 
 RESIDUE = 5
 """Rows of a lane array that a residue in limbs takes."""
@@ -36,54 +37,49 @@ WORDS = 2
 _LIMBS26, _LIMBS52 = Limbs26(), Limbs52()
 
 
-def limbs_of(lanes: int) -> Limbs:
-    """Return the layout for so many lanes on this processor."""
-    return _LIMBS52 if has_multiply_add(lanes) else _LIMBS26
-
-
-def limbs_in(code: Code) -> Limbs:
-    """Return the layout for an operation's code."""
-    return limbs_of(code.lanes)
+def limbs_of(width: LaneWidth | Code) -> Limbs:
+    """Return the layout in kernels of a width, or in an operation's code."""
+    return _LIMBS52 if width.has_multiply_add else _LIMBS26
 
 
 def load_residue(place: Place) -> list[Word]:
-    """Emit the loads of a residue's limbs."""
-    return place.load_many(limbs_in(place.code).count)
+    """Return a residue's limbs."""
+    return place.load_many(limbs_of(place.code).count)
 
 
 def load_columns(place: Place) -> list[Word]:
-    """Emit the loads of a sum of products."""
-    return place.load_many(limbs_in(place.code).columns)
+    """Return the columns of a sum of products."""
+    return place.load_many(limbs_of(place.code).columns)
 
 
 def load_constant(constant: Scalars) -> list[Word]:
-    """Emit the loads of a constant's limbs, in every lane."""
-    return constant.load_many(limbs_in(constant.code).count)
+    """Return a constant's limbs, in every lane."""
+    return constant.load_many(limbs_of(constant.code).count)
 
 
 def load_encoded(words: Place) -> list[Word]:
-    """Emit the loads of an encoded residue, and what takes it apart into limbs."""
-    return limbs_in(words.code).split(words.load(0), words.load(1))
+    """Return the limbs of an encoded residue."""
+    return limbs_of(words.code).split(words.load(0), words.load(1))
 
 
-def load_factor(words: Place) -> list[Word]:
-    """Emit the loads of an encoded residue, and what makes it a factor."""
-    return limbs_in(words.code).factor(words.load(0), words.load(1))
+def load_unmasked(words: Place) -> list[Word]:
+    """Return unmasked limbs of an encoded residue."""
+    return limbs_of(words.code).unmasked(words.load(0), words.load(1))
 
 
-def residue_at(residues: Place, index: Integer) -> Place:
+def residue_at(residues: Place, index: Integer | int) -> Place:
     """Return the place of a residue in limbs, `index` after the first."""
-    return residues.advanced(residues.code.scaled(index, RESIDUE))
+    return residues.moved(index * RESIDUE)
 
 
-def constant_at(constants: Scalars, index: Integer) -> Scalars:
+def constant_at(constants: Scalars, index: Integer | int) -> Scalars:
     """Return the place of a constant, `index` after the first."""
-    return constants.advanced(constants.code.scaled(index, RESIDUE))
+    return constants.moved(index * RESIDUE)
 
 
-def encoded_at(words: Place, index: Integer) -> Place:
+def encoded_at(words: Place, index: Integer | int) -> Place:
     """Return the place of an encoded residue, `index` after the first."""
-    return words.advanced(words.code.scaled(index, WORDS))
+    return words.moved(index * WORDS)
 
 
 @operation
@@ -95,26 +91,26 @@ def to_limbs(_code: Code, out: Place, words: Place) -> None:
 @operation
 def to_words(code: Code, words: Place, x: Place) -> None:
     """Set `words` to the encoding of x < 2p."""
-    words.store_many(limbs_in(code).encoded(load_residue(x)))
+    words.store_many(limbs_of(code).encoded(load_residue(x)))
 
 
 @operation
 def multiply_constant(code: Code, out: Place, x: Place, constant: Scalars) -> None:
     """Set `out` to x*constant/R mod p, below 2p, for x < 2p."""
-    out.store_many(limbs_in(code).product(load_residue(x), load_constant(constant)))
+    out.store_many(limbs_of(code).product(load_residue(x), load_constant(constant)))
 
 
 @operation
 def add(code: Code, out: Place, x: Place, y: Place) -> None:
     """Set `out` to x + y, below 2p, for x and y < 4p."""
-    limbs = limbs_in(code)
+    limbs = limbs_of(code)
     out.store_many(limbs.folded(limbs.plus(load_residue(x), load_residue(y))))
 
 
 @operation
 def add_constant(code: Code, out: Place, x: Place, constant: Scalars) -> None:
     """Set `out` to x + constant, below 2p, for x < 4p."""
-    limbs = limbs_in(code)
+    limbs = limbs_of(code)
     out.store_many(limbs.folded(limbs.plus(load_residue(x), load_constant(constant))))
 
 
@@ -123,9 +119,9 @@ def to_montgomery(
     code: Code, out: Place, words: Place, radix_squared: Scalars, count: Integer
 ) -> None:
     """Bring `count` encoded residues into Montgomery form, below 2p."""
-    with code.repeat(count) as index:
-        share = load_factor(encoded_at(words, index))
-        product = limbs_in(code).product(share, load_constant(radix_squared))
+    for index in code.repeat(count):
+        share = load_unmasked(encoded_at(words, index))
+        product = limbs_of(code).product(share, load_constant(radix_squared))
         residue_at(out, index).store_many(product)
 
 
@@ -135,33 +131,48 @@ def add_constant_products(
 ) -> None:
     """Add `count` products of a constant and an encoded residue into a sum of products."""
     sums = code.variables(load_columns(total))
-    with code.repeat(count) as index:
+    for index in code.repeat(count):
         factor = load_constant(constant_at(constants, index))
-        share = load_factor(encoded_at(words, index))
-        sums.store_many(limbs_in(code).added_product(sums.load_many(), factor, share))
+        share = load_unmasked(encoded_at(words, index))
+        sums.store_many(limbs_of(code).added_product(sums.load_many(), factor, share))
     total.store_many(sums.load_many())
 
 
 @operation
 def set_product(code: Code, total: Place, x: Place, constant: Scalars) -> None:
     """Set a sum of products to one product, x times a constant."""
-    product = limbs_in(code).columns_of_product(load_residue(x), load_constant(constant))
+    product = limbs_of(code).columns_of_product(load_residue(x), load_constant(constant))
     total.store_many(product)
 
 
 @operation
 def reduce_products(code: Code, out: Place, total: Place) -> None:
     """Set `out` to a sum of at most `MAX_PRODUCTS` products, over R, below 2p."""
-    out.store_many(limbs_in(code).reduced_sum(load_columns(total)))
+    out.store_many(limbs_of(code).reduced_sum(load_columns(total)))
+
+
+def reduce_unless_zero(first: Integer, sums: Sequence[Variables], one: Scalars) -> None:
+    """Begin sums of products anew, each as one product of what it is so far.
+
+    Args:
+        first: The number of the first of the products to come; if it is 0 nothing was added yet.
+        sums: In columns.
+        one: 1 in Montgomery form.
+    """
+    limbs = limbs_of(one.code)
+    for _ in one.code.unless_zero(first):
+        for columns in sums:
+            total = limbs.reduced_sum(columns.load_many())
+            columns.store_many(limbs.columns_of_product(total, load_constant(one)))
 
 
 @operation
 def sum_encoded(code: Code, out: Place, words: Place, step: Integer, count: Integer) -> None:
     """Set `out` to the sum of `count` encoded residues, `step` rows apart, below 2p."""
-    limbs = limbs_in(code)
+    limbs = limbs_of(code)
 
     def plus(total: Sequence[Word], index: Integer) -> list[Word]:
-        return limbs.plus_factor(total, load_factor(words.advanced(code.product(index, step))))
+        return limbs.plus_unmasked(total, load_unmasked(words.moved(index * step)))
 
     out.store_many(_sum(code, count, plus))
 
@@ -169,7 +180,7 @@ def sum_encoded(code: Code, out: Place, words: Place, step: Integer, count: Inte
 @operation
 def sum_residues(code: Code, out: Place, residues: Place, count: Integer) -> None:
     """Set `out` to the sum of `count` residues below 4p, below 2p."""
-    limbs = limbs_in(code)
+    limbs = limbs_of(code)
 
     def plus(total: Sequence[Word], index: Integer) -> list[Word]:
         return limbs.plus(total, load_residue(residue_at(residues, index)))
@@ -180,13 +191,13 @@ def sum_residues(code: Code, out: Place, residues: Place, count: Integer) -> Non
 def _sum(
     code: Code, count: Integer, plus: Callable[[Sequence[Word], Integer], list[Word]]
 ) -> list[Word]:
-    """Emit the sum of `count` residues, any number of them; `plus` emits one addition."""
-    limbs = limbs_in(code)
+    """Return the sum of `count` residues, any number of them; `plus` adds one."""
+    limbs = limbs_of(code)
     total = code.variables([code.constant(0)] * limbs.count)
     # What has been folded is one more term.
-    with code.parts(count, MAX_TERMS - 1) as (first, part):
-        with code.repeat(part) as index:
-            total.store_many(plus(total.load_many(), code.sum(first, index)))
+    for first, part in code.parts(count, MAX_TERMS - 1):
+        for index in code.repeat(part):
+            total.store_many(plus(total.load_many(), first + index))
         total.store_many(limbs.folded(total.load_many()))
     return total.load_many()
 
@@ -206,7 +217,7 @@ def flag_not_residues(
     Flags are below 2^63: of what is found only the highest bit counts, and that of flags is 0.
     """
     found = code.variables([flags.load()])
-    with code.repeat(count) as index:
+    for index in code.repeat(count):
         place = encoded_at(words, index)
         _, carry = high_without_modulus(place.load(0), place.load(1))
         found.store_many([found.load_many()[0] | carry])
@@ -221,16 +232,16 @@ def flag_equal(code: Code, flags: Place, words: Place, constant: Scalars, flag: 
     flags.store(flags.load() | (~difference.at_least(1) & code.in_every_lane(flag)))
 
 
-def constant_table(lanes: int, values: Iterable[int]) -> Table:
+def constant_table(width: LaneWidth, values: Iterable[int]) -> Table:
     """Return integers as a table of constants, `RESIDUE` words each."""
-    rows = [limbs_of(lanes).of(value % MODULUS) for value in values]
+    rows = [limbs_of(width).of(value % MODULUS) for value in values]
     return np.array([[*row, *[0] * (RESIDUE - len(row))] for row in rows], np.uint64).reshape(-1)
 
 
-def montgomery_table(lanes: int, values: Iterable[int]) -> Table:
+def montgomery_table(width: LaneWidth, values: Iterable[int]) -> Table:
     """Return integers in Montgomery form as a table of constants."""
-    radix = limbs_of(lanes).radix
-    return constant_table(lanes, (value * radix for value in values))
+    radix = limbs_of(width).radix
+    return constant_table(width, (value * radix for value in values))
 
 
 @kernel
@@ -254,13 +265,10 @@ def sum_of_constant_products(
         out[out_row + RESIDUE : out_row + RESIDUE + COLUMNS] = 0
         add_constant_products(
             width,
-            out,
-            out_row + RESIDUE,
-            constants,
-            constant + RESIDUE * start,
-            words,
-            word_row + WORDS * start,
+            (out, out_row + RESIDUE),
+            (constants, constant + RESIDUE * start),
+            (words, word_row + WORDS * start),
             min(MAX_PRODUCTS, count - start),
         )
-        reduce_products(width, out, out_row + RESIDUE, out, out_row + RESIDUE)
-        add(width, out, out_row, out, out_row, out, out_row + RESIDUE)
+        reduce_products(width, (out, out_row + RESIDUE), (out, out_row + RESIDUE))
+        add(width, (out, out_row), (out, out_row), (out, out_row + RESIDUE))

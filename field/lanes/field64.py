@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from field.fields import FIELD64
-from field.lanes.jit import has_multiply_add
-from field.lanes.words import Code, Integer, Place, Scalars, Word, operation
+from field.lanes.operations import operation
+from field.lanes.words import Code, Integer, Place, Scalars, Word
 
 MODULUS = FIELD64.modulus
 """p."""
@@ -61,7 +61,7 @@ def reduced(low: Word, high: Word) -> Word:
 
 def product(x: Word, y: Word) -> Word:
     """Return a word that is x*y modulo p, for any words."""
-    if _has_limbs(x.code):
+    if x.code.has_multiply_add:
         zero = x.code.constant(0)
         c0, c1, c2 = (_plus_parts(zero, parts) for parts in _parts(x, y))
         return _reduced_limbs(c0, c1, c2, is_one_product=True)
@@ -101,11 +101,6 @@ def minus(x: Word, y: Word) -> Word:
 def _below(x: Word, y: Word) -> Word:
     """Return all ones in lanes where x < y, zero elsewhere."""
     return ~x.at_least(y)
-
-
-def _has_limbs(code: Code) -> bool:
-    """Return whether the processor multiplies 52 bits by 52 bits."""
-    return has_multiply_add(code.lanes)
 
 
 _Part: TypeAlias = tuple[Callable[[Word, Word, Word], Word], Word, Word]
@@ -176,7 +171,7 @@ def _reduced_limbs(c0: Word, c1: Word, c2: Word, *, is_one_product: bool = False
 
 def sum_of_none(code: Code) -> list[Word]:
     """Return the columns of a sum of products, all 0."""
-    return [code.constant(0)] * (_LIMB_TERMS if _has_limbs(code) else _COLUMNS)
+    return [code.constant(0)] * (_LIMB_TERMS if code.has_multiply_add else _COLUMNS)
 
 
 def with_product(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
@@ -228,9 +223,9 @@ def dot(
     `count` may be up to `MAX_PRODUCTS`.
     """
     columns = code.variables(sum_of_none(code))
-    with code.repeat(count) as index:
-        a = x.advanced(code.product(index, x_step)).load()
-        b = y.advanced(code.product(index, y_step)).load()
+    for index in code.repeat(count):
+        a = x.moved(index * x_step).load()
+        b = y.moved(index * y_step).load()
         columns.store_many(with_product(columns.load_many(), a, b))
     out.store(reduced_sum(columns.load_many()))
 
@@ -239,8 +234,8 @@ def dot(
 def dot_constants(code: Code, out: Place, constants: Scalars, words: Place, count: Integer) -> None:
     """Set `out` to the sum of `count` products of a constant and a word, see `dot`."""
     columns = code.variables(sum_of_none(code))
-    with code.repeat(count) as index:
-        a, b = words.advanced(index).load(), constants.advanced(index).load()
+    for index in code.repeat(count):
+        a, b = words.moved(index).load(), constants.moved(index).load()
         columns.store_many(with_product(columns.load_many(), a, b))
     out.store(reduced_sum(columns.load_many()))
 
@@ -268,8 +263,8 @@ def flag_not_residues(
 ) -> None:
     """Set the bits `flag` in the lanes where one of `count` words is p or more."""
     found = code.variables([code.constant(0)])
-    with code.repeat(count) as index:
-        is_large = words.advanced(index).load().at_least(MODULUS)
+    for index in code.repeat(count):
+        is_large = words.moved(index).load().at_least(MODULUS)
         found.store_many([found.load_many()[0] | is_large])
     flags.store(flags.load() | (found.load_many()[0] & code.in_every_lane(flag)))
 

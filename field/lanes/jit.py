@@ -1,9 +1,12 @@
-"""Compiled kernels with their types kept. Only this module, the cache and words name numba."""
+"""Compiled kernels with their types kept."""
 
+import dataclasses
 import functools
+import inspect
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import llvmlite.binding
 import numba
@@ -19,8 +22,39 @@ from field.lanes.cache import home, kernel_cache
 P = ParamSpec("P")
 R = TypeVar("R")
 
-LaneWidth: TypeAlias = tuple[int, ...]
-"""How many lanes, as a type: a tuple of that many zeros."""
+
+@dataclasses.dataclass(frozen=True)  # No slots: what compiled code is given is made once.
+class LaneWidth:
+    """What kernels are compiled for, the first argument of each: lanes, and how to multiply.
+
+    Kernels are specialised to it, and several live in one process: very long reports take fewer
+    lanes, and tests take all.
+
+    Attributes:
+        lanes: Reports side by side: 1, 2, 4 or 8.
+        has_multiply_add: Whether products are made by the instruction that multiplies numbers of 52
+            bits and adds half of the product, in each lane; without it numbers of 32 bits are
+            multiplied, and no processor needs to have anything.
+        is_interpreted: Whether kernels are not compiled but run as the Python that they are, with
+            `field.lanes.interpreter`. Any processor then has any width.
+    """
+
+    lanes: int
+    has_multiply_add: bool
+    is_interpreted: bool = False
+
+    def __len__(self) -> int:
+        return self.lanes
+
+    @cached_property
+    def zeros(self) -> tuple[int, ...]:
+        """What compiled code is given: the type says all, and the value nothing."""
+        return (False if self.has_multiply_add else 0,) * self.lanes
+
+
+def compiled_width(zeros: types.UniTuple) -> LaneWidth:
+    """Return the width that compiled code was given as a tuple of this type."""
+    return LaneWidth(zeros.count, has_multiply_add=zeros.dtype == types.boolean)
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -32,6 +66,24 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     a time, it took half of the time.
     """
     return _compiled(function)
+
+
+class _LaneKernel:
+    """A compiled kernel whose first argument is a `LaneWidth`, which may ask to interpret it."""
+
+    def __init__(self, dispatcher: Any) -> None:  # noqa: ANN401  numba has no types
+        self.dispatcher = dispatcher
+        functools.update_wrapper(self, dispatcher.py_func)
+
+    @property
+    def _numba_type_(self) -> types.Type:
+        """What a kernel that calls this one takes it for."""
+        return self.dispatcher._numba_type_
+
+    def __call__(self, width: LaneWidth, *arguments: object) -> object:
+        if width.is_interpreted:
+            return self.dispatcher.py_func(width, *arguments)
+        return self.dispatcher(width.zeros, *arguments)
 
 
 def allocating_kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -65,9 +117,11 @@ def _processor_features() -> frozenset[str]:
     return frozenset(features.split(","))
 
 
+@functools.cache
 def lane_width(count: int | None = None) -> LaneWidth:
-    """Return `count` lanes, this processor's number if none is given, as `width` arguments."""
-    return (0,) * (lanes() if count is None else count)
+    """Return `count` lanes, this processor's number if none is given, as it is quickest with."""
+    number = lanes() if count is None else count
+    return LaneWidth(number, has_multiply_add(number))
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
@@ -87,9 +141,13 @@ def _compiled(
         decorate = numba.njit(
             cache=cache is not None, nogil=True, forceinline=forceinline, _nrt=allocates
         )
-        return cast("Callable[P, R]", decorate(function))
+        decorated = decorate(function)
     finally:
         numba.config.CACHE_DIR = configured
+    has_width = next(iter(inspect.signature(function).parameters), None) == "width"
+    if has_width and decorated is not function:  # It is where numba is told to compile nothing.
+        decorated = _LaneKernel(decorated)
+    return cast("Callable[P, R]", decorated)
 
 
 def multiply_wide(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:

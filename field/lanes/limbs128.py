@@ -11,9 +11,10 @@ the Montgomery radix, and `reduced` divides by it: the product of x and y comes 
 A residue times R mod p is in *Montgomery form*; the product of one in Montgomery form and one that
 is *plain* is plain. Shares stay plain, only coefficients are converted.
 
-What is only going to be multiplied may be a *factor*: limbs in which the bits that a multiplication
-does not look at may be any. In `Limbs52` that saves the masks; in `Limbs26` factors are carried
-limbs. Carried limbs are a factor in both.
+What is only going to be multiplied may be *unmasked*: all bits of a limb but those that a
+multiplication looks at may be anything. In `Limbs52`, whose multiplication looks at the low 52 bits
+of a word, that saves the masks; in `Limbs26` unmasked limbs are carried limbs. Carried limbs will
+do for unmasked ones in both.
 
 A share may hold a number that is no residue. It is below 2^128 < 2p, so that the bounds hold for it
 too; what is computed from it means nothing, and its lane is flagged.
@@ -110,8 +111,8 @@ class Limbs(ABC):
     def split(self, low: Word, high: Word) -> list[Word]:
         """Return the limbs of a residue in its encoding, two words."""
 
-    def factor(self, low: Word, high: Word) -> list[Word]:
-        """Return a factor, a residue in its encoding, of which the last limb is exact."""
+    def unmasked(self, low: Word, high: Word) -> list[Word]:
+        """Return unmasked limbs of a residue in its encoding, the last of which is exact."""
         return self.split(low, high)
 
     @abstractmethod
@@ -122,7 +123,7 @@ class Limbs(ABC):
     def added_product(
         self, columns: Sequence[Word], x: Sequence[Word], y: Sequence[Word]
     ) -> list[Word]:
-        """Return the columns of a sum with x*y added, for factors x and y below 4p."""
+        """Return the columns of a sum with x*y added, for unmasked x and y below 4p."""
 
     @abstractmethod
     def reduced(self, columns: Sequence[Word]) -> list[Word]:
@@ -141,19 +142,19 @@ class Limbs(ABC):
         """Return x + h * (28*2^64 - 1), not carried, for h < 2^32; its last limb is that of x."""
 
     def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return carried limbs of x*y/R mod p, for factors below 4p.
+        """Return carried limbs of x*y/R mod p, for unmasked x and y below 4p.
 
-        Factors below 2p have a product below 2p: in `Limbs26` p < R/4, so that x*y/R + p is. Of
-        larger ones it may there be as much as 5p, which is no factor.
+        Those below 2p have a product below 2p: in `Limbs26` p < R/4, so that x*y/R + p is. Of
+        larger ones it may there be as much as 5p, which must not be multiplied.
         """
         return self.reduced(self.columns_of_product(x, y))
 
-    def product_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return x*y/R mod p as `product` does, but as a factor; its last limb is exact."""
+    def unmasked_product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return x*y/R mod p as `product` does, but unmasked; its last limb is exact."""
         return self.product(x, y)
 
-    def plus_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return limbs of x + y, not carried, for a factor y from `factor`."""
+    def plus_unmasked(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return limbs of x + y, not carried, for limbs y from `unmasked`."""
         return self.plus(x, y)
 
     @abstractmethod
@@ -171,7 +172,7 @@ class Limbs(ABC):
 
     def columns_of_product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
         """Return the columns of x*y."""
-        return self.added_product([x[0] & 0] * self.columns, x, y)
+        return self.added_product([x[0].filled(0)] * self.columns, x, y)
 
     def carried(self, columns: Sequence[Word]) -> list[Word]:
         """Return the same integer with all limbs but the last below B.

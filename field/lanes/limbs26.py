@@ -1,6 +1,6 @@
 """Field128 in five limbs of 26 bits: products of 32-bit numbers, which every vector unit has.
 
-`field.lanes.limbs128` says what limbs, columns and factors are.
+`field.lanes.limbs128` says what limbs and columns are, and when limbs are unmasked.
 
 Source: Montgomery, "Modular Multiplication Without Trial Division".
 """
@@ -59,7 +59,13 @@ class Limbs26(Limbs):
     def reduced(self, columns: Sequence[Word]) -> list[Word]:
         """Return c/R mod p, of columns that make up c >= 0.
 
-        One step makes the lowest column divisible by B and drops it, five steps divide by B^5 = R.
+        One step makes the lowest column divisible by B and drops it, five steps divide by B^5 = R:
+
+            column    c0         c1            c2                c3    c4
+            - q*p     - q                      + q * 28*2^12           - q * 2^24
+            carry     - (c0-q)   + (c0 >> 26)
+            left      0          c1 + ...      c2 + ...          c3    c4 - ...
+
         Let q be the low 26 bits of the lowest column. Because p = 1 (mod B), subtracting q*p clears
         exactly these bits, whatever q is: no inverse of p is needed. By (1), subtracting q*p
 
@@ -71,7 +77,7 @@ class Limbs26(Limbs):
         All steps together subtract Q*p with 0 <= Q < R, so that (c - Q*p)/R is between c/R - p and
         c/R. Adding p in the columns that remain makes it positive, and at most c/R + p.
         """
-        c = [*columns, columns[0] & 0]
+        c = [*columns, columns[0].filled(0)]
         for i, limb in enumerate(self.of(MODULUS)):
             c[self.steps + i] = c[self.steps + i] + limb
         for i in range(self.steps):

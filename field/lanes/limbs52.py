@@ -1,6 +1,6 @@
 """Field128 in three limbs of 52 bits: one instruction multiplies and adds numbers of 52 bits.
 
-`field.lanes.limbs128` says what limbs, columns and factors are.
+`field.lanes.limbs128` says what limbs and columns are, and when limbs are unmasked.
 
 Source: Montgomery, "Modular Multiplication Without Trial Division".
 """
@@ -21,8 +21,9 @@ class Limbs52(Limbs):
     """Three limbs of 52 bits, for processors that multiply and add such numbers in one instruction.
 
     A product of two limbs has 104 bits; one instruction adds its low 52 bits to a column, another
-    its high 52 bits to the next. Both look at the low 52 bits of their factors only. The last limbs
-    of factors below 4p have 26 bits, so that their product has no high part: five columns will do.
+    its high 52 bits to the next. Both look only at the low 52 bits of what they multiply. The last
+    limbs of residues below 4p have 26 bits, so that their product has no high part: five columns
+    will do.
 
     In base B = 2^52 the modulus is, in limbs that are positive,
 
@@ -37,10 +38,10 @@ class Limbs52(Limbs):
 
     @override
     def split(self, low: Word, high: Word) -> list[Word]:
-        return self._masked(self.factor(low, high))
+        return self._masked(self.unmasked(low, high))
 
     @override
-    def factor(self, low: Word, high: Word) -> list[Word]:
+    def unmasked(self, low: Word, high: Word) -> list[Word]:
         return [low, high.shifted_left_with(low, 12), high.logical_right(40)]
 
     @override
@@ -81,29 +82,38 @@ class Limbs52(Limbs):
 
     @override
     def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        return self._masked(self.product_factor(x, y))
+        return self._masked(self.unmasked_product(x, y))
 
     @override
-    def product_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return x*y/R mod p as a factor; its last limb is exact, for all carries have reached it.
+    def unmasked_product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        """Return x*y/R mod p, unmasked; its last limb is exact, for all carries have reached it.
 
         As `reduced`, but the columns begin with the B - 1 that `_divided` wants in them, limbs are
         not masked after they were carried, and h times 28*2^12 has no high part: one product is
         below 16p^2 < 2^260, which over R with a multiple of p, R*p at most, is less than
         2^156 + 2^128. So x2 is below 2^52 + 2^24 and h at most 2^28, and 28*2^12 < 2^17.
         """
-        zero, start = x[0] & 0, (x[0] & 0) + self.mask
+        zero, start = x[0].filled(0), x[0].filled(self.mask)
         x0, x1, x2 = self._divided(self.added_product([start, start, zero, zero, zero], x, y))
         h, x2, fold = self._fold_of(x2)
         x0, x1 = x0 - h, x1.plus_low_product(h, fold)
         x1 = x1 + (x0 >> self.bits)
         return [x0, x1, x2 + (x1 >> self.bits)]
 
-    def _divided(self, columns: Sequence[Word]) -> list[Word]:
+    def _divided(self, raised: Sequence[Word]) -> list[Word]:
         """Return the three columns that are left of c when it is divided by R, modulo p.
 
+        `raised` are the columns of c, the first two of them raised by B - 1, for what follows.
+
         One step makes the lowest column c0 divisible by B and drops it, two steps divide by
-        B^2 = R. What a step adds is a multiple of p, which changes nothing mod p: q*p for
+        B^2 = R; lo and hi are the halves of a product of limbs, p1 and p2 the limbs of p:
+
+            column    c0         c1                       c2                         c3
+            + q*p     + q        + lo(q*p1)               + hi(q*p1) + lo(q*p2)      + hi(q*p2)
+            carry     - (c0+q)   + (c0 + B - 1 >> 52)
+            left      0          c1 + ...                 c2 + ...                   c3 + ...
+
+        What a step adds is a multiple of p, which changes nothing mod p: q*p for
         q = -c0 mod B. Because p = 1 (mod B), that makes c0 divisible; no inverse of p is needed.
         Both steps add Q*p with a Q below R, so that (c + Q*p)/R is left.
 
@@ -114,13 +124,12 @@ class Limbs52(Limbs):
           next multiple of B from c0 on. Over B it is c0/B rounded up, (c0 + B - 1) >> 52, which
           goes to the next column. The column itself is not looked at again.
         - q is an inversion of bits. The other limbs of p, by (1), are multiplied by q and added as
-          in any product. Only the low 52 bits of a factor count, and those of
+          in any product. Only the low 52 bits of q count, and those of
           ~(c0 + B - 1) = -(c0 + B - 1) - 1 = -c0 - B are those of -c0.
         """
         _, middle, last = self.of(MODULUS)
-        zero = columns[0] & 0
-        p1, p2 = zero + middle, zero + last
-        c = list(columns)
+        p1, p2 = raised[0].filled(middle), raised[0].filled(last)
+        c = list(raised)
         for i in range(self.steps):
             q = ~c[i]
             c[i + 1] = c[i + 1] + c[i].logical_right(self.bits)
@@ -132,12 +141,12 @@ class Limbs52(Limbs):
     def _fold_of(self, last: Word) -> tuple[Word, Word, Word]:
         """Return what the last limb has above its part of 128 bits, that part, and 28*2^12."""
         rest = last & ((1 << self.last_bits) - 1)
-        return last.logical_right(self.last_bits), rest, (last & 0) + _FOLD52
+        return last.logical_right(self.last_bits), rest, last.filled(_FOLD52)
 
     @override
-    def plus_factor(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+    def plus_unmasked(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
         # A product by 1 is cheaper than a mask and an addition.
-        one = (x[0] & 0) + 1
+        one = x[0].filled(1)
         return [a.plus_low_product(b, one) for a, b in zip(x, y, strict=True)]
 
     @override
@@ -149,7 +158,7 @@ class Limbs52(Limbs):
         The last limb of an encoding is below 2^24, so that its product with a weight up to 2^28 is
         below 2^52 and has no high part.
         """
-        x0, x1, x2 = self.factor(low, high)
+        x0, x1, x2 = self.unmasked(low, high)
         c0, c1, c2 = columns
         return [
             c0.plus_low_product(x0, weight),
@@ -169,8 +178,8 @@ class Limbs52(Limbs):
 
     @override
     def plus_folded(self, x: Sequence[Word], h: Word) -> list[Word]:
-        return [x[0] - h, x[1].plus_low_product(h, (h & 0) + _FOLD52), x[2]]
+        return [x[0] - h, x[1].plus_low_product(h, h.filled(_FOLD52)), x[2]]
 
     def _masked(self, x: Sequence[Word]) -> list[Word]:
-        """Return carried limbs of a factor whose last limb is exact."""
+        """Return carried limbs of unmasked ones, the last of which is exact."""
         return [limb & self.mask for limb in x[:-1]] + [x[-1]]

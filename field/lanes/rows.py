@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from field.lanes.arrays import CACHE_LINE_SIZE, WORD_SIZE, Bytes, LaneArray
 from field.lanes.jit import LaneWidth, inlined
-from field.lanes.words import Code, Integer, Place, Rows, Word, operation
+from field.lanes.operations import operation
+from field.lanes.words import Code, Integer, Place, Rows, Word
 
 
 @operation
@@ -22,17 +23,18 @@ def copy_rows(
 ) -> None:
     """Copy `size` bytes of each lane's row; a stride of 0 copies the same row to all."""
     for lane in range(code.lanes):
-        code.copy_bytes(out.row(lane, out_stride), source.row(lane, source_stride), size)
+        target, origin = out.row(lane, out_stride), source.row(lane, source_stride)
+        code.copy_bytes(target.position, origin.position, size)
 
 
 @operation
 def transpose_in(code: Code, out: Place, rows: Rows, stride: Integer, blocks: Integer) -> None:
     """Gather from each lane's row `blocks` times as many words as there are lanes."""
-    with code.repeat(blocks) as block:
-        first_byte = code.scaled(block, WORD_SIZE * code.lanes)
-        source = Rows(code, code.builder.gep(rows.pointer, [first_byte]))
+    for block in code.repeat(blocks):
+        first_byte = block * (WORD_SIZE * code.lanes)
+        source = rows.moved(first_byte)
         words = [source.load(lane, stride) for lane in range(code.lanes)]
-        out.advanced(code.scaled(block, code.lanes)).store_many(transposed(code, words))
+        out.moved(block * code.lanes).store_many(transposed(code, words))
 
 
 @operation
@@ -65,9 +67,9 @@ def fetch_lines(code: Code, rows: Rows, stride: Integer, count: Integer) -> None
     A row is only some lines long, too short for the processor to see that they are read one after
     the other.
     """
-    with code.repeat(count) as line:
+    for line in code.repeat(count):
         for lane in range(code.lanes):
-            rows.fetch(lane, stride, code.scaled(line, CACHE_LINE_SIZE))
+            code.fetch(rows.row(lane, stride).moved(line * CACHE_LINE_SIZE).position)
 
 
 @operation
@@ -88,7 +90,7 @@ def fetch_part(width: LaneWidth, rows: Bytes, first: int, part: int, parts: int)
     start = part * lines * CACHE_LINE_SIZE
     if start < size and first < rows.shape[0]:
         left = -(-(size - start) // CACHE_LINE_SIZE)
-        fetch_lines(width, rows, first * size + start, size, min(lines, left))
+        fetch_lines(width, (rows, first * size + start), size, min(lines, left))
 
 
 @inlined
@@ -108,13 +110,13 @@ def rows_to_words(
     """
     lanes = len(width)
     if count < lanes:
-        transpose_some_in(width, out, out_row, rows, first_byte, stride, count)
+        transpose_some_in(width, (out, out_row), (rows, first_byte), stride, count)
         return
-    transpose_in(width, out, out_row, rows, first_byte, stride, count // lanes)
+    transpose_in(width, (out, out_row), (rows, first_byte), stride, count // lanes)
     if count % lanes > 0:
         # Some words are gathered again.
         word = count - lanes
-        transpose_in(width, out, out_row + word, rows, first_byte + WORD_SIZE * word, stride, 1)
+        transpose_in(width, (out, out_row + word), (rows, first_byte + WORD_SIZE * word), stride, 1)
 
 
 @inlined
@@ -126,29 +128,31 @@ def words_to_rows(
     source: LaneArray,
     source_row: int,
     size: int,
-    block: Bytes,
+    block: Bytes | LaneArray,
 ) -> None:
     """Write `size` bytes, any number of them, of each lane's words to its row.
 
-    `block` is scratch, one row of as many words as there are lanes for each lane; it takes the
-    bytes at the end that are no whole word.
+    `block` is scratch, at least as many words for each lane as there are lanes; it takes the bytes
+    at the end that are no whole word.
     """
     lanes = len(width)
     if size == stride == WORD_SIZE:
-        word_out(width, rows, first_byte, stride, source, source_row)
+        word_out(width, (rows, first_byte), stride, (source, source_row))
         return
     words = size // WORD_SIZE
     whole = words - words % lanes
     for word in range(0, whole, lanes):
         place = first_byte + WORD_SIZE * word
-        transpose_out(width, rows, place, stride, source, source_row + word)
+        transpose_out(width, (rows, place), stride, (source, source_row + word))
     if whole < words:
         place = first_byte + WORD_SIZE * whole
-        transpose_some_out(width, rows, place, stride, source, source_row + whole, words - whole)
+        transpose_some_out(
+            width, (rows, place), stride, (source, source_row + whole), words - whole
+        )
     if WORD_SIZE * words < size:
         place, step = first_byte + WORD_SIZE * words, WORD_SIZE * lanes
-        transpose_out(width, block, 0, step, source, source_row + words)
-        copy_rows(width, rows, place, stride, block, 0, step, size - WORD_SIZE * words)
+        transpose_out(width, (block, 0), step, (source, source_row + words))
+        copy_rows(width, (rows, place), stride, (block, 0), step, size - WORD_SIZE * words)
 
 
 def transposed(code: Code, words: Sequence[Word]) -> list[Word]:

@@ -402,4 +402,5 @@ def _function(kernel: object, address: int) -> tuple[int, str]:
 
 def _overloads(kernel: object) -> list[Any]:
     """Return what numba compiled of a kernel."""
-    return list(getattr(kernel, "overloads", {}).values())
+    dispatcher = getattr(kernel, "dispatcher", kernel)
+    return list(getattr(dispatcher, "overloads", {}).values())

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from aggregator.errors import ParameterError, ReportRejected
 from aggregator.vdaf import ping_pong
-from aggregator.vdaf.prio3 import OutShares, Prio3, VerifierMessages, VerifyError, VerifyInit
+from aggregator.vdaf.prio3 import BegunBatch, OutShares, Prio3, VerifierMessages, VerifyError
 from aggregator.vdaf.shares import Batch
 from aggregator.vdaf.xof import ByteRows
 from tests.support import prio3_batches, prio3s
 from tests.support.prio3_batches import CTX, PATHS, VERIFY_KEY, make_batch, take_path
+from tests.support.residues import rows_to_ints
 
 HISTOGRAM = prio3s.prio3_histogram(5, 2)
 PRIO3S = {
@@ -35,7 +36,7 @@ class Run:
     """All that the aggregators compute from a batch."""
 
     prio3: Prio3
-    inits: list[VerifyInit]
+    inits: list[BegunBatch]
     out_shares: list[OutShares]
 
     def values(self) -> list[object]:
@@ -48,7 +49,7 @@ class Run:
             [init.verifier_share_rows.tolist() for init in self.inits],
             [init.verifier_shares for init in self.inits],
             [told(init.state.errors) for init in self.inits],
-            [out_shares.shares.rows_to_ints() for out_shares in self.out_shares],
+            [rows_to_ints(out_shares.shares) for out_shares in self.out_shares],
             [told(out_shares.errors) for out_shares in self.out_shares],
             aggregates,
         ]
@@ -58,7 +59,7 @@ def told(errors: list[ReportRejected | None]) -> list[tuple[type, str]]:
     return [(type(error), str(error)) for error in errors]
 
 
-def inits_of(prio3: Prio3, nonces: Batch, public: Batch, inputs: list[Batch]) -> list[VerifyInit]:
+def inits_of(prio3: Prio3, nonces: Batch, public: Batch, inputs: list[Batch]) -> list[BegunBatch]:
     return [
         prio3.verify_init(VERIFY_KEY, CTX, agg_id, nonces, public, shares)
         for agg_id, shares in enumerate(inputs)
@@ -199,7 +200,7 @@ def test_an_array_of_the_wrong_shape_is_the_callers_fault() -> None:
     public = as_array(batch.public_shares, HISTOGRAM.public_share_size)
     shares = as_array(batch.input_shares[1], HISTOGRAM.input_share_size(1))
 
-    def init(nonces: Batch, public: Batch, shares: Batch) -> VerifyInit:
+    def init(nonces: Batch, public: Batch, shares: Batch) -> BegunBatch:
         return HISTOGRAM.verify_init(VERIFY_KEY, CTX, 1, nonces, public, shares)
 
     with pytest.raises(ParameterError, match=r"array of nonces must be uint8\[2, 16\], not uint8"):

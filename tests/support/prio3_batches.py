@@ -19,7 +19,7 @@ from aggregator.vdaf.circuits import (
 )
 from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from aggregator.vdaf.kernels import dispatch
-from aggregator.vdaf.prio3 import OutShares, Prio3, VerifyInit
+from aggregator.vdaf.prio3 import BegunBatch, OutShares, Prio3
 from tests.support import vdaf_oracle
 from tests.support.vdaf_oracle import OracleCircuit, OraclePrio3
 
@@ -45,7 +45,7 @@ class Batch:
 
 @dataclass
 class Outcome:
-    inits: list[VerifyInit]
+    inits: list[BegunBatch]
     messages: list[bytes | ReportRejected]
     out_shares: list[OutShares]
 

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from field import FIELD64, FIELD128, Field
+from field import FIELD64, FIELD128, Field, Vector
 
 FIELDS = (FIELD64, FIELD128)
 
@@ -41,3 +41,14 @@ def values_at_roots(
         evaluate(field, coefficients, pow(root, k, field.modulus))
         for k in range(size if count is None else count)
     ]
+
+
+def rows_to_ints(rows: Vector) -> list[list[int]]:
+    """Return the residues of a batch of rows."""
+    return [rows[index].to_ints() for index in range(rows.shape[0])]
+
+
+def to_int(element: Vector) -> int:
+    """Return the residue of a vector with one element."""
+    (residue,) = element.reshape(1).to_ints()
+    return residue

@@ -11,12 +11,11 @@ import numpy as np
 from typing_extensions import override
 
 from field.lanes import (
-    CACHE_LINE_SIZE,
     WORD_SIZE,
     Bytes,
     LaneArray,
     LaneWidth,
-    Workspace,
+    Table,
     inlined,
     words_to_rows,
 )
@@ -43,6 +42,29 @@ UNDECODABLE = 1
 
 INVALID = 2
 """Flag of a decision: the proof does not hold."""
+
+
+class ShareMessages(NamedTuple):
+    """Messages of the XOF with blanks, of the streams that every aggregator reads.
+
+    Attributes:
+        meas_share: Blank: the seed, at `seed_start`.
+        proofs_share: Blank: the seed.
+        query_rand: Blank: the nonce, at `nonce_start`.
+        seed_start: In all messages.
+        nonce_start: In `query_rand`.
+    """
+
+    meas_share: Table
+    proofs_share: Table
+    query_rand: Table
+    seed_start: int
+    nonce_start: int
+
+    @override
+    def __repr__(self) -> str:
+        """Show nothing: the aggregators' key is in a message."""
+        return "ShareMessages()"
 
 
 class Inputs(NamedTuple):
@@ -130,18 +152,8 @@ def _read_only(array: Bytes) -> Bytes:
 
 
 @inlined
-def cut_workspace(width: LaneWidth, workspace: Workspace) -> tuple[LaneArray, Bytes]:
-    """Return all lane arrays of a workspace as one, and scratch for `words_to_rows`."""
-    lanes, rows, memory = len(width), workspace.ends[-1], workspace.memory
-    # A vector of eight lanes then lies in one cache line.
-    start = -(memory.ctypes.data // WORD_SIZE) % (CACHE_LINE_SIZE // WORD_SIZE)
-    words = memory[start : start + (rows + lanes) * lanes].reshape(rows + lanes, lanes)
-    return words, words[rows:].view(np.uint8)
-
-
-@inlined
 def store(
-    width: LaneWidth, rows: Bytes, first: int, words: LaneArray, row: int, block: Bytes
+    width: LaneWidth, rows: Bytes, first: int, words: LaneArray, row: int, block: LaneArray
 ) -> None:
     """Write whole rows of an output."""
     size = rows.shape[1]

@@ -102,16 +102,16 @@ def _kernel(parameters: Parameters, ctx: bytes, width: LaneWidth) -> Callable[..
     if isinstance(dispatch.plan_for(parameters, 0), DigitsPlan):
         arity = parameters.circuit.gadget.arity
         return functools.partial(digits.decide_groups, width, arity)
-    constants, scratch_ends = _constants(parameters, ctx, len(width))
+    constants, scratch_ends = _constants(parameters, ctx, width)
     workspace = new_workspace(scratch_ends, len(width))
     return functools.partial(chunks.decide_groups, width, *constants, workspace)
 
 
 @functools.lru_cache(maxsize=256)
 def _constants(
-    parameters: Parameters, ctx: bytes, lanes: int
+    parameters: Parameters, ctx: bytes, width: LaneWidth
 ) -> tuple[tuple[int, Table, Table, int], tuple[int, ...]]:
     """Return what a kernel takes before its workspace, and where that one's lane arrays end."""
-    length, minus_one = parameters.verifiers_len, field128.constant_table(lanes, [-1])
-    scratch_ends = chunks.scratch_ends(parameters.num_shares, length, lanes)
+    length, minus_one = parameters.verifiers_len, field128.constant_table(width, [-1])
+    scratch_ends = chunks.scratch_ends(parameters.num_shares, length, len(width))
     return (length, minus_one, *joint_rand_seed_message(parameters, ctx)), scratch_ends

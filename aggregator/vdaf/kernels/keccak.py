@@ -66,8 +66,8 @@ def permute(code: Code, state: Place) -> None:
     words = code.variables(state.load_many(STATE_WORDS))
     constants = code.table("keccak_round_constants", _ROUND_CONSTANTS)
     # A loop and not twelve copies: unrolled, LLVM takes ten seconds and gains nothing.
-    with code.repeat(ROUNDS) as index:
-        constant = constants.advanced(index).load()
+    for index in code.repeat(ROUNDS):
+        constant = constants.moved(index).load()
         words.store_many(_round(words.load_many(), constant))
     state.store_many(words.load_many())
 
@@ -147,7 +147,7 @@ def _turboshake128(
         for start in range(0, output_size, RATE_SIZE):
             size = min(RATE_SIZE, output_size - start)
             if start > 0:
-                permute(width, state, 0)
+                permute(width, state)
             words_to_rows(
                 width, out, first * output_size + start, output_size, state, 0, size, block
             )
@@ -165,7 +165,7 @@ def pad_block(
 ) -> None:
     """Set `block` to each lane's last 0 to 167 message bytes and their padding."""
     block[:] = 0
-    copy_rows(width, block, 0, RATE_SIZE, messages, first_byte, stride, size)
+    copy_rows(width, (block, 0), RATE_SIZE, (messages, first_byte), stride, size)
     for lane in range(len(width)):
         block[lane, size] = domain
         block[lane, RATE_SIZE - 1] ^= 0x80
@@ -177,5 +177,5 @@ def absorb_block(
 ) -> None:
     """Absorb 168 bytes a lane, from `first_byte + lane * stride` of `rows`, and permute."""
     rows_to_words(width, state, STATE_WORDS, rows, first_byte, stride, RATE_WORDS)
-    xor_words(width, state, 0, state, STATE_WORDS, RATE_WORDS)
-    permute(width, state, 0)
+    xor_words(width, state, (state, STATE_WORDS), RATE_WORDS)
+    permute(width, state)

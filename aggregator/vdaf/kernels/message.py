@@ -101,32 +101,32 @@ def absorb_filled(
         blank: What fills it, in the first `count` rows; it is shifted, by up to one row more.
         count: Words of the blank.
     """
-    shift_words(width, blank, 0, count, 8 * (start % WORD_SIZE))
+    shift_words(width, blank, count, 8 * (start % WORD_SIZE))
     first_word = start // WORD_SIZE
     for block in range(0, message.shape[0], RATE_WORDS):
         if block == 0:
-            begin_state(width, sponge, 0, message, 0)
+            begin_state(width, sponge, message)
         else:
-            add_constants(width, sponge, 0, message, block)
+            add_constants(width, sponge, (message, block))
         begin = max(first_word, block)
         end = min(first_word + count + 1, block + RATE_WORDS)
         if begin < end:
-            xor_words(width, sponge, begin - block, blank, begin - first_word, end - begin)
-        permute(width, sponge, 0)
+            xor_words(width, (sponge, begin - block), (blank, begin - first_word), end - begin)
+        permute(width, sponge)
 
 
 @inlined
 def fill_head(width: LaneWidth, head: LaneArray, start: int, blank: LaneArray, count: int) -> None:
     """Fill the blank at byte `start` of a head in lanes; see `absorb_filled`."""
-    shift_words(width, blank, 0, count, 8 * (start % WORD_SIZE))
-    xor_words(width, head, start // WORD_SIZE, blank, 0, count + 1)
+    shift_words(width, blank, count, 8 * (start % WORD_SIZE))
+    xor_words(width, (head, start // WORD_SIZE), blank, count + 1)
 
 
 @operation
 def set_words(code: Code, out: Place, constants: Scalars, count: Integer) -> None:
     """Set `count` words to constants, the same in all lanes."""
-    with code.repeat(count) as index:
-        out.advanced(index).store(constants.advanced(index).load())
+    for index in code.repeat(count):
+        out.moved(index).store(constants.moved(index).load())
 
 
 @operation
@@ -136,12 +136,12 @@ def shift_words(code: Code, words: Place, count: Integer, shift: Integer) -> Non
     # A shift by 64 - 0 is undefined, so 64 - shift is made of two shifts, 1 and 63 - shift.
     right = code.constant(63) - left
     carried = code.variables([code.constant(0)])
-    with code.repeat(count) as index:
-        place = words.advanced(index)
+    for index in code.repeat(count):
+        place = words.moved(index)
         word = place.load()
         place.store(carried.load_many()[0] | (word << left))
         carried.store_many([word.logical_right(1).logical_right(right)])
-    words.advanced(count).store(carried.load_many()[0])
+    words.moved(count).store(carried.load_many()[0])
 
 
 @operation

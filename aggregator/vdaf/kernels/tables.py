@@ -1,4 +1,4 @@
-"""Constants that fused kernels have in common: integers, and the one message that two share.
+"""What the plans of both families need: roots of unity and messages.
 
 Source:
     VDAF, "Polynomial Representation" and "Auxiliary Functions" of Prio3.
@@ -8,9 +8,17 @@ import functools
 
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit, LinearForm
+from aggregator.vdaf.kernels.arrays import ShareMessages
 from aggregator.vdaf.kernels.message import message_words, seed_start
 from aggregator.vdaf.parameters import Parameters
-from aggregator.vdaf.xof import SEED_SIZE, USAGE_JOINT_RAND_SEED, domain_separation_tag
+from aggregator.vdaf.xof import (
+    SEED_SIZE,
+    USAGE_JOINT_RAND_SEED,
+    USAGE_MEAS_SHARE,
+    USAGE_PROOF_SHARE,
+    USAGE_QUERY_RANDOMNESS,
+    domain_separation_tag,
+)
 from field import Field
 from field.lanes import Table
 
@@ -58,6 +66,24 @@ def _powers(field: Field, first: int, ratio: int, count: int) -> list[int]:
         values.append(value)
         value = value * ratio % field.modulus
     return values
+
+
+@functools.lru_cache(maxsize=256)
+def share_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> ShareMessages:
+    """Return an aggregator's messages without the key, which is not to be kept here."""
+
+    def message(usage: int, binder: bytes) -> Table:
+        return message_words(domain_separation_tag(parameters.algorithm_id, usage, ctx), binder)
+
+    own, proofs = bytes([agg_id]), bytes([parameters.num_proofs])
+    start = seed_start(domain_separation_tag(parameters.algorithm_id, USAGE_MEAS_SHARE, ctx))
+    return ShareMessages(
+        meas_share=message(USAGE_MEAS_SHARE, own),
+        proofs_share=message(USAGE_PROOF_SHARE, proofs + own),
+        query_rand=message(USAGE_QUERY_RANDOMNESS, proofs + bytes(parameters.nonce_size)),
+        seed_start=start,
+        nonce_start=start + SEED_SIZE + len(proofs),
+    )
 
 
 @functools.lru_cache(maxsize=256)

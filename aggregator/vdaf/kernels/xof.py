@@ -11,14 +11,12 @@ Source:
 
 from aggregator.vdaf.kernels.keccak import RATE_WORDS, STATE_WORDS, permute
 from field.lanes import (
-    WORD_SIZE,
     Code,
     Integer,
     LaneArray,
     LaneWidth,
     Place,
     copy_words,
-    inlined,
     kernel,
     new_lane_array,
     operation,
@@ -45,37 +43,30 @@ def squeeze_words(
     """Write the first `count` words of the stream to `out`."""
     for start in range(0, count, RATE_WORDS):
         if start > 0:
-            permute(width, sponge, 0)
-        copy_words(width, out, out_row + start, sponge, 0, min(RATE_WORDS, count - start))
+            permute(width, sponge)
+        copy_words(width, (out, out_row + start), sponge, min(RATE_WORDS, count - start))
 
 
 @kernel
-def begin_open(width: LaneWidth, sponge: LaneArray, head: LaneArray, head_size: int) -> int:
-    """Absorb `head_size` bytes a lane, and return the position after their whole words.
+def begin_open(width: LaneWidth, sponge: LaneArray, head: LaneArray, whole: int, shift: int) -> int:
+    """Absorb `whole` words, and return the position after them.
 
-    Where the head is no whole number of words, all that follows is shifted by `open_shift` bits:
-    the bytes that fill no word yet go before it.
+    Where the head has some bytes more, all that follows is shifted by so many bits: these bytes go
+    before it.
     """
-    whole, rest = head_size // WORD_SIZE, open_shift(head_size)
     sponge[:] = 0
     position = absorb_words(width, sponge, 0, head, 0, whole, 0)
-    if rest:
-        shift_left(width, sponge, BEFORE, head, whole, 64 - rest)
+    if shift:
+        shift_left(width, (sponge, BEFORE), (head, whole), 64 - shift)
     return position
-
-
-@inlined
-def open_shift(head_size: int) -> int:
-    """Return the bits of a head of so many bytes that fill no word."""
-    return 8 * (head_size % WORD_SIZE)
 
 
 @kernel
 def end_open(width: LaneWidth, sponge: LaneArray, position: int, domain: int, shift: int) -> None:
     """Absorb the padding at word `position`; the stream begins in the state."""
-    xor_last(width, sponge, position, sponge, BEFORE, domain, shift)
-    add_constant(width, sponge, RATE_WORDS - 1, LAST_PADDING)
-    permute(width, sponge, 0)
+    xor_last(width, (sponge, position), (sponge, BEFORE), domain, shift)
+    add_constant(width, (sponge, RATE_WORDS - 1), LAST_PADDING)
+    permute(width, sponge)
 
 
 @kernel
@@ -92,11 +83,11 @@ def absorb_words(
     done = 0
     while done < count:
         size = min(RATE_WORDS - position, count - done)
-        xor_shifted(width, sponge, position, sponge, BEFORE, words, row + done, size, shift)
+        xor_shifted(width, (sponge, position), (sponge, BEFORE), (words, row + done), size, shift)
         done += size
         position += size
         if position == RATE_WORDS:
-            permute(width, sponge, 0)
+            permute(width, sponge)
             position = 0
     return position
 
@@ -112,8 +103,8 @@ def xor_shifted(
     """
     left = code.in_every_lane(shift)
     last = code.variables([before.load()])
-    with code.repeat(count) as index:
-        word, place = words.advanced(index).load(), state.advanced(index)
+    for index in code.repeat(count):
+        word, place = words.moved(index).load(), state.moved(index)
         place.store(place.load() ^ word.shifted_left_with(last.load_many()[0], left))
         last.store_many([word])
     before.store(last.load_many()[0])

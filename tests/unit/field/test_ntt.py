@@ -1,7 +1,13 @@
 import pytest
 
-from field import Field, FieldError, ShapeError, Vector, inverse_ntt, ntt
-from tests.support.residues import FIELDS, edge_residues, random_residues, values_at_roots
+from field import Field, FieldError, ShapeError, Vector, ntt
+from tests.support.residues import (
+    FIELDS,
+    edge_residues,
+    random_residues,
+    rows_to_ints,
+    values_at_roots,
+)
 
 pytestmark = pytest.mark.parametrize("field", FIELDS, ids=str)
 
@@ -11,14 +17,7 @@ def test_the_transform_is_evaluation_at_the_powers_of_the_root(field: Field, siz
     rows = [random_residues(field, size, seed) for seed in range(3)]
     rows.append((edge_residues(field) * 2)[:size])
     values = ntt(Vector.from_ints(field, rows))
-    assert values.rows_to_ints() == [values_at_roots(field, row, size) for row in rows]
-
-
-@pytest.mark.parametrize("size", [1, 2, 16, pytest.param(1024, marks=pytest.mark.slow)])
-def test_the_inverse_transform_undoes_it(field: Field, size: int) -> None:
-    vector = Vector.from_ints(field, random_residues(field, 6 * size, seed=3)).reshape(3, 2, size)
-    assert inverse_ntt(ntt(vector)) == vector
-    assert ntt(inverse_ntt(vector)) == vector
+    assert rows_to_ints(values) == [values_at_roots(field, row, size) for row in rows]
 
 
 def test_missing_coefficients_are_zero(field: Field) -> None:
@@ -30,7 +29,7 @@ def test_lengths_that_do_not_fit_are_refused(field: Field) -> None:
     with pytest.raises(ShapeError, match="power of two, got 3"):
         ntt(Vector.zeros(field, 3))
     with pytest.raises(ShapeError, match="power of two, got 6"):
-        inverse_ntt(Vector.zeros(field, (2, 6)))
+        ntt(Vector.zeros(field, (2, 6)))
     with pytest.raises(ShapeError, match="power of two, got 0"):
         ntt(Vector.zeros(field, (2, 0)))
     with pytest.raises(ShapeError, match="at least 4, got 2"):

@@ -13,7 +13,7 @@ from field import (
     encode_rows,
     stack,
 )
-from tests.support.residues import FIELDS, edge_residues, random_residues
+from tests.support.residues import FIELDS, edge_residues, random_residues, rows_to_ints, to_int
 
 pytestmark = pytest.mark.parametrize("field", FIELDS, ids=str)
 
@@ -38,8 +38,8 @@ def test_integers_go_in_and_come_out(field: Field) -> None:
     assert vector.shape == (len(numbers),)
     assert len(vector) == len(numbers)
     assert vector.to_ints() == numbers
-    assert Vector.from_ints(field, [numbers, numbers]).rows_to_ints() == [numbers, numbers]
-    assert Vector.from_ints(field, 5).to_int() == 5
+    assert rows_to_ints(Vector.from_ints(field, [numbers, numbers])) == [numbers, numbers]
+    assert to_int(Vector.from_ints(field, 5)) == 5
     assert Vector.from_ints(field, []).to_ints() == []
 
 
@@ -85,7 +85,7 @@ def test_rows_of_a_batch_may_be_parts_of_longer_rows(field: Field, length: int) 
     together = whole[:, 2 : 2 + length]
     assert np.shares_memory(apart.words, whole.words)
     assert apart == together
-    assert apart.rows_to_ints() == together.rows_to_ints()
+    assert rows_to_ints(apart) == rows_to_ints(together)
     assert apart.sum(axis=0) == together.sum(axis=0)
     assert apart.sum(axis=1) == together.sum(axis=1)
     assert apart[1:3] == together[1:3]
@@ -111,10 +111,6 @@ def test_asking_for_integers_of_the_wrong_shape_is_refused(field: Field) -> None
     vector = counting(field, 2, 3)
     with pytest.raises(ShapeError, match="one axis"):
         vector.to_ints()
-    with pytest.raises(ShapeError, match="two axes"):
-        vector[0].rows_to_ints()
-    with pytest.raises(ShapeError, match="one element"):
-        vector.to_int()
 
 
 @pytest.mark.parametrize(
@@ -210,8 +206,8 @@ def test_sums_along_an_axis(field: Field, axis: int) -> None:
 def test_dot_products_of_largest_elements(field: Field) -> None:
     numbers = [field.modulus - 1] * 1000 + edge_residues(field)
     vector = Vector.from_ints(field, numbers)
-    assert vector.dot(vector).to_int() == sum(n * n for n in numbers) % field.modulus
-    assert vector[:0].dot(vector[:0]).to_int() == 0
+    assert to_int(vector.dot(vector)) == sum(n * n for n in numbers) % field.modulus
+    assert to_int(vector[:0].dot(vector[:0])) == 0
 
 
 @pytest.mark.parametrize(

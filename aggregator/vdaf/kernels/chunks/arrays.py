@@ -3,12 +3,13 @@
 The notation is that of `kernels.chunks.query`.
 """
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from typing_extensions import override
 
-from aggregator.vdaf.kernels.arrays import cut_workspace
-from field.lanes import Bytes, LaneArray, LaneWidth, Table, Workspace, field128, inlined
+from aggregator.vdaf.kernels.arrays import SEED_WORDS
+from aggregator.vdaf.kernels.xof import SPONGE_ROWS
+from field.lanes import LaneArray, Table, field128
 
 # Places in the table of constants.
 TO_MONTGOMERY = 0 * field128.RESIDUE
@@ -49,6 +50,7 @@ class Shape(NamedTuple):
         chunk_length: Digits of a call.
         num_calls: Calls of the gadget.
         log_p: The logarithm of p, to base two.
+        proof_len: Residues of a proof: a seed per wire, and the gadget polynomial's 2p - 1 values.
         output_len: Residues of an out share.
         digits: Digits of an output: output i is the weighted sum of digits i*digits and on.
         has_small_weights: Whether weights add up to little enough for `decode_digits`.
@@ -63,6 +65,7 @@ class Shape(NamedTuple):
     chunk_length: int
     num_calls: int
     log_p: int
+    proof_len: int
     output_len: int
     digits: int
     has_small_weights: bool
@@ -93,18 +96,18 @@ class Tables(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """Messages of the XOF with blanks, and where these begin.
+    """Messages of the XOF with blanks: those of `ShareMessages`, and those of joint randomness.
 
     Attributes:
         meas_share: Blank: the seed, at `seed_start`.
         proofs_share: Blank: the seed.
         query_rand: Blank: the nonce, at `nonce_start`.
+        seed_start: In all messages.
+        nonce_start: In `query_rand`.
         joint_rand: Blank: the seed.
         joint_rand_seed: Blank: the parts, at `parts_start`.
         joint_rand_part: Its head; blank: the blind, at `seed_start`, and the nonce, at the end.
         joint_rand_part_size: Its size, without the zeros that fill up a word.
-        seed_start: In all messages.
-        nonce_start: In `query_rand`.
         parts_start: In `joint_rand_seed`.
         domain: The byte with which the padding begins.
     """
@@ -112,12 +115,12 @@ class Messages(NamedTuple):
     meas_share: Table
     proofs_share: Table
     query_rand: Table
+    seed_start: int
+    nonce_start: int
     joint_rand: Table
     joint_rand_seed: Table
     joint_rand_part: Table
     joint_rand_part_size: int
-    seed_start: int
-    nonce_start: int
     parts_start: int
     domain: int
 
@@ -127,8 +130,11 @@ class Messages(NamedTuple):
         return "Messages()"
 
 
-class Scratch(NamedTuple):
-    """Lane arrays for one group of reports, and a block of bytes.
+T = TypeVar("T")
+
+
+class ScratchOf(NamedTuple, Generic[T]):
+    """Scratch space for one group of reports: lane arrays, or how many rows they have.
 
     Attributes:
         sponge: See `kernels.xof`.
@@ -146,47 +152,49 @@ class Scratch(NamedTuple):
         registers: Residues named above.
         result: The verifier share, then the out share, encoded.
         flags: One row.
-        block: Bytes on their way to a row.
+        block: Bytes on their way to a row, in the rows that every lane array has more.
     """
 
-    sponge: LaneArray
-    head: LaneArray
-    blank: LaneArray
-    share: LaneArray
-    query_rand: LaneArray
-    joint_rand: LaneArray
-    joint_rand_limbs: LaneArray
-    powers: LaneArray
-    basis: LaneArray
-    odd_basis: LaneArray
-    wire_factors: LaneArray
-    odd_start: LaneArray
-    registers: LaneArray
-    result: LaneArray
-    flags: LaneArray
-    block: Bytes
+    sponge: T
+    head: T
+    blank: T
+    share: T
+    query_rand: T
+    joint_rand: T
+    joint_rand_limbs: T
+    powers: T
+    basis: T
+    odd_basis: T
+    wire_factors: T
+    odd_start: T
+    registers: T
+    result: T
+    flags: T
+    block: T
 
 
-@inlined
-def cut_scratch(width: LaneWidth, workspace: Workspace) -> Scratch:
-    """Return the scratch space in a workspace."""
-    words, block = cut_workspace(width, workspace)
-    ends = workspace.ends
-    return Scratch(
-        words[: ends[0]],
-        words[ends[0] : ends[1]],
-        words[ends[1] : ends[2]],
-        words[ends[2] : ends[3]],
-        words[ends[3] : ends[4]],
-        words[ends[4] : ends[5]],
-        words[ends[5] : ends[6]],
-        words[ends[6] : ends[7]],
-        words[ends[7] : ends[8]],
-        words[ends[8] : ends[9]],
-        words[ends[9] : ends[10]],
-        words[ends[10] : ends[11]],
-        words[ends[11] : ends[12]],
-        words[ends[12] : ends[13]],
-        words[ends[13] : ends[14]],
-        block,
+Scratch: TypeAlias = ScratchOf[LaneArray]
+
+
+def scratch_rows(shape: Shape, head_len: int) -> ScratchOf[int]:
+    """Return how many rows each lane array has; a message's head has `head_len` words."""
+    p = 1 << shape.log_p
+    verifier_len = 2 * shape.chunk_length + 2
+    return ScratchOf(
+        sponge=SPONGE_ROWS,
+        head=head_len + 1,
+        blank=SEED_WORDS * shape.num_shares + 1,
+        share=field128.WORDS * (shape.meas_len + shape.proof_len),
+        query_rand=field128.WORDS * 3,
+        joint_rand=field128.WORDS * shape.num_calls,
+        joint_rand_limbs=field128.RESIDUE * shape.num_calls,
+        powers=field128.RESIDUE * 2 * (shape.log_p + 1),
+        basis=field128.RESIDUE * p,
+        odd_basis=field128.RESIDUE * p,
+        wire_factors=field128.RESIDUE * shape.num_calls,
+        odd_start=field128.COLUMNS,
+        registers=REGISTER_ROWS,
+        result=field128.WORDS * max(verifier_len, shape.output_len),
+        flags=1,
+        block=0,
     )

@@ -11,14 +11,13 @@ Source:
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from aggregator.vdaf.kernels.arrays import (
     INVALID,
     SEED_SIZE,
     SEED_WORDS,
     UNDECODABLE,
-    cut_workspace,
 )
 from aggregator.vdaf.kernels.message import absorb_filled
 from aggregator.vdaf.kernels.xof import SPONGE_ROWS
@@ -35,6 +34,7 @@ from field.lanes import (
     Word,
     Workspace,
     copy_words,
+    cut,
     fetch_part,
     field128,
     inlined,
@@ -56,47 +56,40 @@ FLAGS = RESULTS + 2 * field128.WORDS
 REGISTER_ROWS = FLAGS + 1
 
 
-class Scratch(NamedTuple):
-    """Lane arrays for one group of reports, and a block of bytes.
+T = TypeVar("T")
+
+
+class ScratchOf(NamedTuple, Generic[T]):
+    """Scratch space for one group of reports: lane arrays, or how many rows they have.
 
     Attributes:
         sponge: See `kernels.xof`.
         parts: All aggregators' parts of the joint randomness.
         words: All aggregators' shares of the verifier, encoded, each with its part after it.
         registers: Values named above.
-        block: Bytes on their way to a row.
+        block: Bytes on their way to a row, in the rows that every lane array has more.
     """
 
-    sponge: LaneArray
-    parts: LaneArray
-    words: LaneArray
-    registers: LaneArray
-    block: Bytes
+    sponge: T
+    parts: T
+    words: T
+    registers: T
+    block: T
 
 
-def scratch_ends(num_shares: int, verifier_len: int, lanes: int) -> tuple[int, ...]:
+Scratch: TypeAlias = ScratchOf[LaneArray]
+
+
+def scratch_ends(num_shares: int, verifier_len: int, lanes: int) -> ScratchOf[int]:
     """Return where the lane arrays of `Scratch` end."""
-    rows = {
-        "sponge": SPONGE_ROWS,
-        "parts": SEED_WORDS * num_shares + 1,
-        "words": (field128.WORDS * verifier_len + SEED_WORDS) * num_shares,
-        "registers": REGISTER_ROWS,
-    }
-    return row_ends(Scratch._fields[:-1], rows, lanes)
-
-
-@inlined
-def _cut_scratch(width: LaneWidth, workspace: Workspace) -> Scratch:
-    """Return the scratch space in a workspace."""
-    words, block = cut_workspace(width, workspace)
-    ends = workspace.ends
-    return Scratch(
-        words[: ends[0]],
-        words[ends[0] : ends[1]],
-        words[ends[1] : ends[2]],
-        words[ends[2] : ends[3]],
-        block,
+    rows = ScratchOf(
+        sponge=SPONGE_ROWS,
+        parts=SEED_WORDS * num_shares + 1,
+        words=(field128.WORDS * verifier_len + SEED_WORDS) * num_shares,
+        registers=REGISTER_ROWS,
+        block=0,
     )
+    return row_ends(rows, lanes)
 
 
 @kernel
@@ -128,7 +121,7 @@ def decide_groups(
         seeds: `uint8[rows, 32]`.
         flags: `uint8[rows, 8]`: one word a report.
     """
-    scratch = _cut_scratch(width, workspace)
+    scratch: Scratch = cut(width, workspace)
     rows, size = leader.shape
     num_shares = 1 + others.shape[1] // size
     for first in range(0, rows, len(width)):
@@ -165,12 +158,16 @@ def _load_share(
     place, row = first * stride + start, agg_id * words
     rows_to_words(width, scratch.words, row, shares, place, stride, words)
     part = row + words - SEED_WORDS
-    copy_words(width, scratch.parts, agg_id * SEED_WORDS, scratch.words, part, SEED_WORDS)
+    copy_words(width, (scratch.parts, agg_id * SEED_WORDS), (scratch.words, part), SEED_WORDS)
 
 
 @inlined
 def _decide(
-    width: LaneWidth, verifier_len: int, num_shares: int, minus_one: Table, scratch: Scratch
+    width: LaneWidth,
+    verifier_len: int,
+    num_shares: int,
+    minus_one: Table,
+    scratch: Scratch,
 ) -> None:
     """Flag the lanes whose verifier is undecodable, or is that of no proof.
 
@@ -184,22 +181,28 @@ def _decide(
     )
     registers[FLAGS] = 0
     last = field128.WORDS * (verifier_len - 1)
-    add_shares(width, registers, OUTPUT, registers, FLAGS, words, 0, stride, num_shares)
-    add_shares(width, registers, CLAIMED, registers, FLAGS, words, last, stride, num_shares)
-    field128.multiply_constant(width, registers, TOTAL, registers, CLAIMED, minus_one, 0)
+    add_shares(width, (registers, OUTPUT), (registers, FLAGS), words, stride, num_shares)
+    add_shares(width, (registers, CLAIMED), (registers, FLAGS), (words, last), stride, num_shares)
+    field128.multiply_constant(width, (registers, TOTAL), (registers, CLAIMED), minus_one)
     pairs = (verifier_len - 2) // 2
     for start in range(0, pairs, limbs128.MAX_PRODUCTS):
         registers[PRODUCTS : PRODUCTS + field128.COLUMNS] = 0
         count = min(limbs128.MAX_PRODUCTS, pairs - start)
         pair = field128.WORDS * (1 + 2 * start)
         add_pairs(
-            width, registers, PRODUCTS, registers, FLAGS, words, pair, stride, num_shares, count
+            width,
+            total=(registers, PRODUCTS),
+            flags=(registers, FLAGS),
+            words=(words, pair),
+            stride=stride,
+            num_shares=num_shares,
+            count=count,
         )
-        field128.reduce_products(width, registers, CLAIMED, registers, PRODUCTS)
-        field128.add(width, registers, TOTAL, registers, TOTAL, registers, CLAIMED)
-    field128.to_words(width, registers, RESULTS, registers, OUTPUT)
-    field128.to_words(width, registers, RESULTS + field128.WORDS, registers, TOTAL)
-    flag_not_zero(width, registers, FLAGS, registers, RESULTS)
+        field128.reduce_products(width, (registers, CLAIMED), (registers, PRODUCTS))
+        field128.add(width, (registers, TOTAL), (registers, TOTAL), (registers, CLAIMED))
+    field128.to_words(width, (registers, RESULTS), (registers, OUTPUT))
+    field128.to_words(width, (registers, RESULTS + field128.WORDS), (registers, TOTAL))
+    flag_not_zero(width, (registers, FLAGS), (registers, RESULTS))
 
 
 @operation
@@ -233,11 +236,11 @@ def add_pairs(
         code.variables(field128.load_columns(total)),
         code.variables([code.constant(0)]),
     )
-    with code.repeat(count) as index:
-        pair = words.advanced(code.scaled(index, 2 * field128.WORDS))
+    for index in code.repeat(count):
+        pair = words.moved(index * (2 * field128.WORDS))
         left = _added_shares(code, found, pair, stride, num_shares)
         right = _added_shares(code, found, pair.moved(field128.WORDS), stride, num_shares)
-        columns.store_many(field128.limbs_in(code).added_product(columns.load_many(), left, right))
+        columns.store_many(field128.limbs_of(code).added_product(columns.load_many(), left, right))
     total.store_many(columns.load_many())
     _flag(flags, found, UNDECODABLE)
 
@@ -259,10 +262,10 @@ def _added_shares(
     There are at most 255, so a limb of the sum has 8 bits more than a limb and the sum is below
     2^136: it can be folded. Where a share is no residue, `found` becomes other than 0.
     """
-    limbs = field128.limbs_in(code)
+    limbs = field128.limbs_of(code)
     sums = code.variables([code.constant(0)] * limbs.count)
-    with code.repeat(count) as agg_id:
-        share = words.advanced(code.product(agg_id, stride))
+    for agg_id in code.repeat(count):
+        share = words.moved(agg_id * stride)
         low, high = share.load(0), share.load(1)
         found.store_many([found.load_many()[0] | field128.is_no_residue(low, high)])
         sums.store_many(limbs.plus(sums.load_many(), limbs.split(low, high)))

@@ -51,25 +51,16 @@ def evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
     """Evaluate the gadget polynomial at t, into the last residue of the verifier."""
     gadget_value(
         width,
-        scratch.result,
-        field128.WORDS * (1 + 2 * shape.chunk_length),
-        scratch.basis,
-        0,
-        scratch.odd_basis,
-        0,
-        scratch.registers,
-        ODD_POINT,
-        scratch.registers,
-        TEST_POWER,
-        scratch.share,
-        field128.WORDS * (shape.meas_len + 2 * shape.chunk_length),
-        tables.last_difference,
-        0,
-        tables.constants,
-        ONE,
-        tables.constants,
-        HALF,
-        (1 << shape.log_p) >> 1,
+        out=(scratch.result, field128.WORDS * (1 + 2 * shape.chunk_length)),
+        basis=scratch.basis,
+        odd_basis=scratch.odd_basis,
+        odd_point=(scratch.registers, ODD_POINT),
+        power=(scratch.registers, TEST_POWER),
+        values=(scratch.share, field128.WORDS * (shape.meas_len + 2 * shape.chunk_length)),
+        last_difference=tables.last_difference,
+        one=(tables.constants, ONE),
+        half=(tables.constants, HALF),
+        h=1 << shape.log_p >> 1,
     )
 
 
@@ -102,27 +93,25 @@ def gadget_value(
         half: 1/2.
         h: p/2.
     """
-    builder, limbs, unit = code.builder, field128.limbs_in(code), code.integer(1)
-    p = builder.shl(h, unit)
+    limbs = field128.limbs_of(code)
+    p = h << 1
     even, last = _sum_of_none(code), _sum_of_none(code)
     totals, differences = _sum_of_none(code), _sum_of_none(code)
-    with code.parts(h, PAIRS_AT_ONCE) as (first, count):
-        _reduce_unless_zero(first, (even, last), one)
-        with code.repeat(count) as index:
-            k = code.sum(first, index)
-            i = builder.shl(k, unit)
+    for first, count in code.parts(h, PAIRS_AT_ONCE):
+        field128.reduce_unless_zero(first, (even, last), one)
+        for index in code.repeat(count):
+            k = first + index
+            i = k << 1
             value, other = _values(values, i, p)
             _add_product(even, field128.load_residue(field128.residue_at(basis, k)), value)
-            _add_product(
-                even, field128.load_residue(field128.residue_at(basis, code.sum(k, h))), other
-            )
+            _add_product(even, field128.load_residue(field128.residue_at(basis, k + h)), other)
             weight = field128.load_constant(field128.constant_at(last_difference, i))
             _add_product(last, limbs.minus(value, other), weight)
-    with code.parts(builder.sub(h, unit), PAIRS_AT_ONCE) as (first, count):
-        _reduce_unless_zero(first, (totals, differences, last), one)
-        with code.repeat(count) as index:
-            k = code.sum(first, index)
-            i = code.sum(builder.shl(k, unit), unit)
+    for first, count in code.parts(h - 1, PAIRS_AT_ONCE):
+        field128.reduce_unless_zero(first, (totals, differences, last), one)
+        for index in code.repeat(count):
+            k = first + index
+            i = (k << 1) + 1
             value, other = _values(values, i, p)
             difference = limbs.minus(value, other)
             _add_product(
@@ -132,22 +121,22 @@ def gadget_value(
             )
             _add_product(
                 differences,
-                field128.load_residue(field128.residue_at(odd_basis, code.sum(k, h))),
+                field128.load_residue(field128.residue_at(odd_basis, k + h)),
                 difference,
             )
             weight = field128.load_constant(field128.constant_at(last_difference, i))
             _add_product(last, difference, weight)
     # The last pair, of which one value is missing: the sum is 2 * G_(p-1) - D_(p-1).
-    k = builder.sub(h, unit)
+    k = h - 1
     value, difference = (
-        field128.load_encoded(field128.encoded_at(values, builder.sub(p, unit))),
+        field128.load_encoded(field128.encoded_at(values, p - 1)),
         limbs.reduced_sum(last.load_many()),
     )
     total = limbs.minus(limbs.plus(value, value), difference)  # 2 * G_(p-1) < 2p, for a residue.
     _add_product(totals, field128.load_residue(field128.residue_at(odd_basis, k)), total)
     _add_product(
         differences,
-        field128.load_residue(field128.residue_at(odd_basis, code.sum(k, h))),
+        field128.load_residue(field128.residue_at(odd_basis, k + h)),
         difference,
     )
     _add_product(
@@ -162,7 +151,7 @@ def gadget_value(
 
 
 def _sum_of_none(code: Code) -> Variables:
-    return code.variables([code.constant(0)] * field128.limbs_in(code).columns)
+    return code.variables([code.constant(0)] * field128.limbs_of(code).columns)
 
 
 def _values(values: Place, i: Integer, p: Integer) -> tuple[list[Word], list[Word]]:
@@ -172,13 +161,4 @@ def _values(values: Place, i: Integer, p: Integer) -> tuple[list[Word], list[Wor
 
 
 def _add_product(sums: Variables, x: Sequence[Word], y: Sequence[Word]) -> None:
-    sums.store_many(field128.limbs_in(sums.code).added_product(sums.load_many(), x, y))
-
-
-def _reduce_unless_zero(first: Integer, sums: Sequence[Variables], one: Scalars) -> None:
-    """Begin sums anew, each as one product of what it is so far, unless nothing was added yet."""
-    limbs = field128.limbs_in(one.code)
-    with one.code.unless_zero(first):
-        for columns in sums:
-            total = limbs.reduced_sum(columns.load_many())
-            columns.store_many(limbs.columns_of_product(total, field128.load_constant(one)))
+    sums.store_many(field128.limbs_of(sums.code).added_product(sums.load_many(), x, y))

@@ -8,13 +8,11 @@ import numpy as np
 
 from aggregator.vdaf.circuits import LinearCheck, LinearForm
 from aggregator.vdaf.gadgets import Mul, ParallelSum
-from aggregator.vdaf.kernels.arrays import SEED_WORDS
 from aggregator.vdaf.kernels.chunks import arrays
 from aggregator.vdaf.kernels.chunks import query as kernels
 from aggregator.vdaf.kernels.message import (
     head_words,
     message_words,
-    seed_start,
     with_seed,
 )
 from aggregator.vdaf.kernels.tables import (
@@ -22,18 +20,14 @@ from aggregator.vdaf.kernels.tables import (
     joint_rand_seed_message,
     last_difference_weights,
     linear_form_of,
+    share_messages,
 )
-from aggregator.vdaf.kernels.xof import SPONGE_ROWS
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.verification import Aggregator
 from aggregator.vdaf.xof import (
-    SEED_SIZE,
     TURBOSHAKE_DOMAIN,
     USAGE_JOINT_RAND_PART,
     USAGE_JOINT_RANDOMNESS,
-    USAGE_MEAS_SHARE,
-    USAGE_PROOF_SHARE,
-    USAGE_QUERY_RANDOMNESS,
     domain_separation_tag,
 )
 from field import FIELD128, Vector
@@ -68,7 +62,7 @@ class Plan:
     ) -> Callable[..., None]:
         """Return the kernel: it takes the arrays of `Inputs`, then those of `Outputs`."""
         lanes = len(width)
-        tables = kernel_tables(parameters, lanes)
+        tables = kernel_tables(parameters, width)
         messages = _messages(parameters, aggregator)
         ends = scratch_ends(self.shape, lanes, len(messages.joint_rand_part))
         workspace = new_workspace(ends, lanes)
@@ -111,6 +105,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         chunk_length=circuit.gadget.arity // 2,
         num_calls=circuit.num_calls,
         log_p=circuit.wire_poly_len.bit_length() - 1,
+        proof_len=circuit.proof_len,
         output_len=circuit.output_len,
         digits=len(form.weights),
         has_small_weights=_has_small_weights(form),
@@ -124,8 +119,8 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
 
 
 @functools.lru_cache(maxsize=32)
-def kernel_tables(parameters: Parameters, lanes: int) -> arrays.Tables:
-    """Return the constants, in the limbs of so many lanes."""
+def kernel_tables(parameters: Parameters, width: LaneWidth) -> arrays.Tables:
+    """Return the constants, in the limbs of kernels of this width."""
     circuit, field = parameters.circuit, parameters.field
     form = linear_form_of(circuit)
     check = form.check or LinearCheck()
@@ -133,25 +128,25 @@ def kernel_tables(parameters: Parameters, lanes: int) -> arrays.Tables:
     p = circuit.wire_poly_len
     beta = field.root_of_unity(2 * p)
     share_of_one = field.inverse(parameters.num_shares)
-    radix = field128.limbs_of(lanes).radix
+    radix = field128.limbs_of(width).radix
     constants = np.concatenate(
         [
-            field128.constant_table(lanes, [radix * radix]),
+            field128.constant_table(width, [radix * radix]),
             field128.montgomery_table(
-                lanes, [1, field.inverse(2), field.inverse(p), field.inverse(beta)]
+                width, [1, field.inverse(2), field.inverse(p), field.inverse(beta)]
             ),
-            field128.constant_table(lanes, [-share_of_one, check.constant * share_of_one]),
+            field128.constant_table(width, [-share_of_one, check.constant * share_of_one]),
         ]
     )
     return arrays.Tables(
         constants=constants,
-        roots=field128.montgomery_table(lanes, basis_roots(field, p)),
-        last_difference=field128.montgomery_table(lanes, last_difference_weights(field, p)),
+        roots=field128.montgomery_table(width, basis_roots(field, p)),
+        last_difference=field128.montgomery_table(width, last_difference_weights(field, p)),
         small_weights=np.array(small_weights, np.uint64),
-        weights=field128.montgomery_table(lanes, form.weights),
+        weights=field128.montgomery_table(width, form.weights),
         # The kernel adds up all digits before, as if each had the weight 1.
         check_weights=field128.montgomery_table(
-            lanes, [weight - 1 for weight in check.last_weights]
+            width, [weight - 1 for weight in check.last_weights]
         ),
         one=Vector.from_ints(field, radix % field.modulus).words.reshape(-1),
     )
@@ -168,54 +163,28 @@ def _messages(parameters: Parameters, aggregator: Aggregator) -> arrays.Messages
 @functools.lru_cache(maxsize=256)
 def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> arrays.Messages:
     """Return the messages without the aggregators' key, which is not to be kept here."""
-    own, proofs = bytes([agg_id]), bytes([parameters.num_proofs])
-    nonce = bytes(parameters.nonce_size)
 
     def tag(usage: int) -> bytes:
         return domain_separation_tag(parameters.algorithm_id, usage, ctx)
 
-    start = seed_start(tag(USAGE_MEAS_SHARE))
-    part, part_size = head_words(tag(USAGE_JOINT_RAND_PART), own + nonce)
+    binder = bytes([agg_id]) + bytes(parameters.nonce_size)
+    part, part_size = head_words(tag(USAGE_JOINT_RAND_PART), binder)
     seed, parts_start = joint_rand_seed_message(parameters, ctx)
     return arrays.Messages(
-        meas_share=message_words(tag(USAGE_MEAS_SHARE), own),
-        proofs_share=message_words(tag(USAGE_PROOF_SHARE), proofs + own),
-        query_rand=message_words(tag(USAGE_QUERY_RANDOMNESS), proofs + nonce),
-        joint_rand=message_words(tag(USAGE_JOINT_RANDOMNESS), proofs),
+        *share_messages(parameters, agg_id, ctx),
+        joint_rand=message_words(tag(USAGE_JOINT_RANDOMNESS), bytes([parameters.num_proofs])),
         joint_rand_seed=seed,
         joint_rand_part=part,
         joint_rand_part_size=part_size,
-        seed_start=start,
-        nonce_start=start + SEED_SIZE + len(proofs),
         parts_start=parts_start,
         domain=TURBOSHAKE_DOMAIN,
     )
 
 
 @functools.lru_cache(maxsize=64)
-def scratch_ends(shape: arrays.Shape, lanes: int, head_len: int = 0) -> tuple[int, ...]:
+def scratch_ends(shape: arrays.Shape, lanes: int, head_len: int = 0) -> arrays.ScratchOf[int]:
     """Return where the lane arrays of `Scratch` end; a message's head has `head_len` words."""
-    p = 1 << shape.log_p
-    proof_len = 2 * shape.chunk_length + 2 * p - 1
-    verifier_len = 2 * shape.chunk_length + 2
-    rows = {
-        "sponge": SPONGE_ROWS,
-        "head": head_len + 1,
-        "blank": SEED_WORDS * shape.num_shares + 1,
-        "share": field128.WORDS * (shape.meas_len + proof_len),
-        "query_rand": field128.WORDS * 3,
-        "joint_rand": field128.WORDS * shape.num_calls,
-        "joint_rand_limbs": field128.RESIDUE * shape.num_calls,
-        "powers": field128.RESIDUE * 2 * (shape.log_p + 1),
-        "basis": field128.RESIDUE * p,
-        "odd_basis": field128.RESIDUE * p,
-        "wire_factors": field128.RESIDUE * shape.num_calls,
-        "odd_start": field128.COLUMNS,
-        "registers": arrays.REGISTER_ROWS,
-        "result": field128.WORDS * max(verifier_len, shape.output_len),
-        "flags": 1,
-    }
-    return row_ends(arrays.Scratch._fields[:-1], rows, lanes)
+    return row_ends(arrays.scratch_rows(shape, head_len), lanes)
 
 
 def scratch_size(shape: arrays.Shape) -> int:

@@ -46,7 +46,6 @@ from aggregator.vdaf.kernels.chunks.arrays import (
     Scratch,
     Shape,
     Tables,
-    cut_scratch,
 )
 from aggregator.vdaf.kernels.chunks.bases import prepare_bases
 from aggregator.vdaf.kernels.chunks.gadget import evaluate_gadget
@@ -65,6 +64,7 @@ from field.lanes import (
     Scalars,
     Workspace,
     copy_words,
+    cut,
     field128,
     kernel,
     operation,
@@ -96,7 +96,7 @@ def query_groups(
     """
     inputs = Inputs(nonces, public_shares, input_shares)
     outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
-    scratch = cut_scratch(width, workspace)
+    scratch: Scratch = cut(width, workspace)
     for first in range(0, nonces.shape[0], len(width)):
         scratch.flags[:] = 0
         if shape.agg_id == 0:
@@ -135,41 +135,30 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
     calls, chunk_length, digits = shape.num_calls, shape.chunk_length, shape.meas_len
     constants, registers = tables.constants, scratch.registers
     basis, factors, joint_rand = scratch.basis, scratch.wire_factors, scratch.joint_rand_limbs
-    field128.to_montgomery(
-        width, joint_rand, 0, scratch.joint_rand, 0, constants, TO_MONTGOMERY, calls
-    )
-    copy_words(width, factors, 0, basis, field128.RESIDUE, field128.RESIDUE * calls)
+    field128.to_montgomery(width, joint_rand, scratch.joint_rand, (constants, TO_MONTGOMERY), calls)
+    copy_words(width, factors, (basis, field128.RESIDUE), field128.RESIDUE * calls)
     registers[DIGITS_SUM : DIGITS_SUM + field128.RESIDUE] = 0
-    field128.sum_residues(width, registers, A, basis, field128.RESIDUE, calls)
-    field128.set_product(width, scratch.odd_start, 0, registers, A, constants, MINUS_SHARE_OF_ONE)
+    field128.sum_residues(width, (registers, A), (basis, field128.RESIDUE), calls)
+    field128.set_product(width, scratch.odd_start, (registers, A), (constants, MINUS_SHARE_OF_ONE))
 
     # The last call may have fewer digits: the pairs beyond have one at the other calls only.
     whole = digits - (calls - 1) * chunk_length
     for first, end, pair_calls in ((0, whole, calls), (whole, chunk_length, calls - 1)):
         evaluate_pairs(
             width,
-            scratch.result,
-            field128.WORDS * (1 + 2 * first),
-            factors,
-            0,
-            joint_rand,
-            0,
-            basis,
-            0,
-            scratch.odd_start,
-            0,
-            scratch.share,
-            field128.WORDS * (digits + 2 * first),
-            scratch.share,
-            field128.WORDS * first,
-            tables.constants,
-            ONE,
-            registers,
-            DIGITS_SUM,
-            shape.has_check,
-            chunk_length,
-            pair_calls,
-            end - first,
+            result=(scratch.result, field128.WORDS * (1 + 2 * first)),
+            factors=factors,
+            joint_rand=joint_rand,
+            basis=basis,
+            odd_start=scratch.odd_start,
+            seeds=(scratch.share, field128.WORDS * (digits + 2 * first)),
+            words=(scratch.share, field128.WORDS * first),
+            one=(tables.constants, ONE),
+            digits_sum=(registers, DIGITS_SUM),
+            has_sum=shape.has_check,
+            chunk_length=chunk_length,
+            calls=pair_calls,
+            pairs=end - first,
         )
 
 
@@ -199,36 +188,29 @@ def evaluate_pairs(
     If `has_sum` is 1 and not 0, the digits are added to `digits_sum`, a residue that stays below
     2p. The code is there twice, so that who needs no sum does not make it.
     """
-    limbs = field128.limbs_in(code)
+    limbs = field128.limbs_of(code)
     total = code.variables(field128.load_residue(digits_sum))
 
     def evaluate(*, is_summed: bool) -> None:
-        with code.repeat(pairs) as pair:
+        for pair in code.repeat(pairs):
             pair_seeds, out = (
-                residues.advanced(code.scaled(pair, 2 * field128.WORDS))
-                for residues in (seeds, result)
+                residues.moved(pair * (2 * field128.WORDS)) for residues in (seeds, result)
             )
             seed_weight = field128.load_residue(basis)
             even_seed, odd_seed = (
-                field128.load_factor(pair_seeds),
-                field128.load_factor(pair_seeds.moved(field128.WORDS)),
+                field128.load_unmasked(pair_seeds),
+                field128.load_unmasked(pair_seeds.moved(field128.WORDS)),
             )
             even = code.variables(limbs.columns_of_product(seed_weight, even_seed))
             odd = code.variables(
                 limbs.added_product(field128.load_columns(odd_start), seed_weight, odd_seed)
             )
-            with code.parts(calls, CALLS_AT_ONCE) as (first, count):
-                with code.unless_zero(first):
-                    # What the calls before add up to begins a sum anew, as one product.
-                    for sums in (even, odd):
-                        so_far = limbs.reduced_sum(sums.load_many())
-                        sums.store_many(
-                            limbs.columns_of_product(so_far, field128.load_constant(one))
-                        )
-                with code.repeat(count) as index:
-                    call = code.sum(first, index)
+            for first, count in code.parts(calls, CALLS_AT_ONCE):
+                field128.reduce_unless_zero(first, (even, odd), one)
+                for index in code.repeat(count):
+                    call = first + index
                     factor = field128.residue_at(factors, call)
-                    stepped = limbs.product_factor(
+                    stepped = limbs.unmasked_product(
                         field128.load_residue(factor),
                         field128.load_residue(field128.residue_at(joint_rand, call)),
                     )
@@ -237,23 +219,21 @@ def evaluate_pairs(
                     weight = field128.load_residue(
                         field128.residue_at(basis.moved(field128.RESIDUE), call)
                     )
-                    place = field128.encoded_at(
-                        words, code.sum(pair, code.product(call, chunk_length))
-                    )
-                    digit = field128.load_factor(place)
+                    place = field128.encoded_at(words, pair + call * chunk_length)
+                    digit = field128.load_unmasked(place)
                     even.store_many(limbs.added_product(even.load_many(), digit, stepped))
                     odd.store_many(limbs.added_product(odd.load_many(), digit, weight))
                     if is_summed:
-                        total.store_many(limbs.plus_factor(total.load_many(), digit))
+                        total.store_many(limbs.plus_unmasked(total.load_many(), digit))
                 if is_summed:
                     # The digits of a part, and what has been folded: fewer than `MAX_TERMS`.
                     total.store_many(limbs.folded(total.load_many()))
             out.store_many(limbs.encoded(limbs.reduced_sum(even.load_many())))
             out.moved(field128.WORDS).store_many(limbs.encoded(limbs.reduced_sum(odd.load_many())))
 
-    with code.unless_zero(code.builder.sub(code.integer(1), has_sum)):
+    for _ in code.unless_zero(1 - has_sum):
         evaluate(is_summed=False)
-    with code.unless_zero(has_sum):
+    for _ in code.unless_zero(has_sum):
         evaluate(is_summed=True)
     digits_sum.store_many(total.load_many())
 
@@ -269,10 +249,16 @@ def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: S
     registers, constants, share = scratch.registers, tables.constants, scratch.share
     values = field128.WORDS * (shape.meas_len + 2 * shape.chunk_length)
     field128.sum_encoded(
-        width, registers, A, share, values + 2 * field128.WORDS, 2 * field128.WORDS, shape.num_calls
+        width,
+        (registers, A),
+        (share, values + 2 * field128.WORDS),
+        2 * field128.WORDS,
+        shape.num_calls,
     )
     if shape.has_check:
-        field128.add_constant(width, registers, B, registers, DIGITS_SUM, constants, CHECK_CONSTANT)
+        field128.add_constant(
+            width, (registers, B), (registers, DIGITS_SUM), (constants, CHECK_CONSTANT)
+        )
         if shape.num_weighted > 0:
             field128.sum_of_constant_products(
                 width,
@@ -284,19 +270,11 @@ def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: S
                 field128.WORDS * (shape.meas_len - shape.num_weighted),
                 shape.num_weighted,
             )
-            field128.add(width, registers, B, registers, B, registers, WEIGHTED)
+            field128.add(width, (registers, B), (registers, B), (registers, WEIGHTED))
         combine_outputs(
-            width,
-            registers,
-            A,
-            registers,
-            B,
-            scratch.query_rand,
-            0,
-            constants,
-            TO_MONTGOMERY,
+            width, (registers, A), (registers, B), scratch.query_rand, (constants, TO_MONTGOMERY)
         )
-    field128.to_words(width, scratch.result, 0, registers, A)
+    field128.to_words(width, scratch.result, (registers, A))
 
 
 @operation
@@ -308,10 +286,8 @@ def combine_outputs(
     All are plain, so that their products are reduced to the sum over R; the product with R^2 makes
     up for that.
     """
-    limbs = field128.limbs_in(code)
-    q_0, q_1 = (
-        field128.load_factor(field128.encoded_at(query_rand, code.integer(i))) for i in range(2)
-    )
+    limbs = field128.limbs_of(code)
+    q_0, q_1 = (field128.load_unmasked(field128.encoded_at(query_rand, i)) for i in range(2))
     columns = limbs.columns_of_product(field128.load_residue(first), q_0)
     total = limbs.reduced_sum(limbs.added_product(columns, field128.load_residue(second), q_1))
     first.store_many(limbs.product(total, field128.load_constant(radix_squared)))
@@ -319,7 +295,12 @@ def combine_outputs(
 
 @kernel
 def _truncate(
-    width: LaneWidth, shape: Shape, tables: Tables, out_shares: Bytes, first: int, scratch: Scratch
+    width: LaneWidth,
+    shape: Shape,
+    tables: Tables,
+    out_shares: Bytes,
+    first: int,
+    scratch: Scratch,
 ) -> None:
     """Write the out shares: outputs decoded from their digits, or the digits themselves."""
     registers, digits = scratch.registers, shape.digits
@@ -328,15 +309,7 @@ def _truncate(
         return
     if shape.has_small_weights:
         decode_digits(
-            width,
-            scratch.result,
-            0,
-            tables.small_weights,
-            0,
-            scratch.share,
-            0,
-            digits,
-            shape.output_len,
+            width, scratch.result, tables.small_weights, scratch.share, digits, shape.output_len
         )
     else:
         for output in range(shape.output_len):
@@ -344,7 +317,7 @@ def _truncate(
             field128.sum_of_constant_products(
                 width, registers, SUMS, tables.weights, 0, scratch.share, row, digits
             )
-            field128.to_words(width, scratch.result, field128.WORDS * output, registers, SUMS)
+            field128.to_words(width, (scratch.result, field128.WORDS * output), (registers, SUMS))
     store(width, out_shares, first, scratch.result, 0, scratch.block)
 
 
@@ -356,13 +329,13 @@ def decode_digits(
 
     Weights add up to `MAX_WEIGHT` at most; all but the last double, so that there are 29 at most.
     """
-    limbs = field128.limbs_in(code)
-    with code.repeat(count) as output:
+    limbs = field128.limbs_of(code)
+    for output in code.repeat(count):
         sums = code.variables([code.constant(0)] * limbs.weighted_columns)
-        first = words.advanced(code.scaled(code.product(output, digits), field128.WORDS))
-        with code.repeat(digits) as digit:
+        first = words.moved(output * digits * field128.WORDS)
+        for digit in code.repeat(digits):
             low, high = field128.encoded_at(first, digit).load_many(field128.WORDS)
-            weight = weights.advanced(digit).load()
+            weight = weights.moved(digit).load()
             sums.store_many(limbs.added_weighted(sums.load_many(), low, high, weight))
         residue = limbs.weighted_sum(sums.load_many())
         field128.encoded_at(out, output).store_many(limbs.encoded(residue))

@@ -24,7 +24,6 @@ from aggregator.vdaf.kernels.xof import (
     absorb_words,
     begin_open,
     end_open,
-    open_shift,
     squeeze_words,
 )
 from field.lanes import (
@@ -45,23 +44,17 @@ CHECKED_AT_ONCE = 32
 
 
 @kernel
-def proof_len(shape: Shape) -> int:
-    """Return the residues of a proof: a seed a wire, and the gadget polynomial's 2p - 1 values."""
-    return 2 * shape.chunk_length + (2 << shape.log_p) - 1
-
-
-@kernel
 def load_share(
     width: LaneWidth, shape: Shape, input_shares: Bytes, first: int, scratch: Scratch
 ) -> None:
     """Bring the leader's shares of a measurement and its proof into lanes; check every residue."""
     size, share = input_shares.shape[1], scratch.share
-    length = shape.meas_len + proof_len(shape)
+    length = shape.meas_len + shape.proof_len
     for start in range(0, length, CHECKED_AT_ONCE):
         count = min(CHECKED_AT_ONCE, length - start)
         row, place = field128.WORDS * start, first * size + field128.WORDS * WORD_SIZE * start
         rows_to_words(width, share, row, input_shares, place, size, field128.WORDS * count)
-        field128.flag_not_residues(width, scratch.flags, 0, share, row, count, NOT_A_RESIDUE)
+        field128.flag_not_residues(width, scratch.flags, (share, row), count, NOT_A_RESIDUE)
 
 
 @kernel
@@ -77,7 +70,7 @@ def expand_share(
     seed_start, proof = messages.seed_start, field128.WORDS * shape.meas_len
     for message, row, length in (
         (messages.meas_share, 0, shape.meas_len),
-        (messages.proofs_share, proof, proof_len(shape)),
+        (messages.proofs_share, proof, shape.proof_len),
     ):
         absorb_rows(
             width,
@@ -96,7 +89,7 @@ def expand_share(
 def squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: Scratch) -> None:
     """Draw `length` residues from the stream that begins in the sponge."""
     squeeze_words(width, scratch.sponge, out, row, field128.WORDS * length)
-    field128.flag_not_residues(width, scratch.flags, 0, out, row, length, IRREGULAR)
+    field128.flag_not_residues(width, scratch.flags, (out, row), length, IRREGULAR)
 
 
 @kernel
@@ -120,11 +113,11 @@ def derive_joint_rand(
     # The client's word is taken for the other aggregators' parts, not for this one's.
     part_words = SEED_WORDS * shape.num_shares
     gather(width, blank, inputs.public_shares, first, part_words)
-    copy_words(width, blank, SEED_WORDS * shape.agg_id, sponge, 0, SEED_WORDS)
+    copy_words(width, (blank, SEED_WORDS * shape.agg_id), sponge, SEED_WORDS)
     absorb_filled(width, sponge, messages.joint_rand_seed, messages.parts_start, blank, part_words)
     store(width, outputs.joint_rand_seeds, first, sponge, 0, scratch.block)
 
-    copy_words(width, blank, 0, sponge, 0, SEED_WORDS)
+    copy_words(width, blank, sponge, SEED_WORDS)
     absorb_filled(width, sponge, messages.joint_rand, seed_start, blank, SEED_WORDS)
     squeeze(width, scratch.joint_rand, 0, shape.num_calls, scratch)
 
@@ -135,7 +128,7 @@ def _prepare_head(
 ) -> None:
     """Bring the head of the part's message into lanes, with its blind and its nonce."""
     head, blank, size = scratch.head, scratch.blank, inputs.input_shares.shape[1]
-    set_words(width, head, 0, messages.joint_rand_part, 0, messages.joint_rand_part.shape[0])
+    set_words(width, head, messages.joint_rand_part, messages.joint_rand_part.shape[0])
     blind = (first + 1) * size - SEED_SIZE
     rows_to_words(width, blank, 0, inputs.input_shares, blind, size, SEED_WORDS)
     fill_head(width, head, messages.seed_start, blank, SEED_WORDS)
@@ -159,16 +152,17 @@ def _absorb_part(
     input shares of the next reports.
     """
     size, words = messages.joint_rand_part_size, field128.WORDS * shape.meas_len
+    whole, shift = size // WORD_SIZE, 8 * (size % WORD_SIZE)
     blocks = -(-words // RATE_WORDS)
-    position = begin_open(width, scratch.sponge, scratch.head, size)
+    position = begin_open(width, scratch.sponge, scratch.head, whole, shift)
     for block in range(blocks):
         fetch_part(width, inputs.input_shares, first + len(width), block, blocks)
         fetch_part(width, outputs.verifier_shares, first, block, blocks)
         fetch_part(width, outputs.out_shares, first, block, blocks)
         start = RATE_WORDS * block
-        count, shift = min(RATE_WORDS, words - start), open_shift(size)
+        count = min(RATE_WORDS, words - start)
         position = absorb_words(width, scratch.sponge, position, scratch.share, start, count, shift)
-    end_open(width, scratch.sponge, position, messages.domain, open_shift(size))
+    end_open(width, scratch.sponge, position, messages.domain, shift)
 
 
 @kernel

@@ -55,7 +55,15 @@ def decide_groups(
     size, stride = leader.shape[1], others.shape[1]
     for first in range(0, leader.shape[0], len(width)):
         start, place = first * size, first * stride
-        decide(width, flags, first * WORD_SIZE, leader, start, size, others, place, stride, arity)
+        decide(
+            width,
+            flags=(flags, first * WORD_SIZE),
+            leader=(leader, start),
+            size=size,
+            others=(others, place),
+            stride=stride,
+            arity=arity,
+        )
 
 
 @operation
@@ -72,19 +80,18 @@ def decide(
 
     `size` is that of a share, `stride` that of all the others' of a report.
     """
-    builder = code.builder
-    length = builder.add(arity, code.integer(2))
+    length = arity + 2
     own = _words(leader, size, length)
     totals, found = code.variables(own), code.variables([_is_no_residue(own)])
-    with code.repeat(builder.udiv(stride, size)) as index:
-        shares = _words(others.advanced(code.product(index, size)), stride, length)
+    for index in code.repeat(stride // size):
+        shares = _words(others.moved(index * size), stride, length)
         found.store_many([found.load_many()[0] | _is_no_residue(shares)])
         added = [field64.plus(a, b) for a, b in zip(totals.load_many(), shares, strict=True)]
         totals.store_many(added)
     output, x, second, third = totals.load_many()
     # Where there is one wire, it is both factors, and what follows it is the gadget's output, to
     # which x is added: x^2 = (x^2 - x) + x. arity - 2 is then a mask of all ones.
-    is_one_wire = code.in_every_lane(builder.sub(arity, code.integer(2)))
+    is_one_wire = code.in_every_lane(arity - 2)
     y = _chosen(is_one_wire, x, second)
     claimed = _chosen(is_one_wire, second, third)
     expected = field64.plus(claimed, field64.canonical(x) & is_one_wire)
@@ -92,15 +99,15 @@ def decide(
     is_wrong = (field64.canonical(output) | difference).at_least(1)
     # All lanes' flags lie beside each other, as one row.
     word = (is_wrong & INVALID) | (found.load_many()[0] & UNDECODABLE)
-    flags.store(word, 0, code.integer(0))
+    flags.store(word, 0, 0)
 
 
 def _words(rows: Rows, stride: Integer, length: Integer) -> list[Word]:
     """Return the first `MAX_LENGTH` words of each lane's row, 0 from `length` on."""
     code, words = rows.code, list[Word]()
     for start in range(0, MAX_LENGTH, code.lanes):
-        part = rows.advanced(code.integer(WORD_SIZE * start))
-        count = code.builder.sub(length, code.integer(start))
+        part = rows.moved(WORD_SIZE * start)
+        count = length - start
         words += transposed(
             code, [part.load_some(lane, stride, count) for lane in range(code.lanes)]
         )

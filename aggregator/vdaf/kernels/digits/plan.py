@@ -7,20 +7,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from aggregator.vdaf.gadgets import Mul, PolyEval
-from aggregator.vdaf.kernels.arrays import NONCE_SIZE, SEED_WORDS
 from aggregator.vdaf.kernels.digits import query as kernels
-from aggregator.vdaf.kernels.message import message_words, seed_start, with_seed
-from aggregator.vdaf.kernels.tables import basis_roots, last_difference_weights, linear_form_of
-from aggregator.vdaf.kernels.xof import SPONGE_ROWS
+from aggregator.vdaf.kernels.message import with_seed
+from aggregator.vdaf.kernels.tables import (
+    basis_roots,
+    last_difference_weights,
+    linear_form_of,
+    share_messages,
+)
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.verification import Aggregator
-from aggregator.vdaf.xof import (
-    SEED_SIZE,
-    USAGE_MEAS_SHARE,
-    USAGE_PROOF_SHARE,
-    USAGE_QUERY_RANDOMNESS,
-    domain_separation_tag,
-)
 from field import FIELD64
 from field.lanes import MAX_LANES, LaneWidth, Table, lane_width, new_workspace, row_ends
 
@@ -42,16 +38,23 @@ class Plan:
     width: LaneWidth
     shape: kernels.Shape
     tables: kernels.Tables
-    scratch_ends: tuple[int, ...]
+    scratch_ends: kernels.ScratchOf[int]
 
     def prepare(
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
     ) -> Callable[..., None]:
         """Return the kernel: it takes the arrays of `Inputs`, then those of `Outputs`."""
-        messages = _messages(parameters, aggregator)
+        messages = share_messages(parameters, aggregator.agg_id, aggregator.ctx)
+        # Tags have one size, so the key begins where in the other messages the blank seed does.
+        query_rand = with_seed(messages.query_rand, messages.seed_start, aggregator.verify_key)
         workspace = new_workspace(self.scratch_ends, len(width))
         return functools.partial(
-            kernels.query_groups, width, self.shape, self.tables, messages, workspace
+            kernels.query_groups,
+            width,
+            self.shape,
+            self.tables,
+            messages._replace(query_rand=query_rand),
+            workspace,
         )
 
 
@@ -81,6 +84,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         num_calls=circuit.num_calls,
         arity=circuit.gadget.arity,
         log_p=p.bit_length() - 1,
+        proof_len=circuit.proof_len,
         is_minus_digit=circuit.gadget == Mul(),
     )
     tables = kernels.Tables(
@@ -89,56 +93,9 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         last_difference=_table(last_difference_weights(field, p)),
         weights=_table([weight % field.modulus for weight in linear_form_of(circuit).weights]),
     )
-    return Plan(lane_width(), shape, tables, _scratch_ends(shape))
+    # One plan serves any number of lanes: eight at most.
+    return Plan(lane_width(), shape, tables, row_ends(kernels.scratch_rows(shape), MAX_LANES))
 
 
 def _table(values: Sequence[int]) -> Table:
     return np.array(values, np.uint64)
-
-
-def _messages(parameters: Parameters, aggregator: Aggregator) -> kernels.Messages:
-    """Return the messages."""
-    blank = _blank_messages(
-        parameters.algorithm_id, aggregator.ctx, aggregator.agg_id, parameters.num_proofs
-    )
-    # Tags have one size, so the key begins where in the other messages the blank seed does.
-    keyed = with_seed(blank.query_rand, blank.seed_start, aggregator.verify_key)
-    return blank._replace(query_rand=keyed)
-
-
-@functools.lru_cache(maxsize=256)
-def _blank_messages(
-    algorithm_id: int, ctx: bytes, agg_id: int, num_proofs: int
-) -> kernels.Messages:
-    """Return the messages without the aggregators' key, which is not to be kept here."""
-
-    def message(usage: int, binder: bytes) -> Table:
-        return message_words(domain_separation_tag(algorithm_id, usage, ctx), binder)
-
-    agg_ids, proofs = bytes([agg_id]), bytes([num_proofs])
-    start = seed_start(domain_separation_tag(algorithm_id, USAGE_QUERY_RANDOMNESS, ctx))
-    return kernels.Messages(
-        meas_share=message(USAGE_MEAS_SHARE, agg_ids),
-        proofs_share=message(USAGE_PROOF_SHARE, proofs + agg_ids),
-        query_rand=message(USAGE_QUERY_RANDOMNESS, proofs + bytes(NONCE_SIZE)),
-        seed_start=start,
-        nonce_start=start + SEED_SIZE + len(proofs),
-    )
-
-
-def _scratch_ends(shape: kernels.Shape) -> tuple[int, ...]:
-    """Return where the lane arrays of `Scratch` end."""
-    p = 1 << shape.log_p
-    rows = {
-        "sponge": SPONGE_ROWS,
-        "blank": SEED_WORDS + 1,
-        "share": shape.num_calls + shape.arity + 2 * p - 1,
-        "query_rand": shape.num_calls + 1,
-        "powers": 2 * (shape.log_p + 1),
-        "basis": p,
-        "odd_basis": p,
-        "registers": kernels.REGISTER_ROWS,
-        "result": shape.arity + 2,
-    }
-    # One plan serves any number of lanes: eight at most.
-    return row_ends(kernels.Scratch._fields[:-1], rows, MAX_LANES)

@@ -21,6 +21,8 @@ Source:
     VDAF, "Lagrange Basis".
 """
 
+from collections.abc import Sequence
+
 from field.lanes import Code, Integer, Place, Scalars, Variables, Word, field64, operation
 
 
@@ -53,43 +55,47 @@ def half_bases(
         roots: See `basis_roots`.
         log_p: 1 at least.
     """
-    builder, unit = code.builder, code.integer(1)
-    odd_powers = powers.advanced(builder.add(log_p, unit))
+    odd_powers = powers.moved(log_p + 1)
     streams = ((basis, powers), (odd_basis, odd_powers))
     for point, (values, place) in enumerate(streams):
         place.store(field64.canonical(points.load(point)))
         values.store(inverse_p.load())
-    with code.repeat(log_p) as index:
-        for _, place in streams:
-            word = place.advanced(index).load()
-            place.advanced(index).store(field64.canonical(field64.product(word, word)), 1)
-    last = builder.sub(log_p, unit)
-    half = builder.shl(unit, last)
-    with code.repeat(last) as level:
-        size = builder.shl(unit, level)
-        step = builder.sub(last, level)
-        factors = [place.advanced(step).load() for _, place in streams]
+    _square_often([place for _, place in streams], log_p)
+    last = log_p - 1
+    half = 1 << last
+    for level in code.repeat(last):
+        size = 1 << level
+        step = last - level
+        factors = [place.moved(step).load() for _, place in streams]
         for (values, _), factor in zip(streams, factors, strict=True):
-            _multiply_pair(values, values.advanced(size), factor)
-        with code.repeat(builder.sub(size, unit)) as before:
-            index = builder.add(before, unit)
-            root = _roots_of(roots, size).advanced(index).load()
+            _multiply_pair(values, values.moved(size), factor)
+        for before in code.repeat(size - 1):
+            index = before + 1
+            root = _roots_of(roots, size).moved(index).load()
             for (values, _), factor in zip(streams, factors, strict=True):
-                low = values.advanced(index)
-                _multiply_pair(low, low.advanced(size), field64.product(factor, root))
+                low = values.moved(index)
+                _multiply_pair(low, low.moved(size), field64.product(factor, root))
     for values, _ in streams:
-        values.advanced(half).store(values.load())
-    with code.repeat(builder.sub(half, unit)) as before:
-        index = builder.add(before, unit)
-        root = _roots_of(roots, half).advanced(index).load()
+        values.moved(half).store(values.load())
+    for before in code.repeat(half - 1):
+        index = before + 1
+        root = _roots_of(roots, half).moved(index).load()
         for values, _ in streams:
-            place = values.advanced(index)
-            place.advanced(half).store(field64.product(place.load(), root))
+            place = values.moved(index)
+            place.moved(half).store(field64.product(place.load(), root))
+
+
+def _square_often(powers: Sequence[Place], times: Integer) -> None:
+    """Follow each word by its square, that one's square, and so on."""
+    for index in powers[0].code.repeat(times):
+        for place in powers:
+            word = place.moved(index).load()
+            place.moved(index).store(field64.canonical(field64.product(word, word)), 1)
 
 
 def _roots_of(roots: Scalars, size: Integer) -> Scalars:
     """Return the roots of the factor that doubles a list of `size` products."""
-    return roots.advanced(roots.code.builder.sub(size, roots.code.integer(1)))
+    return roots.moved(size - 1)
 
 
 def _multiply_pair(low: Place, high: Place, factor: Word) -> None:
@@ -104,15 +110,15 @@ class _HalfSums:
     """The two sums of (1), while code is generated."""
 
     def __init__(self, code: Code, basis: Place, half: Integer) -> None:
-        self._weights = basis, basis.advanced(half)
+        self._weights = basis, basis.moved(half)
         self._sums: list[Variables] = [code.variables(field64.sum_of_none(code)) for _ in range(2)]
 
-    def add(self, k: Integer, total: Word, difference: Word) -> None:
+    def add(self, k: Integer | int, total: Word, difference: Word) -> None:
         """Add the terms of k, for F_k + F_(k+h) and F_k - F_(k+h)."""
         for sums, weights, value in zip(
             self._sums, self._weights, (total, difference), strict=True
         ):
-            weight = weights.advanced(k).load()
+            weight = weights.moved(k).load()
             sums.store_many(field64.with_product(sums.load_many(), weight, value))
 
     def at(self, x: Word) -> Word:
@@ -136,22 +142,21 @@ def wire_value(
 
     Its values are the seed, then the digits, h at least and below p, then zeros.
     """
-    builder, unit = code.builder, code.integer(1)
     sums = _HalfSums(code, basis, half)
-    opposite = digits.advanced(builder.sub(half, unit))
+    opposite = digits.moved(half - 1)
     first, other = seed.load(), opposite.load()
-    sums.add(code.integer(0), field64.plus(first, other), field64.minus(first, other))
+    sums.add(0, field64.plus(first, other), field64.minus(first, other))
     # From k = 1 on, F_k is digit k - 1, and F_(k+h) is a digit as long as there are some.
-    pairs = builder.sub(num_calls, half)
-    with code.repeat(pairs) as before:
-        index = builder.add(before, unit)
-        value, other = digits.advanced(before).load(), opposite.advanced(index).load()
+    pairs = num_calls - half
+    for before in code.repeat(pairs):
+        index = before + 1
+        value, other = digits.moved(before).load(), opposite.moved(index).load()
         sums.add(index, field64.plus(value, other), field64.minus(value, other))
-    alone = builder.sub(builder.sub(half, unit), pairs)
-    with code.repeat(alone) as after:
-        before = builder.add(pairs, after)
-        value = digits.advanced(before).load()
-        sums.add(builder.add(before, unit), value, value)
+    alone = half - 1 - pairs
+    for after in code.repeat(alone):
+        before = pairs + after
+        value = digits.moved(before).load()
+        sums.add(before + 1, value, value)
     out.store(sums.at(points.load()))
 
 
@@ -200,26 +205,25 @@ def gadget_value(
         one_half: 1/2.
         half: h.
     """
-    builder, unit = code.builder, code.integer(1)
-    p = builder.shl(half, unit)
+    p = half << 1
     last = code.variables(field64.sum_of_none(code))
     even, odd = _HalfSums(code, basis, half), _HalfSums(code, odd_basis, half)
 
     def add_pair(sums: _HalfSums, k: Integer, i: Integer) -> None:
-        low = values.advanced(i)
-        value, other = low.load(), low.advanced(p).load()
+        low = values.moved(i)
+        value, other = low.load(), low.moved(p).load()
         difference = field64.minus(value, other)
         sums.add(k, field64.plus(value, other), difference)
-        weight = last_difference.advanced(i).load()
+        weight = last_difference.moved(i).load()
         last.store_many(field64.with_product(last.load_many(), difference, weight))
 
-    with code.repeat(half) as k:
-        add_pair(even, k, builder.shl(k, unit))
-    before_last = builder.sub(half, unit)
-    with code.repeat(before_last) as k:
-        add_pair(odd, k, builder.add(builder.shl(k, unit), unit))
+    for k in code.repeat(half):
+        add_pair(even, k, k << 1)
+    before_last = half - 1
+    for k in code.repeat(before_last):
+        add_pair(odd, k, (k << 1) + 1)
     value, difference = (
-        values.advanced(builder.sub(p, unit)).load(),
+        values.moved(p - 1).load(),
         field64.reduced_sum(last.load_many()),
     )
     odd.add(before_last, field64.minus(field64.plus(value, value), difference), difference)

@@ -10,9 +10,7 @@ Source:
     VDAF, "Querying the Proof".
 """
 
-from typing import NamedTuple
-
-from typing_extensions import override
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from aggregator.vdaf.kernels.arrays import (
     IRREGULAR,
@@ -22,12 +20,12 @@ from aggregator.vdaf.kernels.arrays import (
     SEED_WORDS,
     Inputs,
     Outputs,
-    cut_workspace,
+    ShareMessages,
     store,
 )
 from aggregator.vdaf.kernels.digits.polynomials import gadget_value, half_bases, wire_value
 from aggregator.vdaf.kernels.message import absorb_rows
-from aggregator.vdaf.kernels.xof import squeeze_words
+from aggregator.vdaf.kernels.xof import SPONGE_ROWS, squeeze_words
 from field.lanes import (
     Bytes,
     Code,
@@ -37,6 +35,7 @@ from field.lanes import (
     Table,
     Workspace,
     copy_words,
+    cut,
     field64,
     inlined,
     kernel,
@@ -68,6 +67,7 @@ class Shape(NamedTuple):
         num_calls: Digits of a measurement, one a call of the gadget.
         arity: Wires of the gadget, which all carry the digit.
         log_p: The logarithm of p, to base two; p is 2 at least.
+        proof_len: Residues of a proof: a seed per wire, and the gadget polynomial's 2p - 1 values.
         is_minus_digit: Whether the gadget squares only, and the circuit takes the digit away.
     """
 
@@ -75,6 +75,7 @@ class Shape(NamedTuple):
     num_calls: int
     arity: int
     log_p: int
+    proof_len: int
     is_minus_digit: bool
 
 
@@ -94,31 +95,11 @@ class Tables(NamedTuple):
     weights: Table
 
 
-class Messages(NamedTuple):
-    """Messages of the XOF with blanks; see `kernels.message`.
-
-    Attributes:
-        meas_share: Blank: the seed, at `seed_start`.
-        proofs_share: Blank: the seed.
-        query_rand: Blank: the nonce, at `nonce_start`.
-        seed_start: In both.
-        nonce_start: In `query_rand`.
-    """
-
-    meas_share: Table
-    proofs_share: Table
-    query_rand: Table
-    seed_start: int
-    nonce_start: int
-
-    @override
-    def __repr__(self) -> str:
-        """Show nothing: the aggregators' key is in a message."""
-        return "Messages()"
+T = TypeVar("T")
 
 
-class Scratch(NamedTuple):
-    """Lane arrays for one group of reports, and a block of bytes.
+class ScratchOf(NamedTuple, Generic[T]):
+    """Scratch space for one group of reports: lane arrays, or how many rows they have.
 
     Attributes:
         sponge: See `kernels.xof`.
@@ -130,37 +111,38 @@ class Scratch(NamedTuple):
         odd_basis: The half basis at t/beta.
         registers: Residues named above, and flags.
         result: The verifier share.
-        block: Bytes on their way to a row.
+        block: Bytes on their way to a row, in the rows that every lane array has more.
     """
 
-    sponge: LaneArray
-    blank: LaneArray
-    share: LaneArray
-    query_rand: LaneArray
-    powers: LaneArray
-    basis: LaneArray
-    odd_basis: LaneArray
-    registers: LaneArray
-    result: LaneArray
-    block: Bytes
+    sponge: T
+    blank: T
+    share: T
+    query_rand: T
+    powers: T
+    basis: T
+    odd_basis: T
+    registers: T
+    result: T
+    block: T
 
 
-@inlined
-def _cut_scratch(width: LaneWidth, workspace: Workspace) -> Scratch:
-    """Return the scratch space in a workspace."""
-    words, block = cut_workspace(width, workspace)
-    ends = workspace.ends
-    return Scratch(
-        words[: ends[0]],
-        words[ends[0] : ends[1]],
-        words[ends[1] : ends[2]],
-        words[ends[2] : ends[3]],
-        words[ends[3] : ends[4]],
-        words[ends[4] : ends[5]],
-        words[ends[5] : ends[6]],
-        words[ends[6] : ends[7]],
-        words[ends[7] : ends[8]],
-        block,
+Scratch: TypeAlias = ScratchOf[LaneArray]
+
+
+def scratch_rows(shape: Shape) -> ScratchOf[int]:
+    """Return how many rows each lane array has."""
+    p = 1 << shape.log_p
+    return ScratchOf(
+        sponge=SPONGE_ROWS,
+        blank=SEED_WORDS + 1,
+        share=shape.num_calls + shape.proof_len,
+        query_rand=shape.num_calls + 1,
+        powers=2 * (shape.log_p + 1),
+        basis=p,
+        odd_basis=p,
+        registers=REGISTER_ROWS,
+        result=shape.arity + 2,
+        block=0,
     )
 
 
@@ -169,7 +151,7 @@ def query_groups(
     width: LaneWidth,
     shape: Shape,
     tables: Tables,
-    messages: Messages,
+    messages: ShareMessages,
     workspace: Workspace,
     nonces: Bytes,
     public_shares: Bytes,
@@ -185,10 +167,10 @@ def query_groups(
     """
     inputs = Inputs(nonces, public_shares, input_shares)
     outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
-    scratch = _cut_scratch(width, workspace)
+    scratch: Scratch = cut(width, workspace)
     registers, share, result = scratch.registers, scratch.share, scratch.result
     for first in range(0, nonces.shape[0], len(width)):
-        clear(width, registers, FLAGS)
+        clear(width, (registers, FLAGS))
         if shape.agg_id == 0:
             _load_share(width, shape, inputs.input_shares, first, scratch)
         else:
@@ -211,15 +193,9 @@ def query_groups(
         _evaluate_gadget(width, shape, tables, scratch)
         _evaluate_circuit(width, shape, scratch)
         store(width, outputs.verifier_shares, first, result, 0, scratch.block)
-        field64.dot_constants(width, registers, TERM, tables.weights, 0, share, 0, shape.num_calls)
+        field64.dot_constants(width, (registers, TERM), tables.weights, share, shape.num_calls)
         store(width, outputs.out_shares, first, registers, TERM, scratch.block)
         store(width, outputs.flags, first, registers, FLAGS, scratch.block)
-
-
-@inlined
-def _proof_len(shape: Shape) -> int:
-    """Return the residues of a proof: a seed a wire, and the gadget polynomial's 2p - 1 values."""
-    return shape.arity + (2 << shape.log_p) - 1
 
 
 @inlined
@@ -228,10 +204,10 @@ def _load_share(
 ) -> None:
     """Bring the leader's shares of a measurement and its proof into lanes; check every residue."""
     size = input_shares.shape[1]
-    length = shape.num_calls + _proof_len(shape)
+    length = shape.num_calls + shape.proof_len
     rows_to_words(width, scratch.share, 0, input_shares, first * size, size, length)
     field64.flag_not_residues(
-        width, scratch.registers, FLAGS, scratch.share, 0, length, NOT_A_RESIDUE
+        width, (scratch.registers, FLAGS), scratch.share, length, NOT_A_RESIDUE
     )
 
 
@@ -239,7 +215,7 @@ def _load_share(
 def _expand_share(
     width: LaneWidth,
     shape: Shape,
-    messages: Messages,
+    messages: ShareMessages,
     input_shares: Bytes,
     first: int,
     scratch: Scratch,
@@ -247,7 +223,7 @@ def _expand_share(
     """Expand a helper's seed into its shares of a measurement and of its proof."""
     for message, row, length in (
         (messages.meas_share, 0, shape.num_calls),
-        (messages.proofs_share, shape.num_calls, _proof_len(shape)),
+        (messages.proofs_share, shape.num_calls, shape.proof_len),
     ):
         absorb_rows(
             width,
@@ -266,7 +242,7 @@ def _expand_share(
 def _squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: Scratch) -> None:
     """Draw `length` residues from the stream that begins in the sponge."""
     squeeze_words(width, scratch.sponge, out, row, length)
-    field64.flag_not_residues(width, scratch.registers, FLAGS, out, row, length, IRREGULAR)
+    field64.flag_not_residues(width, (scratch.registers, FLAGS), (out, row), length, IRREGULAR)
 
 
 @inlined
@@ -276,27 +252,21 @@ def _prepare_bases(
     """Evaluate half bases at t and at t/beta, and t^p; flag the lanes in which that is 1."""
     registers, powers, log_p = scratch.registers, scratch.powers, shape.log_p
     constants, query_rand = tables.constants, scratch.query_rand
-    copy_words(width, registers, TEST_POINT, query_rand, test_point, 1)
+    copy_words(width, (registers, TEST_POINT), (query_rand, test_point), 1)
     field64.multiply_constant(
-        width, registers, ODD_POINT, query_rand, test_point, constants, INVERSE_BETA
+        width, (registers, ODD_POINT), (query_rand, test_point), (constants, INVERSE_BETA)
     )
     half_bases(
         width,
-        scratch.basis,
-        0,
-        scratch.odd_basis,
-        0,
-        powers,
-        0,
-        registers,
-        TEST_POINT,
-        constants,
-        INVERSE_P,
-        tables.roots,
-        0,
-        log_p,
+        basis=scratch.basis,
+        odd_basis=scratch.odd_basis,
+        powers=powers,
+        points=(registers, TEST_POINT),
+        inverse_p=(constants, INVERSE_P),
+        roots=tables.roots,
+        log_p=log_p,
     )
-    field64.flag_equal(width, registers, FLAGS, powers, log_p, 1, ROOT_OF_UNITY)
+    field64.flag_equal(width, (registers, FLAGS), (powers, log_p), 1, ROOT_OF_UNITY)
 
 
 @operation
@@ -311,18 +281,13 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, scratch: Scratch) -> None:
     for wire in range(shape.arity):
         wire_value(
             width,
-            scratch.result,
-            1 + wire,
-            scratch.basis,
-            0,
-            scratch.registers,
-            TEST_POINT,
-            scratch.share,
-            shape.num_calls + wire,
-            scratch.share,
-            0,
-            (1 << shape.log_p) >> 1,
-            shape.num_calls,
+            out=(scratch.result, 1 + wire),
+            basis=scratch.basis,
+            points=(scratch.registers, TEST_POINT),
+            seed=(scratch.share, shape.num_calls + wire),
+            digits=scratch.share,
+            half=1 << shape.log_p >> 1,
+            num_calls=shape.num_calls,
         )
 
 
@@ -331,23 +296,15 @@ def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Sc
     """Evaluate the gadget polynomial at t, into the last residue of the verifier."""
     gadget_value(
         width,
-        scratch.result,
-        1 + shape.arity,
-        scratch.basis,
-        0,
-        scratch.odd_basis,
-        0,
-        scratch.registers,
-        TEST_POINT,
-        scratch.powers,
-        shape.log_p,
-        scratch.share,
-        shape.num_calls + shape.arity,
-        tables.last_difference,
-        0,
-        tables.constants,
-        ONE_HALF,
-        (1 << shape.log_p) >> 1,
+        out=(scratch.result, 1 + shape.arity),
+        basis=scratch.basis,
+        odd_basis=scratch.odd_basis,
+        points=(scratch.registers, TEST_POINT),
+        power=(scratch.powers, shape.log_p),
+        values=(scratch.share, shape.num_calls + shape.arity),
+        last_difference=tables.last_difference,
+        one_half=(tables.constants, ONE_HALF),
+        half=1 << shape.log_p >> 1,
     )
 
 
@@ -357,8 +314,16 @@ def _evaluate_circuit(width: LaneWidth, shape: Shape, scratch: Scratch) -> None:
     share, result = scratch.share, scratch.result
     first = shape.num_calls + shape.arity + 2
     if shape.num_calls > 1:
-        field64.dot(width, result, 0, scratch.query_rand, 0, 1, share, first, 2, shape.num_calls)
+        field64.dot(
+            width,
+            out=result,
+            x=scratch.query_rand,
+            x_step=1,
+            y=(share, first),
+            y_step=2,
+            count=shape.num_calls,
+        )
     else:
-        copy_words(width, result, 0, share, first, 1)
+        copy_words(width, result, (share, first), 1)
     if shape.is_minus_digit:
-        field64.subtract(width, result, 0, result, 0, share, 0)
+        field64.subtract(width, result, result, share)

@@ -12,7 +12,7 @@ from aggregator.vdaf import flp
 from aggregator.vdaf.circuits import Circuit, Measurement, Run
 from aggregator.vdaf.gadgets import Gadget, Mul, ParallelSum, PolyEval
 from field import FIELD64, FIELD128, Field, Vector
-from tests.support.residues import random_residues
+from tests.support.residues import random_residues, rows_to_ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def test_true_statements_are_accepted_and_false_ones_and_changed_proofs_are_not(
 def test_a_gadget_of_many_wires_is_the_sum_of_its_parts() -> None:
     for field in (FIELD64, FIELD128):
         wires = rows(field, 4, 6, 5)
-        numbers = wires.rows_to_ints()
+        numbers = rows_to_ints(wires)
         products = [sum(x * y for x, y in zip(row[::2], row[1::2], strict=True)) for row in numbers]
         gadget = ParallelSum(Mul(), 3)
         assert (gadget.arity, gadget.degree) == (6, 2)

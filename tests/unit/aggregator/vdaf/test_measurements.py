@@ -18,6 +18,7 @@ from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from aggregator.vdaf.circuits.measurements import integers, sums, vectors
 from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
 from field import FIELD64, FIELD128, Field
+from tests.support.residues import rows_to_ints
 
 BAD: list[tuple[Circuit, list[object], str]] = [
     (Count(), [0, 2], "measurement 1: it must be from 0 to 1, not 2"),
@@ -77,7 +78,7 @@ def test_whatever_counts_as_an_integer_is_accepted(
 ) -> None:
     encoded = circuit.encode(measurements)
     assert encoded.shape == (len(measurements), circuit.meas_len)
-    rows = circuit.truncate(encoded).rows_to_ints()
+    rows = rows_to_ints(circuit.truncate(encoded))
     if circuit.name != "Histogram":
         expected = [np.ravel(np.array(m, dtype=object)).tolist() for m in measurements]
         assert rows == [[int(x) for x in row] for row in expected]
@@ -91,10 +92,10 @@ def test_digits_say_every_value_up_to_the_largest_and_no_more(field: Field) -> N
         values = sorted({0, 1, largest // 2, largest - 1, largest, *range(min(largest, 40))})
         digits = encode_range_checked(field, np.array(values, dtype=np.uint64), largest)
         assert digits.shape == (len(values), largest.bit_length())
-        assert {digit for row in digits.rows_to_ints() for digit in row} <= {0, 1}
+        assert {digit for row in rows_to_ints(digits) for digit in row} <= {0, 1}
         assert decode_range_checked(digits, largest).to_ints() == values
         ones = encode_range_checked(field, np.array([largest], dtype=np.uint64), largest)
-        assert ones.rows_to_ints() == [[1] * largest.bit_length()]
+        assert rows_to_ints(ones) == [[1] * largest.bit_length()]
 
 
 def test_sums_are_exact_at_the_edges_of_their_words() -> None:

@@ -31,6 +31,7 @@ from tests.support.prio3s import (
     prio3_sum,
     prio3_sum_vec,
 )
+from tests.support.residues import rows_to_ints
 
 HISTOGRAM = prio3_histogram(7, 3)
 SUM = prio3_sum(100)
@@ -206,7 +207,7 @@ def test_a_test_point_that_is_a_root_of_unity_rejects_its_report_only(
     def with_roots(
         self: verification.Randomness, verify_key: bytes, nonces: verification.ByteRows
     ) -> Vector:
-        rows = query_rands(self, verify_key, nonces).rows_to_ints()
+        rows = rows_to_ints(query_rands(self, verify_key, nonces))
         for row, nonce in zip(rows, nonces, strict=True):
             if nonce.tobytes() == batch.nonces[1]:
                 row[-1] = pow(root, 2, prio3.field.modulus)

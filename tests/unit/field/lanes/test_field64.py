@@ -15,10 +15,10 @@ from field.lanes import (
     Table,
     field64,
     kernel,
-    lane_width,
     new_lane_array,
     operation,
 )
+from tests.support.lane_widths import COMPILED, INTERPRETED
 
 P = FIELD64.modulus
 E = 2**32 - 1
@@ -26,9 +26,10 @@ ANY_WORDS = [0, 1, 2, E - 1, E, E + 1, 2**33, 2**63, P - 2**32, P - 1, P, P + 1,
 RESIDUES = [word for word in ANY_WORDS if word < P]
 
 
-@pytest.fixture(params=[1, 4, 8], ids=lambda count: f"{count} lanes")
+@pytest.fixture(params=[*INTERPRETED, *COMPILED])
 def width(request: pytest.FixtureRequest) -> LaneWidth:
-    return lane_width(request.param)
+    found: LaneWidth = request.param
+    return found
 
 
 def pairs(width: LaneWidth, second: list[int]) -> list[tuple[list[int], list[int]]]:
@@ -68,7 +69,7 @@ def _steps(code: Code, out: Place, x: Place, y: Place, _unused: Integer) -> None
 
 @kernel
 def _run_steps(width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArray) -> None:
-    _steps(width, out, 0, x, 0, y, 0, 0)
+    _steps(width, out, x, y, 0)
 
 
 def test_steps_are_right_modulo_p_for_any_words(width: LaneWidth) -> None:
@@ -86,8 +87,8 @@ def test_steps_are_right_modulo_p_for_any_words(width: LaneWidth) -> None:
 def _run_operations(
     width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArray, constants: Table
 ) -> None:
-    field64.multiply_constant(width, out, 0, x, 0, constants, 1)
-    field64.subtract(width, out, 1, x, 0, y, 0)
+    field64.multiply_constant(width, out, x, (constants, 1))
+    field64.subtract(width, (out, 1), x, y)
 
 
 def test_operations_give_canonical_words(width: LaneWidth) -> None:
@@ -107,8 +108,8 @@ def test_operations_give_canonical_words(width: LaneWidth) -> None:
 def _run_dots(
     width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArray, constants: Table, count: int
 ) -> None:
-    field64.dot(width, out, 0, x, 1, 1, y, 0, 2, count)
-    field64.dot_constants(width, out, 1, constants, 1, y, 0, count)
+    field64.dot(width, out=out, x=(x, 1), x_step=1, y=y, y_step=2, count=count)
+    field64.dot_constants(width, (out, 1), (constants, 1), y, count)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 300, field64.MAX_PRODUCTS])
@@ -133,8 +134,8 @@ def test_sums_of_products_are_those_of_integers(
 
 @kernel
 def _run_flags(width: LaneWidth, flags: LaneArray, words: LaneArray, count: int) -> None:
-    field64.flag_not_residues(width, flags, 0, words, 0, count, 1)
-    field64.flag_equal(width, flags, 0, words, 0, 5, 4)
+    field64.flag_not_residues(width, flags, words, count, 1)
+    field64.flag_equal(width, flags, words, 5, 4)
 
 
 def test_lanes_with_a_word_that_is_no_residue_or_with_one_word_are_flagged(

@@ -13,7 +13,6 @@ from field.lanes import (
     Place,
     copy_rows,
     copy_words,
-    has_multiply_add,
     kernel,
     lane_width,
     new_lane_array,
@@ -23,14 +22,16 @@ from field.lanes import (
     xor_words,
 )
 from field.lanes import lanes as processor_lanes
+from tests.support.lane_widths import COMPILED, INTERPRETED
 
 WORD = 2**64
 EDGES = [0, 1, 2**26 - 1, 2**32 - 1, 2**32, 2**63 - 1, 2**63, WORD - 2, WORD - 1]
 
 
-@pytest.fixture(params=[1, 4, 8], ids=lambda count: f"{count} lanes")
+@pytest.fixture(params=[*INTERPRETED, *COMPILED])
 def width(request: pytest.FixtureRequest) -> LaneWidth:
-    return lane_width(request.param)
+    found: LaneWidth = request.param
+    return found
 
 
 def edge_words(width: LaneWidth, count: int, seed: int) -> LaneArray:
@@ -104,7 +105,7 @@ def _expected(a: int, b: int, scalar: int) -> list[int]:
 def _run_arithmetic(
     width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArray, scalar: int
 ) -> None:
-    _all_arithmetic(width, out, 0, x, 0, y, 0, scalar)
+    _all_arithmetic(width, out, x, y, scalar)
 
 
 def test_arithmetic_on_words_is_arithmetic_modulo_2_to_the_64_in_every_lane(
@@ -127,13 +128,13 @@ def _multiply_add(_code: Code, out: Place, x: Place, y: Place) -> None:
 
 @kernel
 def _run_multiply_add(width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArray) -> None:
-    _multiply_add(width, out, 0, x, 0, y, 0)
+    _multiply_add(width, out, x, y)
 
 
-def test_both_halves_of_a_product_of_52_bits_are_added_where_the_processor_can(
+def test_both_halves_of_a_product_of_52_bits_are_added(
     width: LaneWidth,
 ) -> None:
-    if not has_multiply_add(len(width)):
+    if not width.has_multiply_add:
         return  # No code asks for it then.
     for seed in range(40):
         x, y = edge_words(width, 1, 2 * seed), edge_words(width, 1, 2 * seed + 1)
@@ -188,7 +189,7 @@ def test_columns_of_words_become_rows_of_bytes_and_nothing_beside_them_changes(
 
 @kernel
 def _copy(width: LaneWidth, out: Bytes, source: Bytes, source_stride: int, size: int) -> None:
-    copy_rows(width, out, 1, out.shape[1], source, 2, source_stride, size)
+    copy_rows(width, (out, 1), out.shape[1], (source, 2), source_stride, size)
 
 
 def test_copied_rows_go_to_their_lanes_and_a_stride_of_zero_repeats_one(width: LaneWidth) -> None:
@@ -203,8 +204,8 @@ def test_copied_rows_go_to_their_lanes_and_a_stride_of_zero_repeats_one(width: L
 
 @kernel
 def _copy_and_xor(width: LaneWidth, out: LaneArray, source: LaneArray, count: int) -> None:
-    copy_words(width, out, 1, source, 2, count)
-    xor_words(width, out, 1, source, 0, count)
+    copy_words(width, (out, 1), (source, 2), count)
+    xor_words(width, (out, 1), source, count)
 
 
 def test_many_words_are_copied_and_added_bit_by_bit(width: LaneWidth) -> None:

@@ -11,8 +11,9 @@ from aggregator.vdaf.outcomes import NO_VERIFIER_SHARE, VerifierMessages
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.xof import ByteRows
 from field import FIELD64, FIELD128
-from field.lanes import lane_width
+from field.lanes import LaneWidth
 from tests.support import prio3s
+from tests.support.lane_widths import INTERPRETED, QUICKEST
 from tests.support.prio3_batches import CTX, make_batch, verify
 
 ROWS = 11
@@ -44,15 +45,17 @@ def by_aggregator(shares: ByteRows) -> list[ByteRows]:
     return [shares[:, agg_id] for agg_id in range(shares.shape[1])]
 
 
+MANY_PAIRS = prio3s.prio3_histogram(900, 450)
+"""More pairs of wires than are summed before they are reduced."""
+
 PRIO3S = [
     (prio3s.prio3_histogram(5, 2), 3),
     (prio3s.prio3_histogram(9, 1, num_shares=3), 0),
     (prio3s.prio3_sum_vec(3, 4, 9), [0, 4, 2]),
-    # More pairs of wires than are summed before they are reduced.
-    (prio3s.prio3_histogram(900, 450), 1),
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_shares", [2, 3])
 def test_parts_of_a_batch_are_copied_one_after_the_other(
     num_shares: int, monkeypatch: pytest.MonkeyPatch
@@ -74,6 +77,7 @@ def test_parts_of_a_batch_are_copied_one_after_the_other(
     assert peak - kept < 2 * memory < rows * prio3.verifier_share_size
 
 
+@pytest.mark.slow
 def test_arrays_of_their_own_are_decided_as_parts_of_one_are() -> None:
     prio3 = prio3s.prio3_histogram(5, 2)
     shares = grouped_shares(prio3, 3)
@@ -84,10 +88,26 @@ def test_arrays_of_their_own_are_decided_as_parts_of_one_are() -> None:
     assert invalid(found) == [4]
 
 
-@pytest.mark.parametrize("lanes", [1, 4, 8])
+@pytest.mark.parametrize("width", [*INTERPRETED, *QUICKEST])
 @pytest.mark.parametrize(("prio3", "measurement"), PRIO3S)
 def test_the_kernel_decides_as_the_definition_does(
-    prio3: Prio3, measurement: int | list[int], lanes: int, monkeypatch: pytest.MonkeyPatch
+    prio3: Prio3, measurement: int | list[int], width: LaneWidth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decides_as_defined(prio3, measurement, width, monkeypatch)
+
+
+@pytest.mark.parametrize("width", QUICKEST)
+def test_the_kernel_decides_on_many_pairs_of_wires_as_the_definition_does(
+    width: LaneWidth, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decides_as_defined(MANY_PAIRS, 1, width, monkeypatch)
+
+
+def decides_as_defined(
+    prio3: Prio3,
+    measurement: int | list[int],
+    width: LaneWidth,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shares = grouped_shares(prio3, measurement)
     last = prio3.num_shares - 1
@@ -102,7 +122,7 @@ def test_the_kernel_decides_as_the_definition_does(
     shares[7, last, 32:48] = 255
     shares[10, 0, 16:32] = np.frombuffer((FIELD128.modulus - 1).to_bytes(16, "little"), np.uint8)
 
-    found = decide_shares(prio3, CTX, by_aggregator(shares), width=lane_width(lanes))
+    found = decide_shares(prio3, CTX, by_aggregator(shares), width=width)
 
     expected = decided_generally(prio3, shares, monkeypatch)
     assert found.rows.tolist() == expected.rows.tolist()
@@ -110,7 +130,7 @@ def test_the_kernel_decides_as_the_definition_does(
     assert invalid(found) == invalid(expected) == [1, 2, 3, 10]
 
 
-@pytest.mark.parametrize("lanes", [1, 4, 8])
+@pytest.mark.parametrize("width", [*INTERPRETED, *QUICKEST])
 @pytest.mark.parametrize(
     "prio3",
     [
@@ -123,7 +143,7 @@ def test_the_kernel_decides_as_the_definition_does(
     ids=str,
 )
 def test_the_kernel_of_words_decides_as_the_definition_does(
-    prio3: Prio3, lanes: int, monkeypatch: pytest.MonkeyPatch
+    prio3: Prio3, width: LaneWidth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares = grouped_shares(prio3, 1)
     words = shares.view(np.uint64)
@@ -140,7 +160,7 @@ def test_the_kernel_of_words_decides_as_the_definition_does(
     words[9, 0, 0], words[9, last, 0] = modulus - 1, 1  # an output of p
     words[10, 0, 1] = modulus - 1
 
-    found = decide_shares(prio3, CTX, by_aggregator(shares), width=lane_width(lanes))
+    found = decide_shares(prio3, CTX, by_aggregator(shares), width=width)
 
     expected = decided_generally(prio3, shares, monkeypatch)
     assert found.rows.shape == expected.rows.shape == (ROWS, 0)
@@ -150,13 +170,13 @@ def test_the_kernel_of_words_decides_as_the_definition_does(
     assert not {0, 8, 9} & set(invalid(found))
 
 
-@pytest.mark.parametrize("lanes", [1, 4, 8])
+@pytest.mark.parametrize("width", [*INTERPRETED, *QUICKEST])
 @pytest.mark.parametrize("rows", [1, 3, 8, 9, 16])
-def test_any_number_of_reports_is_decided(rows: int, lanes: int) -> None:
+def test_any_number_of_reports_is_decided(rows: int, width: LaneWidth) -> None:
     prio3 = prio3s.prio3_sum(10)
     shares = grouped_shares(prio3, 7)[np.arange(rows) % ROWS]
     shares[-1, 0, 0] ^= 1
-    found = decide_shares(prio3, CTX, by_aggregator(shares), width=lane_width(lanes))
+    found = decide_shares(prio3, CTX, by_aggregator(shares), width=width)
     assert (undecodable(found), invalid(found)) == ([], [rows - 1])
 
 

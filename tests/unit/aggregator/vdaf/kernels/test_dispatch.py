@@ -18,96 +18,32 @@ from aggregator.vdaf.circuits import (
     SumVec,
 )
 from aggregator.vdaf.kernels import dispatch
-from aggregator.vdaf.kernels.arrays import IRREGULAR, Inputs, Outputs
+from aggregator.vdaf.kernels.arrays import IRREGULAR, Inputs, Outputs, ShareMessages
 from aggregator.vdaf.kernels.chunks import arrays as chunk_arrays
 from aggregator.vdaf.kernels.chunks import plan as chunk_plan
 from aggregator.vdaf.kernels.chunks import query as chunk_query
-from aggregator.vdaf.kernels.digits import query as digit_query
-from aggregator.vdaf.prio3 import Prio3, ShareDecodeError
+from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.randomness import Randomness
-from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
-from aggregator.vdaf.xof import ByteRows
-from field import FIELD64, FIELD128, Vector, decode_rows
+from aggregator.vdaf.verification import QueriedShares, ReportShares, query_shares
+from field import FIELD64, FIELD128
 from field.lanes import LaneWidth, field128, lane_width, limbs128
+from tests.support.kernel_runs import (
+    CTX,
+    VERIFY_KEY,
+    agree,
+    all_values,
+    by_kernel,
+    queried,
+    shares_of,
+    values,
+)
+from tests.support.lane_widths import INTERPRETED, QUICKEST
 
-VERIFY_KEY = bytes(range(32))
-CTX = b"a context"
 
-
-@pytest.fixture(params=[1, 4, 8], ids=lambda count: f"{count} lanes")
+@pytest.fixture(params=[*INTERPRETED, *QUICKEST])
 def width(request: pytest.FixtureRequest) -> LaneWidth:
-    return lane_width(request.param)
-
-
-def rows(strings: list[bytes]) -> ByteRows:
-    return np.frombuffer(b"".join(strings), np.uint8).reshape(len(strings), -1)
-
-
-def shares_of(
-    prio3: Prio3, measurements: list[Measurement], agg_id: int, ctx: bytes = CTX
-) -> ReportShares:
-    rng = np.random.default_rng(len(measurements) + agg_id)
-    nonces = [rng.bytes(prio3.nonce_size) for _ in measurements]
-    rands = [rng.bytes(prio3.rand_size) for _ in measurements]
-    shards = prio3.shard(ctx, measurements, nonces, rands)
-    return ReportShares(
-        Aggregator(VERIFY_KEY, ctx, agg_id),
-        rows(nonces),
-        rows(shards.public_shares),
-        rows(shards.input_shares[agg_id]),
-    )
-
-
-def by_kernel(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None) -> QueriedShares:
-    assert dispatch.is_fused(prio3)
-    return queried(prio3, shares, width)
-
-
-def queried(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None) -> QueriedShares:
-    """What is filled in, in the form that the definition has."""
-    results = dispatch.new_outputs(prio3, len(shares))
-    for array in results:
-        array[...] = 0xAA
-    rejected = dispatch.query(prio3, shares, results, width=width)
-    size = prio3.verifiers_share_size
-    verifiers, _ = decode_rows(prio3.field, results.verifier_shares[:, :size])
-    out_shares = dispatch.out_shares_of(prio3, results.out_shares)
-    is_undecodable, is_rejected = np.zeros((2, len(shares)), np.bool_)
-    for index, error in rejected.items():
-        (is_undecodable if isinstance(error, ShareDecodeError) else is_rejected)[index] = True
-    return QueriedShares(
-        Vector(prio3.field, out_shares),
-        verifiers,
-        results.verifier_shares[:, size:],
-        results.joint_rand_seeds,
-        is_undecodable,
-        is_rejected,
-    )
-
-
-def values(queried: QueriedShares, report: int) -> tuple[object, ...]:
-    return (
-        queried.out_shares[report].to_ints(),
-        queried.verifiers_shares[report].to_ints(),
-        queried.joint_rand_parts[report].tobytes(),
-        queried.joint_rand_seeds[report].tobytes(),
-        bool(queried.is_undecodable[report]),
-        bool(queried.is_rejected[report]),
-    )
-
-
-def all_values(queried: QueriedShares) -> list[tuple[object, ...]]:
-    return [values(queried, report) for report in range(len(queried.is_rejected))]
-
-
-def agree(
-    prio3: Prio3, measurements: list[Measurement], width: LaneWidth, ctx: bytes = CTX
-) -> bool:
-    for agg_id in range(prio3.num_shares):
-        shares = shares_of(prio3, measurements, agg_id, ctx)
-        if all_values(by_kernel(prio3, shares, width)) != all_values(query_shares(prio3, shares)):
-            return False
-    return True
+    found: LaneWidth = request.param
+    return found
 
 
 def ones(length: int, count: int) -> list[int]:
@@ -146,6 +82,7 @@ CIRCUITS: list[tuple[Circuit, Measurement]] = [
 ]
 
 
+@pytest.mark.parametrize("width", QUICKEST)
 @pytest.mark.parametrize(("circuit", "measurement"), CIRCUITS, ids=str)
 def test_a_kernel_computes_what_the_definition_says_for_both_roles(
     circuit: Circuit, measurement: Measurement, width: LaneWidth
@@ -153,12 +90,13 @@ def test_a_kernel_computes_what_the_definition_says_for_both_roles(
     assert agree(Prio3(4, circuit), [measurement] * 3, width)
 
 
-@pytest.mark.parametrize("num_reports", [1, 3, 4, 5, 8, 9, 17])
+@pytest.mark.parametrize("num_reports", [1, 4, 5, 9])
 def test_any_number_of_reports_is_taken(num_reports: int, width: LaneWidth) -> None:
-    measurements: list[Measurement] = [index % 7 for index in range(num_reports)]
-    assert agree(Prio3(4, Histogram(7, 3)), measurements, width)
+    measurements: list[Measurement] = [index % 2 for index in range(num_reports)]
+    assert agree(Prio3(4, Histogram(2, 1)), measurements, width)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_shares", [3, 4, 7, 255])
 def test_any_number_of_aggregators_share_a_measurement(num_shares: int) -> None:
     prio3 = Prio3(4, MultihotCountVec(5, 2, 3), num_shares)
@@ -169,22 +107,29 @@ def test_any_number_of_aggregators_share_a_measurement(num_shares: int) -> None:
 
 @pytest.mark.parametrize("ctx_size", [0, 1, 2, 3, 4, 5, 6, 7, 8, 120, 168, 1000])
 def test_a_context_of_any_size_shifts_the_words_that_are_absorbed(ctx_size: int) -> None:
-    assert agree(Prio3(4, Histogram(30, 6)), [3, 29], lane_width(), bytes(ctx_size))
+    assert agree(
+        Prio3(4, Histogram(30, 6)),
+        [3, 29],
+        LaneWidth(4, has_multiply_add=True, is_interpreted=True),
+        bytes(ctx_size),
+    )
 
 
-@pytest.mark.parametrize("ctx_size", [*range(9), *range(100, 125), 160, 161, 1000])
+@pytest.mark.parametrize("ctx_size", [*range(9), *range(108, 118), 160, 161, 1000])
 def test_a_seed_or_nonce_is_filled_in_wherever_a_block_of_the_message_ends(
     ctx_size: int, width: LaneWidth
 ) -> None:
     assert agree(Prio3(1, Sum(3)), [3, 1], width, bytes(ctx_size))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [300, 500])
 def test_more_calls_than_are_summed_at_once_are_summed_in_parts(length: int) -> None:
     assert length > chunk_query.CALLS_AT_ONCE
     assert agree(Prio3(4, Histogram(length, 1)), [3], lane_width())
 
 
+@pytest.mark.parametrize("width", QUICKEST)
 def test_a_linear_check_adds_up_any_number_of_digits(width: LaneWidth) -> None:
     for circuit in (
         Histogram(2 * limbs128.MAX_TERMS + 5, 600),
@@ -193,6 +138,7 @@ def test_a_linear_check_adds_up_any_number_of_digits(width: LaneWidth) -> None:
         assert agree(Prio3(4, circuit), [circuit.length - 1], width)
 
 
+@pytest.mark.slow
 def test_an_empty_batch_is_an_empty_result() -> None:
     prio3 = Prio3(4, Histogram(7, 3))
     shares = shares_of(prio3, [1], 1).rows(slice(0, 0))
@@ -217,7 +163,7 @@ def test_a_leader_share_with_a_non_residue_is_undecodable_and_the_others_are_as_
             assert values(found, other) == values(good, other)
 
 
-@pytest.mark.parametrize("circuit", [Count(), Sum(1), Sum(1000)], ids=str)
+@pytest.mark.parametrize("circuit", [Count(), Sum(1), Sum(5)], ids=str)
 def test_a_leader_share_in_field64_with_a_non_residue_is_undecodable(
     circuit: Circuit, width: LaneWidth
 ) -> None:
@@ -235,6 +181,7 @@ def test_a_leader_share_in_field64_with_a_non_residue_is_undecodable(
                 assert values(found, report) == values(expected, report)
 
 
+@pytest.mark.slow
 def test_the_largest_residue_in_a_leader_share_is_a_residue() -> None:
     prio3 = Prio3(4, Histogram(7, 3))
     shares = shares_of(prio3, [0, 1], 0)
@@ -270,6 +217,7 @@ def taken_again(monkeypatch: pytest.MonkeyPatch, flagged: slice) -> list[int]:
     return taken
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flagged", "expected"),
     [(slice(2, 3), [1]), (slice(None), [3, 3, 2])],
@@ -331,8 +279,8 @@ def test_a_test_point_that_is_a_root_of_unity_is_flagged(
     randomness = Randomness(prio3, CTX)
     test_points = randomness.query_rands(VERIFY_KEY, shares.nonces)[:, -1].to_ints()
     power = pow(test_points[3], prio3.circuit.wire_poly_len, FIELD128.modulus)
-    encoded = power * field128.limbs_of(len(width)).radix % FIELD128.modulus
-    tables = chunk_plan.kernel_tables(prio3, len(width))
+    encoded = power * field128.limbs_of(width).radix % FIELD128.modulus
+    tables = chunk_plan.kernel_tables(prio3, width)
     words = np.array([encoded % 2**64, encoded >> 64], np.uint64)
     other = tables._replace(one=words)
     monkeypatch.setattr(chunk_plan, "kernel_tables", lambda *_arguments: other)
@@ -356,7 +304,7 @@ def test_circuits_without_a_kernel_go_the_general_way() -> None:
 
 
 def test_no_repr_of_what_a_kernel_takes_or_fills_in_shows_what_it_holds() -> None:
-    kinds = (Inputs, Outputs, digit_query.Messages, chunk_arrays.Messages)
+    kinds = (Inputs, Outputs, ShareMessages, chunk_arrays.Messages)
     for kind in kinds:
         value = kind._make([np.full(3, 77, np.uint8)] * len(kind._fields))
         assert repr(value) == f"{kind.__name__}()"
@@ -369,6 +317,8 @@ def test_long_reports_use_fewer_lanes_so_that_scratch_space_stays_bounded() -> N
         assert size <= chunk_plan.MAX_SCRATCH or len(plan.width) == 1
 
 
-def test_two_lanes_which_long_reports_may_get_compute_the_same() -> None:
+@pytest.mark.parametrize("has_multiply_add", [False, True])
+def test_two_lanes_which_long_reports_may_get_compute_the_same(*, has_multiply_add: bool) -> None:
     measurements: list[Measurement] = [index % 7 for index in range(5)]
-    assert agree(Prio3(4, Histogram(7, 3)), measurements, lane_width(2))
+    width = LaneWidth(2, has_multiply_add, is_interpreted=True)
+    assert agree(Prio3(4, Histogram(7, 3)), measurements, width)

@@ -1,0 +1,35 @@
+"""The widths at which tests run what computes on lanes: interpreted, and compiled."""
+
+import pytest
+
+from field.lanes import LaneWidth, has_multiply_add
+
+LANES = (1, 4, 8)
+
+
+def _param(lanes: int, *, has_multiply_add: bool, is_interpreted: bool) -> object:
+    width = LaneWidth(lanes, has_multiply_add, is_interpreted)
+    way = "interpreted" if is_interpreted else "compiled"
+    name = f"{way}, {lanes} lanes, products of {52 if has_multiply_add else 32} bits"
+    return pytest.param(width, id=name, marks=[] if is_interpreted else pytest.mark.slow)
+
+
+INTERPRETED = [
+    _param(lanes, has_multiply_add=is_long, is_interpreted=True)
+    for lanes in LANES
+    for is_long in (False, True)
+]
+"""Every width: any processor can interpret any."""
+
+COMPILED = [
+    _param(lanes, has_multiply_add=is_long, is_interpreted=False)
+    for lanes in LANES
+    for is_long in (False, True)
+    if not is_long or has_multiply_add(lanes)
+]
+"""Every width for which this processor has the instructions."""
+
+QUICKEST = [
+    _param(lanes, has_multiply_add=has_multiply_add(lanes), is_interpreted=False) for lanes in LANES
+]
+"""Of each number of lanes the width that this processor is quickest with."""
