@@ -150,6 +150,11 @@ class LeaderSettings(AggregatorSettings):
     max_body_size: int = Field(
         64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one upload."
     )
+    max_report_age_seconds: int = Field(
+        366 * 86_400,
+        ge=3600,
+        description="How far behind our clock the time of an uploaded report may lie.",
+    )
     collection_poll_seconds: PositiveSeconds = Field(
         2, description="When a collector is asked to come again (Retry-After)."
     )
@@ -181,7 +186,7 @@ class HelperSettings(AggregatorSettings):
 
     role: Literal["helper"] = Field("helper", description="Which party this file is for.")
     max_body_size: int = Field(
-        256 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one request."
+        64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one aggregation job."
     )
 
 

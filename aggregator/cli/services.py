@@ -82,6 +82,7 @@ def leader_app(party: Party, settings: LeaderSettings) -> ASGIApp:
         max_body_size=settings.max_body_size,
         hpke_cache_seconds=settings.hpke_cache_seconds,
         poll_seconds=settings.collection_poll_seconds,
+        max_report_age_seconds=settings.max_report_age_seconds,
     )
     return create_app("leader", [LeaderResources(party, limits).router()])
 

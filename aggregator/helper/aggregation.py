@@ -10,12 +10,13 @@ Source: DAP, "Helper Initialization" and "Batch Buckets".
 import hashlib
 from collections import Counter
 
-from aggregator.codec import decode, encode
+from aggregator.codec import encode
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import AggregationJobInitReq
+from aggregator.dap.messages import read_job
 from aggregator.dap.report_errors import ReportError
 from aggregator.party import Party, ServedTask, accumulate_shares
 from aggregator.protocol.aggregation import HelperInit, helper_init
+from aggregator.protocol.reports import report_sizes
 from aggregator.storage.batches import closed_intervals
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports
 from aggregator.storage.database import Transaction
@@ -57,7 +58,7 @@ class AggregationJobs:
                 served.task,
                 served.verification_key,
                 keypairs,
-                decode(AggregationJobInitReq, body),
+                read_job(body, report_sizes(served.task)),
                 now,
                 self._party.clock_skew_seconds,
             ),

@@ -27,6 +27,7 @@ from aggregator.dap.resources import path
 from aggregator.helper.aggregate_shares import AggregateShares
 from aggregator.helper.aggregation import AggregationJobs
 from aggregator.party import Party, ServedTask
+from aggregator.protocol.reports import report_sizes
 from aggregator.storage.aggregate_shares import delete_aggregate_share, get_aggregate_share
 from aggregator.storage.helper_requests import (
     HelperRequest,
@@ -36,6 +37,7 @@ from aggregator.storage.helper_requests import (
 )
 from aggregator.web.auth import require_token
 from aggregator.web.messages import (
+    MAX_SHORT_MESSAGE,
     dap_router,
     empty_response,
     encoded_response,
@@ -51,11 +53,11 @@ class HelperLimits:
     """What the helper's application takes and says.
 
     Attributes:
-        max_body_size: The most bytes of a request.
+        max_body_size: The most bytes of an aggregation job.
         hpke_cache_seconds: How long clients may keep our HPKE configurations.
     """
 
-    max_body_size: int = 256 * 2**20
+    max_body_size: int = 64 * 2**20
     hpke_cache_seconds: int = 86_400
 
 
@@ -93,7 +95,11 @@ class HelperResources:
     async def create_aggregation_job(self, request: Request) -> Response:
         """Verify the reports of a job, or find the answer to the very same request."""
         served = await self._authorised(request)
-        body = await self._body(request, AggregationJobInitReq.message)
+        body = await read_body(
+            request,
+            AggregationJobInitReq.message,
+            min(report_sizes(served.task).job, self._limits.max_body_size),
+        )
         answered = await self._jobs.answer(served, body)
         created = path(
             "aggregation_job",
@@ -109,7 +115,7 @@ class HelperResources:
         served, _job = await self._known_job(request)
         step = decode(
             AggregationJobContinueReq,
-            await self._body(request, AggregationJobContinueReq.message),
+            await read_body(request, AggregationJobContinueReq.message, MAX_SHORT_MESSAGE),
         ).step
         raise StepMismatch(
             f"the job finished at step 0 and has no step {step}", served.task.task_id
@@ -137,7 +143,7 @@ class HelperResources:
     async def create_aggregate_share(self, request: Request) -> Response:
         """Release our share of a batch, or find the one that was released."""
         served = await self._authorised(request)
-        body = await self._body(request, AggregateShareReq.message)
+        body = await read_body(request, AggregateShareReq.message, MAX_SHORT_MESSAGE)
         share = await self._shares.answer(served, body)
         created = path(
             "aggregate_share",
@@ -174,9 +180,6 @@ class HelperResources:
         served = await self._party.task(task_id_of(request))
         require_token(request, served.leader_token_hash)
         return served
-
-    async def _body(self, request: Request, message: str) -> bytes:
-        return await read_body(request, message, self._limits.max_body_size)
 
     async def _known_job(self, request: Request) -> tuple[ServedTask, HelperRequest]:
         served = await self._authorised(request)

@@ -15,9 +15,10 @@ from aggregator.dap.problems import BatchOverlap, UnrecognizedCollectionJob
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
 from aggregator.dap.times import Interval
-from aggregator.leader.uploads import Uploads
+from aggregator.leader.uploads import MAX_REPORTS, Uploads
 from aggregator.party import Party, ServedTask
-from aggregator.protocol.collection import check_collection_request
+from aggregator.protocol.collection import check_collection_request, check_reach
+from aggregator.protocol.reports import MAX_AGE_SECONDS, report_sizes
 from aggregator.storage.batches import closed_intervals
 from aggregator.storage.collection_jobs import (
     CollectionJob,
@@ -31,6 +32,7 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionJobState, IntervalState
 from aggregator.web.auth import require_token
 from aggregator.web.messages import (
+    MAX_SHORT_MESSAGE,
     dap_router,
     deferred_response,
     empty_response,
@@ -48,14 +50,16 @@ class LeaderLimits:
     """What the leader's application takes and says.
 
     Attributes:
-        max_body_size: The most bytes of an upload; other requests may have a sixteenth.
+        max_body_size: The most bytes of an upload.
         hpke_cache_seconds: How long clients may keep our HPKE configurations.
         poll_seconds: When a collector is asked to come again.
+        max_report_age_seconds: How far behind our clock a report's time may lie.
     """
 
     max_body_size: int = 64 * 2**20
     hpke_cache_seconds: int = 86_400
     poll_seconds: int = 2
+    max_report_age_seconds: int = MAX_AGE_SECONDS
 
 
 class LeaderResources:
@@ -65,7 +69,7 @@ class LeaderResources:
         """Answer for `party`."""
         self._party = party
         self._limits = limits
-        self._uploads = Uploads(party)
+        self._uploads = Uploads(party, limits.max_report_age_seconds)
 
     def router(self) -> APIRouter:
         """Return the routes of all the leader's resources."""
@@ -88,15 +92,20 @@ class LeaderResources:
     async def upload(self, request: Request) -> Response:
         """Take reports; name those that were refused."""
         served = await self._party.task(task_id_of(request))
-        body = await read_body(request, UploadRequest.message, self._limits.max_body_size)
+        largest = MAX_REPORTS * report_sizes(served.task).report
+        body = await read_body(
+            request, UploadRequest.message, min(largest, self._limits.max_body_size)
+        )
         errors = await self._uploads.take(served, body)
         return encoded_response(errors) if errors.status else empty_response()
 
     async def create_collection_job(self, request: Request) -> Response:
         """Take a collector's request, or find the job of the very same one."""
         served = await self._authorised(request)
-        body = await read_body(request, CollectionJobReq.message, self._limits.max_body_size // 16)
+        body = await read_body(request, CollectionJobReq.message, MAX_SHORT_MESSAGE)
         interval = check_collection_request(served.task, decode(CollectionJobReq, body))
+        now = self._party.clock.now() + self._party.clock_skew_seconds
+        check_reach(served.task, interval, now)
         task_id = served.task.task_id
 
         def create(tx: Transaction) -> CollectionJob:

@@ -13,14 +13,20 @@ from collections.abc import Iterator
 import anyio
 from anyio import to_thread
 
-from aggregator.codec import DecodeError, Reader, encode
+from aggregator.codec import DecodeError, Reader
 from aggregator.dap.ids import TaskId
-from aggregator.dap.messages import Report, ReportUploadStatus, UploadErrors, UploadRequest
+from aggregator.dap.messages import (
+    ReportSizes,
+    ReportUploadStatus,
+    UploadedReport,
+    UploadErrors,
+    UploadRequest,
+)
 from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
 from aggregator.party import Party, ServedTask
-from aggregator.protocol.reports import check_upload
+from aggregator.protocol.reports import MAX_AGE_SECONDS, check_upload, report_sizes
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.reports import NewReport, UploadOutcome, put_reports
@@ -43,9 +49,15 @@ class _Upload:
 class Uploads:
     """Takes the bodies of upload requests."""
 
-    def __init__(self, party: Party) -> None:
-        """Write into the store of `party`."""
+    def __init__(self, party: Party, max_age_seconds: int = MAX_AGE_SECONDS) -> None:
+        """Write into the store of `party`.
+
+        Args:
+            party: The leader.
+            max_age_seconds: How far behind its clock a report's time may lie.
+        """
         self._party = party
+        self._max_age_seconds = max_age_seconds
         self._waiting: list[_Upload] = []
         self._writer = anyio.Lock()
 
@@ -62,40 +74,42 @@ class Uploads:
         config_ids = (await self._party.keypairs()).keys()
         now = self._party.clock.now()
 
-        def checked() -> list[tuple[Report, ReportError | None, bytes]]:
+        sizes = report_sizes(served.task)
+
+        def checked() -> list[tuple[UploadedReport, ReportError | None]]:
             return [
                 (
                     report,
                     ReportError.REPORT_DROPPED
                     if served.is_ended
                     else check_upload(
-                        served.task, report, config_ids, now, self._party.clock_skew_seconds
+                        served.task,
+                        report,
+                        config_ids,
+                        now,
+                        self._party.clock_skew_seconds,
+                        self._max_age_seconds,
                     ),
-                    encode(report),
                 )
-                for report in _reports(body)
+                for report in _reports(body, sizes)
             ]
 
         reports = await to_thread.run_sync(checked)
-        fit = [(report, encoded) for report, error, encoded in reports if error is None]
         upload = _Upload(
             served.task.task_id,
             [
-                NewReport(
-                    report.report_metadata.report_id.value,
-                    report.report_metadata.time.units,
-                    encoded,
-                )
-                for report, encoded in fit
+                NewReport(report.report_id.value, report.time.units, report.encoding)
+                for report, error in reports
+                if error is None and report.encoding is not None
             ],
-            Counter(error.draft_name for _, error, _ in reports if error is not None),
+            Counter(error.draft_name for _, error in reports if error is not None),
         )
         outcomes = iter(await self._write(upload))
         statuses = []
-        for report, error, _ in reports:
+        for report, error in reports:
             refusal = _refusal(next(outcomes)) if error is None else error
             if refusal is not None:
-                statuses.append(ReportUploadStatus(report.report_metadata.report_id, refusal))
+                statuses.append(ReportUploadStatus(report.report_id, refusal))
         return UploadErrors(tuple(statuses))
 
     async def _write(self, upload: _Upload) -> list[UploadOutcome]:
@@ -114,7 +128,7 @@ class Uploads:
         return upload.outcomes
 
 
-def _reports(body: bytes) -> Iterator[Report]:
+def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
     """Yield the reports of an upload request.
 
     A body of our limit in bytes could hold over a million reports of next to nothing, which anybody
@@ -125,7 +139,7 @@ def _reports(body: bytes) -> Iterator[Report]:
         if not reader.remaining:
             return
         try:
-            yield Report.read(reader)
+            yield UploadedReport.read(reader, sizes)
         except DecodeError as error:
             error.message_name = UploadRequest.__name__
             raise

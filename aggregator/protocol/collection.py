@@ -55,6 +55,26 @@ def check_collection_request(task: Task, request: CollectionJobReq) -> Interval:
     return interval
 
 
+def check_reach(task: Task, interval: Interval, now: int) -> None:
+    """Refuse a query that reaches into the future: it would close the task to reports to come.
+
+    Args:
+        task: The task.
+        interval: What the query asks for.
+        now: Seconds since the epoch, the clocks' skew added; its unit of time may be asked for.
+
+    Raises:
+        BatchInvalid: The interval ends after that unit.
+    """
+    last = task.time(now).units + 1
+    if interval.end.units > last:
+        raise BatchInvalid(
+            task_id=task.task_id,
+            detail=f"the query ends at {interval.end.units * task.time_precision} seconds since "
+            f"the epoch, in the future; it may reach to {last * task.time_precision}",
+        )
+
+
 def check_size(task: Task, report_count: int) -> None:
     """Refuse a batch of too few reports, or of so many that its sum might wrap.
 

@@ -15,6 +15,9 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, message_of, resources_of
 from aggregator.errors import Abort
 
+MAX_SHORT_MESSAGE = 128 * 2**10
+"""Bytes of a request that carries no reports: a few numbers and two lists of extensions."""
+
 I = TypeVar("I", bound=Identifier)  # noqa: E741 - an identifier
 Handler = Callable[[Request], Awaitable[Response]]
 

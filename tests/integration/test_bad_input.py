@@ -26,6 +26,7 @@ from aggregator.dap.messages import (
     UploadErrors,
     UploadRequest,
     VerifyRespReject,
+    sized,
 )
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
@@ -181,16 +182,48 @@ def _extended(report: Report) -> Report:
     return dataclasses.replace(report, report_metadata=metadata)
 
 
+def _sealed_at_length(role: str) -> Callable[[Report], Report]:
+    def change(report: Report) -> Report:
+        share = getattr(report, f"{role}_encrypted_input_share")
+        longer = dataclasses.replace(share, payload=share.payload + bytes(1000))
+        return dataclasses.replace(report, **{f"{role}_encrypted_input_share": longer})  # type: ignore[arg-type]  # one of two fields of one type
+
+    return change
+
+
+def _other_enc(report: Report) -> Report:
+    share = dataclasses.replace(report.helper_encrypted_input_share, enc=bytes(31))
+    return dataclasses.replace(report, helper_encrypted_input_share=share)
+
+
+def _other_public_share(report: Report) -> Report:
+    return dataclasses.replace(report, public_share=report.public_share + b"?")
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
+        (_sealed_at_length("leader"), ReportError.INVALID_MESSAGE),
+        (_sealed_at_length("helper"), ReportError.INVALID_MESSAGE),
+        (_other_enc, ReportError.INVALID_MESSAGE),
+        (_other_public_share, ReportError.INVALID_MESSAGE),
         (_outdated, ReportError.OUTDATED_CONFIG),
         (_at(UNITS + 8), ReportError.REPORT_TOO_EARLY),
         (_at(UNITS - 11), ReportError.REPORT_DROPPED),
         (_at(UNITS + 10), ReportError.REPORT_DROPPED),
         (_extended, ReportError.INVALID_MESSAGE),
     ],
-    ids=["outdated config", "too early", "before the task", "after the task", "extension"],
+    ids=[
+        "leader's share longer",
+        "helper's share longer",
+        "encapsulated key shorter",
+        "public share longer",
+        "outdated config",
+        "too early",
+        "before the task",
+        "after the task",
+        "extension",
+    ],
 )
 async def test_an_unacceptable_report_is_refused_alone_and_by_name(
     pair: Pair, change: Callable[[Report], Report], error: ReportError
@@ -329,11 +362,45 @@ async def test_the_helper_names_the_error_of_each_report_in_the_requests_order(
     errors = [r.report_error if isinstance(r, VerifyRespReject) else None for r in resps]
     assert errors == [
         ReportError.HPKE_DECRYPT_ERROR,
-        ReportError.HPKE_DECRYPT_ERROR,  # the public share is bound into the ciphertext
+        ReportError.INVALID_MESSAGE,  # no public share of the task has that size
         ReportError.TASK_EXPIRED,
         ReportError.VDAF_VERIFY_ERROR,
         None,
     ]
+
+
+async def test_the_helper_refuses_reports_of_other_sizes_and_their_neighbours_pass(
+    pair: Pair,
+) -> None:
+    """A leader that does not look hands a client's oversize report on."""
+    request = await aggregation_request(pair, 4)
+    inits = list(request.verify_inits)
+    for index, name in ((0, "payload"), (1, "enc")):
+        share = inits[index].report_share
+        sealed = share.encrypted_input_share
+        longer = dataclasses.replace(sealed, **{name: getattr(sealed, name) + bytes(60_000)})  # type: ignore[arg-type]  # one of two fields of one type
+        share = dataclasses.replace(share, encrypted_input_share=longer)
+        inits[index] = dataclasses.replace(inits[index], report_share=share)
+    share = inits[2].report_share
+    many = tuple(Extension(0x1234, b"") for _ in range(16_000))
+    metadata = dataclasses.replace(share.report_metadata, public_extensions=many)
+    share = dataclasses.replace(share, report_metadata=metadata)
+    inits[2] = dataclasses.replace(inits[2], report_share=share)
+    answer = await aggregate(pair, dataclasses.replace(request, verify_inits=tuple(inits)))
+    resps = decode(AggregationJobResp, answer.body).verify_resps
+    assert [r.report_error if isinstance(r, VerifyRespReject) else None for r in resps] == [
+        *[ReportError.INVALID_MESSAGE] * 3,
+        None,
+    ]
+
+
+async def test_an_aggregation_job_of_too_many_reports_is_refused_whole(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sized, "LARGEST_JOB", 3)
+    answer = await aggregate(pair, await aggregation_request(pair, 4))
+    assert (answer.status, answer.problem_type) == (413, "message-too-large")
+    assert (await aggregate(pair, await aggregation_request(pair, 3))).status == 201
 
 
 async def test_unknown_and_finished_aggregation_jobs_answer_as_the_draft_says(pair: Pair) -> None:

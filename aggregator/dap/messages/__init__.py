@@ -33,6 +33,7 @@ from aggregator.dap.messages.collection import (
     TimeIntervalSelector,
     aggregate_share_aad,
 )
+from aggregator.dap.messages.sized import LARGEST_JOB, ReportSizes, UploadedReport, read_job
 from aggregator.dap.messages.upload import (
     InputShareAad,
     PlaintextInputShare,
@@ -46,6 +47,7 @@ from aggregator.dap.messages.upload import (
 )
 
 __all__ = [
+    "LARGEST_JOB",
     "AggregateShare",
     "AggregateShareAad",
     "AggregateShareReq",
@@ -64,11 +66,13 @@ __all__ = [
     "Report",
     "ReportMetadata",
     "ReportShare",
+    "ReportSizes",
     "ReportUploadStatus",
     "TimeIntervalQuery",
     "TimeIntervalSelector",
     "UploadErrors",
     "UploadRequest",
+    "UploadedReport",
     "VerifyContinue",
     "VerifyInit",
     "VerifyResp",
@@ -81,4 +85,5 @@ __all__ = [
     "input_share_aad",
     "input_share_aad_prefix",
     "leader_selected_batch_id",
+    "read_job",
 ]
