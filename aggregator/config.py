@@ -9,9 +9,9 @@ import os
 import tomllib
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -46,6 +46,14 @@ def _rational(value: object) -> object:
         raise ValueError(str(error)) from error
 
 
+def _check_bodies(max_body_size: int, max_bytes_in_flight: int) -> None:
+    if max_body_size > max_bytes_in_flight:
+        raise ValueError(
+            f"max_body_size: must be at most max_bytes_in_flight ({max_bytes_in_flight}), "
+            f"not {max_body_size}"
+        )
+
+
 Address = Annotated[str, BeforeValidator(_address)]
 Rational = Annotated[Fraction, BeforeValidator(_rational)]
 Seconds = Annotated[int, Field(ge=0, le=86_400 * 365)]
@@ -75,6 +83,13 @@ class ServiceSettings(BaseSettings):
     listen: Address = Field("127.0.0.1:8000", description="Where the service listens, host:port.")
     health_listen: Address | None = Field(
         None, description="Where GET /health is answered, host:port; nowhere if not given."
+    )
+    max_connections: int = Field(
+        512,
+        ge=1,
+        le=65_536,
+        description="Connections open at once, at each address; above it the slowest one is "
+        "closed, or the newest refused.",
     )
     log_format: Literal["json", "console"] = Field("console", description="How a log line looks.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -127,6 +142,12 @@ class AggregatorSettings(ServiceSettings):
     hpke_cache_seconds: Seconds = Field(
         86_400, description="How long clients may keep our HPKE configurations."
     )
+    max_bytes_in_flight: int = Field(
+        64 * MEBIBYTE,
+        ge=64 * KIBIBYTE,
+        description="The most bytes that the bodies of all requests have together; at least "
+        "max_body_size.",
+    )
     clock_skew_seconds: Seconds = Field(
         300, description="How far ahead of our clock a report's time may lie."
     )
@@ -144,7 +165,11 @@ class AggregatorSettings(ServiceSettings):
 
 
 class LeaderSettings(AggregatorSettings):
-    """The leader's settings."""
+    """The leader's settings.
+
+    Raises:
+        ValueError: Two settings contradict each other; both are named.
+    """
 
     role: Literal["leader"] = Field("leader", description="Which party this file is for.")
     max_body_size: int = Field(
@@ -171,7 +196,9 @@ class LeaderSettings(AggregatorSettings):
         4, ge=1, le=256, description="Jobs of each kind that one process steps at once."
     )
     lease_seconds: PositiveSeconds = Field(
-        30, description="How long a job is a worker's own; a killed worker's jobs wait that long."
+        150,
+        description="How long a job is a worker's own, longer than request_timeout_seconds; a "
+        "killed worker's jobs wait that long.",
     )
     max_attempts: int = Field(
         5, ge=1, description="Refusals in a row after which an aggregation job is abandoned."
@@ -180,14 +207,31 @@ class LeaderSettings(AggregatorSettings):
         120, description="How long the helper may take for one answer."
     )
 
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        _check_bodies(self.max_body_size, self.max_bytes_in_flight)
+        if self.lease_seconds <= self.request_timeout_seconds:
+            # Another worker would take the job while this one still waits for its answer, send the
+            # request again, and lose the job in turn.
+            raise ValueError(
+                "lease_seconds: must be more than request_timeout_seconds "
+                f"({self.request_timeout_seconds}), not {self.lease_seconds}"
+            )
+        return self
+
 
 class HelperSettings(AggregatorSettings):
-    """The helper's settings."""
+    """The helper's settings; raises as `LeaderSettings`."""
 
     role: Literal["helper"] = Field("helper", description="Which party this file is for.")
     max_body_size: int = Field(
         64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one aggregation job."
     )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        _check_bodies(self.max_body_size, self.max_bytes_in_flight)
+        return self
 
 
 class CollectorSettings(ServiceSettings):
@@ -269,7 +313,7 @@ def _validated(
         return kind(**values)  # type: ignore[arg-type]  # values are checked by the model
     except ValidationError as error:
         faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            ": ".join(filter(None, (".".join(map(str, fault["loc"])), fault["msg"])))
             for fault in error.errors(include_input=False, include_url=False, include_context=False)
         )
         raise ConfigurationError(f"{place}: {faults}") from None

@@ -55,7 +55,7 @@ async def _serve(desk: CollectorDesk, token: str | None) -> None:
         )
         listeners = health_listeners(settings)
         listeners.append((application, settings.listen))
-        await run_services(listeners, [driver.run])
+        await run_services(listeners, [driver.run], settings.max_connections)
 
 
 def _token(settings: CollectorSettings) -> str | None:

@@ -37,6 +37,7 @@ from aggregator.party import Floor, Party
 from aggregator.storage.database import Database
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.web.app import create_app, create_health_app
+from aggregator.web.connections import BoundedConnection
 
 log = structlog.get_logger()
 
@@ -84,13 +85,17 @@ def leader_app(party: Party, settings: LeaderSettings) -> ASGIApp:
         poll_seconds=settings.collection_poll_seconds,
         max_report_age_seconds=settings.max_report_age_seconds,
     )
-    return create_app("leader", [LeaderResources(party, limits).router()])
+    return create_app(
+        "leader", [LeaderResources(party, limits).router()], settings.max_bytes_in_flight
+    )
 
 
 def helper_app(party: Party, settings: HelperSettings) -> ASGIApp:
     """Return the helper's application."""
     limits = HelperLimits(settings.max_body_size, settings.hpke_cache_seconds)
-    return create_app("helper", [HelperResources(party, limits).router()])
+    return create_app(
+        "helper", [HelperResources(party, limits).router()], settings.max_bytes_in_flight
+    )
 
 
 def leader_work(party: Party, settings: LeaderSettings, http: httpx.AsyncClient) -> list[Work]:
@@ -111,12 +116,15 @@ def leader_work(party: Party, settings: LeaderSettings, http: httpx.AsyncClient)
     return [_repeating(run_once, settings.work_interval_seconds) for run_once in rounds]
 
 
-async def run_services(listeners: Sequence[tuple[ASGIApp, str]], works: Sequence[Work]) -> None:
+async def run_services(
+    listeners: Sequence[tuple[ASGIApp, str]], works: Sequence[Work], max_connections: int
+) -> None:
     """Serve applications at their addresses and run works beside them, until a signal comes.
 
     Args:
         listeners: Applications, each with its `host:port`; port 0 takes a free one.
         works: What else runs; each ends soon after the event it is given is set.
+        max_connections: The most that are open at once, at each address.
 
     Raises:
         ConfigurationError: An address cannot be listened on.
@@ -127,7 +135,7 @@ async def run_services(listeners: Sequence[tuple[ASGIApp, str]], works: Sequence
         signals.start_soon(_stop_on_signal, stop, signals.cancel_scope)
         async with anyio.create_task_group() as group:
             for (app, _), listening in zip(listeners, sockets, strict=True):
-                group.start_soon(_serve, app, listening, stop)
+                group.start_soon(_serve, app, listening, stop, max_connections)
             for work in works:
                 group.start_soon(work, stop)
         signals.cancel_scope.cancel()
@@ -147,7 +155,8 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
         async with httpx.AsyncClient(timeout=timeout) as http:
             listeners = [(leader_app(party, settings), settings.listen)] if serve else []
             works = [_warming_up(party), *leader_work(party, settings, http)] if work else []
-            await run_services(listeners + health_listeners(settings), works)
+            listeners += health_listeners(settings)
+            await run_services(listeners, works, settings.max_connections)
     finally:
         database.close()
 
@@ -157,8 +166,8 @@ async def _helper(settings: HelperSettings) -> None:
     try:
         party = make_party(Role.HELPER, settings, database)
         await party.ensure_keypair()
-        listeners = [(helper_app(party, settings), settings.listen)]
-        await run_services(listeners + health_listeners(settings), [_warming_up(party)])
+        listeners = [(helper_app(party, settings), settings.listen), *health_listeners(settings)]
+        await run_services(listeners, [_warming_up(party)], settings.max_connections)
     finally:
         database.close()
 
@@ -202,10 +211,14 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(app: ASGIApp, listening: socket.socket, stop: anyio.Event) -> None:
+async def _serve(
+    app: ASGIApp, listening: socket.socket, stop: anyio.Event, max_connections: int
+) -> None:
     server = _Server(
         uvicorn.Config(
             app,
+            http=BoundedConnection.limited_to(max_connections),
+            ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -29,7 +29,12 @@ from aggregator.leader.steps import step_all
 from aggregator.party import Party, ServedTask, batch_totals, charge_of
 from aggregator.protocol.batches import merge_agg_shares
 from aggregator.protocol.budget import check_budget
-from aggregator.protocol.collection import aggregate_share_request, check_size, release
+from aggregator.protocol.collection import (
+    aggregate_share_request,
+    check_size,
+    release,
+    sealed_share_size,
+)
 from aggregator.storage import ledger
 from aggregator.storage.batches import closed_intervals, read_shares, summarize_batch
 from aggregator.storage.collection_jobs import (
@@ -151,12 +156,14 @@ class CollectionDriver:
 
     async def _ask(self, served: ServedTask, job: CollectionJob, request: bytes) -> Answer:
         helper = helper_of(served, self._http, self._settings.peer_attempts)
+        limit = sealed_share_size(served.task)
         if job.helper_location is not None:
-            return await helper.get(job.helper_location)
+            return await helper.get(job.helper_location, limit=limit)
         return await helper.post(
             path("aggregate_shares", task_id=served.task.task_id),
             media_type(AggregateShareReq.message),
             request,
+            limit=limit,
         )
 
     async def _finish(

@@ -32,6 +32,7 @@ from aggregator.dp.budget import Guarantee
 from aggregator.dp.disclosure import Disclosure, disclose
 from aggregator.dp.post_processing import PostProcessed, Rule, post_process
 from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.collection import sealed_share_size
 from aggregator.protocol.task import Task
 from field import Vector
 
@@ -78,6 +79,12 @@ class Result:
 def collection_request(interval: Interval) -> CollectionJobReq:
     """Return the request for the reports of an interval; equal intervals give equal bytes."""
     return CollectionJobReq(TimeIntervalQuery(interval))
+
+
+def largest_result(task: Task) -> int:
+    """Return how many bytes a collection's result has, encoded."""
+    counts = 3 * 8  # how many reports, and the two numbers of an interval
+    return counts + 2 * sealed_share_size(task)
 
 
 def open_result(

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 import aggregator
 from aggregator.errors import Abort
 from aggregator.storage.engine import Busy
+from aggregator.web.intake import DEFAULT_BUDGET, SCOPE_KEY, Intake
 from aggregator.web.problems import (
     abort_response,
     busy_response,
@@ -31,8 +32,16 @@ HEALTH_PATH = "/health"
 _TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-def create_app(title: str, routers: Iterable[APIRouter]) -> FastAPI:
-    """Return an application that serves `routers`, every error as a problem document."""
+def create_app(
+    title: str, routers: Iterable[APIRouter], max_bytes_in_flight: int = DEFAULT_BUDGET
+) -> FastAPI:
+    """Return an application that serves `routers`, every error as a problem document.
+
+    Args:
+        title: Its name.
+        routers: What it serves.
+        max_bytes_in_flight: The most bytes that all requests' bodies have together.
+    """
     app = FastAPI(
         title=title,
         version=aggregator.__version__,
@@ -47,7 +56,7 @@ def create_app(title: str, routers: Iterable[APIRouter]) -> FastAPI:
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Busy, _on_busy)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
-    app.add_middleware(Edge)
+    app.add_middleware(Edge, intake=Intake(max_bytes_in_flight))
     return app
 
 
@@ -69,9 +78,10 @@ class Edge:
     logs what became of it.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        """Wrap `app`."""
+    def __init__(self, app: ASGIApp, intake: Intake) -> None:
+        """Wrap `app`, whose requests' bodies share `intake`."""
         self._app = app
+        self._intake = intake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
@@ -91,7 +101,8 @@ class Edge:
         started = time.perf_counter()
         with structlog.contextvars.bound_contextvars(trace_id=trace_id):
             try:
-                await self._app(scope, receive, send_and_note)
+                with self._intake.request() as scope[SCOPE_KEY]:
+                    await self._app(scope, receive, send_and_note)
             except Exception as error:  # the outermost edge: logged and answered
                 log.exception("request failed", exc_info=error, path=scope["path"])
                 if not status:

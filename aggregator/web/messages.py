@@ -14,6 +14,7 @@ from aggregator.dap.problems import MessageTooLarge, UnrecognizedTask, Unsupport
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, message_of, resources_of
 from aggregator.errors import Abort
+from aggregator.web import intake
 
 MAX_SHORT_MESSAGE = 128 * 2**10
 """Bytes of a request that carries no reports: a few numbers and two lists of extensions."""
@@ -72,16 +73,13 @@ async def read_bytes(request: Request, limit: int) -> bytes:
 
     Raises:
         MessageTooLarge: The body is longer than the limit.
+        TooManyRequests: There is no room for it now.
+        BodyTooSlow: It comes too slowly.
     """
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared) > limit:
         raise MessageTooLarge(f"the body may have {limit} bytes, not {declared}")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise MessageTooLarge(f"the body may have {limit} bytes")
-    return bytes(body)
+    return await intake.read_body(request, limit)
 
 
 def task_id_of(request: Request) -> TaskId:
