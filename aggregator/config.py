@@ -6,6 +6,7 @@ count from the file's folder.
 """
 
 import os
+import stat
 import tomllib
 from fractions import Fraction
 from pathlib import Path
@@ -90,6 +91,15 @@ class ServiceSettings(BaseSettings):
         le=65_536,
         description="Connections open at once, at each address; above it the slowest one is "
         "closed, or the newest refused.",
+    )
+    insecure_http: bool = Field(
+        default=False,
+        description="Whether plain http:// may go to other machines than this one: reports, "
+        "tokens and results are then read by everybody on the way.",
+    )
+    environment_proxy: bool = Field(
+        default=False,
+        description="Whether requests go through the proxies of HTTPS_PROXY and the like.",
     )
     log_format: Literal["json", "console"] = Field("console", description="How a log line looks.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -240,14 +250,33 @@ class CollectorSettings(ServiceSettings):
     role: Literal["collector"] = Field("collector", description="Which party this file is for.")
     token: SecretStr | None = Field(
         None,
-        description="The bearer token that requests to the collector service must carry; without "
-        "one it listens on the loopback interface only.",
+        description="The bearer token that requests to the collector service must carry. For the "
+        "environment (PRIO_TOKEN).",
     )
     token_file: Path | None = Field(
         None,
-        description="The token, in a file instead; made, readable by its owner only, if there is "
-        "none.",
+        description="The token, in a file instead; the database's path and .token, if not given. "
+        "Made, readable by its owner only, if there is none.",
     )
+    allowed_hosts: str = Field(
+        "",
+        description="Names, joined by commas, that the collector service answers to beside those "
+        "of this machine and of listen: that of a proxy in front of it.",
+    )
+
+    @property
+    def token_path(self) -> Path:
+        """Where the token lies, unless it is in the settings themselves."""
+        if self.token_file is not None:
+            return self.token_file
+        return self.database_file.with_name(self.database_file.name + ".token")
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names that the service answers to, lower case."""
+        listening = self.listen.rpartition(":")[0].strip("[]")
+        given = (name.strip().lower() for name in self.allowed_hosts.split(","))
+        return frozenset({"localhost", "127.0.0.1", "::1", listening.lower(), *given} - {""})
 
 
 AnySettings = LeaderSettings | HelperSettings | CollectorSettings
@@ -289,6 +318,19 @@ def read_settings_of(kind: type[S], path: Path | None) -> S:
     return settings
 
 
+def check_private(path: Path) -> None:
+    """Refuse a file with a secret that others than its owner can read.
+
+    Raises:
+        ConfigurationError: Its mode lets its group or everybody read or write it.
+    """
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigurationError(
+            f"{path}: holds a secret, and its mode {mode:04o} lets others at it; chmod 600 {path}"
+        )
+
+
 def _read_toml(path: Path) -> dict[str, object]:
     try:
         values: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -297,6 +339,8 @@ def _read_toml(path: Path) -> dict[str, object]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         # `from None`: the cause may carry a line with a secret.
         raise ConfigurationError(f"{path}: not TOML") from None
+    if {"store_key", "token"} & values.keys():
+        check_private(path)
     for name in ("database", "store_key_file", "token_file"):
         value = values.get(name)
         if isinstance(value, str) and "://" not in value:

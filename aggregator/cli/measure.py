@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config, TaskArgument
-from aggregator.cli.parties import open_collector
+from aggregator.cli.options import Config, EnvironmentProxy, InsecureHttp, TaskArgument
+from aggregator.cli.parties import check_endpoints, open_collector
 from aggregator.cli.tables import print_result
 from aggregator.cli.tasks import task_id_of
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
@@ -30,6 +30,7 @@ from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
 from aggregator.storage.states import CollectionState
+from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
 
 TIMEOUT_SECONDS = 60.0
@@ -87,6 +88,8 @@ def upload(
     allow_no_noise: Annotated[
         bool, typer.Option(help="With --max-epsilon: take part in tasks without noise.")
     ] = False,
+    insecure_http: InsecureHttp = False,
+    environment_proxy: EnvironmentProxy = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Shard, seal and upload measurements, one report each.
@@ -96,6 +99,10 @@ def upload(
     not be reached.
     """
     task = read_task(task_file)
+    check_endpoints(task, insecure_http=insecure_http)
+    http = open_client(
+        TIMEOUT_SECONDS, insecure_http=insecure_http, environment_proxy=environment_proxy
+    )
     reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())
     if person_column is not None and (csv is None or state is not None):
         raise ParameterError("person-column: goes with --csv, and --state is of one person")
@@ -114,7 +121,7 @@ def upload(
         person_column,
         task.policy.max_reports_per_person,
     )
-    summary = anyio.run(_upload, task, values, parse_time(time, "time"), per_request, limits)
+    summary = anyio.run(_upload, task, http, values, parse_time(time, "time"), per_request, limits)
     if as_json:
         refused = {error.draft_name: count for error, count in summary.refused.items()}
         print(json.dumps({"version": 1, "accepted": summary.accepted, "refused": refused}))
@@ -243,6 +250,7 @@ def _measurements(
 
 async def _upload(
     task: Task,
+    client: httpx.AsyncClient,
     measurements: list[Measurement],
     time: int | None,
     per_request: int,
@@ -259,15 +267,15 @@ async def _upload(
             progress.advance(bar, count)
 
         try:
-            async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
-                client = Client(
+            async with client as http:
+                uploads = Client(
                     task,
                     http,
                     contributions=limits.contributions,
                     max_epsilon=limits.max_epsilon,
                     allow_no_noise=limits.allow_no_noise,
                 )
-                return await client.upload(
+                return await uploads.upload(
                     measurements, time=time, reports_per_request=per_request, progress=advance
                 )
         except PeerError:
@@ -299,7 +307,11 @@ async def _collect(
         new = new_collection(task, start, end, SystemEntropy())
         stored = desk.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
         identifier = stored.collection_id
-        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
+        async with open_client(
+            TIMEOUT_SECONDS,
+            insecure_http=desk.settings.insecure_http,
+            environment_proxy=desk.settings.environment_proxy,
+        ) as http:
             driver = Driver(desk.database, desk.keypair(), http)
             with anyio.move_on_after(seconds):
                 await driver.finish(identifier)

@@ -36,13 +36,13 @@ from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.party import Floor, Party
 from aggregator.storage.database import Database
 from aggregator.telemetry.logs import LogFormat, configure_logs
+from aggregator.transport.client import open_client
 from aggregator.web.app import create_app, create_health_app
 from aggregator.web.connections import BoundedConnection
 
 log = structlog.get_logger()
 
 GRACE_SECONDS = 20
-_CONNECT_SECONDS = 10
 _BACKLOG = 2048
 
 Work = Callable[[anyio.Event], Coroutine[None, None, None]]
@@ -151,8 +151,11 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
     try:
         party = make_party(Role.LEADER, settings, database)
         await party.ensure_keypair()
-        timeout = httpx.Timeout(settings.request_timeout_seconds, connect=_CONNECT_SECONDS)
-        async with httpx.AsyncClient(timeout=timeout) as http:
+        async with open_client(
+            settings.request_timeout_seconds,
+            insecure_http=settings.insecure_http,
+            environment_proxy=settings.environment_proxy,
+        ) as http:
             listeners = [(leader_app(party, settings), settings.listen)] if serve else []
             works = [_warming_up(party), *leader_work(party, settings, http)] if work else []
             listeners += health_listeners(settings)

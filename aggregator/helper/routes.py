@@ -177,9 +177,10 @@ class HelperResources:
         return empty_response()
 
     async def _authorised(self, request: Request) -> ServedTask:
-        served = await self._party.task(task_id_of(request))
-        require_token(request, served.leader_token_hash)
-        return served
+        task_id = task_id_of(request)
+        # Before anything else is said of the task, such as whether there is one.
+        require_token(request, await self._party.caller_token_hash(task_id))
+        return await self._party.task(task_id)
 
     async def _known_job(self, request: Request) -> tuple[ServedTask, HelperRequest]:
         served = await self._authorised(request)

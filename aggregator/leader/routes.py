@@ -148,9 +148,10 @@ class LeaderResources:
         return empty_response()
 
     async def _authorised(self, request: Request) -> ServedTask:
-        served = await self._party.task(task_id_of(request))
-        require_token(request, served.collector_token_hash)
-        return served
+        task_id = task_id_of(request)
+        # Before anything else is said of the task, such as whether there is one.
+        require_token(request, await self._party.caller_token_hash(task_id))
+        return await self._party.task(task_id)
 
     def _job_id(self, request: Request) -> CollectionJobId:
         return id_of(request, CollectionJobId, "collection_job_id", UnrecognizedCollectionJob)

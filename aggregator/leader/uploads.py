@@ -71,7 +71,7 @@ class Uploads:
             DecodeError: The body is no sequence of reports; none of them is stored.
             MessageTooLarge: They are more than `MAX_REPORTS`; none of them is stored.
         """
-        config_ids = (await self._party.keypairs()).keys()
+        config_ids = await self._party.config_ids()
         now = self._party.clock.now()
 
         sizes = report_sizes(served.task)

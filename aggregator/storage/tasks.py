@@ -90,6 +90,23 @@ def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:
     return None if row is None else _stored_task(tx, row)
 
 
+def caller_token_hash(tx: Transaction, task_id: bytes, role: str) -> bytes | None:
+    """Return the SHA-256 of the token that the caller of our protected resources must show.
+
+    Nothing is decrypted, so that asking for a task that there is takes as long as for one that
+    there is not.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        role: Ours in it: the `helper` is called by the Leader, the `leader` by the Collector.
+    """
+    task = tables.tasks.c
+    column = task.leader_token_hash if role == "helper" else task.collector_token_hash
+    query = select(column).where(task.task_id == task_id, task.role == role)
+    return tx.connection.execute(query).scalar()
+
+
 def list_tasks(tx: Transaction) -> list[StoredTask]:
     """Return all tasks, oldest first."""
     query = select(tables.tasks).order_by(tables.tasks.c.id)
@@ -157,6 +174,15 @@ def list_hpke_keys(tx: Transaction, *, retired: bool) -> list[HpkeKey]:
         )
         for row in tx.connection.execute(query)
     ]
+
+
+def list_hpke_configs(tx: Transaction, *, retired: bool) -> list[bytes]:
+    """Return the public halves of `list_hpke_keys`; no private key is decrypted."""
+    columns = tables.hpke_keys.c
+    query = select(columns.config).order_by(columns.created_at.desc(), columns.config_id.desc())
+    if not retired:
+        query = query.where(columns.retired_at.is_(None))
+    return list(tx.connection.execute(query).scalars())
 
 
 def retire_hpke_key(tx: Transaction, config_id: int) -> None:

@@ -275,11 +275,20 @@ async def test_the_collectors_token_opens_nothing_at_the_helper(pair: Pair) -> N
     assert answer.status == 401
 
 
-@pytest.mark.parametrize("token", [None, LEADER_TOKEN])
-async def test_an_unknown_task_is_unknown_whatever_the_token(pair: Pair, token: str | None) -> None:
-    url = pair.url_of("aggregation_jobs").replace(str(pair.task.task_id), str(OTHER_TASK))
-    answer = await pair.send("POST", url, AggregationJobInitReq.message, b"", token)
-    assert (answer.status, answer.problem_type) == (404, "unrecognizedTask")
+@pytest.mark.parametrize("token", [None, "wrong", LEADER_TOKEN])
+async def test_without_its_token_a_task_does_not_show_whether_it_is_there(
+    pair: Pair, token: str | None
+) -> None:
+    shown = "wrong" if token == LEADER_TOKEN else token
+    there = pair.url_of("aggregation_jobs")
+    elsewhere = there.replace(str(pair.task.task_id), str(OTHER_TASK))
+    message = AggregationJobInitReq.message
+    known = await pair.send("POST", there, message, b"", shown)
+    unknown = await pair.send("POST", elsewhere, message, b"", token)
+    assert (unknown.status, unknown.problem_type) == (401, "unauthorized")
+    assert known.body.replace(str(pair.task.task_id).encode(), str(OTHER_TASK).encode()) == (
+        unknown.body
+    )
 
 
 async def test_a_leader_with_a_wrong_token_loses_nothing(tmp_path: Path) -> None:
@@ -405,7 +414,7 @@ async def test_an_aggregation_job_of_too_many_reports_is_refused_whole(
 
 async def test_unknown_and_finished_aggregation_jobs_answer_as_the_draft_says(pair: Pair) -> None:
     answer = await aggregate(pair, await aggregation_request(pair))
-    known = f"http://helper.example{answer.headers['location']}"
+    known = f"https://helper.example{answer.headers['location']}"
     unknown = known[:-22] + "A" * 22
     body = encode(AggregationJobContinueReq(1, ()))
     message = AggregationJobContinueReq.message
@@ -526,7 +535,7 @@ async def test_a_released_share_is_repeated_until_it_is_deleted_and_then_never_m
     assert job.aggregate_share_request is not None
     request = decode(AggregateShareReq, job.aggregate_share_request)
     first = await ask_share(pair, request)
-    url = f"http://helper.example{first.headers['location']}"
+    url = f"https://helper.example{first.headers['location']}"
     assert (await pair.send("GET", url, token=LEADER_TOKEN)).body == first.body
     assert (await pair.send("DELETE", url, token=LEADER_TOKEN)).status == 200
     assert (await ask_share(pair, request)).problem_type == "batchOverlap"

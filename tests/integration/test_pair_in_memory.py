@@ -269,7 +269,7 @@ async def test_a_deleted_collection_job_is_forgotten_and_its_batch_never_collect
         await pair.upload(await pair.reports([0, 1, 2]))
         await pair.collect()
         location = (await pair.ask()).headers["location"]
-        url = f"http://leader.example{location}"
+        url = f"https://leader.example{location}"
         assert (await pair.send("DELETE", url, token=COLLECTOR_TOKEN)).status == 200
         gone = await pair.poll(location)
         assert (gone.status, gone.problem_type) == (404, "unrecognized-collection-job")
@@ -315,7 +315,7 @@ async def test_the_helper_answers_the_same_aggregation_request_with_the_same_byt
         pair.helper.restart()
         assert await ask() == first
         again = await pair.send(
-            "GET", f"http://helper.example{first[2]}?step=0", token=LEADER_TOKEN
+            "GET", f"https://helper.example{first[2]}?step=0", token=LEADER_TOKEN
         )
         assert again.body == first[1]
         helper = await counts(pair.helper, pair.task, Stage.AGGREGATION)
