@@ -301,6 +301,8 @@ def read_settings(path: Path | None) -> AnySettings:
     values = {} if path is None else _read_toml(path)
     place = "the environment" if path is None else str(path)
     role = os.environ.get("PRIO_ROLE", values.get("role"))
+    if role is None and "collector_hpke_config" in values:
+        raise ConfigurationError(f"{place}: this is a task's file, and a service's is needed")
     if not isinstance(role, str) or role not in _ROLES:
         hint = " (PRIO_ROLE; or give a file with --config)" if path is None else ""
         raise ConfigurationError(

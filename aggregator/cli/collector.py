@@ -37,7 +37,7 @@ def serve(config: Config = None) -> None:
     """List tasks, collect batches and keep results, as JSON over HTTP."""
     settings = read_settings_of(CollectorSettings, config)
     token = token_of(settings)
-    configure_logs(LogFormat(settings.log_format), settings.log_level)
+    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
     if settings.token is None:
         log.info("requests must carry the token of a file", file=str(settings.token_path))
     with open_collector(config) as desk:

@@ -160,7 +160,7 @@ def collect(
     be repeated and goes on with the same collection. Exit status 3 says that the leader refused or
     that the batch was not ready in time.
     """
-    document = anyio.run(
+    document, trouble = anyio.run(
         _collect,
         config,
         task_id,
@@ -179,7 +179,8 @@ def collect(
         raise SystemExit(faults.PEER)
     if document["state"] == CollectionState.PENDING:
         if not as_json:
-            print(f"prio: the batch was not ready in {timeout:g} seconds", file=sys.stderr)
+            why = f": {trouble}" if trouble else ""
+            print(f"prio: the batch was not ready in {timeout:g} seconds{why}", file=sys.stderr)
         raise SystemExit(faults.PEER)
 
 
@@ -290,7 +291,8 @@ async def _upload(
 
 async def _collect(
     config: Path | None, task_id: str, start: int, end: int, seconds: float, rule: Rule | None
-) -> Document:
+) -> tuple[Document, str]:
+    """Return the collection, and why the leader did not answer when it was asked last, if so."""
     with open_collector(config) as desk:
         known = task_id_of(task_id)
         record = desk.database.read_sync(
@@ -319,4 +321,4 @@ async def _collect(
             "get collection", lambda tx: store.get_collection(tx, identifier)
         )
         document = collection_document(task, stored if ended is None else ended)
-        return with_post_processing(task, document, rule)
+        return with_post_processing(task, document, rule), driver.trouble

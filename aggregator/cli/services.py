@@ -21,6 +21,7 @@ from aggregator.cli.stores import open_database
 from aggregator.clock import SystemClock
 from aggregator.config import (
     AggregatorSettings,
+    AnySettings,
     HelperSettings,
     LeaderSettings,
     ServiceSettings,
@@ -141,8 +142,8 @@ async def run_services(
         signals.cancel_scope.cancel()
 
 
-def _run(settings: ServiceSettings, main: Callable[[], Awaitable[None]]) -> None:
-    configure_logs(LogFormat(settings.log_format), settings.log_level)
+def _run(settings: AnySettings, main: Callable[[], Awaitable[None]]) -> None:
+    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
     anyio.run(main, backend_options={"use_uvloop": True})
 
 

@@ -214,6 +214,7 @@ class CollectionDriver:
 
     async def _release_lease(self, leased: Leased[CollectionJob], asked: int | None) -> None:
         delay = retry_delay(leased.lease.attempts, asked)
+        log.info("job waits", next_in=f"{delay}s")
         await self._party.database.run(
             "release collection job",
             lambda tx: release_collection_job(tx, leased.lease, delay),

@@ -223,6 +223,7 @@ class JobDriver:
 
     async def _release(self, leased: Leased[AggregationJob], asked: int | None) -> None:
         delay = retry_delay(leased.lease.attempts, asked)
+        log.info("job waits", next_in=f"{delay}s")
         await self._party.database.run(
             "release aggregation job",
             lambda tx: release_aggregation_job(tx, leased.lease, delay),

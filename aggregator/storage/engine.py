@@ -12,7 +12,13 @@ from contextlib import contextmanager
 import sqlalchemy
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    OperationalError,
+    SQLAlchemyError,
+)
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from aggregator.errors import ConfigurationError, StoreError
@@ -20,10 +26,15 @@ from aggregator.errors import ConfigurationError, StoreError
 BUSY_TIMEOUT_SECONDS = 5
 _SQLITE_BUSY = 5
 _SQLITE_LOCKED = 6
+_SQLITE_FULL = 13
 
 
 class Busy(StoreError):
     """Others held the database for too long; the transaction was tried several times."""
+
+
+class DiskFull(StoreError):
+    """There is no room for what was to be stored; nothing of it was."""
 
 
 class Conflict(StoreError):
@@ -95,6 +106,10 @@ def translated(name: str) -> Iterator[None]:
         code = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
         if code in (_SQLITE_BUSY, _SQLITE_LOCKED):
             raise Busy(f"transaction {name!r}: the database is busy") from error
+        if code == _SQLITE_FULL:
+            raise DiskFull(f"transaction {name!r}: the disk is full") from error
+        raise StoreError(f"transaction {name!r}: {error.orig}") from error
+    except DBAPIError as error:
         raise StoreError(f"transaction {name!r}: {error.orig}") from error
     except SQLAlchemyError as error:
         raise StoreError(f"transaction {name!r}: {error}") from error

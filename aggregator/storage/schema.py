@@ -22,8 +22,18 @@ def upgrade(url: str) -> None:
     """Bring the store at `url` to this program's schema, making the file if there is none.
 
     Several processes may do this at once: the first does the work, the others find it done.
+
+    Raises:
+        SchemaMismatch: It has a schema that this program does not know.
     """
     _create_private_file(url)
+    found = _version(url)
+    scripts = ScriptDirectory.from_config(_config())
+    if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+        raise SchemaMismatch(
+            f"the store {_path(url)} is of a newer program: its schema is at version {found}, and "
+            f"this one knows them up to {scripts.get_current_head()}"
+        )
     _migrate(url, command.upgrade, "head")
 
 

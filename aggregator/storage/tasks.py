@@ -4,6 +4,7 @@ import dataclasses
 
 from sqlalchemy import Row, insert, select, update
 
+from aggregator.dap.ids import encode_base64url
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
@@ -63,7 +64,9 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
     stored = get_task(tx, task.task_id)
     if stored is not None:
         if stored.record != task:
-            raise tx.refuse(Conflict(f"task {task.task_id.hex()} is stored with other contents"))
+            raise tx.refuse(
+                Conflict(f"task {encode_base64url(task.task_id)} is stored with other contents")
+            )
         return
     token = task.peer_token
     tx.connection.execute(

@@ -6,6 +6,7 @@ The routes themselves come from the table in `dap.resources`: what is served is 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar, Protocol, TypeVar
 
+import structlog
 from fastapi import APIRouter, Request, Response, status
 
 from aggregator.codec import Message, encode
@@ -93,6 +94,7 @@ def task_id_of(request: Request) -> TaskId:
     except Abort as error:
         raise UnrecognizedTask("the path holds no task identifier") from error
     request.scope["dap_task_id"] = task_id
+    structlog.contextvars.bind_contextvars(task=str(task_id))
     return task_id
 
 

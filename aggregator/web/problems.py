@@ -60,13 +60,17 @@ def http_error_response(
     return _response({"type": "about:blank", "title": title}, code, headers or {})
 
 
-def busy_response() -> Response:
-    """Return the answer where our store is busy: nothing was done, and the peer may come again."""
+def busy_response(retry_after: int = 1) -> Response:
+    """Return the answer where our store cannot take more now: nothing was done.
+
+    Args:
+        retry_after: When the peer may come again, in seconds.
+    """
     title = problems.TooManyRequests.title
     return _response(
         {"type": "about:blank", "title": title},
         status.HTTP_503_SERVICE_UNAVAILABLE,
-        {"Retry-After": "1"},
+        {"Retry-After": str(retry_after)},
     )
 
 
