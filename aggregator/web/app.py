@@ -127,10 +127,13 @@ class Edge:
 @contextmanager
 def _without_task() -> Iterator[None]:
     """Let what a handler binds as the task end with the request."""
+    before = structlog.contextvars.get_contextvars().get("task")
     try:
         yield
     finally:
         structlog.contextvars.unbind_contextvars("task")
+        if before is not None:
+            structlog.contextvars.bind_contextvars(task=before)
 
 
 def _trace_id(scope: Scope) -> str:
