@@ -32,11 +32,8 @@ _STATUSES: Mapping[type[Problem], int] = {
 
 _HEADERS: Mapping[int, Mapping[str, str]] = {
     status.HTTP_401_UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
-    status.HTTP_408_REQUEST_TIMEOUT: {"Connection": "close"},
-    status.HTTP_413_CONTENT_TOO_LARGE: {"Connection": "close"},
-    status.HTTP_429_TOO_MANY_REQUESTS: {"Connection": "close", "Retry-After": "1"},
+    status.HTTP_429_TOO_MANY_REQUESTS: {"Retry-After": "1"},
 }
-"""A body that was not read to its end is not waited for."""
 
 
 def abort_response(abort: Abort, task_id: TaskId | None = None) -> Response:

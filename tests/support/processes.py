@@ -122,6 +122,11 @@ class Processes:
         user, system = int(fields[11]), int(fields[12])
         return (user + system) / os.sysconf("SC_CLK_TCK")
 
+    @property
+    def collector_token(self) -> str:
+        """The token that the collector service made beside its store."""
+        return (self.folder / "collector.sqlite.token").read_text().strip()
+
     def peak_memory(self, name: str) -> int:
         """Return the most memory that a running service ever had, in MiB (Linux)."""
         status = Path(f"/proc/{self._running[name].pid}/status").read_text()
