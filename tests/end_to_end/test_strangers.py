@@ -37,7 +37,7 @@ class Line:
     def __init__(self, processes: Processes) -> None:
         self.processes = processes
         task_id, task_file = processes.make_task(
-            "survey", "--vdaf", "Prio3Count", "--epsilon", "1", *BATCH
+            "survey", "--vdaf", "Prio3Histogram", "--length", "256", "--epsilon", "1", *BATCH
         )
         secrets = tomllib.loads(task_file.with_name("leader.toml").read_text())["secrets"]
         self.leader_token: str = secrets["leader_token"]
@@ -84,7 +84,7 @@ def line(started: Line) -> Line:
 def test_reports_that_are_none_cost_no_more_than_their_bytes(
     line: Line, report: bytes, scale: int
 ) -> None:
-    count = 3 * MIB * scale // len(report)
+    count = 4 * MIB * scale // len(report)
     size = count * len(report)
     with hostile.connect(line.reports, 120) as connection:
         head = hostile.post(line.reports, "upload-req", size)
