@@ -33,7 +33,7 @@ from aggregator.dap.messages.collection import (
     TimeIntervalSelector,
     aggregate_share_aad,
 )
-from aggregator.dap.messages.sized import LARGEST_JOB, ReportSizes, UploadedReport, read_job
+from aggregator.dap.messages.sized import ReportSizes, UploadedReport, read_job
 from aggregator.dap.messages.upload import (
     InputShareAad,
     PlaintextInputShare,
@@ -47,7 +47,6 @@ from aggregator.dap.messages.upload import (
 )
 
 __all__ = [
-    "LARGEST_JOB",
     "AggregateShare",
     "AggregateShareAad",
     "AggregateShareReq",
