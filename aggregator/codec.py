@@ -128,6 +128,17 @@ class Reader:
         self._offset = end
         return self._data[start:end]
 
+    def skip(self, size: int) -> None:
+        """Take `size` bytes and make nothing of them."""
+        end = self._offset + size
+        if end > self._end:
+            raise self._too_short(size)
+        self._offset = end
+
+    def since(self, offset: int) -> bytes:
+        """Return what was taken since `offset`, as it came."""
+        return self._data[offset : self._offset]
+
     def opaque8(self, minimum: int = 0, maximum: int = U8_MAX, name: str = "opaque") -> bytes:
         """Take a byte string behind a one-byte length of `minimum` to `maximum`."""
         return self._opaque(self.u8(), minimum, maximum, name)

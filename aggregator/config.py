@@ -6,12 +6,13 @@ count from the file's folder.
 """
 
 import os
+import stat
 import tomllib
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -46,6 +47,14 @@ def _rational(value: object) -> object:
         raise ValueError(str(error)) from error
 
 
+def _check_bodies(max_body_size: int, max_bytes_in_flight: int) -> None:
+    if max_body_size > max_bytes_in_flight:
+        raise ValueError(
+            f"max_body_size: must be at most max_bytes_in_flight ({max_bytes_in_flight}), "
+            f"not {max_body_size}"
+        )
+
+
 Address = Annotated[str, BeforeValidator(_address)]
 Rational = Annotated[Fraction, BeforeValidator(_rational)]
 Seconds = Annotated[int, Field(ge=0, le=86_400 * 365)]
@@ -75,6 +84,22 @@ class ServiceSettings(BaseSettings):
     listen: Address = Field("127.0.0.1:8000", description="Where the service listens, host:port.")
     health_listen: Address | None = Field(
         None, description="Where GET /health is answered, host:port; nowhere if not given."
+    )
+    max_connections: int = Field(
+        512,
+        ge=1,
+        le=65_536,
+        description="Connections open at once, at each address; above it the slowest one is "
+        "closed, or the newest refused.",
+    )
+    insecure_http: bool = Field(
+        default=False,
+        description="Whether plain http:// may go to other machines than this one: reports, "
+        "tokens and results are then read by everybody on the way.",
+    )
+    environment_proxy: bool = Field(
+        default=False,
+        description="Whether requests go through the proxies of HTTPS_PROXY and the like.",
     )
     log_format: Literal["json", "console"] = Field("console", description="How a log line looks.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -127,6 +152,12 @@ class AggregatorSettings(ServiceSettings):
     hpke_cache_seconds: Seconds = Field(
         86_400, description="How long clients may keep our HPKE configurations."
     )
+    max_bytes_in_flight: int = Field(
+        64 * MEBIBYTE,
+        ge=64 * KIBIBYTE,
+        description="The most bytes that the bodies of all requests have together; at least "
+        "max_body_size.",
+    )
     clock_skew_seconds: Seconds = Field(
         300, description="How far ahead of our clock a report's time may lie."
     )
@@ -144,11 +175,20 @@ class AggregatorSettings(ServiceSettings):
 
 
 class LeaderSettings(AggregatorSettings):
-    """The leader's settings."""
+    """The leader's settings.
+
+    Raises:
+        ValueError: Two settings contradict each other; both are named.
+    """
 
     role: Literal["leader"] = Field("leader", description="Which party this file is for.")
     max_body_size: int = Field(
         64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one upload."
+    )
+    max_report_age_seconds: int = Field(
+        366 * 86_400,
+        ge=3600,
+        description="How far behind our clock the time of an uploaded report may lie.",
     )
     collection_poll_seconds: PositiveSeconds = Field(
         2, description="When a collector is asked to come again (Retry-After)."
@@ -166,7 +206,9 @@ class LeaderSettings(AggregatorSettings):
         4, ge=1, le=256, description="Jobs of each kind that one process steps at once."
     )
     lease_seconds: PositiveSeconds = Field(
-        30, description="How long a job is a worker's own; a killed worker's jobs wait that long."
+        150,
+        description="How long a job is a worker's own, longer than request_timeout_seconds; a "
+        "killed worker's jobs wait that long.",
     )
     max_attempts: int = Field(
         5, ge=1, description="Refusals in a row after which an aggregation job is abandoned."
@@ -175,14 +217,31 @@ class LeaderSettings(AggregatorSettings):
         120, description="How long the helper may take for one answer."
     )
 
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        _check_bodies(self.max_body_size, self.max_bytes_in_flight)
+        if self.lease_seconds <= self.request_timeout_seconds:
+            # Another worker would take the job while this one still waits for its answer, send the
+            # request again, and lose the job in turn.
+            raise ValueError(
+                "lease_seconds: must be more than request_timeout_seconds "
+                f"({self.request_timeout_seconds}), not {self.lease_seconds}"
+            )
+        return self
+
 
 class HelperSettings(AggregatorSettings):
-    """The helper's settings."""
+    """The helper's settings; raises as `LeaderSettings`."""
 
     role: Literal["helper"] = Field("helper", description="Which party this file is for.")
     max_body_size: int = Field(
-        256 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one request."
+        64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one aggregation job."
     )
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        _check_bodies(self.max_body_size, self.max_bytes_in_flight)
+        return self
 
 
 class CollectorSettings(ServiceSettings):
@@ -191,14 +250,33 @@ class CollectorSettings(ServiceSettings):
     role: Literal["collector"] = Field("collector", description="Which party this file is for.")
     token: SecretStr | None = Field(
         None,
-        description="The bearer token that requests to the collector service must carry; without "
-        "one it listens on the loopback interface only.",
+        description="The bearer token that requests to the collector service must carry. For the "
+        "environment (PRIO_TOKEN).",
     )
     token_file: Path | None = Field(
         None,
-        description="The token, in a file instead; made, readable by its owner only, if there is "
-        "none.",
+        description="The token, in a file instead; the database's path and .token, if not given. "
+        "Made, readable by its owner only, if there is none.",
     )
+    allowed_hosts: str = Field(
+        "",
+        description="Names, joined by commas, that the collector service answers to beside those "
+        "of this machine and of listen: that of a proxy in front of it.",
+    )
+
+    @property
+    def token_path(self) -> Path:
+        """Where the token lies, unless it is in the settings themselves."""
+        if self.token_file is not None:
+            return self.token_file
+        return self.database_file.with_name(self.database_file.name + ".token")
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names that the service answers to, lower case."""
+        listening = self.listen.rpartition(":")[0].strip("[]")
+        given = (name.strip().lower() for name in self.allowed_hosts.split(","))
+        return frozenset({"localhost", "127.0.0.1", "::1", listening.lower(), *given} - {""})
 
 
 AnySettings = LeaderSettings | HelperSettings | CollectorSettings
@@ -223,6 +301,8 @@ def read_settings(path: Path | None) -> AnySettings:
     values = {} if path is None else _read_toml(path)
     place = "the environment" if path is None else str(path)
     role = os.environ.get("PRIO_ROLE", values.get("role"))
+    if role is None and "collector_hpke_config" in values:
+        raise ConfigurationError(f"{place}: this is a task's file, and a service's is needed")
     if not isinstance(role, str) or role not in _ROLES:
         hint = " (PRIO_ROLE; or give a file with --config)" if path is None else ""
         raise ConfigurationError(
@@ -240,6 +320,19 @@ def read_settings_of(kind: type[S], path: Path | None) -> S:
     return settings
 
 
+def check_private(path: Path) -> None:
+    """Refuse a file with a secret that others than its owner can read.
+
+    Raises:
+        ConfigurationError: Its mode lets its group or everybody read or write it.
+    """
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigurationError(
+            f"{path}: holds a secret, and its mode {mode:04o} lets others at it; chmod 600 {path}"
+        )
+
+
 def _read_toml(path: Path) -> dict[str, object]:
     try:
         values: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -248,6 +341,8 @@ def _read_toml(path: Path) -> dict[str, object]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         # `from None`: the cause may carry a line with a secret.
         raise ConfigurationError(f"{path}: not TOML") from None
+    if {"store_key", "token"} & values.keys():
+        check_private(path)
     for name in ("database", "store_key_file", "token_file"):
         value = values.get(name)
         if isinstance(value, str) and "://" not in value:
@@ -264,7 +359,7 @@ def _validated(
         return kind(**values)  # type: ignore[arg-type]  # values are checked by the model
     except ValidationError as error:
         faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            ": ".join(filter(None, (".".join(map(str, fault["loc"])), fault["msg"])))
             for fault in error.errors(include_input=False, include_url=False, include_context=False)
         )
         raise ConfigurationError(f"{place}: {faults}") from None

@@ -9,14 +9,15 @@ apart.
 
 import dataclasses
 
-from aggregator.codec import decode, encode
+from aggregator.codec import Reader, decode, encode
 from aggregator.dap.hpke import HpkeKeypair, generate_keypair, input_share_info, open_
 from aggregator.dap.ids import TaskId, encode_base64url
 from aggregator.dap.messages import (
-    AggregationJobInitReq,
     AggregationJobResp,
     Report,
+    UploadedReport,
     input_share_aad,
+    read_job,
 )
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
@@ -26,7 +27,12 @@ from aggregator.protocol.aggregation import (
     leader_finish,
     leader_init,
 )
-from aggregator.protocol.reports import check_upload, prepare_reports, seal_report
+from aggregator.protocol.reports import (
+    check_upload,
+    prepare_reports,
+    report_sizes,
+    seal_report,
+)
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.vdaf.instances import HISTOGRAM
 from benchmarks.circuits import case
@@ -127,31 +133,33 @@ class _Job:
         measurements = [index % _LENGTH for index in range(count)]
         prepared = prepare_reports(self._task, measurements, self._task.time(_NOW), entropy)
         configs = self._leader.config, self._helper.config
-        sealed = [seal_report(self._task, each, *configs, entropy) for each in prepared]
-        self._bodies = [encode(report) for report in sealed]
+        self._sealed = [seal_report(self._task, each, *configs, entropy) for each in prepared]
+        self._bodies = [encode(report) for report in self._sealed]
         self._aads = [
             input_share_aad(
                 self._task.input_share_aad_prefix, report.report_metadata, report.public_share
             )
-            for report in sealed
+            for report in self._sealed
         ]
 
     def upload(self) -> None:
-        self._reports = [decode(Report, body) for body in self._bodies]
-        for report in self._reports:
-            if check_upload(self._task, report, [self._leader.config.id], _NOW) is not None:
+        sizes, ids = report_sizes(self._task), [self._leader.config.id]
+        for body in self._bodies:
+            report = UploadedReport.read(Reader(body), sizes)
+            if check_upload(self._task, report, ids, _NOW):
                 raise AssertionError("a report of ours was refused")
 
     def leader_init(self) -> None:
         keypairs = {self._leader.config.id: self._leader}
-        init = leader_init(self._task, self._key, keypairs, self._reports, _NOW)
+        reports = [decode(Report, body) for body in self._bodies]
+        init = leader_init(self._task, self._key, keypairs, reports, _NOW)
         if init.request is None or init.state is None:
             raise AssertionError("no report of ours is left")
         self._state, self._request = init.state, encode(init.request)
 
     def helper_init(self) -> None:
         keypairs = {self._helper.config.id: self._helper}
-        request = decode(AggregationJobInitReq, self._request)
+        request = read_job(self._request, report_sizes(self._task))
         init = helper_init(self._task, self._key, keypairs, request, _NOW)
         self._helped, self._response = init.verified, encode(init.response({}))
 
@@ -168,7 +176,7 @@ class _Job:
     def open_all(self) -> None:
         """Open both ciphertexts of every report, and nothing else."""
         leader_info, helper_info = input_share_info(Role.LEADER), input_share_info(Role.HELPER)
-        for report, aad in zip(self._reports, self._aads, strict=True):
+        for report, aad in zip(self._sealed, self._aads, strict=True):
             open_(self._leader, leader_info, aad, report.leader_encrypted_input_share)
             open_(self._helper, helper_info, aad, report.helper_encrypted_input_share)
 

@@ -1,9 +1,7 @@
 """`prio collector`: the collector service, and the public key that tasks name."""
 
-import ipaddress
-
 import anyio
-import httpx
+import structlog
 import typer
 
 from aggregator.cli.options import Config
@@ -17,8 +15,10 @@ from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.auth import hash_token, new_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import SystemEntropy
-from aggregator.errors import ConfigurationError
 from aggregator.telemetry.logs import LogFormat, configure_logs
+from aggregator.transport.client import open_client
+
+log = structlog.get_logger()
 
 app = typer.Typer(no_args_is_help=True, help="Run the collector.")
 
@@ -36,49 +36,37 @@ def show_config(config: Config = None) -> None:
 def serve(config: Config = None) -> None:
     """List tasks, collect batches and keep results, as JSON over HTTP."""
     settings = read_settings_of(CollectorSettings, config)
-    token = _token(settings)
-    _check_exposure(settings, token)
-    configure_logs(LogFormat(settings.log_format), settings.log_level)
+    token = token_of(settings)
+    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
+    if settings.token is None:
+        log.info("requests must carry the token of a file", file=str(settings.token_path))
     with open_collector(config) as desk:
         anyio.run(_serve, desk, token, backend_options={"use_uvloop": True})
 
 
-async def _serve(desk: CollectorDesk, token: str | None) -> None:
+async def _serve(desk: CollectorDesk, token: str) -> None:
     settings = desk.settings
-    async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
+    async with open_client(
+        TIMEOUT_SECONDS,
+        insecure_http=settings.insecure_http,
+        environment_proxy=settings.environment_proxy,
+    ) as http:
         driver = Driver(desk.database, desk.keypair(), http)
         application = create_collector_app(
             desk.database,
             driver,
             SystemEntropy(),
-            None if token is None else hash_token(token),
+            hash_token(token),
+            settings.hosts,
         )
         listeners = health_listeners(settings)
         listeners.append((application, settings.listen))
-        await run_services(listeners, [driver.run])
+        await run_services(listeners, [driver.run], settings.max_connections)
 
 
-def _token(settings: CollectorSettings) -> str | None:
-    """Return the token that requests must carry, made now if its file is named and missing."""
+def token_of(settings: CollectorSettings) -> str:
+    """Return the token that requests to the collector service must carry, made now if need be."""
     if settings.token is not None:
         return settings.token.get_secret_value()
-    if settings.token_file is None:
-        return None
-    token = read_secret(settings.token_file)
-    return (
-        create_secret(settings.token_file, new_token(SystemEntropy())) if token is None else token
-    )
-
-
-def _check_exposure(settings: CollectorSettings, token: str | None) -> None:
-    """Refuse to show results to the network without a token."""
-    host = settings.listen.rpartition(":")[0].strip("[]")
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-    if not is_loopback and token is None:
-        raise ConfigurationError(
-            f"token or token_file: needed to listen on {host}; without one the collector listens "
-            "on the loopback interface only"
-        )
+    path = settings.token_path
+    return read_secret(path) or create_secret(path, new_token(SystemEntropy()))

@@ -24,15 +24,19 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from aggregator.cli.collector import token_of
 from aggregator.cli.parties import open_aggregator, open_collector
 from aggregator.cli.tasks import Setting, make_task
 from aggregator.client import Client, MeasurementReader
 from aggregator.collector.documents import Document
+from aggregator.config import CollectorSettings, read_settings_of
+from aggregator.dap.auth import bearer_header
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import LocalError
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task
+from aggregator.transport.client import open_client
 
 DATA = Path(__file__).parent / "data" / "rand_health_insurance.csv"
 BUCKETS = ("excellent", "good", "fair", "poor")
@@ -79,9 +83,10 @@ def demo() -> None:
         questions = _questions(configs, urls)
         console.print("starting leader, helper and collector (one operator for all: a demo only)")
         stack.enter_context(_services(Path(folder), configs, urls))
+        token = token_of(read_settings_of(CollectorSettings, configs["collector"]))
         for question in questions:
             reports = anyio.run(_upload, question)
-            result = _collect(urls["collector"], question.task, reports)
+            result = _collect(urls["collector"], token, question.task, reports)
             _print_answer(question, result, _verified(configs, question.task))
     console.print(
         "Guaranteed to each person in the data, if one of the two aggregators is honest: each "
@@ -216,7 +221,7 @@ def _wait_until_healthy(name: str, process: subprocess.Popen[bytes], url: str, l
         if process.poll() is not None:
             break
         try:
-            if httpx.get(url, timeout=1).is_success:
+            if httpx.get(url, timeout=1, trust_env=False).is_success:
                 return
         except httpx.TransportError:
             time.sleep(0.1)
@@ -244,7 +249,7 @@ async def _upload(question: DemoQuestion) -> int:
         measurements = reader.read_csv(file, question.columns)
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("uploading", total=len(measurements))
-        async with httpx.AsyncClient(timeout=60) as http:
+        async with open_client(60) as http:
             summary = await Client(question.task, http).upload(
                 measurements, progress=lambda count: progress.advance(bar, count)
             )
@@ -253,19 +258,20 @@ async def _upload(question: DemoQuestion) -> int:
     return summary.accepted
 
 
-def _collect(collector: str, task: Task, reports: int) -> Document:
+def _collect(collector: str, token: str, task: Task, reports: int) -> Document:
     """Have the collector service collect everything that was uploaded, and wait for the result."""
     now = int(time.time())
     end = (now // TIME_PRECISION + 1) * TIME_PRECISION
     # The upload may have begun in the hour before; nothing older is in these fresh stores.
     interval = {"start": end - 2 * TIME_PRECISION, "end": end}
     with console.status(f"verifying and adding up {reports:,} reports"):
-        response = httpx.post(f"{collector}api/tasks/{task.task_id}/collections", json=interval)
+        http = httpx.Client(headers={"authorization": bearer_header(token)}, trust_env=False)
+        response = http.post(f"{collector}api/tasks/{task.task_id}/collections", json=interval)
         response.raise_for_status()
         url = collector.rstrip("/") + response.headers["Location"]
         deadline = time.monotonic() + COLLECT_SECONDS
         while time.monotonic() < deadline:
-            collection: Document = httpx.get(url).raise_for_status().json()
+            collection: Document = http.get(url).raise_for_status().json()
             if collection["state"] == "finished" and isinstance(collection["result"], dict):
                 return collection["result"]
             if collection["state"] == "failed":

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from aggregator.errors import Abort, AggregatorError, ConfigurationError, ParameterError, PeerError
+from aggregator.storage.engine import Conflict
+from aggregator.storage.schema import SchemaMismatch
 
 PARTLY = 1
 BAD_INPUT = 2
@@ -22,6 +24,8 @@ def status_of(error: BaseException) -> int:
     """Return the exit status for a fault."""
     match error:
         case ParameterError() | ConfigurationError() | Abort() | OSError() | UnicodeDecodeError():
+            return BAD_INPUT
+        case Conflict() | SchemaMismatch():
             return BAD_INPUT
         case PeerError():
             return PEER

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config, TaskArgument
-from aggregator.cli.parties import open_collector
+from aggregator.cli.options import Config, EnvironmentProxy, InsecureHttp, TaskArgument
+from aggregator.cli.parties import check_endpoints, open_collector
 from aggregator.cli.tables import print_result
 from aggregator.cli.tasks import task_id_of
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
@@ -31,6 +31,7 @@ from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
 from aggregator.storage.states import CollectionState
+from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
 
 TIMEOUT_SECONDS = 60.0
@@ -88,6 +89,8 @@ def upload(
     allow_no_noise: Annotated[
         bool, typer.Option(help="With --max-epsilon: take part in tasks without noise.")
     ] = False,
+    insecure_http: InsecureHttp = False,
+    environment_proxy: EnvironmentProxy = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Shard, seal and upload measurements, one report each.
@@ -97,6 +100,10 @@ def upload(
     not be reached.
     """
     task = read_task(task_file)
+    check_endpoints(task, insecure_http=insecure_http)
+    http = open_client(
+        TIMEOUT_SECONDS, insecure_http=insecure_http, environment_proxy=environment_proxy
+    )
     reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())
     if person_column is not None and (csv is None or state is not None):
         raise ParameterError("person-column: goes with --csv, and --state is of one person")
@@ -115,7 +122,7 @@ def upload(
         person_column,
         task.policy.max_reports_per_person,
     )
-    summary = anyio.run(_upload, task, values, parse_time(time, "time"), per_request, limits)
+    summary = anyio.run(_upload, task, http, values, parse_time(time, "time"), per_request, limits)
     if as_json:
         refused = {error.draft_name: count for error, count in summary.refused.items()}
         print(json.dumps({"version": 1, "accepted": summary.accepted, "refused": refused}))
@@ -154,7 +161,7 @@ def collect(
     be repeated and goes on with the same collection. Exit status 3 says that the leader refused or
     that the batch was not ready in time.
     """
-    document = anyio.run(
+    document, trouble = anyio.run(
         _collect,
         config,
         task_id,
@@ -173,7 +180,8 @@ def collect(
         raise SystemExit(faults.PEER)
     if document["state"] == CollectionState.PENDING:
         if not as_json:
-            print(f"prio: the batch was not ready in {timeout:g} seconds", file=sys.stderr)
+            why = f": {trouble}" if trouble else ""
+            print(f"prio: the batch was not ready in {timeout:g} seconds{why}", file=sys.stderr)
         raise SystemExit(faults.PEER)
 
 
@@ -244,6 +252,7 @@ def _measurements(
 
 async def _upload(
     task: Task,
+    client: httpx.AsyncClient,
     measurements: list[Measurement],
     time: int | None,
     per_request: int,
@@ -260,15 +269,15 @@ async def _upload(
             progress.advance(bar, count)
 
         try:
-            async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
-                client = Client(
+            async with client as http:
+                uploads = Client(
                     task,
                     http,
                     contributions=limits.contributions,
                     max_epsilon=limits.max_epsilon,
                     allow_no_noise=limits.allow_no_noise,
                 )
-                return await client.upload(
+                return await uploads.upload(
                     measurements, time=time, reports_per_request=per_request, progress=advance
                 )
         except PeerError:
@@ -283,7 +292,8 @@ async def _upload(
 
 async def _collect(
     config: Path | None, task_id: str, start: int, end: int, seconds: float, rule: Rule | None
-) -> Document:
+) -> tuple[Document, str]:
+    """Return the collection, and why the leader did not answer when it was asked last, if so."""
     with open_collector(config) as desk:
         known = task_id_of(task_id)
         record = desk.database.read_sync(
@@ -302,7 +312,11 @@ async def _collect(
         )
         stored = desk.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
         identifier = stored.collection_id
-        async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
+        async with open_client(
+            TIMEOUT_SECONDS,
+            insecure_http=desk.settings.insecure_http,
+            environment_proxy=desk.settings.environment_proxy,
+        ) as http:
             driver = Driver(desk.database, desk.keypair(), http)
             with anyio.move_on_after(seconds):
                 await driver.finish(identifier)
@@ -310,4 +324,4 @@ async def _collect(
             "get collection", lambda tx: store.get_collection(tx, identifier)
         )
         document = collection_document(task, stored if ended is None else ended)
-        return with_post_processing(task, document, rule)
+        return with_post_processing(task, document, rule), driver.trouble

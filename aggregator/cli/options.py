@@ -31,6 +31,24 @@ TaskArgument = Annotated[
     str, typer.Argument(metavar="TASK_ID", help="As in the task file; `prio task list` prints it.")
 ]
 
+InsecureHttp = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-http",
+        envvar="PRIO_INSECURE_HTTP",
+        help="Allow plain http:// to other machines: everybody on the way can read.",
+    ),
+]
+
+EnvironmentProxy = Annotated[
+    bool,
+    typer.Option(
+        "--environment-proxy",
+        envvar="PRIO_ENVIRONMENT_PROXY",
+        help="Use the proxies of HTTPS_PROXY and the like.",
+    ),
+]
+
 Config = Annotated[
     Path | None,
     typer.Option(

@@ -30,6 +30,7 @@ from aggregator.storage import tasks as task_store
 from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.ledger import LedgerEntry, list_ledger
+from aggregator.transport.client import check_scheme
 
 MAX_CONFIG_ID = 255
 
@@ -50,6 +51,7 @@ class AggregatorDesk:
             Conflict: We take part in it already, with other contents.
         """
         given = read_provision(text, self.role)
+        check_endpoints(given.task, insecure_http=self.settings.insecure_http)
         check_floor(given.task, self.settings.min_batch_size_floor, self.settings.max_epsilon)
         record = _task_record(given, self.role)
         self.database.run_sync("put task", lambda tx: task_store.put_task(tx, record))
@@ -156,6 +158,7 @@ class CollectorDesk:
             Conflict: We take part in it already, with other contents.
         """
         given = read_provision(text, Role.COLLECTOR)
+        check_endpoints(given.task, insecure_http=self.settings.insecure_http)
         if given.task.collector_hpke_config != self.keypair().config:
             raise ParameterError(
                 "collector_hpke_config: the task's results are sealed to another key than this "
@@ -247,6 +250,17 @@ def open_collector(config: Path | None) -> Iterator[CollectorDesk]:
         yield CollectorDesk(settings, database)
     finally:
         database.close()
+
+
+def check_endpoints(task: Task, *, insecure_http: bool) -> None:
+    """Refuse a task whose reports and tokens would travel in the clear.
+
+    Raises:
+        ParameterError: See `check_scheme`.
+    """
+    configuration = task.configuration
+    check_scheme(configuration.leader_aggregator_endpoint, "leader", insecure_http=insecure_http)
+    check_scheme(configuration.helper_aggregator_endpoint, "helper", insecure_http=insecure_http)
 
 
 def _task_record(given: Provision, role: Role) -> task_store.TaskRecord:

@@ -4,6 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from aggregator.config import check_private
 from aggregator.errors import ConfigurationError
 
 
@@ -11,9 +12,10 @@ def read_secret(path: Path) -> str | None:
     """Return what the file holds, or None if there is none.
 
     Raises:
-        ConfigurationError: The file cannot be read.
+        ConfigurationError: The file cannot be read, or others than its owner can read it.
     """
     try:
+        check_private(path)
         return path.read_text(encoding="ascii").strip()
     except FileNotFoundError:
         return None

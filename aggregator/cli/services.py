@@ -21,6 +21,7 @@ from aggregator.cli.stores import open_database
 from aggregator.clock import SystemClock
 from aggregator.config import (
     AggregatorSettings,
+    AnySettings,
     HelperSettings,
     LeaderSettings,
     ServiceSettings,
@@ -36,12 +37,13 @@ from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.runtime import Floor, Runtime
 from aggregator.storage.database import Database
 from aggregator.telemetry.logs import LogFormat, configure_logs
+from aggregator.transport.client import open_client
 from aggregator.web.app import create_app, create_health_app
+from aggregator.web.connections import BoundedConnection
 
 log = structlog.get_logger()
 
 GRACE_SECONDS = 20
-_CONNECT_SECONDS = 10
 _BACKLOG = 2048
 
 Work = Callable[[anyio.Event], Coroutine[None, None, None]]
@@ -82,14 +84,19 @@ def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
         max_body_size=settings.max_body_size,
         hpke_cache_seconds=settings.hpke_cache_seconds,
         poll_seconds=settings.collection_poll_seconds,
+        max_report_age_seconds=settings.max_report_age_seconds,
     )
-    return create_app("leader", [LeaderResources(runtime, limits).router()])
+    return create_app(
+        "leader", [LeaderResources(runtime, limits).router()], settings.max_bytes_in_flight
+    )
 
 
 def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
     """Return the helper's application."""
     limits = HelperLimits(settings.max_body_size, settings.hpke_cache_seconds)
-    return create_app("helper", [HelperResources(runtime, limits).router()])
+    return create_app(
+        "helper", [HelperResources(runtime, limits).router()], settings.max_bytes_in_flight
+    )
 
 
 def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncClient) -> list[Work]:
@@ -110,12 +117,15 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
     return [_repeating(run_once, settings.work_interval_seconds) for run_once in rounds]
 
 
-async def run_services(listeners: Sequence[tuple[ASGIApp, str]], works: Sequence[Work]) -> None:
+async def run_services(
+    listeners: Sequence[tuple[ASGIApp, str]], works: Sequence[Work], max_connections: int
+) -> None:
     """Serve applications at their addresses and run works beside them, until a signal comes.
 
     Args:
         listeners: Applications, each with its `host:port`; port 0 takes a free one.
         works: What else runs; each ends soon after the event it is given is set.
+        max_connections: The most that are open at once, at each address.
 
     Raises:
         ConfigurationError: An address cannot be listened on.
@@ -126,14 +136,14 @@ async def run_services(listeners: Sequence[tuple[ASGIApp, str]], works: Sequence
         signals.start_soon(_stop_on_signal, stop, signals.cancel_scope)
         async with anyio.create_task_group() as group:
             for (app, _), listening in zip(listeners, sockets, strict=True):
-                group.start_soon(_serve, app, listening, stop)
+                group.start_soon(_serve, app, listening, stop, max_connections)
             for work in works:
                 group.start_soon(work, stop)
         signals.cancel_scope.cancel()
 
 
-def _run(settings: ServiceSettings, main: Callable[[], Awaitable[None]]) -> None:
-    configure_logs(LogFormat(settings.log_format), settings.log_level)
+def _run(settings: AnySettings, main: Callable[[], Awaitable[None]]) -> None:
+    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
     anyio.run(main, backend_options={"use_uvloop": True})
 
 
@@ -142,11 +152,15 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
     try:
         runtime = make_runtime(Role.LEADER, settings, database)
         await runtime.ensure_keypair()
-        timeout = httpx.Timeout(settings.request_timeout_seconds, connect=_CONNECT_SECONDS)
-        async with httpx.AsyncClient(timeout=timeout) as http:
+        async with open_client(
+            settings.request_timeout_seconds,
+            insecure_http=settings.insecure_http,
+            environment_proxy=settings.environment_proxy,
+        ) as http:
             listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
             works = [_warming_up(runtime), *leader_work(runtime, settings, http)] if work else []
-            await run_services(listeners + health_listeners(settings), works)
+            listeners += health_listeners(settings)
+            await run_services(listeners, works, settings.max_connections)
     finally:
         database.close()
 
@@ -156,8 +170,8 @@ async def _helper(settings: HelperSettings) -> None:
     try:
         runtime = make_runtime(Role.HELPER, settings, database)
         await runtime.ensure_keypair()
-        listeners = [(helper_app(runtime, settings), settings.listen)]
-        await run_services(listeners + health_listeners(settings), [_warming_up(runtime)])
+        listeners = [(helper_app(runtime, settings), settings.listen), *health_listeners(settings)]
+        await run_services(listeners, [_warming_up(runtime)], settings.max_connections)
     finally:
         database.close()
 
@@ -201,10 +215,14 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(app: ASGIApp, listening: socket.socket, stop: anyio.Event) -> None:
+async def _serve(
+    app: ASGIApp, listening: socket.socket, stop: anyio.Event, max_connections: int
+) -> None:
     server = _Server(
         uvicorn.Config(
             app,
+            http=BoundedConnection.limited_to(max_connections),
+            ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,

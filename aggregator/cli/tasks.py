@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import Config, TaskArgument, TaskCommand
-from aggregator.cli.parties import open_desk
+from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand
+from aggregator.cli.parties import check_endpoints, open_desk
 from aggregator.cli.types import Parameters, takes_parameters
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig
@@ -58,6 +58,7 @@ def new(
     ] = None,
     time_precision: Annotated[int, typer.Option(help="Seconds in a unit of time.")] = 3600,
     info: Annotated[str, typer.Option(help="What the task is for, for its readers.")] = "task",
+    insecure_http: InsecureHttp = False,
 ) -> None:
     """Make a task: the public task.toml and one file with secrets for each party.
 
@@ -78,6 +79,7 @@ def new(
         max_reports=max_reports,
         task_info=info,
     )
+    check_endpoints(task, insecure_http=insecure_http)
     out.mkdir(parents=True)
     (out / "task.toml").write_text(task_to_toml(task), encoding="utf-8")
     for role, text in provision(task, SystemEntropy()).items():

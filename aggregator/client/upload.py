@@ -28,6 +28,9 @@ from aggregator.vdaf.circuits.measurements import Measurement
 
 REPORTS_PER_REQUEST = 200
 
+_STATUS_SIZE = ReportId.size + 1
+"""Bytes that an answer has for each report that is refused."""
+
 UPLOAD_ATTEMPTS = 8
 """How often one request of reports is sent, half a minute in all: whoever gave up in the middle
 could not upload the rest without knowing which measurements are settled."""
@@ -90,11 +93,10 @@ class Client:
         configuration = task.configuration
         self._contributions = contributions
         self._task = task
-        self._leader = Peer(http, configuration.leader_aggregator_endpoint)
-        self._helper = Peer(http, configuration.helper_aggregator_endpoint)
-        self._uploads = Peer(
-            http, configuration.leader_aggregator_endpoint, attempts=UPLOAD_ATTEMPTS
-        )
+        leader = configuration.leader_aggregator_endpoint
+        self._leader = Peer(http, leader, name="the leader")
+        self._helper = Peer(http, configuration.helper_aggregator_endpoint, name="the helper")
+        self._uploads = Peer(http, leader, name="the leader", attempts=UPLOAD_ATTEMPTS)
         self._entropy = SystemEntropy() if entropy is None else entropy
         self._clock = SystemClock() if clock is None else clock
         self._configs: tuple[HpkeConfig, HpkeConfig] | None = None
@@ -174,7 +176,10 @@ class Client:
         configs = await self._hpke_configs()
         body = await anyio.to_thread.run_sync(self._sealed, prepared, *configs)
         answer = await self._uploads.post(
-            path("reports", task_id=self._task.task_id), media_type(UploadRequest.message), body
+            path("reports", task_id=self._task.task_id),
+            media_type(UploadRequest.message),
+            body,
+            limit=len(prepared) * _STATUS_SIZE,
         )
         try:
             statuses = decode(UploadErrors, answer.carried(UploadErrors.message)).status

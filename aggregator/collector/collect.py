@@ -29,6 +29,7 @@ from aggregator.errors import PeerError
 from aggregator.protocol.results import (
     DEFAULT_CONFIDENCE,
     Result,
+    largest_result,
     open_result,
 )
 from aggregator.protocol.task import Task
@@ -90,7 +91,8 @@ class Collector:
     ) -> None:
         self._task = task
         self._keypair = keypair
-        self._leader = Peer(http, task.configuration.leader_aggregator_endpoint, token)
+        endpoint = task.configuration.leader_aggregator_endpoint
+        self._leader = Peer(http, endpoint, token, name="the leader")
         self._confidence = confidence
         self._sleep = sleep
 
@@ -112,6 +114,7 @@ class Collector:
             path("collection_jobs", task_id=self._task.task_id),
             media_type(CollectionJobReq.message),
             body,
+            limit=largest_result(self._task),
         )
         if answer.location is None:
             raise CollectionError("the leader did not say where it keeps the collection job")
@@ -120,7 +123,8 @@ class Collector:
 
     async def poll(self, collection: Collection) -> Result | Pending:
         """Ask how a collection stands; raises as `start` does."""
-        return self._read(collection, await self._leader.get(collection.location))
+        limit = largest_result(self._task)
+        return self._read(collection, await self._leader.get(collection.location, limit=limit))
 
     async def forget(self, collection: Collection) -> None:
         """Tell the leader that the result is safe. Its batch cannot be collected again."""

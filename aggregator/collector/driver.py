@@ -42,6 +42,9 @@ class Driver:
         keypair: The Collector's HPKE key pair.
         http: Sends the requests.
         confidence: The probability that error bars are to state.
+
+    Attributes:
+        trouble: Why the leader did not answer when it was asked last; empty if it did.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Driver:
         self._http = http
         self._confidence = confidence
         self._wake = anyio.Event()
+        self.trouble = ""
 
     def wake(self) -> None:
         """Look at the pending collections now: there is a new one."""
@@ -122,10 +126,19 @@ class Driver:
         except UnusableResult as error:
             await self._fail(stored, {"title": "the result cannot be used", "detail": str(error)})
         except PeerError as error:
-            log.info("no answer yet", collection=stored.collection_id.hex(), reason=str(error))
+            self.trouble = str(error)
             asked_for = error.retry_after if isinstance(error, PeerUnreachable) else None
-            return float(asked_for or RETRY_SECONDS)
+            wait = asked_for or RETRY_SECONDS
+            log.info(
+                "no answer yet",
+                task=str(task.task_id),
+                collection=stored.collection_id.hex(),
+                reason=str(error),
+                next_in=f"{wait}s",
+            )
+            return float(wait)
         else:
+            self.trouble = ""
             if isinstance(state, Pending):
                 return float(state.retry_after)
             await self._finish(task, record, stored, collection, state)

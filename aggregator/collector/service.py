@@ -7,14 +7,18 @@
     GET  /api/collections/{collection_id}    a collection: pending, finished or failed; with
                                              ?post_process=clamp or simplex also post-processed
 
-It listens on the loopback interface unless it is given a token, which every request must then
-carry.
+Every request must carry the service's token and name a host that the service answers to; one that
+a page of another origin made is refused. So neither another user of the machine nor a page in the
+operator's browser, whatever name it has given our address, can collect.
 """
 
+from collections.abc import Set as AbstractSet
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
 
 from aggregator.codec import encode
 from aggregator.collector.documents import (
@@ -139,7 +143,11 @@ class CollectorApi:
 
 
 def create_collector_app(
-    database: Database, driver: Driver, entropy: Entropy, token_hash: bytes | None = None
+    database: Database,
+    driver: Driver,
+    entropy: Entropy,
+    token_hash: bytes,
+    hosts: AbstractSet[str],
 ) -> FastAPI:
     """Return the Collector's application.
 
@@ -147,12 +155,13 @@ def create_collector_app(
         database: The Collector's store.
         driver: Finishes the collections; the caller runs it.
         entropy: Where collection ids come from.
-        token_hash: SHA-256 of the token that every request must carry; None asks for none.
+        token_hash: SHA-256 of the token that every request must carry.
+        hosts: The names that the service answers to, lower case.
     """
 
     def authorize(request: Request) -> None:
-        if token_hash is not None:
-            require_token(request, token_hash)
+        _check_site(request, hosts)
+        require_token(request, token_hash)
 
     api = CollectorApi(database, driver, entropy)
     router = APIRouter(prefix="/api", dependencies=[Depends(authorize)])
@@ -162,6 +171,20 @@ def create_collector_app(
     router.post("/tasks/{task_id}/collections", status_code=status.HTTP_201_CREATED)(api.collect)
     router.get("/collections/{collection_id}")(api.collection)
     return create_app("collector", [router])
+
+
+def _check_site(request: Request, hosts: AbstractSet[str]) -> None:
+    """Refuse a request for another host than ours, or from a page of another one.
+
+    Raises:
+        HTTPException: 421 for a foreign `Host`, 403 for a foreign `Origin`.
+    """
+    host = request.headers.get("host", "")
+    if urlsplit(f"//{host}").hostname not in hosts:
+        raise HTTPException(status.HTTP_421_MISDIRECTED_REQUEST, "This host is not served here")
+    origin = request.headers.get("origin")
+    if origin is not None and urlsplit(origin).hostname not in hosts:
+        raise HTTPException(status.HTTP_403_FORBIDDEN, "Pages of this origin are not answered")
 
 
 async def _read_query(request: Request) -> CollectionQuery:

@@ -18,6 +18,9 @@ from aggregator.entropy import Entropy
 TOKEN_SIZE = 32
 """How many random bytes a token has."""
 
+HASH_SIZE = 32
+"""How many bytes are kept of a token."""
+
 _BEARER = compile_pattern(r"bearer +([A-Za-z0-9._~+/-]+=*) *", ASCII | IGNORECASE)
 
 

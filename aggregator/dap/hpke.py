@@ -82,6 +82,9 @@ SUITES: Mapping[tuple[int, int, int], Suite] = {
 PUBLIC_KEY_SIZE = 32
 """An X25519 public key, and so an encapsulated one too, in bytes."""
 
+TAG_SIZE = 16
+"""What sealing adds to a plaintext, in bytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class HpkeConfig:

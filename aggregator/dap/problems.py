@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.codec import DecodeError
+from aggregator.codec import U16_MAX, DecodeError
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import DAP_18
 from aggregator.errors import Abort
@@ -22,6 +22,9 @@ OWN_NAMESPACE = "tag:prio-aggregator.invalid,2026:problem:"
 
 MAX_TEXT = 1000
 """How many characters of a peer's title or detail are kept."""
+
+MAX_LIST = 16
+"""How many extension types of a peer's problem document are kept."""
 
 
 class Problem(Abort):
@@ -273,8 +276,9 @@ def abort_from_problem(document: Mapping[str, object]) -> Problem:
     task_id = _task_id(document)
     if type_uri == UnsupportedExtension.type_uri:
         given = document.get("unsupported_extensions")
-        types = given if isinstance(given, list) else []
-        return UnsupportedExtension(detail, task_id, [kind for kind in types if type(kind) is int])
+        listed = given[:MAX_LIST] if isinstance(given, list) else []
+        types = [kind for kind in listed if type(kind) is int and 0 <= kind <= U16_MAX]
+        return UnsupportedExtension(detail, task_id, types)
     if problem := PROBLEM_TYPES.get(type_uri):
         return problem(detail, task_id)
     title = _text(document, "title") or Problem.title

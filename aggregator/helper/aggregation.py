@@ -10,11 +10,12 @@ Source: DAP, "Helper Initialization" and "Batch Buckets".
 import hashlib
 from collections import Counter
 
-from aggregator.codec import decode, encode
+from aggregator.codec import encode
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import AggregationJobInitReq
+from aggregator.dap.messages import read_job
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import HelperInit, helper_init
+from aggregator.protocol.reports import report_sizes
 from aggregator.runtime import Runtime, ServedTask, commit
 from aggregator.storage.answered_jobs import (
     AnsweredJob,
@@ -54,7 +55,7 @@ class AggregationJobs:
                 served.task,
                 served.verification_key,
                 keypairs,
-                decode(AggregationJobInitReq, body),
+                read_job(body, report_sizes(served.task)),
                 now,
                 self._runtime.clock_skew_seconds,
             ),

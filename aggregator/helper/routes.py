@@ -26,6 +26,7 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
 from aggregator.helper.aggregate_shares import AggregateShares
 from aggregator.helper.aggregation import AggregationJobs
+from aggregator.protocol.reports import report_sizes
 from aggregator.runtime import Runtime
 from aggregator.storage.aggregate_shares import delete_aggregate_share, get_aggregate_share
 from aggregator.storage.answered_jobs import (
@@ -34,6 +35,7 @@ from aggregator.storage.answered_jobs import (
 )
 from aggregator.web.aggregators import AggregatorResources, Kind
 from aggregator.web.messages import (
+    MAX_SHORT_MESSAGE,
     dap_router,
     message_response,
     read_body,
@@ -45,7 +47,7 @@ class HelperLimits:
     """What the helper's application takes and says.
 
     Attributes:
-        max_body_size: The most bytes of a request.
+        max_body_size: The most bytes of an aggregation job.
         hpke_cache_seconds: How long clients may keep our HPKE configurations.
     """
 
@@ -62,9 +64,7 @@ class HelperResources(AggregatorResources):
 
     def __init__(self, runtime: Runtime, limits: HelperLimits) -> None:
         """Answer for `runtime`."""
-        super().__init__(
-            runtime, limits.hpke_cache_seconds, lambda served: served.leader_token_hash
-        )
+        super().__init__(runtime, limits.hpke_cache_seconds)
         self._limits = limits
         self._jobs = AggregationJobs(runtime)
         self._shares = AggregateShares(runtime)
@@ -88,7 +88,11 @@ class HelperResources(AggregatorResources):
     async def create_aggregation_job(self, request: Request) -> Response:
         """Verify the reports of a job, or find the answer to the very same request."""
         served = await self._authorised(request)
-        body = await self._body(request, AggregationJobInitReq.message)
+        body = await read_body(
+            request,
+            AggregationJobInitReq.message,
+            min(report_sizes(served.task).job, self._limits.max_body_size),
+        )
         answered = await self._jobs.answer(served, body)
         created = path(
             "aggregation_job",
@@ -102,7 +106,7 @@ class HelperResources(AggregatorResources):
         served, _job = await self._found(request, AGGREGATION_JOB, get_answered_job)
         step = decode(
             AggregationJobContinueReq,
-            await self._body(request, AggregationJobContinueReq.message),
+            await read_body(request, AggregationJobContinueReq.message, MAX_SHORT_MESSAGE),
         ).step
         raise StepMismatch(
             f"the job finished at step 0 and has no step {step}", served.task.task_id
@@ -120,7 +124,7 @@ class HelperResources(AggregatorResources):
     async def create_aggregate_share(self, request: Request) -> Response:
         """Release our share of a batch, or find the one that was released."""
         served = await self._authorised(request)
-        body = await self._body(request, AggregateShareReq.message)
+        body = await read_body(request, AggregateShareReq.message, MAX_SHORT_MESSAGE)
         share = await self._shares.answer(served, body)
         created = path(
             "aggregate_share",
@@ -139,6 +143,3 @@ class HelperResources(AggregatorResources):
     async def delete_aggregate_share(self, request: Request) -> Response:
         """Forget a released share; its batch stays collected."""
         return await self._deleted(request, AGGREGATE_SHARE, delete_aggregate_share)
-
-    async def _body(self, request: Request, message: str) -> bytes:
-        return await read_body(request, message, self._limits.max_body_size)

@@ -28,7 +28,12 @@ from aggregator.leader.job_driver import DriverSettings
 from aggregator.leader.steps import step_all
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.budget import check_budget
-from aggregator.protocol.collection import aggregate_share_request, check_size, release
+from aggregator.protocol.collection import (
+    aggregate_share_request,
+    check_size,
+    release,
+    sealed_share_size,
+)
 from aggregator.runtime import Runtime, ServedTask, charge_of
 from aggregator.storage import ledger
 from aggregator.storage.batches import closed_batches, read_shares, summarize_batch
@@ -153,12 +158,14 @@ class CollectionDriver:
 
     async def _ask(self, served: ServedTask, job: CollectionJob, request: bytes) -> Answer:
         helper = helper_of(served, self._http, self._settings.peer_attempts)
+        limit = sealed_share_size(served.task)
         if job.helper_location is not None:
-            return await helper.get(job.helper_location)
+            return await helper.get(job.helper_location, limit=limit)
         return await helper.post(
             path("aggregate_shares", task_id=served.task.task_id),
             media_type(AggregateShareReq.message),
             request,
+            limit=limit,
         )
 
     async def _finish(
@@ -206,6 +213,7 @@ class CollectionDriver:
 
     async def _release_lease(self, leased: Leased[CollectionJob], asked: int | None) -> None:
         delay = retry_delay(leased.lease.attempts, asked)
+        log.info("job waits", next_in=f"{delay}s")
         await self._runtime.database.run(
             "release collection job",
             lambda tx: release_collection_job(tx, leased.lease, delay),

@@ -13,7 +13,7 @@ LONGEST_DELAY_SECONDS = 60
 def helper_of(served: ServedTask, http: httpx.AsyncClient, attempts: int) -> Peer:
     """Return the helper of a task, with the token that it knows us by."""
     endpoint = served.task.configuration.helper_aggregator_endpoint
-    return Peer(http, endpoint, served.peer_token, attempts=attempts)
+    return Peer(http, endpoint, served.peer_token, name="the helper", attempts=attempts)
 
 
 def is_refusal(problem: Problem) -> bool:

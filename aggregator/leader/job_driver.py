@@ -24,6 +24,7 @@ from aggregator.protocol.aggregation import (
     IncompatibleResponse,
     LeaderState,
     Verified,
+    largest_response,
     leader_finish,
     leader_init,
     leader_resume,
@@ -156,12 +157,14 @@ class JobDriver:
 
     async def _ask(self, served: ServedTask, job: AggregationJob, request: _Request) -> Answer:
         helper = helper_of(served, self._http, self._settings.peer_attempts)
+        limit = largest_response(served.task, request.body)
         if job.helper_location is not None:
-            return await helper.get(job.helper_location)
+            return await helper.get(job.helper_location, limit=limit)
         return await helper.post(
             path("aggregation_jobs", task_id=served.task.task_id),
             media_type(AggregationJobInitReq.message),
             request.body,
+            limit=limit,
         )
 
     async def _finish(
@@ -224,6 +227,7 @@ class JobDriver:
 
     async def _release(self, leased: Leased[AggregationJob], asked: int | None) -> None:
         delay = retry_delay(leased.lease.attempts, asked)
+        log.info("job waits", next_in=f"{delay}s")
         await self._runtime.database.run(
             "release aggregation job",
             lambda tx: release_aggregation_job(tx, leased.lease, delay),

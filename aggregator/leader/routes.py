@@ -14,8 +14,9 @@ from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadR
 from aggregator.dap.problems import BatchOverlap, UnrecognizedCollectionJob
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
-from aggregator.leader.uploads import Uploads
+from aggregator.leader.uploads import MAX_REPORTS, Uploads
 from aggregator.protocol.collection import check_collection_request
+from aggregator.protocol.reports import report_sizes
 from aggregator.runtime import Runtime
 from aggregator.storage.batches import closed_batches
 from aggregator.storage.collection_jobs import (
@@ -30,6 +31,7 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.states import BatchState, CollectionJobState
 from aggregator.web.aggregators import AggregatorResources, Kind
 from aggregator.web.messages import (
+    MAX_SHORT_MESSAGE,
     dap_router,
     deferred_response,
     empty_response,
@@ -46,14 +48,16 @@ class LeaderLimits:
     """What the leader's application takes and says.
 
     Attributes:
-        max_body_size: The most bytes of an upload; other requests may have a sixteenth.
+        max_body_size: The most bytes of an upload.
         hpke_cache_seconds: How long clients may keep our HPKE configurations.
         poll_seconds: When a collector is asked to come again.
+        max_report_age_seconds: How far behind our clock a report's time may lie.
     """
 
     max_body_size: int
     hpke_cache_seconds: int
     poll_seconds: int
+    max_report_age_seconds: int
 
 
 COLLECTION_JOB = Kind("collection job", CollectionJobId, UnrecognizedCollectionJob)
@@ -64,11 +68,9 @@ class LeaderResources(AggregatorResources):
 
     def __init__(self, runtime: Runtime, limits: LeaderLimits) -> None:
         """Answer for `runtime`."""
-        super().__init__(
-            runtime, limits.hpke_cache_seconds, lambda served: served.collector_token_hash
-        )
+        super().__init__(runtime, limits.hpke_cache_seconds)
         self._limits = limits
-        self._uploads = Uploads(runtime)
+        self._uploads = Uploads(runtime, limits.max_report_age_seconds)
 
     def router(self) -> APIRouter:
         """Return the routes of all the leader's resources."""
@@ -86,15 +88,21 @@ class LeaderResources(AggregatorResources):
     async def upload(self, request: Request) -> Response:
         """Take reports; name those that were refused."""
         served = await self._runtime.task(task_id_of(request))
-        body = await read_body(request, UploadRequest.message, self._limits.max_body_size)
+        largest = MAX_REPORTS * report_sizes(served.task).report
+        body = await read_body(
+            request, UploadRequest.message, min(largest, self._limits.max_body_size)
+        )
         errors = await self._uploads.take(served, body)
         return encoded_response(errors) if errors.status else empty_response()
 
     async def create_collection_job(self, request: Request) -> Response:
         """Take a collector's request, or find the job of the very same one."""
         served = await self._authorised(request)
-        body = await read_body(request, CollectionJobReq.message, self._limits.max_body_size // 16)
+        body = await read_body(request, CollectionJobReq.message, MAX_SHORT_MESSAGE)
         batch = check_collection_request(served.task, decode(CollectionJobReq, body))
+        now = self._runtime.clock.now() + self._runtime.clock_skew_seconds
+        task = served.task
+        task.batching.check_reach(batch, task.time(now), task.time_precision)
         task_id = served.task.task_id
 
         def create(tx: Transaction) -> CollectionJob:

@@ -1,11 +1,13 @@
 """Steps leased jobs side by side; one that goes wrong is logged, and the others go on."""
 
+import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
 import anyio
 import structlog
 
+from aggregator.dap.ids import TaskId
 from aggregator.errors import AggregatorError
 from aggregator.storage.leases import Leased, LeaseLost
 
@@ -14,6 +16,10 @@ log = structlog.get_logger()
 
 class Job(Protocol):
     """What jobs of all kinds have."""
+
+    @property
+    def task_id(self) -> bytes:
+        """The task it is of."""
 
     @property
     def job_id(self) -> bytes:
@@ -35,15 +41,23 @@ async def step_all(
     """
 
     async def step_and_log(leased_job: Leased[J]) -> None:
-        job_id = leased_job.job.job_id.hex()
-        try:
-            await step(leased_job)
-        except LeaseLost:
-            log.info("job taken by another driver, or deleted", kind=kind, job=job_id)
-        except AggregatorError as error:
-            log.exception("job failed", kind=kind, job=job_id, reason=str(error))
-        except Exception:  # the outermost edge of a job: logged, and the next lease tries again
-            log.exception("job failed", kind=kind, job=job_id)
+        job = leased_job.job
+        # The helper is sent the trace id with every request, and logs it too.
+        with structlog.contextvars.bound_contextvars(
+            trace_id=uuid.uuid4().hex,
+            kind=kind,
+            task=str(TaskId(job.task_id)),
+            job=job.job_id.hex(),
+            attempt=leased_job.lease.attempts,
+        ):
+            try:
+                await step(leased_job)
+            except LeaseLost:
+                log.info("job taken by another driver, or deleted")
+            except AggregatorError as error:
+                log.exception("job failed", reason=str(error))
+            except Exception:  # the outermost edge of a job: logged, and the next lease tries again
+                log.exception("job failed")
 
     async with anyio.create_task_group() as group:
         for leased_job in leased:

@@ -13,13 +13,19 @@ from collections.abc import Iterator
 import anyio
 from anyio import to_thread
 
-from aggregator.codec import DecodeError, Reader, encode
+from aggregator.codec import DecodeError, Reader
 from aggregator.dap.ids import TaskId
-from aggregator.dap.messages import Report, ReportUploadStatus, UploadErrors, UploadRequest
+from aggregator.dap.messages import (
+    ReportSizes,
+    ReportUploadStatus,
+    UploadedReport,
+    UploadErrors,
+    UploadRequest,
+)
 from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
-from aggregator.protocol.reports import check_upload
+from aggregator.protocol.reports import check_upload, report_sizes
 from aggregator.runtime import Runtime, ServedTask
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
@@ -43,9 +49,15 @@ class _Upload:
 class Uploads:
     """Takes the bodies of upload requests."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        """Write into the store of `runtime`."""
+    def __init__(self, runtime: Runtime, max_age_seconds: int) -> None:
+        """Write into the store of `runtime`.
+
+        Args:
+            runtime: The leader's.
+            max_age_seconds: How far behind its clock a report's time may lie.
+        """
         self._runtime = runtime
+        self._max_age_seconds = max_age_seconds
         self._waiting: list[_Upload] = []
         self._writer = anyio.Lock()
 
@@ -59,43 +71,49 @@ class Uploads:
             DecodeError: The body is no sequence of reports; none of them is stored.
             MessageTooLarge: They are more than `MAX_REPORTS`; none of them is stored.
         """
-        config_ids = (await self._runtime.keypairs()).keys()
+        config_ids = await self._runtime.config_ids()
         now = self._runtime.clock.now()
 
-        def checked() -> list[tuple[Report, ReportError | None, bytes]]:
+        sizes = report_sizes(served.task)
+
+        def checked() -> list[tuple[UploadedReport, ReportError | None]]:
             return [
                 (
                     report,
                     ReportError.REPORT_DROPPED
                     if served.is_ended
                     else check_upload(
-                        served.task, report, config_ids, now, self._runtime.clock_skew_seconds
+                        served.task,
+                        report,
+                        config_ids,
+                        now,
+                        self._runtime.clock_skew_seconds,
+                        self._max_age_seconds,
                     ),
-                    encode(report),
                 )
-                for report in _reports(body)
+                for report in _reports(body, sizes)
             ]
 
         reports = await to_thread.run_sync(checked)
-        fit = [(report, encoded) for report, error, encoded in reports if error is None]
         upload = _Upload(
             served.task.task_id,
             [
                 StoredReport(
-                    report.report_metadata.report_id.value,
-                    served.task.batching.bucket(report.report_metadata),
-                    encoded,
+                    report.report_id.value,
+                    served.task.batching.bucket(report.metadata),
+                    report.encoding,
                 )
-                for report, encoded in fit
+                for report, error in reports
+                if error is None and report.encoding is not None
             ],
-            Counter(error.draft_name for _, error, _ in reports if error is not None),
+            Counter(error.draft_name for _, error in reports if error is not None),
         )
         outcomes = iter(await self._write(upload))
         statuses = []
-        for report, error, _ in reports:
+        for report, error in reports:
             refused = next(outcomes) if error is None else error
             if refused is not None and refused is not ReportError.REPORT_REPLAYED:
-                statuses.append(ReportUploadStatus(report.report_metadata.report_id, refused))
+                statuses.append(ReportUploadStatus(report.report_id, refused))
         return UploadErrors(tuple(statuses))
 
     async def _write(self, upload: _Upload) -> list[ReportError | None]:
@@ -114,7 +132,7 @@ class Uploads:
         return upload.outcomes
 
 
-def _reports(body: bytes) -> Iterator[Report]:
+def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
     """Yield the reports of an upload request.
 
     A body of our limit in bytes could hold over a million reports of next to nothing, which anybody
@@ -125,7 +143,7 @@ def _reports(body: bytes) -> Iterator[Report]:
         if not reader.remaining:
             return
         try:
-            yield Report.read(reader)
+            yield UploadedReport.read(reader, sizes)
         except DecodeError as error:
             error.message_name = UploadRequest.__name__
             raise

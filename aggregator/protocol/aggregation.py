@@ -11,6 +11,7 @@ Source: DAP, "Aggregate Initialization" and "Batch Buckets"; VDAF, "The Ping-Pon
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
+from aggregator.codec import encode
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import ReportId
@@ -37,6 +38,7 @@ from aggregator.protocol.reports import (
     Rejected,
     open_reports,
     report_error,
+    report_sizes,
 )
 from aggregator.protocol.task import Task
 from aggregator.vdaf import ping_pong
@@ -359,6 +361,18 @@ def helper_init(
         outcomes[share.metadata.report_id] = outbound if error is None else report_error(error)
     order = tuple(share.report_metadata.report_id for share in report_shares)
     return HelperInit(order, outcomes, verified)
+
+
+def largest_response(task: Task, request: bytes) -> int:
+    """Return how many bytes the helper's answer to an aggregation request of ours may have.
+
+    Args:
+        task: The request's task.
+        request: The encoded `AggregationJobInitReq`.
+    """
+    message = encode(VerifyRespContinue(ReportId(bytes(ReportId.size)), b"?"))
+    payload = ping_pong.message_size(task.prio3.verifier_message_size)
+    return report_sizes(task).reports_in(request) * (len(message) - 1 + payload)
 
 
 class _RefusedByHelper(ReportRejected):

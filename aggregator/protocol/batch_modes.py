@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import BatchSelector, Query, ReportMetadata
+from aggregator.dap.times import Time
 from aggregator.protocol.batches import Batch
 
 
@@ -42,6 +43,19 @@ class Batching(ABC):
         Raises:
             InvalidMessage: It is of another mode.
             BatchInvalid: It determines no batch.
+        """
+
+    @abstractmethod
+    def check_reach(self, batch: Batch, latest: Time, time_precision: int) -> None:
+        """Refuse a query that reaches into the future: it would close the task to reports to come.
+
+        Args:
+            batch: What the query asks for.
+            latest: The last unit of time that may be asked for.
+            time_precision: Seconds per unit of the task's times.
+
+        Raises:
+            BatchInvalid: The batch holds a later unit.
         """
 
     @abstractmethod

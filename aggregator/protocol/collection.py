@@ -7,7 +7,13 @@ Source: DAP, "Collecting Results", "Obtaining Aggregate Shares" and "Collection 
 """
 
 from aggregator.codec import encode
-from aggregator.dap.hpke import HpkeCiphertext, aggregate_share_info, seal
+from aggregator.dap.hpke import (
+    PUBLIC_KEY_SIZE,
+    TAG_SIZE,
+    HpkeCiphertext,
+    aggregate_share_info,
+    seal,
+)
 from aggregator.dap.messages import (
     AggregateShareReq,
     CollectionJobReq,
@@ -91,6 +97,13 @@ def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Bat
     """
     check_collection_request(task, request.collection_job_req)
     return task.batching.selected(request.batch_selector, request.collection_job_req.query)
+
+
+def sealed_share_size(task: Task) -> int:
+    """Return how many bytes a sealed aggregate share of a task has, encoded."""
+    prio3 = task.prio3
+    payload = prio3.output_len * prio3.field.encoded_size + TAG_SIZE
+    return len(encode(HpkeCiphertext(0, bytes(PUBLIC_KEY_SIZE), bytes(payload))))
 
 
 def check_agreement(task: Task, request: AggregateShareReq, own: BatchTotals) -> None:

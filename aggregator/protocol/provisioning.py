@@ -91,9 +91,12 @@ def read_provision(text: str, role: Role) -> Provision:
         # `from None`: the cause would carry text of the secrets.
         raise ParameterError("[secrets]: not TOML") from None
     if set(values) != set(_PARTIES[role]) or not all(isinstance(v, str) for v in values.values()):
+        owner = next((each for each, names in _PARTIES.items() if set(names) == set(values)), None)
+        found = ", ".join(sorted(values)) or "nothing"
+        whose = f"has {found}" if owner is None else f"is the {owner.name.lower()}'s"
         raise ParameterError(
             f"[secrets]: a {role.name.lower()}'s file has {', '.join(_PARTIES[role])}, "
-            f"this one {', '.join(sorted(values)) or 'nothing'}"
+            f"this one {whose}"
         )
     key = values.pop("verify_key", None)
     return Provision(

@@ -21,11 +21,13 @@ class Timing:
         time: The report's time.
         interval: The task's interval; None for any time.
         latest: The last unit that is not too early; None for any.
+        earliest: The first unit that is not too old, by our own rule; None for any.
     """
 
     time: Time
     interval: Interval | None
     latest: Time | None
+    earliest: Time | None = None
 
 
 def refusal(
@@ -51,4 +53,6 @@ def refusal(
             return ReportError.TASK_EXPIRED
         if latest is not None and time > latest:
             return ReportError.REPORT_TOO_EARLY
+        if timing.earliest is not None and time < timing.earliest:
+            return ReportError.REPORT_DROPPED
     return ReportError.BATCH_COLLECTED if is_closed else None

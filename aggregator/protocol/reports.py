@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.extensions import report_extensions_fault
 from aggregator.dap.hpke import (
+    PUBLIC_KEY_SIZE,
+    TAG_SIZE,
     DecryptError,
     HpkeCiphertext,
     HpkeConfig,
@@ -23,6 +25,8 @@ from aggregator.dap.messages import (
     Report,
     ReportMetadata,
     ReportShare,
+    ReportSizes,
+    UploadedReport,
     input_share_aad,
 )
 from aggregator.dap.profile import DAP_18, Role
@@ -32,11 +36,15 @@ from aggregator.entropy import Entropy
 from aggregator.errors import ReportRejected
 from aggregator.protocol.replay import Timing, refusal
 from aggregator.protocol.task import Task
+from aggregator.vdaf import ping_pong
 from aggregator.vdaf.circuits import Measurement
 from aggregator.vdaf.prio3 import ShareDecodeError
 
 CLOCK_SKEW_SECONDS = 300
 """How far ahead of our clock a report's time may lie."""
+
+MAX_AGE_SECONDS = 366 * 86_400
+"""How far behind our clock the time of an uploaded report may lie."""
 
 _UPLOAD_ERRORS = {
     ReportError.TASK_NOT_STARTED: ReportError.REPORT_DROPPED,
@@ -130,12 +138,30 @@ def seal_report(
     )
 
 
+def report_sizes(task: Task) -> ReportSizes:
+    """Return the sizes that all reports of a task have.
+
+    A sealed input share is the share behind its length and an empty list of extensions, and what
+    sealing adds.
+    """
+    prio3 = task.prio3
+    added = len(encode(PlaintextInputShare((), b"?"))) - 1 + TAG_SIZE
+    return ReportSizes(
+        public_share=prio3.public_share_size,
+        enc=PUBLIC_KEY_SIZE,
+        leader_payload=prio3.input_share_size(0) + added,
+        helper_payload=prio3.input_share_size(1) + added,
+        verify_payload=ping_pong.message_size(prio3.verifier_share_size),
+    )
+
+
 def check_upload(
     task: Task,
-    report: Report,
+    report: UploadedReport,
     config_ids: Collection[int],
     now: int,
     clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+    max_age_seconds: int = MAX_AGE_SECONDS,
 ) -> ReportError | None:
     """Return why the leader refuses an uploaded report, or None if it may be stored.
 
@@ -143,23 +169,23 @@ def check_upload(
 
     Args:
         task: The report's task.
-        report: The report as it came.
+        report: The report, read by the task's sizes.
         config_ids: Our HPKE configurations that can still be used.
         now: Seconds since the epoch.
         clock_skew_seconds: How far ahead of `now` the report's time may lie.
+        max_age_seconds: How far behind.
 
     Source:
-        DAP, "Leader Behavior" (of uploads).
+        DAP, "Leader Behavior" (of uploads). That it is too old is our own rule.
     """
-    metadata = report.report_metadata
-    if report.leader_encrypted_input_share.config_id not in config_ids:
+    if report.leader_config_id not in config_ids:
         return ReportError.OUTDATED_CONFIG
-    untimely = refusal(_timing(task, metadata.time, now, clock_skew_seconds))
-    if untimely is not None:
-        return _UPLOAD_ERRORS.get(untimely, untimely)
-    if report_extensions_fault(metadata.public_extensions, (), DAP_18.report_extensions):
+    if report.encoding is None:
         return ReportError.INVALID_MESSAGE
-    return None
+    earliest = task.time(max(0, now - max_age_seconds))
+    latest = task.time(now + clock_skew_seconds)
+    untimely = refusal(Timing(report.time, task.interval, latest, earliest))
+    return None if untimely is None else _UPLOAD_ERRORS.get(untimely, untimely)
 
 
 def open_reports(
@@ -180,8 +206,16 @@ def open_reports(
         now: Seconds since the epoch; None where the reports' times were checked before.
         clock_skew_seconds: How far ahead of `now` a report's time may lie.
     """
+    sizes = report_sizes(task)
+    wanted = (
+        sizes.public_share,
+        sizes.enc,
+        sizes.leader_payload if role is Role.LEADER else sizes.helper_payload,
+    )
     return [
-        _open_report(task, role, keypairs, share, now, clock_skew_seconds)
+        Rejected(share.report_metadata.report_id, ReportError.INVALID_MESSAGE)
+        if _sizes(share) != wanted
+        else _open_report(task, role, keypairs, share, now, clock_skew_seconds)
         for share in report_shares
     ]
 
@@ -195,6 +229,11 @@ def report_error(error: ReportRejected) -> ReportError:
             return ReportError.INVALID_MESSAGE
         case _:
             return ReportError.VDAF_VERIFY_ERROR
+
+
+def _sizes(share: ReportShare) -> tuple[int, int, int]:
+    ciphertext = share.encrypted_input_share
+    return len(share.public_share), len(ciphertext.enc), len(ciphertext.payload)
 
 
 def _open_report(

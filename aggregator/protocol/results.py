@@ -31,6 +31,7 @@ from aggregator.dap.times import Interval
 from aggregator.dp.disclosure import Disclosure, disclose
 from aggregator.dp.mechanisms import Guarantee
 from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.collection import sealed_share_size
 from aggregator.protocol.task import Task
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER, AggregationParameter
 from field import Vector
@@ -80,6 +81,12 @@ def collection_request(
 ) -> CollectionJobReq:
     """Return the request for the reports of an interval; equal ones give equal bytes."""
     return CollectionJobReq(TimeIntervalQuery(interval), agg_param.encoded)
+
+
+def largest_result(task: Task) -> int:
+    """Return how many bytes a collection's result has, encoded."""
+    counts = 3 * 8  # how many reports, and the two numbers of an interval
+    return counts + 2 * sealed_share_size(task)
 
 
 def open_result(

@@ -46,6 +46,15 @@ class TimeInterval(Batching):
         return batch_of_interval(_interval(query))
 
     @override
+    def check_reach(self, batch: Batch, latest: Time, time_precision: int) -> None:
+        end = interval_of_batch(batch).end.units
+        if end > latest.units + 1:
+            raise BatchInvalid(
+                f"the query ends at {end * time_precision} seconds since the epoch, in the future; "
+                f"it may reach to {(latest.units + 1) * time_precision}"
+            )
+
+    @override
     def selected(self, selector: BatchSelector, query: Query) -> Batch:
         asked, selected = _interval(query), _interval(selector)
         if not asked.covers(selected):

@@ -30,7 +30,9 @@ from aggregator.storage.tasks import (
     HpkeKey,
     StoredTask,
     TaskRecord,
+    caller_token_hash,
     get_task,
+    list_hpke_configs,
     list_hpke_keys,
     list_tasks,
     put_hpke_key,
@@ -69,16 +71,12 @@ class ServedTask:
         task: The task.
         verification_key: The task's one verification key.
         peer_token: Leader: the bearer token that we show to the helper.
-        leader_token_hash: Helper: of the token that the leader must show.
-        collector_token_hash: Leader: of the token that the collector must show.
         is_ended: Whether uploads are no longer taken.
     """
 
     task: Task
     verification_key: VerificationKey
     peer_token: str | None = dataclasses.field(repr=False)
-    leader_token_hash: bytes | None = dataclasses.field(repr=False)
-    collector_token_hash: bytes | None = dataclasses.field(repr=False)
     is_ended: bool
 
 
@@ -145,8 +143,25 @@ class Runtime:
 
     async def configs(self) -> HpkeConfigList:
         """Return the HPKE configurations that we advertise, newest first."""
-        keys = await self.database.read("hpke keys", lambda tx: list_hpke_keys(tx, retired=False))
-        return HpkeConfigList(tuple(decode(HpkeConfig, key.config) for key in keys))
+        configs = await self._configs(retired=False)
+        return HpkeConfigList(tuple(configs))
+
+    async def config_ids(self) -> frozenset[int]:
+        """Return the ids of our HPKE configurations, retired ones among them."""
+        return frozenset(config.id for config in await self._configs(retired=True))
+
+    async def _configs(self, *, retired: bool) -> list[HpkeConfig]:
+        found = await self.database.read(
+            "hpke configurations", lambda tx: list_hpke_configs(tx, retired=retired)
+        )
+        return [decode(HpkeConfig, config) for config in found]
+
+    async def caller_token_hash(self, task_id: TaskId) -> bytes | None:
+        """Return the SHA-256 of the token for our protected resources of a task, if we serve it."""
+        role = self.role.name.lower()
+        return await self.database.read(
+            "token", lambda tx: caller_token_hash(tx, task_id.value, role)
+        )
 
     async def ensure_keypair(self) -> None:
         """Make this aggregator's first HPKE key pair, if it has none."""
@@ -181,8 +196,6 @@ class Runtime:
             task=task,
             verification_key=VerificationKey(record.verify_key_id, record.verify_key),
             peer_token=record.peer_token,
-            leader_token_hash=record.leader_token_hash,
-            collector_token_hash=record.collector_token_hash,
             is_ended=stored.ended_at is not None,
         )
 

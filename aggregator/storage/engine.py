@@ -11,7 +11,13 @@ from typing import Protocol
 from sqlalchemy import Connection, Engine, Table
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    OperationalError,
+    SQLAlchemyError,
+)
 
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.storage.sqlite import Sqlite
@@ -19,6 +25,10 @@ from aggregator.storage.sqlite import Sqlite
 
 class Busy(StoreError):
     """Others held the database for too long; the transaction was tried several times."""
+
+
+class DiskFull(StoreError):
+    """There is no room for what was to be stored; nothing of it was."""
 
 
 class Conflict(StoreError):
@@ -49,6 +59,9 @@ class Backend(Protocol):
     def is_busy(self, error: OperationalError) -> bool:
         """Return whether others held the database for too long."""
 
+    def is_full(self, error: OperationalError) -> bool:
+        """Return whether the disk has no room."""
+
 
 def backend(url: str) -> Backend:
     """Return the database that `url` names, for example `sqlite:////var/lib/prio/leader.sqlite`.
@@ -78,6 +91,10 @@ def translated(database: Backend, name: str) -> Iterator[None]:
     except OperationalError as error:
         if database.is_busy(error):
             raise Busy(f"transaction {name!r}: the database is busy") from error
+        if database.is_full(error):
+            raise DiskFull(f"transaction {name!r}: the disk is full") from error
+        raise StoreError(f"transaction {name!r}: {error.orig}") from error
+    except DBAPIError as error:
         raise StoreError(f"transaction {name!r}: {error.orig}") from error
     except SQLAlchemyError as error:
         raise StoreError(f"transaction {name!r}: {error}") from error

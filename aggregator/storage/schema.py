@@ -47,9 +47,9 @@ def check(url: str) -> None:
 
 
 def _mismatch(found: str | None) -> SchemaMismatch:
-    wanted = _scripts().get_current_head()
     return SchemaMismatch(
-        f"the store's schema is at version {found or 'none'} and this program needs {wanted}"
+        f"the store's schema is at version {found or 'none'}, and this program needs "
+        f"{_scripts().get_current_head()}: the store is of a newer or an older program"
     )
 
 

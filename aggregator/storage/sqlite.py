@@ -23,6 +23,7 @@ from aggregator.errors import ConfigurationError, StoreError
 BUSY_TIMEOUT_SECONDS = 5
 _BUSY = 5
 _LOCKED = 6
+_FULL = 13
 
 
 class Sqlite:
@@ -123,4 +124,12 @@ class Sqlite:
 
     def is_busy(self, error: OperationalError) -> bool:
         """Return whether others held the database for too long."""
-        return getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in (_BUSY, _LOCKED)
+        return _code(error) in (_BUSY, _LOCKED)
+
+    def is_full(self, error: OperationalError) -> bool:
+        """Return whether the disk has no room."""
+        return _code(error) == _FULL
+
+
+def _code(error: OperationalError) -> int:
+    return int(getattr(error.orig, "sqlite_errorcode", 0)) & 0xFF

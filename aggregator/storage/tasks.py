@@ -4,6 +4,7 @@ import dataclasses
 
 from sqlalchemy import Row, insert, select, update
 
+from aggregator.dap.ids import encode_base64url
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
@@ -63,7 +64,9 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
     stored = get_task(tx, task.task_id)
     if stored is not None:
         if stored.record != task:
-            raise tx.refuse(Conflict(f"task {task.task_id.hex()} is stored with other contents"))
+            raise tx.refuse(
+                Conflict(f"task {encode_base64url(task.task_id)} is stored with other contents")
+            )
         return
     token = task.peer_token
     tx.connection.execute(
@@ -88,6 +91,23 @@ def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:
     query = select(tables.tasks).where(tables.tasks.c.task_id == task_id)
     row = tx.connection.execute(query).one_or_none()
     return None if row is None else _stored_task(tx, row)
+
+
+def caller_token_hash(tx: Transaction, task_id: bytes, role: str) -> bytes | None:
+    """Return the SHA-256 of the token that the caller of our protected resources must show.
+
+    Nothing is decrypted, so that asking for a task that there is takes as long as for one that
+    there is not.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        role: Ours in it: the `helper` is called by the Leader, the `leader` by the Collector.
+    """
+    task = tables.tasks.c
+    column = task.leader_token_hash if role == "helper" else task.collector_token_hash
+    query = select(column).where(task.task_id == task_id, task.role == role)
+    return tx.connection.execute(query).scalar()
 
 
 def list_tasks(tx: Transaction) -> list[StoredTask]:
@@ -145,6 +165,15 @@ def list_hpke_keys(tx: Transaction, *, retired: bool) -> list[HpkeKey]:
         )
         for row in tx.connection.execute(query)
     ]
+
+
+def list_hpke_configs(tx: Transaction, *, retired: bool) -> list[bytes]:
+    """Return the public halves of `list_hpke_keys`; no private key is decrypted."""
+    columns = tables.hpke_keys.c
+    query = select(columns.config).order_by(columns.created_at.desc(), columns.config_id.desc())
+    if not retired:
+        query = query.where(columns.retired_at.is_(None))
+    return list(tx.connection.execute(query).scalars())
 
 
 def retire_hpke_key(tx: Transaction, config_id: int) -> None:

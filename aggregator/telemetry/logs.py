@@ -7,6 +7,7 @@ whose name says that it is a key, a token, a seed or a share. What is refused is
 
 import logging
 import re
+import sqlite3
 import sys
 from collections.abc import Iterable
 from enum import Enum, StrEnum
@@ -22,6 +23,16 @@ _SECRET_NAME = re.compile(
 _PUBLIC_NAMES = frozenset({"verification_key_id"})
 _CHATTY = ("httpx", "uvicorn", "alembic")
 """Libraries that say at level `info` what our own events say better."""
+_MEANINGS = {
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_IOERR": "the disk failed, or is full",
+    "SQLITE_READONLY": "the file or its folder cannot be written",
+    "SQLITE_CANTOPEN": "the file cannot be opened",
+    "SQLITE_CORRUPT": "the file is damaged",
+    "SQLITE_NOTADB": "the file is no database",
+}
+"""What SQLite's errors mean for whoever has to do something about them."""
+
 _BEARER = re.compile(r"(?i)\bbearer\s+\S+")
 
 
@@ -32,14 +43,20 @@ class LogFormat(StrEnum):
     CONSOLE = "console"
 
 
-def configure_logs(log_format: LogFormat, level: str) -> None:
+def configure_logs(log_format: LogFormat, level: str, role: str | None = None) -> None:
     """Set up logging for the process: everything to standard error, one line an event.
 
     Args:
         log_format: JSON for machines, console for people.
         level: `debug`, `info`, `warning` or `error`.
+        role: Which party the process is of, for every line; None for a command.
     """
+
+    def name_role(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        return event if role is None else {"role": role, **event}
+
     shared: list[Processor] = [
+        name_role,
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -75,7 +92,7 @@ def name_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> Ev
     """Replace an exception by its type and the lines it came through, without any message.
 
     The message of an exception that we did not raise may hold anything, such as the parameters of
-    a statement.
+    a statement. Of one of the database's the name of its error is kept.
     """
     given = event.pop("exc_info", None)
     if given is True:
@@ -85,6 +102,8 @@ def name_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> Ev
     if isinstance(given, BaseException):
         event["exception"] = type(given).__qualname__
         event["raised_at"] = _places(given)
+        if database_error := _database_error(given):
+            event["database_error"] = database_error
     return event
 
 
@@ -117,6 +136,17 @@ def _fit_to_print(value: object) -> object:
             }
         case _:
             return f"{REFUSED} {type(value).__name__}"
+
+
+def _database_error(error: BaseException | None) -> str | None:
+    """Return the name of SQLite's error below `error`, and what it means where that is known."""
+    while error is not None and not isinstance(error, sqlite3.Error):
+        error = error.__cause__ or error.__context__
+    name = getattr(error, "sqlite_errorname", None)
+    if not isinstance(name, str):
+        return None
+    meaning = _MEANINGS.get("_".join(name.split("_")[:2]))
+    return name if meaning is None else f"{name}: {meaning}"
 
 
 def _places(error: BaseException) -> list[str]:

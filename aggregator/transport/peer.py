@@ -5,14 +5,19 @@ and a `Location` of another origin is refused. Transient failures are retried a 
 then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; a problem
 document is reported as `PeerRefused`.
 
+Of an answer no more is read than the request can yield, uncompressed, and no longer altogether than
+the client's timeout for reading, however steadily it drips.
+
 Source: DAP, "HTTP Usage" and "Asynchronous Request Handling"; RFC 9457.
 """
 
 import dataclasses
 import email.utils
 import json
+import math
+import os
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 import httpx
@@ -24,10 +29,17 @@ from aggregator.dap.problems import Problem, abort_from_problem
 from aggregator.dap.resources import media_type, message_of
 from aggregator.errors import PeerError
 
-MAX_ANSWER_SIZE = 256 * 2**20
-"""Bytes of an answer that we read."""
+MAX_SHORT_ANSWER = 64 * 2**10
+"""Bytes that we read of an answer that carries nothing, and of a problem document."""
 
 MAX_RETRY_AFTER_SECONDS = 3600
+_FAILURES: Mapping[type[BaseException], str] = {
+    httpx.ConnectTimeout: "no connection in time",
+    httpx.ReadTimeout: "no answer in time",
+    httpx.WriteTimeout: "it takes no more of the request",
+    httpx.RemoteProtocolError: "the connection broke, or the answer is no HTTP",
+    httpx.ReadError: "the connection broke",
+}
 _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -98,6 +110,7 @@ class Peer:
         endpoint: str,
         token: str | None = None,
         *,
+        name: str = "peer",
         attempts: int = 3,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
@@ -107,12 +120,14 @@ class Peer:
             http: The client to send with; its redirects are never followed.
             endpoint: The party's base URL, with or without a path prefix.
             token: The bearer token, if the party asks for one.
+            name: What it is to us, such as "the helper": for messages.
             attempts: How often a request is sent before it counts as unanswered.
             sleep: Waits between attempts.
         """
         self._http = http
         self._base = httpx.URL(endpoint if endpoint.endswith("/") else endpoint + "/")
         self._token = token
+        self._name = f"{name} {_origin(self._base)}"
         self._attempts = attempts
         self._sleep = sleep
 
@@ -121,62 +136,86 @@ class Peer:
         """Name the endpoint; the token stays out."""
         return f"Peer({str(self._base)!r})"
 
-    async def get(self, target: str) -> Answer:
-        """Read a resource, by its path below the endpoint or its absolute URL."""
-        return await self._send("GET", target, None, None)
+    async def get(self, target: str, *, limit: int = MAX_SHORT_ANSWER) -> Answer:
+        """Read a resource, by its path below the endpoint or its absolute URL.
 
-    async def post(self, target: str, media_type: str, body: bytes) -> Answer:
-        """Send a message to a resource."""
-        return await self._send("POST", target, media_type, body)
+        Args:
+            target: The resource.
+            limit: The most bytes that its answer may have.
+        """
+        return await self._send("GET", target, None, None, limit)
+
+    async def post(
+        self, target: str, media_type: str, body: bytes, *, limit: int = MAX_SHORT_ANSWER
+    ) -> Answer:
+        """Send a message to a resource; `limit` is as for `get`."""
+        return await self._send("POST", target, media_type, body, limit)
 
     async def delete(self, target: str) -> Answer:
         """Delete a resource."""
-        return await self._send("DELETE", target, None, None)
+        return await self._send("DELETE", target, None, None, MAX_SHORT_ANSWER)
 
     async def _send(
-        self, method: str, target: str, media_type: str | None, body: bytes | None
+        self, method: str, target: str, media_type: str | None, body: bytes | None, limit: int
     ) -> Answer:
         url = self._resource(target)
-        headers = {"traceparent": _traceparent()}
+        # Compressed, a few bytes could become any number.
+        headers = {"traceparent": _traceparent(), "accept-encoding": "identity"}
         if media_type is not None:
             headers["content-type"] = media_type
         if self._token is not None:
             headers["authorization"] = bearer_header(self._token)
+        request = self._http.build_request(method, url, headers=headers, content=body)
         for attempt in range(1, self._attempts + 1):
             try:
-                return await self._send_once(method, url, headers, body)
+                with anyio.move_on_after(self._http.timeout.read or math.inf):
+                    return await self._send_once(request, limit)
+                raise self._unreachable("no whole answer in time")
             except PeerUnreachable as error:
                 if attempt == self._attempts:
                     raise
                 await self._sleep(_wait(attempt, error.retry_after))
-        raise PeerUnreachable("no attempt was allowed")
+        raise self._unreachable("no attempt was allowed")
 
-    async def _send_once(
-        self, method: str, url: httpx.URL, headers: dict[str, str], body: bytes | None
-    ) -> Answer:
-        request = self._http.build_request(method, url, headers=headers, content=body)
+    async def _send_once(self, request: httpx.Request, limit: int) -> Answer:
         try:
             response = await self._begin(request)
             try:
-                content = await _read(response)
+                content = await self._read(response, limit)
             finally:
                 await response.aclose()
         except httpx.RequestError as error:
-            raise PeerUnreachable(f"{method} {url.host}: {type(error).__name__}") from error
+            raise self._unreachable(_cause(error)) from error
         retry_after = _retry_after(response.headers)
         if response.status_code in _TRANSIENT_STATUSES:
-            raise PeerUnreachable(
-                f"{method} {url.host}: status {response.status_code}", retry_after
-            )
+            raise self._unreachable(f"status {response.status_code}", retry_after)
         if not response.is_success:
             raise PeerRefused(_problem(response, content), response.status_code)
         location = response.headers.get("location")
         return Answer(
             body=content,
-            location=None if location is None else str(self._located(location, url)),
+            location=None if location is None else str(self._located(location, request.url)),
             retry_after=retry_after,
             headers={name.lower(): value for name, value in response.headers.items()},
         )
+
+    def _unreachable(self, cause: str, retry_after: int | None = None) -> PeerUnreachable:
+        return PeerUnreachable(f"{self._name} does not answer: {cause}", retry_after)
+
+    async def _read(self, response: httpx.Response, limit: int) -> bytes:
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise self._unreachable("the answer is compressed, which was not asked for")
+        content = bytearray()
+        async for chunk in response.aiter_bytes():
+            content += chunk
+            if not response.is_success:
+                if len(content) > MAX_SHORT_ANSWER:
+                    return b""  # its status says enough
+            elif len(content) > limit:
+                raise self._unreachable(
+                    f"the answer is longer than the {limit} bytes that the request can yield"
+                )
+        return bytes(content)
 
     async def _begin(self, request: httpx.Request) -> httpx.Response:
         try:
@@ -219,13 +258,24 @@ def _traceparent() -> str:
     return f"00-{trace_id}-{uuid.uuid4().hex[:16]}-01"
 
 
-async def _read(response: httpx.Response) -> bytes:
-    content = bytearray()
-    async for chunk in response.aiter_bytes():
-        content += chunk
-        if len(content) > MAX_ANSWER_SIZE:
-            raise PeerUnreachable(f"the answer is longer than {MAX_ANSWER_SIZE} bytes")
-    return bytes(content)
+def _origin(url: httpx.URL) -> str:
+    """Return scheme, host and port, which a log may show."""
+    port = url.port or {"http": 80, "https": 443}.get(url.scheme)
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return f"{url.scheme}://{host}:{port}/"
+
+
+def _cause(error: BaseException) -> str:
+    """Return why a request failed: what the operating system said, or the kind of failure."""
+    below: BaseException | None = error
+    while below is not None:
+        if isinstance(below, OSError) and below.errno is not None:
+            return os.strerror(below.errno).lower()
+        if isinstance(below, BaseExceptionGroup):
+            below = below.exceptions[0]
+        else:
+            below = below.__cause__ or below.__context__
+    return _FAILURES.get(type(error), type(error).__name__)
 
 
 def _problem(response: httpx.Response, content: bytes) -> Problem:

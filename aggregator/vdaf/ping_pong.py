@@ -140,6 +140,11 @@ def leader_continued(
     return prio3.verify_next(continued.state, VerifierMessages(rows, rejected))
 
 
+def message_size(content: int) -> int:
+    """Return the size of a message whose one part has `content` bytes."""
+    return _HEADER_SIZE + content
+
+
 def encode(message_type: MessageType, content: bytes) -> bytes:
     """Return a message of one part: a verifier share to initialize, a message to finish."""
     return _header(message_type, len(content)) + content

@@ -37,16 +37,10 @@ class Kind:
 class AggregatorResources:
     """The part of an aggregator's resources that does not depend on its role."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        hpke_cache_seconds: int,
-        token_hash: Callable[[ServedTask], bytes | None],
-    ) -> None:
-        """Answer for `runtime`; `token_hash` is of the token that a task's peer must show."""
+    def __init__(self, runtime: Runtime, hpke_cache_seconds: int) -> None:
+        """Answer for `runtime`; clients may keep our configurations so many seconds."""
         self._runtime = runtime
         self._hpke_cache_seconds = hpke_cache_seconds
-        self._token_hash = token_hash
 
     async def hpke_config(self, _request: Request) -> Response:
         """Advertise our HPKE configurations."""
@@ -55,9 +49,10 @@ class AggregatorResources:
 
     async def _authorised(self, request: Request) -> ServedTask:
         """Return the task of a request whose sender may work on it."""
-        served = await self._runtime.task(task_id_of(request))
-        require_token(request, self._token_hash(served))
-        return served
+        task_id = task_id_of(request)
+        # Before anything else is said of the task, such as whether there is one.
+        require_token(request, await self._runtime.caller_token_hash(task_id))
+        return await self._runtime.task(task_id)
 
     async def _found(
         self, request: Request, kind: Kind, get: Callable[[Transaction, bytes, bytes], T | None]

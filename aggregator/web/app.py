@@ -6,17 +6,20 @@ Handlers take the raw request and answer with bytes: DAP's bodies are no JSON.
 import re
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.status import HTTP_202_ACCEPTED
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import aggregator
 from aggregator.errors import Abort
-from aggregator.storage.engine import Busy
+from aggregator.storage.engine import Busy, DiskFull
+from aggregator.web.intake import DEFAULT_BUDGET, SCOPE_KEY, Intake
 from aggregator.web.problems import (
     abort_response,
     busy_response,
@@ -28,11 +31,22 @@ from aggregator.web.problems import (
 log = structlog.get_logger()
 
 HEALTH_PATH = "/health"
+FULL_DISK_SECONDS = 60
+"""When a peer is asked to come again that our full disk kept away."""
+
 _TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-def create_app(title: str, routers: Iterable[APIRouter]) -> FastAPI:
-    """Return an application that serves `routers`, every error as a problem document."""
+def create_app(
+    title: str, routers: Iterable[APIRouter], max_bytes_in_flight: int = DEFAULT_BUDGET
+) -> FastAPI:
+    """Return an application that serves `routers`, every error as a problem document.
+
+    Args:
+        title: Its name.
+        routers: What it serves.
+        max_bytes_in_flight: The most bytes that all requests' bodies have together.
+    """
     app = FastAPI(
         title=title,
         version=aggregator.__version__,
@@ -46,8 +60,9 @@ def create_app(title: str, routers: Iterable[APIRouter]) -> FastAPI:
     app.add_exception_handler(Abort, _on_abort)
     app.add_exception_handler(HTTPException, _on_http_error)
     app.add_exception_handler(Busy, _on_busy)
+    app.add_exception_handler(DiskFull, _on_full_disk)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
-    app.add_middleware(Edge)
+    app.add_middleware(Edge, intake=Intake(max_bytes_in_flight))
     return app
 
 
@@ -69,9 +84,10 @@ class Edge:
     logs what became of it.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        """Wrap `app`."""
+    def __init__(self, app: ASGIApp, intake: Intake) -> None:
+        """Wrap `app`, whose requests' bodies share `intake`."""
         self._app = app
+        self._intake = intake
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
@@ -89,14 +105,16 @@ class Edge:
             await send(message)
 
         started = time.perf_counter()
-        with structlog.contextvars.bound_contextvars(trace_id=trace_id):
+        with structlog.contextvars.bound_contextvars(trace_id=trace_id), _without_task():
             try:
-                await self._app(scope, receive, send_and_note)
+                with self._intake.request() as scope[SCOPE_KEY]:
+                    await self._app(scope, receive, send_and_note)
             except Exception as error:  # the outermost edge: logged and answered
                 log.exception("request failed", exc_info=error, path=scope["path"])
                 if not status:
                     await internal_error_response()(scope, receive, send_and_note)
-            report = log.debug if scope["path"] == HEALTH_PATH else log.info
+            is_chatter = scope["path"] == HEALTH_PATH or status == HTTP_202_ACCEPTED
+            report = log.debug if is_chatter else log.info
             report(
                 "request",
                 method=scope["method"],
@@ -106,7 +124,20 @@ class Edge:
             )
 
 
+@contextmanager
+def _without_task() -> Iterator[None]:
+    """Let what a handler binds as the task end with the request."""
+    before = structlog.contextvars.get_contextvars().get("task")
+    try:
+        yield
+    finally:
+        structlog.contextvars.unbind_contextvars("task")
+        if before is not None:
+            structlog.contextvars.bind_contextvars(task=before)
+
+
 def _trace_id(scope: Scope) -> str:
+    """Return the peer's trace id, which is for the log and nothing else, or a new one."""
     for name, value in scope["headers"]:
         if name == b"traceparent" and (match := _TRACE.fullmatch(value)):
             return match[1].decode()
@@ -129,6 +160,11 @@ async def _on_http_error(_request: Request, error: Exception) -> Response:
 async def _on_busy(_request: Request, _error: Exception) -> Response:
     log.warning("the store was busy too long")
     return busy_response()
+
+
+async def _on_full_disk(_request: Request, error: Exception) -> Response:
+    log.error("the store cannot be written", exc_info=error)
+    return busy_response(FULL_DISK_SECONDS)
 
 
 async def _on_disconnect(_request: Request, _error: Exception) -> Response:

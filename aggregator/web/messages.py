@@ -6,6 +6,7 @@ The routes themselves come from the table in `dap.resources`: what is served is 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar, Protocol, TypeVar
 
+import structlog
 from fastapi import APIRouter, Request, Response, status
 
 from aggregator.codec import Message, encode
@@ -14,6 +15,10 @@ from aggregator.dap.problems import MessageTooLarge, UnrecognizedTask, Unsupport
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, message_of, resources_of
 from aggregator.errors import Abort
+from aggregator.web import intake
+
+MAX_SHORT_MESSAGE = 128 * 2**10
+"""Bytes of a request that carries no reports: a few numbers and two lists of extensions."""
 
 I = TypeVar("I", bound=Identifier)  # noqa: E741 - an identifier
 Handler = Callable[[Request], Awaitable[Response]]
@@ -69,16 +74,13 @@ async def read_bytes(request: Request, limit: int) -> bytes:
 
     Raises:
         MessageTooLarge: The body is longer than the limit.
+        TooManyRequests: There is no room for it now.
+        BodyTooSlow: It comes too slowly.
     """
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared) > limit:
         raise MessageTooLarge(f"the body may have {limit} bytes, not {declared}")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise MessageTooLarge(f"the body may have {limit} bytes")
-    return bytes(body)
+    return await intake.read_body(request, limit)
 
 
 def task_id_of(request: Request) -> TaskId:
@@ -92,6 +94,7 @@ def task_id_of(request: Request) -> TaskId:
     except Abort as error:
         raise UnrecognizedTask("the path holds no task identifier") from error
     request.scope["dap_task_id"] = task_id
+    structlog.contextvars.bind_contextvars(task=str(task_id))
     return task_id
 
 

@@ -12,6 +12,7 @@ from aggregator.dap import problems
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import OWN_NAMESPACE, Problem, as_problem, problem_document
 from aggregator.errors import Abort
+from aggregator.web.intake import BodyTooSlow
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 
@@ -25,16 +26,21 @@ _STATUSES: Mapping[type[Problem], int] = {
     problems.MessageTooLarge: status.HTTP_413_CONTENT_TOO_LARGE,
     problems.UnsupportedMediaType: status.HTTP_415_UNSUPPORTED_MEDIA_TYPE,
     problems.TooManyRequests: status.HTTP_429_TOO_MANY_REQUESTS,
+    BodyTooSlow: status.HTTP_408_REQUEST_TIMEOUT,
 }
 """Every other problem is the peer's to repair: 400."""
+
+_HEADERS: Mapping[int, Mapping[str, str]] = {
+    status.HTTP_401_UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
+    status.HTTP_429_TOO_MANY_REQUESTS: {"Retry-After": "1"},
+}
 
 
 def abort_response(abort: Abort, task_id: TaskId | None = None) -> Response:
     """Return the answer to a request that the peer has to change or to authorise."""
     problem = as_problem(abort)
     code = _STATUSES.get(type(problem), status.HTTP_400_BAD_REQUEST)
-    headers = {"WWW-Authenticate": "Bearer"} if code == status.HTTP_401_UNAUTHORIZED else {}
-    return _response(problem_document(problem, task_id), code, headers)
+    return _response(problem_document(problem, task_id), code, _HEADERS.get(code, {}))
 
 
 def stored_problem_response(document: str) -> Response:
@@ -51,13 +57,17 @@ def http_error_response(
     return _response({"type": "about:blank", "title": title}, code, headers or {})
 
 
-def busy_response() -> Response:
-    """Return the answer where our store is busy: nothing was done, and the peer may come again."""
+def busy_response(retry_after: int = 1) -> Response:
+    """Return the answer where our store cannot take more now: nothing was done.
+
+    Args:
+        retry_after: When the peer may come again, in seconds.
+    """
     title = problems.TooManyRequests.title
     return _response(
         {"type": "about:blank", "title": title},
         status.HTTP_503_SERVICE_UNAVAILABLE,
-        {"Retry-After": "1"},
+        {"Retry-After": str(retry_after)},
     )
 
 

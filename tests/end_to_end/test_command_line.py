@@ -112,7 +112,11 @@ def test_both_aggregators_have_counted_every_report_once_and_charged_once(line: 
 def test_the_collector_service_shows_the_same_result_as_the_command(line: Line) -> None:
     collected = json.loads(line.collect(*line.interval, "--json"))
     url = f"{line.services.urls['collector']}api/tasks/{line.task_id}/collections"
-    assert collected in httpx.get(url).raise_for_status().json()
+    token = {"authorization": f"Bearer {line.services.collector_token}"}
+    assert collected in httpx.get(url, headers=token).raise_for_status().json()
+    assert httpx.get(url).status_code == 401
+    rebound = httpx.get(url, headers=token | {"host": "evil.example"})
+    assert rebound.status_code == 421
 
 
 def test_an_unknown_task_is_refused(line: Line) -> None:

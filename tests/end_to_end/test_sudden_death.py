@@ -46,7 +46,12 @@ async def upload_and_collect(
 
 def test_every_report_is_counted_once_whenever_an_aggregator_dies(tmp_path: Path) -> None:
     start = int(time.time()) // HOUR * HOUR - HOUR
-    settings = {"lease_seconds": 2, "work_interval_seconds": 0.2, "aggregation_job_size": 40}
+    settings = {
+        "lease_seconds": 3,
+        "request_timeout_seconds": 2,
+        "work_interval_seconds": 0.2,
+        "aggregation_job_size": 40,
+    }
     with Processes(tmp_path, **settings) as services:
         exact = make_measured_task(services, "exact", REPORTS, BUCKETS, start, "--mechanism=None")
         noised = make_measured_task(services, "noised", REPORTS, BUCKETS, start, "--epsilon=1")

@@ -136,7 +136,7 @@ def test_an_audit_refuses_a_circuit_whose_measurements_move_sums_further_than_it
 def test_a_shell_makes_a_task_of_it_with_the_options_of_its_row(tmp_path: Path) -> None:
     common = (
         *("task", "new", "--out", tmp_path / "task", "--vdaf", "Prio3Moments"),
-        *("--leader", "http://a.example/", "--helper", "http://b.example/"),
+        *("--leader", "https://a.example/", "--helper", "https://b.example/"),
         *("--collector-config", encode_base64url(encode(collector_keypair().config))),
         *("--min-batch-size", "10", "--max-reports", "1000", "--epsilon", "1"),
     )

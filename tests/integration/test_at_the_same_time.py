@@ -303,7 +303,7 @@ async def test_a_deferred_answer_is_polled_where_the_helper_put_it(pair: Pair) -
     assert await JobDriver(pair.leader.runtime, http, settings).run_once() == 0
     pair.clock.advance(3)
     assert await JobDriver(pair.leader.runtime, http, settings).run_once() == 1
-    assert polled == [f"http://helper.example{held[0].headers['location']}?step=0"]
+    assert polled == [f"https://helper.example{held[0].headers['location']}?step=0"]
     assert (await pair.collect()).report_count == 3
     await http.aclose()
 

@@ -26,6 +26,7 @@ from aggregator.dap.messages import (
     UploadErrors,
     UploadRequest,
     VerifyRespReject,
+    sized,
 )
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
@@ -183,16 +184,48 @@ def _extended(report: Report) -> Report:
     return dataclasses.replace(report, report_metadata=metadata)
 
 
+def _sealed_at_length(role: str) -> Callable[[Report], Report]:
+    def change(report: Report) -> Report:
+        share = getattr(report, f"{role}_encrypted_input_share")
+        longer = dataclasses.replace(share, payload=share.payload + bytes(1000))
+        return dataclasses.replace(report, **{f"{role}_encrypted_input_share": longer})  # type: ignore[arg-type]  # one of two fields of one type
+
+    return change
+
+
+def _other_enc(report: Report) -> Report:
+    share = dataclasses.replace(report.helper_encrypted_input_share, enc=bytes(31))
+    return dataclasses.replace(report, helper_encrypted_input_share=share)
+
+
+def _other_public_share(report: Report) -> Report:
+    return dataclasses.replace(report, public_share=report.public_share + b"?")
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
+        (_sealed_at_length("leader"), ReportError.INVALID_MESSAGE),
+        (_sealed_at_length("helper"), ReportError.INVALID_MESSAGE),
+        (_other_enc, ReportError.INVALID_MESSAGE),
+        (_other_public_share, ReportError.INVALID_MESSAGE),
         (_outdated, ReportError.OUTDATED_CONFIG),
         (_at(UNITS + 8), ReportError.REPORT_TOO_EARLY),
         (_at(UNITS - 11), ReportError.REPORT_DROPPED),
         (_at(UNITS + 10), ReportError.REPORT_DROPPED),
         (_extended, ReportError.INVALID_MESSAGE),
     ],
-    ids=["outdated config", "too early", "before the task", "after the task", "extension"],
+    ids=[
+        "leader's share longer",
+        "helper's share longer",
+        "encapsulated key shorter",
+        "public share longer",
+        "outdated config",
+        "too early",
+        "before the task",
+        "after the task",
+        "extension",
+    ],
 )
 async def test_an_unacceptable_report_is_refused_alone_and_by_name(
     pair: Pair, change: Callable[[Report], Report], error: ReportError
@@ -244,11 +277,20 @@ async def test_the_collectors_token_opens_nothing_at_the_helper(pair: Pair) -> N
     assert answer.status == 401
 
 
-@pytest.mark.parametrize("token", [None, LEADER_TOKEN])
-async def test_an_unknown_task_is_unknown_whatever_the_token(pair: Pair, token: str | None) -> None:
-    url = pair.url_of("aggregation_jobs").replace(str(pair.task.task_id), str(OTHER_TASK))
-    answer = await pair.send("POST", url, AggregationJobInitReq.message, b"", token)
-    assert (answer.status, answer.problem_type) == (404, "unrecognizedTask")
+@pytest.mark.parametrize("token", [None, "wrong", LEADER_TOKEN])
+async def test_without_its_token_a_task_does_not_show_whether_it_is_there(
+    pair: Pair, token: str | None
+) -> None:
+    shown = "wrong" if token == LEADER_TOKEN else token
+    there = pair.url_of("aggregation_jobs")
+    elsewhere = there.replace(str(pair.task.task_id), str(OTHER_TASK))
+    message = AggregationJobInitReq.message
+    known = await pair.send("POST", there, message, b"", shown)
+    unknown = await pair.send("POST", elsewhere, message, b"", token)
+    assert (unknown.status, unknown.problem_type) == (401, "unauthorized")
+    assert known.body.replace(str(pair.task.task_id).encode(), str(OTHER_TASK).encode()) == (
+        unknown.body
+    )
 
 
 async def test_a_leader_with_a_wrong_token_loses_nothing(tmp_path: Path) -> None:
@@ -331,16 +373,50 @@ async def test_the_helper_names_the_error_of_each_report_in_the_requests_order(
     errors = [r.report_error if isinstance(r, VerifyRespReject) else None for r in resps]
     assert errors == [
         ReportError.HPKE_DECRYPT_ERROR,
-        ReportError.HPKE_DECRYPT_ERROR,  # the public share is bound into the ciphertext
+        ReportError.INVALID_MESSAGE,  # no public share of the task has that size
         ReportError.TASK_EXPIRED,
         ReportError.VDAF_VERIFY_ERROR,
         None,
     ]
 
 
+async def test_the_helper_refuses_reports_of_other_sizes_and_their_neighbours_pass(
+    pair: Pair,
+) -> None:
+    """A leader that does not look hands a client's oversize report on."""
+    request = await aggregation_request(pair, 4)
+    inits = list(request.verify_inits)
+    for index, name in ((0, "payload"), (1, "enc")):
+        share = inits[index].report_share
+        sealed = share.encrypted_input_share
+        longer = dataclasses.replace(sealed, **{name: getattr(sealed, name) + bytes(60_000)})  # type: ignore[arg-type]  # one of two fields of one type
+        share = dataclasses.replace(share, encrypted_input_share=longer)
+        inits[index] = dataclasses.replace(inits[index], report_share=share)
+    share = inits[2].report_share
+    many = tuple(Extension(0x1234, b"") for _ in range(16_000))
+    metadata = dataclasses.replace(share.report_metadata, public_extensions=many)
+    share = dataclasses.replace(share, report_metadata=metadata)
+    inits[2] = dataclasses.replace(inits[2], report_share=share)
+    answer = await aggregate(pair, dataclasses.replace(request, verify_inits=tuple(inits)))
+    resps = decode(AggregationJobResp, answer.body).verify_resps
+    assert [r.report_error if isinstance(r, VerifyRespReject) else None for r in resps] == [
+        *[ReportError.INVALID_MESSAGE] * 3,
+        None,
+    ]
+
+
+async def test_an_aggregation_job_of_too_many_reports_is_refused_whole(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sized, "LARGEST_JOB", 3)
+    answer = await aggregate(pair, await aggregation_request(pair, 4))
+    assert (answer.status, answer.problem_type) == (413, "message-too-large")
+    assert (await aggregate(pair, await aggregation_request(pair, 3))).status == 201
+
+
 async def test_unknown_and_finished_aggregation_jobs_answer_as_the_draft_says(pair: Pair) -> None:
     answer = await aggregate(pair, await aggregation_request(pair))
-    known = f"http://helper.example{answer.headers['location']}"
+    known = f"https://helper.example{answer.headers['location']}"
     unknown = known[:-22] + "A" * 22
     body = encode(AggregationJobContinueReq(1, ()))
     message = AggregationJobContinueReq.message
@@ -461,7 +537,7 @@ async def test_a_released_share_is_repeated_until_it_is_deleted_and_then_never_m
     assert job.aggregate_share_request is not None
     request = decode(AggregateShareReq, job.aggregate_share_request)
     first = await ask_share(pair, request)
-    url = f"http://helper.example{first.headers['location']}"
+    url = f"https://helper.example{first.headers['location']}"
     assert (await pair.send("GET", url, token=LEADER_TOKEN)).body == first.body
     assert (await pair.send("DELETE", url, token=LEADER_TOKEN)).status == 200
     assert (await ask_share(pair, request)).problem_type == "batchOverlap"

@@ -51,7 +51,9 @@ def database(tmp_path: Path) -> Database:
 @pytest.fixture
 async def api(database: Database) -> AsyncIterator[httpx.AsyncClient]:
     driver = Driver(database, collector_keypair(), httpx.AsyncClient())
-    app = create_collector_app(database, driver, SeededEntropy(b"api"), hash_token(TOKEN))
+    app = create_collector_app(
+        database, driver, SeededEntropy(b"api"), hash_token(TOKEN), {"collector", "::1"}
+    )
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
         yield client
@@ -123,6 +125,30 @@ async def test_a_form_of_another_site_collects_nothing(
     headers = {"authorization": bearer_header(TOKEN), "content-type": kind}
     assert (await api.post(URL, content=QUERY, headers=headers)).status_code == 415
     assert pending(database) == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 201),
+        ({"host": "collector:8003"}, 201),
+        ({"host": "[::1]:8003"}, 201),
+        ({"origin": "http://collector:8003"}, 201),
+        ({"host": "evil.example"}, 421),
+        ({"host": "collector.evil.example:8003"}, 421),
+        ({"host": ""}, 421),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"host": "evil.example", "origin": "http://evil.example"}, 421),
+    ],
+)
+async def test_a_page_that_gave_our_address_its_own_name_collects_nothing(
+    api: httpx.AsyncClient, database: Database, headers: dict[str, str], status: int
+) -> None:
+    """DNS rebinding: the token is right, as if the page had found it."""
+    sent = JSON | {"authorization": bearer_header(TOKEN)} | headers
+    assert (await api.post(URL, content=QUERY, headers=sent)).status_code == status
+    assert len(pending(database)) == (status == 201)
 
 
 async def test_a_leader_that_counts_no_report_does_not_stop_the_driver(

@@ -12,6 +12,7 @@ import pytest
 from aggregator.collector.documents import Document
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import create_collector_app, interval_of, new_collection
+from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.storage import collector as store
@@ -51,8 +52,14 @@ async def collected(
     database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
     database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
     driver = Driver(database, collector_keypair(), pair.http)
-    app = create_collector_app(database, driver, SeededEntropy(b"api"))
-    api = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://collector")
+    app = create_collector_app(
+        database, driver, SeededEntropy(b"api"), hash_token(COLLECTOR_TOKEN), {"collector"}
+    )
+    api = httpx.AsyncClient(
+        transport=httpx.ASGITransport(app),
+        base_url="http://collector",
+        headers={"authorization": bearer_header(COLLECTOR_TOKEN)},
+    )
     try:
         await driver.step()
         await pair.work_until_idle()

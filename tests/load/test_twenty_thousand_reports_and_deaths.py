@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.bench, pytest.mark.slow]
 REPORTS = 20_000
 LENGTH = 256
 REPORTS_PER_REQUEST = 100
-SETTINGS = {"lease_seconds": 3}
+SETTINGS = {"lease_seconds": 3, "request_timeout_seconds": 2}
 
 KILLS = 80
 LEAST_KILLS = 20
@@ -37,11 +37,14 @@ async def collect_at_the_desk(asked: MeasuredTask, http: httpx.AsyncClient) -> l
     """Have the collector's service collect the batch; return the values that it shows."""
     desk = asked.services.urls["collector"] + "api/"
     interval = {"start": asked.start, "end": asked.start + HOUR}
-    created = await http.post(f"{desk}tasks/{asked.task_id}/collections", json=interval)
+    token = {"authorization": f"Bearer {asked.services.collector_token}"}
+    url = f"{desk}tasks/{asked.task_id}/collections"
+    created = await http.post(url, json=interval, headers=token)
     shown = created.json()
     while shown["state"] == "pending":
         await anyio.sleep(0.5)
-        answer = await http.get(f"{desk}collections/{shown['collection_id']}")
+        url = f"{desk}collections/{shown['collection_id']}"
+        answer = await http.get(url, headers=token)
         shown = answer.json()
     assert shown["problem"] is None, shown
     assert shown["result"]["report_count"] == len(asked.measurements)

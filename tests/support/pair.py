@@ -30,6 +30,7 @@ from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import DriverSettings, JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.results import Result, collection_request, open_result
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.runtime import Floor, Runtime
@@ -48,7 +49,12 @@ LEADER_TOKEN = "shown by the leader".replace(" ", "-")
 COLLECTOR_TOKEN = "shown by the collector".replace(" ", "-")
 VERIFY_KEY = bytes(range(100, 132))
 LEASE_SECONDS = 30
-LEADER_LIMITS = LeaderLimits(max_body_size=2**26, hpke_cache_seconds=86_400, poll_seconds=2)
+LEADER_LIMITS = LeaderLimits(
+    max_body_size=2**26,
+    hpke_cache_seconds=86_400,
+    poll_seconds=2,
+    max_report_age_seconds=MAX_AGE_SECONDS,
+)
 HELPER_LIMITS = HelperLimits(max_body_size=2**28, hpke_cache_seconds=86_400)
 
 

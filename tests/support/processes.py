@@ -122,6 +122,21 @@ class Processes:
         user, system = int(fields[11]), int(fields[12])
         return (user + system) / os.sysconf("SC_CLK_TCK")
 
+    @property
+    def collector_token(self) -> str:
+        """The token that the collector service made beside its store."""
+        return (self.folder / "collector.sqlite.token").read_text().strip()
+
+    def peak_memory(self, name: str) -> int:
+        """Return the most memory that a running service ever had, in MiB (Linux)."""
+        status = Path(f"/proc/{self._running[name].pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) // 2**10
+
+    def forget_peak_memory(self, name: str) -> None:
+        """Let the peak be what a running service has now (Linux)."""
+        Path(f"/proc/{self._running[name].pid}/clear_refs").write_text("5")
+
     def log_path(self, name: str) -> Path:
         """Return the file that a service writes its log to."""
         return self.folder / f"{name}.log"

@@ -12,6 +12,7 @@ from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.sensitivity import max_entry
 from aggregator.vdaf.circuits import Circuit, Measurement, MeasurementError
 from field import Field, project
+from tests.support.residues import rows_to_ints
 
 DIGITS = 60
 NEGLIGIBLE = mpmath.mpf(10) ** -55
@@ -82,7 +83,7 @@ def contributions(circuit: Circuit) -> list[tuple[int, ...]]:
             itertools.product(values[: max_entry(circuit) + 2], repeat=circuit.output_len)
         )
     valid = [measurement for measurement in candidates if _is_valid(circuit, measurement)]
-    return list(map(tuple, circuit.truncate(circuit.encode(valid)).rows_to_ints()))
+    return list(map(tuple, rows_to_ints(circuit.truncate(circuit.encode(valid)))))
 
 
 def moves(circuit: Circuit, reports: int = 1) -> set[tuple[int, ...]]:

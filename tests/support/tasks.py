@@ -10,8 +10,8 @@ from aggregator.protocol.task import Task, task_from_toml
 from tests.support.entropy import SeededEntropy
 
 TASK_ID = TaskId(bytes(range(32)))
-LEADER_URL = "http://leader.example/"
-HELPER_URL = "http://helper.example/"
+LEADER_URL = "https://leader.example/"
+HELPER_URL = "https://helper.example/"
 TIME_PRECISION = 100
 NO_NOISE: Mapping[str, str | int] = {"mechanism": "None"}
 LAPLACE: Mapping[str, str | int] = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/2"}

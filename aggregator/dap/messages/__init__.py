@@ -32,6 +32,7 @@ from aggregator.dap.messages.collection import (
     TimeIntervalSelector,
     aggregate_share_aad,
 )
+from aggregator.dap.messages.sized import ReportSizes, UploadedReport, read_job
 from aggregator.dap.messages.upload import (
     InputShareAad,
     PlaintextInputShare,
@@ -64,11 +65,13 @@ __all__ = [
     "Report",
     "ReportMetadata",
     "ReportShare",
+    "ReportSizes",
     "ReportUploadStatus",
     "TimeIntervalQuery",
     "TimeIntervalSelector",
     "UploadErrors",
     "UploadRequest",
+    "UploadedReport",
     "VerifyContinue",
     "VerifyInit",
     "VerifyResp",
@@ -79,4 +82,5 @@ __all__ = [
     "aggregate_share_aad",
     "input_share_aad",
     "input_share_aad_prefix",
+    "read_job",
 ]

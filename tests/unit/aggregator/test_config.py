@@ -43,12 +43,12 @@ def test_an_absolute_path_and_a_url_are_taken_as_they_are(tmp_path: Path) -> Non
 def test_the_environment_wins_over_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = write(tmp_path, 'role = "leader"\ndatabase = "a.sqlite"\nlease_seconds = 10')
-    monkeypatch.setenv("PRIO_LEASE_SECONDS", "7")
+    path = write(tmp_path, 'role = "leader"\ndatabase = "a.sqlite"\nlease_seconds = 200')
+    monkeypatch.setenv("PRIO_LEASE_SECONDS", "170")
     monkeypatch.setenv("PRIO_MAX_EPSILON", "1/3")
     monkeypatch.setenv("PRIO_STORE_KEY", SECRET)
     settings = read_settings_of(LeaderSettings, path)
-    assert settings.lease_seconds == 7
+    assert settings.lease_seconds == 170
     assert settings.max_epsilon == Fraction(1, 3)
     assert settings.store_key is not None
     assert settings.store_key.get_secret_value() == SECRET
@@ -67,6 +67,8 @@ def test_the_environment_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("lease_seconds = 0", "lease_seconds"),
         ("concurrency = 1000", "concurrency"),
+        ("lease_seconds = 120", r"lease_seconds: .* request_timeout_seconds \(120\), not 120"),
+        ("max_bytes_in_flight = 65536", r"max_body_size: .* max_bytes_in_flight \(65536\)"),
         ('listen = "8001"', "listen"),
         ('listen = "127.0.0.1:port"', "listen"),
         ('listen = "127.0.0.1:70000"', "listen"),

@@ -6,14 +6,18 @@ import pytest
 
 from aggregator.codec import encode
 from aggregator.dap.ids import encode_base64url
+from aggregator.dap.profile import Role
+from aggregator.protocol.provisioning import provision
+from aggregator.protocol.task import task_to_toml
 from tests.support.commands import Done, run_here
-from tests.support.tasks import LAPLACE, collector_keypair, task_text
+from tests.support.entropy import SeededEntropy
+from tests.support.tasks import LAPLACE, collector_keypair, make_task, task_text
 
 
 def new_task(folder: Path, *arguments: str) -> Done:
     return run_here(
         *("task", "new", "--out", folder / "task"),
-        *("--leader", "http://a.example/", "--helper", "http://b.example/"),
+        *("--leader", "https://a.example/", "--helper", "https://b.example/"),
         *("--collector-config", encode_base64url(encode(collector_keypair().config))),
         *("--min-batch-size", "10", "--max-reports", str(2**24)),
         *arguments,
@@ -167,17 +171,29 @@ def test_the_environment_wins_over_the_file(
     assert [path.name for path in tmp_path.glob("*.sqlite")] == ["environment.sqlite"]
 
 
-def test_results_are_not_shown_to_the_network_without_a_token(tmp_path: Path) -> None:
-    config = tmp_path / "collector.toml"
-    config.write_text('role = "collector"\ndatabase = "x.sqlite"\nlisten = "0.0.0.0:0"\n')
-    done = run_here("collector", "serve", "--config", config)
-    assert done.returncode == 2
-    assert "token" in done.stderr
+def test_a_task_whose_tokens_would_travel_in_the_clear_is_made_and_taken_only_on_purpose(
+    tmp_path: Path,
+) -> None:
+    config, task = tmp_path / "helper.toml", tmp_path / "task.toml"
+    config.write_text('role = "helper"\ndatabase = "x.sqlite"\n')
+    plain = make_task(helper="http://helper.example/")
+    task.write_text(task_to_toml(plain))
+    given = provision(plain, SeededEntropy(b"task"))[Role.HELPER]
+    for arguments, text in (
+        (("upload", task, "1"), ""),
+        (("task", "add", "--config", config, "-"), given),
+    ):
+        done = run_here(*arguments, stdin=text)
+        assert done.returncode == 2
+        assert "helper: http://helper.example/ is plain HTTP to another machine" in done.stderr
+    config.write_text(config.read_text() + "insecure_http = true\n")
+    assert run_here("task", "add", "--config", config, "-", stdin=given).returncode == 0
 
 
 def test_a_secret_that_was_given_never_comes_back_in_a_message(tmp_path: Path) -> None:
     config = tmp_path / "leader.toml"
     config.write_text('role = "leader"\ndatabase = "x.sqlite"\nstore_key = 5551234\n')
+    config.chmod(0o600)
     done = run_here("task", "list", "--config", config)
     assert done.returncode == 2
     assert "store_key" in done.stderr

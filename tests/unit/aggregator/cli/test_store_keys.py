@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from aggregator.cli.collector import token_of
 from aggregator.cli.secret_files import create_secret, read_secret
 from aggregator.cli.stores import open_database
-from aggregator.config import HelperSettings
+from aggregator.config import CollectorSettings, HelperSettings, read_settings
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, StoreError
@@ -125,3 +126,38 @@ def test_of_two_processes_with_one_number_that_make_a_secret_both_get_the_one_th
             thread.join()
         assert made == [read_secret(path)] * 2
     assert {path.suffix for path in tmp_path.iterdir()} == {".key"}
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o640, 0o620, 0o602])
+def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+    open_database(settings_in(tmp_path)).close()
+    key_file = tmp_path / "helper.sqlite.key"
+    key_file.chmod(mode)
+    with pytest.raises(ConfigurationError, match=f"mode {mode:04o} lets others at it; chmod 600"):
+        open_database(settings_in(tmp_path))
+    key_file.chmod(0o400)
+    open_database(settings_in(tmp_path)).close()
+
+
+@pytest.mark.parametrize(
+    ("role", "line"),
+    [("helper", 'store_key = "x"'), ("collector", 'token = "x"')],
+)
+def test_a_service_file_with_a_secret_that_others_can_read_is_refused(
+    tmp_path: Path, role: str, line: str
+) -> None:
+    path = tmp_path / "service.toml"
+    path.write_text(f'role = "{role}"\ndatabase = "x.sqlite"\n{line}\n')
+    path.chmod(0o644)
+    with pytest.raises(ConfigurationError, match="chmod 600"):
+        read_settings(path)
+    path.chmod(0o600)
+    assert read_settings(path).role == role
+
+
+def test_the_collectors_token_is_made_once_beside_its_store(tmp_path: Path) -> None:
+    settings = CollectorSettings(database=str(tmp_path / "collector.sqlite"))
+    token = token_of(settings)
+    path = tmp_path / "collector.sqlite.token"
+    assert (path.read_text().strip(), token_of(settings)) == (token, token)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600

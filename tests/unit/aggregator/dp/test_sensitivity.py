@@ -28,6 +28,7 @@ from aggregator.vdaf.circuits import (
 )
 from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from aggregator.vdaf.instances import TYPES
+from tests.support.residues import rows_to_ints
 from tests.support.small_field import contributions, moves
 
 SMALL: list[Circuit] = [
@@ -64,9 +65,8 @@ def furthest(circuit: Circuit, reports: int = 1) -> Sizes:
 
 @pytest.mark.parametrize("circuit", ALL, ids=repr)
 def test_the_named_measurements_are_valid_and_add_what_the_circuit_says(circuit: Circuit) -> None:
-    first, second = circuit.truncate(
-        circuit.encode([*circuit.furthest_measurements()])
-    ).rows_to_ints()
+    encoded = circuit.encode([*circuit.furthest_measurements()])
+    first, second = rows_to_ints(circuit.truncate(encoded))
     runs = circuit.furthest()
     assert first == [run.first for run in runs for _ in range(run.entries)]
     assert second == [run.second for run in runs for _ in range(run.entries)]

@@ -4,6 +4,7 @@ import dataclasses
 
 import anyio
 import anyio.lowlevel
+import structlog
 from structlog.testing import capture_logs
 
 from aggregator.errors import AggregatorError
@@ -14,6 +15,7 @@ from aggregator.storage.leases import Lease, Leased, LeaseLost
 @dataclasses.dataclass(frozen=True)
 class Job:
     job_id: bytes
+    task_id: bytes = bytes(32)
 
 
 def test_every_job_is_stepped_and_what_fails_is_logged_by_its_id() -> None:
@@ -35,7 +37,7 @@ def test_every_job_is_stepped_and_what_fails_is_logged_by_its_id() -> None:
             raise failure
         stepped.append(job.lease.key)
 
-    with capture_logs() as logs:
+    with capture_logs([structlog.contextvars.merge_contextvars]) as logs:
         anyio.run(step_all, "test", leased, step)
     assert stepped == [3]
     assert sorted((log["job"], log["event"], log.get("reason")) for log in logs) == [
@@ -44,3 +46,7 @@ def test_every_job_is_stepped_and_what_fails_is_logged_by_its_id() -> None:
         ("02", "job failed", None),
     ]
     assert {log["kind"] for log in logs} == {"test"}
+    assert {(line["kind"], line["task"], line["attempt"]) for line in logs} == {
+        ("test", "A" * 43, 1)
+    }
+    assert len({line["trace_id"] for line in logs}) == 3

@@ -127,7 +127,7 @@ def test_a_policy_that_is_not_canonical_is_refused() -> None:
         ("max_reports = 1000", "max_reports = 2", "max_reports"),
         ("max_reports = 1000", "max_reports = 18446744073709551615", "max_reports"),
         ('"time_interval"', '"leader_selected"', "batch_mode"),
-        ('leader = "http://', 'leader = "ftp://', "leader"),
+        ('leader = "https://', 'leader = "ftp://', "leader"),
         ('leader = "', 'leader = "ü', "leader"),
         ("min_batch_size = 3\n", "", "min_batch_size"),
         ("min_batch_size = 3\n", "min_batch_size = 3\nmax_batch = 3\n", "max_batch"),

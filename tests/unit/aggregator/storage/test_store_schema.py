@@ -129,3 +129,14 @@ def test_a_number_that_is_no_uint64_is_refused() -> None:
     for wrong in (-1, 2**64):
         with pytest.raises(ParameterError, match=str(wrong)):
             uint64(wrong)
+
+
+def test_a_store_of_a_newer_program_is_refused_in_one_line(tmp_path: Path) -> None:
+    upgrade(store_url(tmp_path))
+    made = backend(store_url(tmp_path)).engine()
+    with made.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    made.dispose()
+    with pytest.raises(SchemaMismatch, match=r"schema is at version 9999.*newer") as no:
+        upgrade(store_url(tmp_path))
+    assert "\n" not in str(no.value)

@@ -3,13 +3,16 @@
 import io
 import json
 import logging
+import sqlite3
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
 
-from aggregator.telemetry.logs import REFUSED, LogFormat, configure_logs
+from aggregator.errors import StoreError
+from aggregator.telemetry.logs import REFUSED, LogFormat, configure_logs, name_exception
 
 SECRET = "do-not-show-this"  # noqa: S105 - a test's secret
 
@@ -20,7 +23,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     monkeypatch.setattr(sys, "stderr", stream)
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
-    configure_logs(LogFormat.JSON, "info")
+    configure_logs(LogFormat.JSON, "info", "leader")
     yield stream
     root.handlers, root.level = handlers, level
     structlog.reset_defaults()
@@ -87,3 +90,32 @@ def test_libraries_lines_go_through_the_same_filter(lines: io.StringIO) -> None:
 def test_less_serious_lines_are_left_out(lines: io.StringIO) -> None:
     structlog.get_logger().debug("event")
     assert lines.getvalue() == ""
+
+
+def test_an_error_of_the_database_is_named_and_nothing_of_its_message_is_shown(
+    tmp_path: Path,
+) -> None:
+    connection = sqlite3.connect(tmp_path / "full.sqlite")
+    connection.execute("PRAGMA max_page_count = 2")
+    connection.execute("CREATE TABLE reports (body)")
+
+    def fail() -> Exception:
+        try:
+            try:
+                connection.execute("INSERT INTO reports VALUES (?)", ("secret" * 10_000,))
+            except sqlite3.Error as error:
+                raise StoreError("transaction 'upload'") from error
+        except StoreError as error:
+            return error
+        raise AssertionError("two pages were enough")
+
+    event = name_exception(None, "error", {"event": "failed", "exc_info": fail()})
+    connection.close()
+    assert event["database_error"] == "SQLITE_FULL: the disk is full"
+    assert "secret" not in str(event)
+
+
+def test_every_line_names_the_role(lines: io.StringIO) -> None:
+    structlog.get_logger().info("an event")
+    logging.getLogger("a library").warning("its own")
+    assert [json.loads(line)["role"] for line in lines.getvalue().splitlines()] == ["leader"] * 2

@@ -1,11 +1,15 @@
 """What a peer is sent, where its token goes, and what is made of its answers."""
 
-from collections.abc import Callable
+import gzip
+import json
+import socket
+from collections.abc import AsyncIterator, Callable
 
+import anyio
 import httpx
 import pytest
 
-from aggregator.dap.problems import BatchMismatch, BatchOverlap
+from aggregator.dap.problems import BatchMismatch, BatchOverlap, UnsupportedExtension
 from aggregator.transport.peer import Peer, PeerRefused, PeerUnreachable
 
 pytestmark = pytest.mark.anyio
@@ -166,3 +170,71 @@ async def test_retry_after_is_read_as_seconds_or_as_a_date(
 
 def test_a_peer_shows_its_endpoint_and_not_its_token() -> None:
     assert TOKEN not in repr(peer_of(answering(200)))
+
+
+async def test_of_an_answer_no_more_is_read_than_the_request_can_yield() -> None:
+    read = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal read
+        for _ in range(1000):
+            read += 100
+            yield bytes(100)
+
+    peer = peer_of(lambda _: httpx.Response(200, content=body()))
+    with pytest.raises(PeerUnreachable, match="longer than the 250 bytes"):
+        await peer.get("/x", limit=250)
+    assert read == 300
+    assert (await peer_of(answering(200, bytes(250))).get("/x", limit=250)).body == bytes(250)
+
+
+async def test_a_compressed_answer_is_not_asked_for_and_not_unpacked() -> None:
+    seen: list[httpx.Request] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        packed = httpx.ByteStream(gzip.compress(bytes(10**6)))
+        return httpx.Response(200, stream=packed, headers={"content-encoding": "gzip"})
+
+    with pytest.raises(PeerUnreachable, match="compressed"):
+        await peer_of(handler).get("/x", limit=10**7)
+    assert seen[0].headers["accept-encoding"] == "identity"
+
+
+async def test_an_answer_that_drips_is_given_up_when_its_time_is_over() -> None:
+    async def body() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x"
+            await anyio.sleep(0.01)
+
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body()))
+    http = httpx.AsyncClient(transport=transport, timeout=0.2)
+    with pytest.raises(PeerUnreachable, match="no whole answer in time"):
+        await Peer(http, BASE, attempts=1).get("/x")
+
+
+async def test_of_a_problem_document_only_so_much_is_kept() -> None:
+    types = list(range(5000))
+    document = {
+        "type": UnsupportedExtension.type_uri,
+        "detail": "x" * 10**4,
+        "unsupported_extensions": [-1, 2**16, *types],
+    }
+    handler = answering(400, json.dumps(document).encode(), content_type="application/problem+json")
+    with pytest.raises(PeerRefused) as refused:
+        await peer_of(handler).get("/x")
+    problem = refused.value.problem
+    assert isinstance(problem, UnsupportedExtension)
+    assert problem.unsupported_extensions == tuple(types[:14])
+    assert len(problem.detail) == 1000
+
+
+async def test_a_peer_that_does_not_answer_is_named_with_host_port_and_cause() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    async with httpx.AsyncClient(trust_env=False) as http:
+        peer = Peer(http, f"http://127.0.0.1:{port}/dap/", name="the helper", attempts=1)
+        with pytest.raises(PeerUnreachable) as unreachable:
+            await peer.get("hpke_config")
+    named = f"the helper http://127.0.0.1:{port}/ does not answer: connection refused"
+    assert str(unreachable.value) == named

@@ -11,7 +11,7 @@ from aggregator.dap.problems import BatchOverlap, BudgetExceeded, Problem, TooMa
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.errors import Abort, StoreError
-from aggregator.storage.engine import Busy
+from aggregator.storage.engine import Busy, DiskFull
 from aggregator.web.app import create_app, create_health_app
 from aggregator.web.messages import dap_router, read_body, task_id_of
 from aggregator.web.problems import stored_problem_response
@@ -29,6 +29,7 @@ FAULTS: dict[str, Exception] = {
     "store": StoreError(SECRET),
     "bug": ValueError(SECRET),
     "busy": Busy(SECRET),
+    "full": DiskFull(SECRET),
 }
 
 
@@ -89,6 +90,17 @@ async def test_a_busy_store_asks_the_peer_to_come_again() -> None:
     answer = await ask("GET", "/fault/busy")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert SECRET not in answer.text
+
+
+async def test_a_full_disk_asks_the_peer_to_come_again_later() -> None:
+    answer = await ask("GET", "/fault/full")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "60")
+    assert SECRET not in answer.text
+
+
+async def test_a_trace_that_is_too_long_is_not_taken() -> None:
+    sent = {"traceparent": "00-" + "a" * 10_000 + "-b7ad6b7169203331-01"}
+    assert len((await ask("GET", "/nowhere", headers=sent)).headers["x-trace-id"]) == 32
 
 
 async def test_unknown_paths_and_methods_are_problems_too() -> None:

@@ -1,0 +1,176 @@
+"""Reports read by the sizes that their task fixes.
+
+Every field of a report has one size in a task, and no report extension is known, so none may be
+there. A report of other sizes is refused by itself, and nothing is made of its fields: what a
+stranger put into them costs no more memory than it has bytes.
+
+Source:
+    DAP, "Upload Request" and "Aggregate Initialization".
+"""
+
+from struct import Struct
+from typing import NamedTuple, Self
+
+from aggregator.codec import DecodeError, Reader
+from aggregator.dap.extensions import read_increasing
+from aggregator.dap.hpke import HpkeCiphertext
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages.aggregation import AggregationJobInitReq, ReportShare, VerifyInit
+from aggregator.dap.messages.upload import ReportMetadata
+from aggregator.dap.problems import MessageTooLarge
+from aggregator.dap.times import Time
+
+LARGEST_JOB = 100_000
+"""Reports in one aggregation job, at most."""
+
+_HEAD = Struct(">16sQH")  # report id, time, bytes of extensions
+_CIPHERTEXT_HEAD = Struct(">BH")  # configuration id, bytes of the encapsulated key
+_U32 = Struct(">I")
+_JOB_HEAD_SIZE = 7  # verification key id, no aggregation parameter, no extensions
+
+
+class ReportSizes(NamedTuple):
+    """The sizes of a task's reports, in bytes.
+
+    Attributes:
+        public_share: The public share.
+        enc: An encapsulated HPKE key.
+        leader_payload: The Leader's input share, sealed.
+        helper_payload: The Helper's input share, sealed.
+        verify_payload: The Leader's first ping-pong message about a report.
+    """
+
+    public_share: int
+    enc: int
+    leader_payload: int
+    helper_payload: int
+    verify_payload: int
+
+    @property
+    def report(self) -> int:
+        """A report, encoded."""
+        return self._head + self._sealed(self.leader_payload) + self._sealed(self.helper_payload)
+
+    @property
+    def verify_init(self) -> int:
+        """A report in an aggregation job, encoded."""
+        return self._head + self._sealed(self.helper_payload) + _U32.size + self.verify_payload
+
+    @property
+    def job(self) -> int:
+        """An aggregation job of `LARGEST_JOB` reports, encoded."""
+        return _JOB_HEAD_SIZE + LARGEST_JOB * self.verify_init
+
+    def reports_in(self, job: bytes) -> int:
+        """Return how many reports an encoded aggregation job of our own has."""
+        return (len(job) - _JOB_HEAD_SIZE) // self.verify_init
+
+    @property
+    def _head(self) -> int:
+        return _HEAD.size + _U32.size + self.public_share
+
+    def _sealed(self, payload: int) -> int:
+        return _CIPHERTEXT_HEAD.size + self.enc + _U32.size + payload
+
+
+class UploadedReport(NamedTuple):
+    """What the Leader looks at of an uploaded report; the rest stays as it came.
+
+    Attributes:
+        report_id: The report's.
+        time: The report's.
+        leader_config_id: Which of the Leader's configurations its share was sealed to.
+        encoding: The whole report; None if its sizes are not the task's.
+    """
+
+    report_id: ReportId
+    time: Time
+    leader_config_id: int
+    encoding: bytes | None
+
+    @property
+    def metadata(self) -> ReportMetadata:
+        """The report's metadata, if its sizes are the task's: it has no extensions."""
+        return ReportMetadata(self.report_id, self.time, ())
+
+    @classmethod
+    def read(cls, reader: Reader, sizes: ReportSizes) -> Self:
+        """Take one report.
+
+        Raises:
+            DecodeError: What is left is no report of any sizes.
+        """
+        start = reader.offset
+        report_id, time, extensions = reader.unpack(_HEAD)
+        reader.skip(extensions)
+        found = [_skip_opaque(reader)]
+        leader_config_id = _skip_ciphertext(reader, found)
+        _skip_ciphertext(reader, found)
+        wanted = [sizes.public_share, sizes.enc, sizes.leader_payload]
+        fits = extensions == 0 and found == [*wanted, sizes.enc, sizes.helper_payload]
+        encoding = reader.since(start) if fits else None
+        return cls(ReportId(report_id), Time(time), leader_config_id, encoding)
+
+
+def read_job(body: bytes, sizes: ReportSizes) -> AggregationJobInitReq:
+    """Return the aggregation job in a request.
+
+    A report whose sizes are not the task's stands in it with empty fields, which no report of any
+    task has; a ping-pong message of another size is empty too.
+
+    Raises:
+        DecodeError: The body is no aggregation job.
+        MessageTooLarge: It has more than `LARGEST_JOB` reports.
+    """
+    reader = Reader(body)
+    try:
+        verification_key_id = reader.u8()
+        agg_param = reader.opaque32(name="agg_param")
+        extensions = read_increasing(reader)
+        verify_inits: list[VerifyInit] = []
+        while reader.remaining:
+            if len(verify_inits) == LARGEST_JOB:
+                raise MessageTooLarge(f"an aggregation job may have {LARGEST_JOB} reports")
+            verify_inits.append(_read_verify_init(reader, sizes))
+    except DecodeError as error:
+        error.message_name = AggregationJobInitReq.__name__
+        raise
+    return AggregationJobInitReq(verification_key_id, agg_param, extensions, tuple(verify_inits))
+
+
+def _read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
+    report_id, time, extensions = reader.unpack(_HEAD)
+    reader.skip(extensions)
+    metadata = ReportMetadata(ReportId(report_id), Time(time))
+    public_share = _sized(reader, reader.u32(), sizes.public_share)
+    config_id, enc_size = reader.unpack(_CIPHERTEXT_HEAD)
+    enc = _sized(reader, enc_size, sizes.enc)
+    sealed = _sized(reader, reader.u32(), sizes.helper_payload)
+    payload = _sized(reader, reader.u32(), sizes.verify_payload) or b""
+    if extensions or public_share is None or enc is None or sealed is None:
+        return VerifyInit(ReportShare(metadata, b"", HpkeCiphertext(config_id, b"", b"")), b"")
+    return VerifyInit(
+        ReportShare(metadata, public_share, HpkeCiphertext(config_id, enc, sealed)), payload
+    )
+
+
+def _sized(reader: Reader, size: int, wanted: int) -> bytes | None:
+    """Take a field of `size` bytes; return it if it is as long as is wanted."""
+    if size == wanted:
+        return reader.fixed(size)
+    reader.skip(size)
+    return None
+
+
+def _skip_opaque(reader: Reader) -> int:
+    size = reader.u32()
+    reader.skip(size)
+    return size
+
+
+def _skip_ciphertext(reader: Reader, found: list[int]) -> int:
+    """Take a ciphertext, note its two sizes, and return its configuration id."""
+    config_id, enc = reader.unpack(_CIPHERTEXT_HEAD)
+    reader.skip(enc)
+    found += (enc, _skip_opaque(reader))
+    return int(config_id)

@@ -1,0 +1,97 @@
+"""Sizes, times and reach: what is refused before anything is stored."""
+
+import dataclasses
+
+import pytest
+
+from aggregator.codec import DecodeError, Reader, encode
+from aggregator.dap.extensions import Extension
+from aggregator.dap.hpke import generate_keypair
+from aggregator.dap.messages import Report, UploadedReport
+from aggregator.dap.problems import BatchInvalid
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import Interval, Time
+from aggregator.protocol.reports import check_upload, report_sizes
+from aggregator.protocol.time_interval import batch_of_interval
+from tests.support.entropy import SeededEntropy
+from tests.support.reports import make_reports
+from tests.support.tasks import TIME_PRECISION, make_task
+
+NOW = 1_700_000_050
+DAY = 86_400
+TASK = make_task()
+SIZES = report_sizes(TASK)
+
+
+def report_of(seconds: int = NOW) -> Report:
+    entropy = SeededEntropy(b"client")
+    configs = [generate_keypair(each, entropy).config for each in (1, 2)]
+    (report,) = make_reports(TASK, *configs, [3], TASK.time(seconds), entropy)
+    return report
+
+
+def uploaded(report: Report) -> UploadedReport:
+    return UploadedReport.read(Reader(encode(report)), SIZES)
+
+
+@pytest.mark.parametrize(
+    "vdaf",
+    [
+        {"type": "Prio3Count"},
+        {"type": "Prio3Sum", "max_measurement": 255},
+        {"type": "Prio3Histogram", "length": 10, "chunk_length": 3},
+    ],
+    ids=lambda vdaf: str(vdaf["type"]),
+)
+def test_a_reports_size_is_that_of_its_task(vdaf: dict[str, str | int]) -> None:
+    task = make_task(vdaf)
+    entropy = SeededEntropy(b"client")
+    configs = [generate_keypair(each, entropy).config for each in (1, 2)]
+    reports = make_reports(task, *configs, [0, 1], task.time(NOW), entropy)
+    assert {len(encode(report)) for report in reports} == {report_sizes(task).report}
+
+
+def test_an_uploaded_report_is_kept_as_it_came() -> None:
+    report = report_of()
+    found = uploaded(report)
+    assert found.encoding == encode(report)
+    assert found.report_id == report.report_metadata.report_id
+    assert (found.time, found.leader_config_id) == (TASK.time(NOW), 1)
+
+
+def test_of_a_report_with_a_thousand_extensions_nothing_is_kept_and_the_next_one_is_read() -> None:
+    report = report_of()
+    many = tuple(Extension(kind, b"") for kind in range(1000))
+    metadata = dataclasses.replace(report.report_metadata, public_extensions=many)
+    reader = Reader(encode(dataclasses.replace(report, report_metadata=metadata)) + encode(report))
+    first, second = (UploadedReport.read(reader, SIZES) for _ in range(2))
+    assert first.encoding is None
+    assert second.encoding == encode(report)
+    assert check_upload(TASK, first, {1}, NOW) is ReportError.INVALID_MESSAGE
+
+
+def test_a_report_that_ends_before_its_fields_do_is_no_report() -> None:
+    body = encode(report_of())
+    for size in range(len(body)):
+        with pytest.raises(DecodeError):
+            UploadedReport.read(Reader(body[:size]), SIZES)
+
+
+def test_a_report_may_be_old_but_not_of_another_age() -> None:
+    limits = {"clock_skew_seconds": 300, "max_age_seconds": 30 * DAY}
+    assert check_upload(TASK, uploaded(report_of(NOW - 29 * DAY)), {1}, NOW, **limits) is None
+    old = uploaded(report_of(NOW - 31 * DAY))
+    assert check_upload(TASK, old, {1}, NOW, **limits) is ReportError.REPORT_DROPPED
+    first = old._replace(time=Time(0))
+    assert check_upload(TASK, first, {1}, NOW) is ReportError.REPORT_DROPPED
+
+
+def test_a_query_reaches_to_the_end_of_the_present_unit_and_no_farther() -> None:
+    present = TASK.time(NOW)
+    TASK.batching.check_reach(
+        batch_of_interval(Interval.of(0, present.units + 1)), present, TIME_PRECISION
+    )
+    beyond = batch_of_interval(Interval.of(present.units, 2))
+    limit = (present.units + 1) * TIME_PRECISION
+    with pytest.raises(BatchInvalid, match=f"may reach to {limit}$"):
+        TASK.batching.check_reach(beyond, present, TIME_PRECISION)
