@@ -1,0 +1,1 @@
+"""Planning and auditing: what no service reaches."""
