@@ -1,7 +1,7 @@
-"""`prio audit`: tries to refute, from outside, the epsilon that releases claim.
+"""`prio audit self-test`: tries to refute the epsilon of the release path that is installed here.
 
-It takes no configuration, store or key, and reads none: task, parties and keys are made up for the
-occasion, so an audit can neither spend a real budget nor look at a real share.
+The self-test takes no configuration, store or key, and reads none: task, parties and keys are made
+up for the occasion, so it can neither spend a real budget nor look at a real share.
 """
 
 import concurrent.futures
@@ -25,7 +25,9 @@ from aggregator.dp.refutation import Leans, best_finding, largest_bound
 from aggregator.entropy import SystemEntropy
 
 FALSE_ALARM = 1e-6
-"""How often an audit of a right mechanism ends with status 1, at most."""
+"""How often a self-test of a right mechanism ends with status 1, at most."""
+
+app = typer.Typer(no_args_is_help=True, help="Test the noise of releases.")
 
 _REFUTED = 1
 _RUNS_OF_A_STEP = 4  # a pair of collections of each data set
@@ -52,7 +54,8 @@ _TYPES: Mapping[AuditedCircuit, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def audit(
+@app.command("self-test")
+def self_test(
     circuit: Annotated[AuditedCircuit, typer.Option(help="Type of measurement.")],
     epsilon: Annotated[str, typer.Option(help="The epsilon to refute, such as 1 or 1/2.")],
     delta: Annotated[
@@ -70,10 +73,11 @@ def audit(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Try to refute a claimed epsilon by collecting neighbouring made-up data sets many times.
+    """Try to refute a claimed epsilon by releasing neighbouring made-up data sets many times here.
 
-    Ends with status 1 if it is refuted, which happens to a right mechanism at most once in a
-    million audits; with 0 if it is not, which proves nothing; with 2 for bad input.
+    Calls the release path of this installation in its own process; of a running aggregator it says
+    nothing. Ends with status 1 if epsilon is refuted, which happens to a right mechanism at most
+    once in a million self-tests; with 0 if it is not, which proves nothing; with 2 for bad input.
     """
     with reported():
         given = {"length": length, "max_measurement": max_measurement, "max_weight": max_weight}
@@ -92,7 +96,7 @@ def audit(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What an audit comes to; with `--json` it is printed field by field.
+    """What a self-test comes to; with `--json` it is printed field by field.
 
     Attributes:
         version: Of this format.
@@ -137,7 +141,7 @@ class Answer:
             f"{self.type}{shape}; {self.mechanism}",
             f"claims epsilon {self.epsilon}, delta {self.delta}",
             f"{self.runs} collections in {self.seconds} s",
-            f"epsilon is at least {self.epsilon_lower_bound:.4f}, but for one audit in a million",
+            f"epsilon is at least {self.epsilon_lower_bound:.4f}, but for one in a million",
             f"seen in the {self.seen}: an outcome {self.event},",
             f"  {self.hits[0]} of {self.of[0]} times with that data set,",
             f"  {self.hits[1]} of {self.of[1]} times with the other",

@@ -1,4 +1,4 @@
-"""`prio audit` from the shell: what it prints, what it refuses, its exit status."""
+"""`prio audit self-test` from the shell: what it prints, what it refuses, its exit status."""
 
 import json
 
@@ -6,11 +6,11 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from aggregator.cli.audit import FALSE_ALARM, audit
+from aggregator.cli.audit import FALSE_ALARM, self_test
 from field import Vector
 
 app = typer.Typer()
-app.command()(audit)
+app.command()(self_test)
 
 
 def run(*arguments: str) -> Result:
