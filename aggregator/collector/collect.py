@@ -109,20 +109,12 @@ class Collector:
             PeerUnreachable: There is no answer; asking again is safe.
             UnusableResult: A share does not open under our view of the task.
         """
-        request = encode(collection_request(interval))
-        answer = await self._leader.post(
-            path("collection_jobs", task_id=self._task.task_id),
-            media_type(CollectionJobReq.message),
-            request,
-        )
-        if answer.location is None:
-            raise CollectionError("the leader did not say where it keeps the collection job")
-        collection = Collection(request, answer.location)
-        return collection, self._read(collection, answer)
+        collection, state = await self._ask(interval)
+        return collection, self._opened(collection, state)
 
     async def poll(self, collection: Collection) -> Result | Pending:
         """Ask how a collection stands; raises as `start` does."""
-        return self._read(collection, await self._leader.get(collection.location))
+        return self._opened(collection, await self._look(collection))
 
     async def forget(self, collection: Collection) -> None:
         """Tell the leader that the result is safe. Its batch cannot be collected again."""
@@ -134,21 +126,55 @@ class Collector:
         Raises:
             CollectionTimeout: The batch was not ready in `timeout_seconds`.
         """
+        sealed = await self.collect_sealed(interval, timeout_seconds)
+        return open_result(
+            self._task, self._keypair, collection_request(interval), sealed, self._confidence
+        )
+
+    async def collect_sealed(
+        self, interval: Interval, timeout_seconds: float = 300
+    ) -> CollectionJobResp:
+        """Do the same, and return both aggregate shares as they come, still sealed to us.
+
+        Raises:
+            PeerRefused, PeerUnreachable, CollectionTimeout: As above.
+        """
         with anyio.move_on_after(timeout_seconds):
-            collection, state = await self.start(interval)
+            collection, state = await self._ask(interval)
             while isinstance(state, Pending):
                 await self._sleep(state.retry_after)
-                state = await self.poll(collection)
+                state = await self._look(collection)
             return state
         raise CollectionTimeout(f"the batch was not ready in {timeout_seconds:g} seconds")
 
-    def _read(self, collection: Collection, answer: Answer) -> Result | Pending:
-        body = answer.carried(CollectionJobResp.message)
-        if not body:
-            return Pending(POLL_SECONDS if answer.retry_after is None else answer.retry_after)
-        try:
-            response = decode(CollectionJobResp, body)
-        except DecodeError as error:
-            raise CollectionError(f"the leader's answer: {error}") from error
+    async def _ask(self, interval: Interval) -> tuple[Collection, CollectionJobResp | Pending]:
+        request = encode(collection_request(interval))
+        answer = await self._leader.post(
+            path("collection_jobs", task_id=self._task.task_id),
+            media_type(CollectionJobReq.message),
+            request,
+        )
+        if answer.location is None:
+            raise CollectionError("the leader did not say where it keeps the collection job")
+        return Collection(request, answer.location), _sealed(answer)
+
+    async def _look(self, collection: Collection) -> CollectionJobResp | Pending:
+        return _sealed(await self._leader.get(collection.location))
+
+    def _opened(
+        self, collection: Collection, state: CollectionJobResp | Pending
+    ) -> Result | Pending:
+        if isinstance(state, Pending):
+            return state
         request = decode(CollectionJobReq, collection.request)
-        return open_result(self._task, self._keypair, request, response, self._confidence)
+        return open_result(self._task, self._keypair, request, state, self._confidence)
+
+
+def _sealed(answer: Answer) -> CollectionJobResp | Pending:
+    body = answer.carried(CollectionJobResp.message)
+    if not body:
+        return Pending(POLL_SECONDS if answer.retry_after is None else answer.retry_after)
+    try:
+        return decode(CollectionJobResp, body)
+    except DecodeError as error:
+        raise CollectionError(f"the leader's answer: {error}") from error
