@@ -1,4 +1,4 @@
-"""`prio audit self-test`: tries to refute the epsilon of the release path that is installed here.
+"""`prio audit`: tests of the release path that is installed here, and of a running pair.
 
 The self-test takes no configuration, store or key, and reads none: task, parties and keys are made
 up for the occasion, so it can neither spend a real budget nor look at a real share.
@@ -18,6 +18,7 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli.audit_pair import pair
 from aggregator.cli.audit_runs import Audit, AuditedTask
 from aggregator.cli.faults import reported
 from aggregator.dp.budget import format_rational, parse_probability, parse_rational
@@ -28,6 +29,7 @@ FALSE_ALARM = 1e-6
 """How often a self-test of a right mechanism ends with status 1, at most."""
 
 app = typer.Typer(no_args_is_help=True, help="Test the noise of releases.")
+app.command("pair")(pair)
 
 _REFUTED = 1
 _RUNS_OF_A_STEP = 4  # a pair of collections of each data set

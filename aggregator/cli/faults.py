@@ -7,7 +7,7 @@
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -30,14 +30,18 @@ def status_of(error: BaseException) -> int:
 
 
 @contextmanager
-def reported() -> Iterator[None]:
-    """Turn a fault into a line on standard error and an exit status."""
+def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[None]:
+    """Turn a fault into a line on standard error and an exit status.
+
+    Args:
+        status: Returns the exit status for a fault, where a command has its own.
+    """
     try:
         yield
     except* (AggregatorError, OSError, UnicodeDecodeError) as group:
         fault = _first(group)
         print(f"prio: {_text(fault)}", file=sys.stderr)
-        raise SystemExit(status_of(fault)) from None
+        raise SystemExit(status(fault)) from None
 
 
 def _text(fault: BaseException) -> str:

@@ -83,7 +83,7 @@ def new(
         "max_value": max_value,
         "chunk_length": chunk_length,
     }
-    settings = dict(_assignment(text) for text in privacy or [])
+    settings = dict(assignment(text) for text in privacy or [])
     if epsilon is not None:
         settings["epsilon"] = epsilon
     task = make_task(
@@ -97,10 +97,7 @@ def new(
         max_reports=max_reports,
         task_info=info,
     )
-    out.mkdir(parents=True)
-    (out / "task.toml").write_text(task_to_toml(task), encoding="utf-8")
-    for role, text in provision(task, SystemEntropy()).items():
-        _write_secret(out / f"{role.name.lower()}.toml", text)
+    write_files(task, out)
     names = ", ".join(f"{role.name.lower()}.toml" for role in PARTIES)
     print(f"{task.task_id}")
     print(f"wrote task.toml (public) and {names} (secret) to {out}", file=sys.stderr)
@@ -182,6 +179,18 @@ def make_task(
     return task_from_toml(_toml(top, vdaf=vdaf, privacy=privacy))
 
 
+def write_files(task: Task, out: Path) -> None:
+    """Write a task's public file and, with fresh secrets, each party's, to a folder not yet there.
+
+    Raises:
+        FileExistsError: It is there.
+    """
+    out.mkdir(parents=True)
+    (out / "task.toml").write_text(task_to_toml(task), encoding="utf-8")
+    for role, text in provision(task, SystemEntropy()).items():
+        _write_secret(out / f"{role.name.lower()}.toml", text)
+
+
 def task_id_of(text: str) -> TaskId:
     """Return the task id that an argument says.
 
@@ -223,7 +232,7 @@ def _collector_config(text: str) -> HpkeConfig:
         ) from None
 
 
-def _assignment(text: str) -> tuple[str, Setting]:
+def assignment(text: str) -> tuple[str, Setting]:
     """Return the name and the value of NAME=VALUE; whole numbers as such, and whether bound."""
     name, equals, value = text.partition("=")
     if not equals:

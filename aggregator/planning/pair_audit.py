@@ -45,6 +45,7 @@ Spectrum: TypeAlias = npt.NDArray[np.complex128]
 
 _MODULI = (2, 3, 4, 5)
 _FAIR = 0.5
+_CHECKS = 5 * len(SERIES) + 2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -240,8 +241,7 @@ def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
     Raises:
         ParameterError: The probability is not between 0 and 1.
     """
-    if not 0 < false_alarm < 1:
-        raise ParameterError(f"false_alarm must be between 0 and 1, not {false_alarm}")
+    threshold = check_threshold(false_alarm)
     checks = []
     for name, rows in releases.series():
         table = laws.of_series(name)
@@ -253,13 +253,18 @@ def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
             _buckets(name, rows, table),
         ]
     checks += [_peers(releases, laws.single), _reports(releases)]
-    threshold = math.log(false_alarm / len(checks))
     return [dataclasses.replace(each, is_refused=each.log_p < threshold) for each in checks]
 
 
 def check_threshold(false_alarm: float) -> float:
-    """Return the logarithm of the p-value below which a check of `audit` refuses."""
-    return math.log(false_alarm / (5 * len(SERIES) + 2))
+    """Return the logarithm of the p-value below which a check of `audit` refuses.
+
+    Raises:
+        ParameterError: The false alarm is not between 0 and 1.
+    """
+    if not 0 < false_alarm < 1:
+        raise ParameterError(f"false_alarm must be between 0 and 1, not {false_alarm}")
+    return math.log(false_alarm / _CHECKS)
 
 
 def same_probability(table: NoiseTable) -> float:
