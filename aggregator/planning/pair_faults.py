@@ -23,10 +23,13 @@ _AROUND = np.geomspace(1 / 2, 2, 101)
 _CLEAR = math.log(1e-9)
 """Below this an explanation is refused in its turn."""
 
+_STEPS = 50
 _AS_LIKELY = 3.0
+_ABOUT = 1.1
+"""Of a law that is not known, a deviation that is wrong by more than this is the fault."""
 
-_WIDEST = 10**6
-"""No law is fitted to draws of a larger standard deviation."""
+_WIDEST = 5000
+"""No law is fitted to draws of which one is larger, and than what is in the right law's table."""
 
 
 class FaultKind(StrEnum):
@@ -99,23 +102,49 @@ def _faults_of(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
     if (np.abs(rows) == LARGEST).mean() > 1 / 2:
         text = "the share is not the sum of the uploaded reports, whatever the noise"
         return [Fault(party, FaultKind.WRONG_SUM, text)]
+    if rows.shape[1] > 1 and np.array_equal(rows, np.repeat(rows[:, :1], rows.shape[1], axis=1)):
+        text = "all buckets of one window have one draw"
+        return [Fault(party, FaultKind.CORRELATED, text)]
+    is_rare = rows.shape[1] * math.log(table.magnitudes()[0]) < _CLEAR
+    is_noisy = rows.any(axis=1) | (not is_rare)
+    silent = [f"every draw of window {index + 1} is 0" for index in np.flatnonzero(~is_noisy)]
+    rows = rows[is_noisy]
+    noisy_buckets = rows[:, rows.any(axis=0)]
     repeated = _first(
-        _dependence(f"windows {i + 1} and {j + 1}", Likeness.across(rows[i], rows[j]))
+        _dependence(
+            f"windows {i + 1} and {j + 1}", Likeness.across(noisy_buckets[i], noisy_buckets[j])
+        )
         for i, j in itertools.combinations(range(len(rows)), 2)
     )
-    # Repeated draws count once.
-    single = rows[:1] if repeated else rows
-    correlated = _common_draw(rows, table) or (
-        _first(iter([_dependence("buckets of one window", Likeness.within(single))]))
-        if rows.shape[1] > 1
-        else []
+    if repeated:
+        rows = rows[:1]  # repeated draws count once
+    elif _has_silent_buckets(rows):
+        count = rows.shape[1] - noisy_buckets.shape[1]
+        silent.append(f"{count} of {rows.shape[1]} buckets have no noise in any window")
+        rows = noisy_buckets
+    correlated = _common_draw(rows, table) or _first(
+        iter([_dependence("buckets of one window", Likeness.within(rows))])
     )
-    faults = [Fault(party, FaultKind.REPEATED, text) for text in repeated]
+    faults = [Fault(party, FaultKind.NO_NOISE, text) for text in silent]
+    faults += [Fault(party, FaultKind.REPEATED, text) for text in repeated]
     faults += [Fault(party, FaultKind.CORRELATED, text) for text in correlated]
     # Draws that depend on each other say little of their law.
-    if not correlated and (not faults or law_check(party, single, table).log_p < _CLEAR):
-        faults.append(_wrong_law(party, single, table))
+    if not correlated and (not faults or law_check(party, rows, table).log_p < _CLEAR):
+        faults.append(_wrong_law(party, rows, table))
     return faults
+
+
+def _has_silent_buckets(rows: Integers) -> bool:
+    """Return whether more buckets are 0 in all windows than the zeros of the others explain."""
+    windows, buckets = rows.shape
+    is_noisy = rows.any(axis=0)
+    share = float((rows[:, is_noisy] == 0).mean())
+    zero = share
+    for _ in range(_STEPS):  # the zeros of all buckets from those of buckets that are not all 0
+        zero = share * (1 - zero**windows) + zero**windows
+    count, expected = int((~is_noisy).sum()), zero**windows
+    is_more = windows > 1 and count > expected * buckets
+    return bool(is_more and log_tail(count, buckets, expected) < _CLEAR)
 
 
 def _common_draw(rows: Integers, table: NoiseTable) -> list[str]:
@@ -124,8 +153,6 @@ def _common_draw(rows: Integers, table: NoiseTable) -> list[str]:
     rest = rows - offsets[:, None]
     if len(np.unique(offsets)) == 1:
         return []
-    if not rest.any():
-        return ["all buckets of one window have one draw"]
     if law_check("", rest, table).log_p < _CLEAR:
         return []
     return [f"to all buckets of one window one number is added: {', '.join(map(str, offsets))}"]
@@ -139,15 +166,16 @@ def _wrong_law(party: str, rows: Integers, table: NoiseTable) -> Fault:
     ratio = float(rows.std()) / table.deviation
     numbers = f"mean {rows.mean():.3g}, standard deviation {ratio:.3g} times what it should be"
     if best is None or law_check(party, rows, best.table).log_p < _CLEAR:
-        text = f"like none of the laws that are tried; {numbers}"
-        return Fault(party, FaultKind.WRONG_LAW, text)
+        is_wide = not 1 / _ABOUT <= ratio <= _ABOUT
+        kind = FaultKind.WRONG_SCALE if is_wide else FaultKind.WRONG_LAW
+        return Fault(party, kind, f"like none of the laws that are tried; {numbers}")
     return Fault(party, best.kind, f"{best.text}; {numbers}")
 
 
 def _explanations(rows: Integers, table: NoiseTable) -> Iterator[Explanation]:
     """Yield laws that the draws may come from, each with its parameter fitted."""
-    deviation = float(rows.std())
-    if deviation > _WIDEST:
+    deviation, reach = float(rows.std()), int(np.abs(rows).max())
+    if reach > max(_WIDEST, table.reach):
         return
     rescaled = _fit(rows, table.rescaled, _FACTORS)
     yield Explanation(
@@ -155,11 +183,11 @@ def _explanations(rows: Integers, table: NoiseTable) -> Iterator[Explanation]:
         f"the scale is {rescaled[0]:.3g} times what it should be",
         rescaled[1],
     )
+    yield Explanation(FaultKind.WRONG_SCALE, "two draws are added", table.plus(table))
     offset = round(float(np.median(rows)))
     if offset:
         yield Explanation(FaultKind.BIASED, f"{offset} is added", table.shifted(offset))
     divisor = int(np.gcd.reduce(np.abs(rows).ravel()))
-    reach = int(np.abs(rows).max())
     for name, weights in FAMILIES.items():
         if divisor == 1 and deviation > 0:
             make = functools.partial(table_of, weights, reach=reach)
@@ -209,6 +237,8 @@ def _dependence(label: str, found: Likeness) -> str | None:
 
     Over all lags, pairs are as alike as the frequencies of magnitudes and signs make them.
     """
+    if not len(found.lags):
+        return None
     same = found.equal.sum() / found.pairs.sum()
     agree = found.agree.sum() / max(1, found.nonzero.sum())
     logs = np.concatenate(

@@ -28,8 +28,9 @@ def log_tail(hits: npt.ArrayLike, trials: npt.ArrayLike, probability: npt.ArrayL
     n = np.asarray(trials, np.float64)
     k = np.asarray(hits, np.float64)
     p = np.clip(np.asarray(probability, np.float64), 0.0, 1.0)
-    bound: Floats = np.log(2) - n * divergence(k / np.maximum(n, 1), p)
-    return np.minimum(bound, 0.0)
+    some = np.maximum(n, 1)
+    bound = np.log(2) - some * divergence(k / some, p)
+    return np.where(n > 0, np.minimum(bound, 0.0), 0.0)
 
 
 def log_tail_above(
@@ -42,8 +43,9 @@ def log_tail_above(
     n = np.asarray(trials, np.float64)
     k = np.asarray(hits, np.float64)
     p = np.clip(np.asarray(probability, np.float64), 0.0, 1.0)
-    share = k / np.maximum(n, 1)
-    return np.where(share > p, -n * divergence(share, p), 0.0)
+    some = np.maximum(n, 1)
+    share = k / some
+    return np.where(share > p, -some * divergence(share, p), 0.0)
 
 
 def divergence(share: npt.ArrayLike, probability: npt.ArrayLike) -> Floats:

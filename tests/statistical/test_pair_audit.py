@@ -154,6 +154,26 @@ def even_only(noise: Noise) -> Integers:
     return 2 * noise(LAPLACE.rescaled(1 / 2))
 
 
+def two_draws(noise: Noise) -> Integers:
+    return noise() + noise()
+
+
+def integer_halves(noise: Noise) -> Integers:
+    return np.trunc(noise() / 2).astype(np.int64)
+
+
+def floored_halves(noise: Noise) -> Integers:
+    return noise() // 2
+
+
+def silent_window(noise: Noise) -> Integers:
+    return noise() * np.array([[1], [1], [0], [1]])
+
+
+def silent_buckets(noise: Noise) -> Integers:
+    return noise() * (np.arange(BUCKETS) % 4 > 0)
+
+
 def no_sum(noise: Noise) -> Integers:
     return noise.rng.choice([-LARGEST, LARGEST], (WINDOWS, BUCKETS))
 
@@ -165,6 +185,11 @@ def no_sum(noise: Noise) -> Integers:
         (dropped, FaultKind.NO_NOISE),
         (halved, FaultKind.WRONG_SCALE),
         (doubled, FaultKind.WRONG_SCALE),
+        (two_draws, FaultKind.WRONG_SCALE),
+        (integer_halves, FaultKind.WRONG_SCALE),
+        (floored_halves, FaultKind.WRONG_SCALE),
+        (silent_window, FaultKind.NO_NOISE),
+        (silent_buckets, FaultKind.NO_NOISE),
         (repeated, FaultKind.REPEATED),
         (negated, FaultKind.REPEATED),
         (rotated, FaultKind.REPEATED),

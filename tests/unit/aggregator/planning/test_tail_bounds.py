@@ -27,6 +27,7 @@ def test_what_cannot_happen_has_the_p_value_zero() -> None:
     assert log_tail(9, 10, 1.0) == -math.inf
     assert log_tail(0, 10, 0.0) == 0
     assert log_tail(0, 0, 0.5) == 0
+    assert log_tail(0, 0, 1.0) == 0
 
 
 def test_too_few_hits_are_nothing_to_a_bound_of_too_many() -> None:
