@@ -1,7 +1,7 @@
-"""`prio audit`: tries to refute, from outside, the epsilon that releases claim.
+"""`prio audit`: tests of the release path that is installed here, and of a running pair.
 
-It takes no configuration, store or key, and reads none: task, parties and keys are made up for the
-occasion, so an audit can neither spend a real budget nor look at a real share.
+The self-test takes no configuration, store or key, and reads none: task, parties and keys are made
+up for the occasion, so it can neither spend a real budget nor look at a real share.
 """
 
 import dataclasses
@@ -12,18 +12,23 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli.audit_pair import pair
 from aggregator.cli.faults import reported
 from aggregator.cli.types import Circuit, Parameters, takes_parameters, type_of
 from aggregator.dp.rationals import format_rational, parse_probability, parse_rational
 from aggregator.planning.audit_report import run_audit
 from aggregator.planning.audit_runs import AuditedTask
 
+app = typer.Typer(no_args_is_help=True, help="Test the noise of releases.")
+app.command("pair")(pair)
+
 _REFUTED = 1
 _LEAST_RUNS = 100
 
 
+@app.command("self-test")
 @takes_parameters
-def audit(
+def self_test(
     circuit: Circuit,
     parameters: Parameters,
     epsilon: Annotated[str, typer.Option(help="The epsilon to refute, such as 1 or 1/2.")],
@@ -39,10 +44,11 @@ def audit(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Try to refute a claimed epsilon by collecting neighbouring made-up data sets many times.
+    """Try to refute a claimed epsilon by releasing neighbouring made-up data sets many times here.
 
-    Ends with status 1 if it is refuted, which happens to a right mechanism at most once in a
-    million audits; with 0 if it is not, which proves nothing; with 2 for bad input.
+    Calls the release path of this installation in its own process; of a running aggregator it says
+    nothing. Ends with status 1 if epsilon is refuted, which happens to a right mechanism at most
+    once in a million self-tests; with 0 if it is not, which proves nothing; with 2 for bad input.
     """
     with reported():
         row = type_of(circuit)

@@ -107,13 +107,7 @@ COMMANDS: Final = (
         "ledger",
         "Print every release with its cost, and what is left of each task's budget.",
     ),
-    Entry(
-        PRIVACY,
-        "audit",
-        "audit",
-        "audit",
-        "Try to refute a claimed epsilon by collecting neighbouring made-up data sets many times.",
-    ),
+    Entry(PRIVACY, "audit", "audit", "app", "Test the noise of releases."),
     Entry(
         PRIVACY,
         "noise",

@@ -7,13 +7,11 @@
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from aggregator.errors import Abort, AggregatorError, ConfigurationError, ParameterError, PeerError
-from aggregator.storage.engine import Conflict
-from aggregator.storage.schema import SchemaMismatch
 
 PARTLY = 1
 BAD_INPUT = 2
@@ -22,6 +20,10 @@ PEER = 3
 
 def status_of(error: BaseException) -> int:
     """Return the exit status for a fault."""
+    # Here, because `prio --help` must not wait for a database library.
+    from aggregator.storage.engine import Conflict  # noqa: PLC0415  see above
+    from aggregator.storage.schema import SchemaMismatch  # noqa: PLC0415  see above
+
     match error:
         case ParameterError() | ConfigurationError() | Abort() | OSError() | UnicodeDecodeError():
             return BAD_INPUT
@@ -34,14 +36,18 @@ def status_of(error: BaseException) -> int:
 
 
 @contextmanager
-def reported() -> Iterator[None]:
-    """Turn a fault into a line on standard error and an exit status."""
+def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[None]:
+    """Turn a fault into a line on standard error and an exit status.
+
+    Args:
+        status: Returns the exit status for a fault, where a command has its own.
+    """
     try:
         yield
     except* (AggregatorError, OSError, UnicodeDecodeError) as group:
         fault = _first(group)
         print(f"prio: {_text(fault)}", file=sys.stderr)
-        raise SystemExit(status_of(fault)) from None
+        raise SystemExit(status(fault)) from None
 
 
 def _text(fault: BaseException) -> str:

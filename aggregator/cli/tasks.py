@@ -65,7 +65,7 @@ def new(
     Hand leader.toml, helper.toml and collector.toml to whom they are named after, and to nobody
     else; clients need task.toml only.
     """
-    settings = dict(_assignment(text) for text in privacy or [])
+    settings = dict(assignment(text) for text in privacy or [])
     if epsilon is not None:
         settings["epsilon"] = epsilon
     task = make_task(
@@ -80,10 +80,7 @@ def new(
         task_info=info,
     )
     check_endpoints(task, insecure_http=insecure_http)
-    out.mkdir(parents=True)
-    (out / "task.toml").write_text(task_to_toml(task), encoding="utf-8")
-    for role, text in provision(task, SystemEntropy()).items():
-        _write_secret(out / f"{role.name.lower()}.toml", text)
+    write_files(task, out)
     names = ", ".join(f"{role.name.lower()}.toml" for role in PARTIES)
     print(f"{task.task_id}")
     print(f"wrote task.toml (public) and {names} (secret) to {out}", file=sys.stderr)
@@ -165,6 +162,18 @@ def make_task(
     return task_from_toml(_toml(top, vdaf=vdaf, privacy=privacy))
 
 
+def write_files(task: Task, out: Path) -> None:
+    """Write a task's public file and, with fresh secrets, each party's, to a folder not yet there.
+
+    Raises:
+        FileExistsError: It is there.
+    """
+    out.mkdir(parents=True)
+    (out / "task.toml").write_text(task_to_toml(task), encoding="utf-8")
+    for role, text in provision(task, SystemEntropy()).items():
+        _write_secret(out / f"{role.name.lower()}.toml", text)
+
+
 def task_id_of(text: str) -> TaskId:
     """Return the task id that an argument says.
 
@@ -206,7 +215,7 @@ def _collector_config(text: str) -> HpkeConfig:
         ) from None
 
 
-def _assignment(text: str) -> tuple[str, Setting]:
+def assignment(text: str) -> tuple[str, Setting]:
     """Return the name and the value of NAME=VALUE; whole numbers as such, and whether bound."""
     name, equals, value = text.partition("=")
     if not equals:

@@ -109,22 +109,12 @@ class Collector:
             PeerUnreachable: There is no answer; asking again is safe.
             UnusableResult: A share does not open under our view of the task.
         """
-        body = encode(request)
-        answer = await self._leader.post(
-            path("collection_jobs", task_id=self._task.task_id),
-            media_type(CollectionJobReq.message),
-            body,
-            limit=largest_result(self._task),
-        )
-        if answer.location is None:
-            raise CollectionError("the leader did not say where it keeps the collection job")
-        collection = Collection(body, answer.location)
-        return collection, self._read(collection, answer)
+        collection, state = await self._ask(request)
+        return collection, self._opened(collection, state)
 
     async def poll(self, collection: Collection) -> Result | Pending:
         """Ask how a collection stands; raises as `start` does."""
-        limit = largest_result(self._task)
-        return self._read(collection, await self._leader.get(collection.location, limit=limit))
+        return self._opened(collection, await self._look(collection))
 
     async def forget(self, collection: Collection) -> None:
         """Tell the leader that the result is safe. Its batch cannot be collected again."""
@@ -136,21 +126,57 @@ class Collector:
         Raises:
             CollectionTimeout: The batch was not ready in `timeout_seconds`.
         """
+        sealed = await self.collect_sealed(request, timeout_seconds)
+        return open_result(self._task, self._keypair, request, sealed, self._confidence)
+
+    async def collect_sealed(
+        self, request: CollectionJobReq, timeout_seconds: float = 300
+    ) -> CollectionJobResp:
+        """Do the same, and return both aggregate shares as they come, still sealed to us.
+
+        Raises:
+            PeerRefused, PeerUnreachable, CollectionTimeout: As above.
+        """
         with anyio.move_on_after(timeout_seconds):
-            collection, state = await self.start(request)
+            collection, state = await self._ask(request)
             while isinstance(state, Pending):
                 await self._sleep(state.retry_after)
-                state = await self.poll(collection)
+                state = await self._look(collection)
             return state
         raise CollectionTimeout(f"the batch was not ready in {timeout_seconds:g} seconds")
 
-    def _read(self, collection: Collection, answer: Answer) -> Result | Pending:
-        body = answer.carried(CollectionJobResp.message)
-        if not body:
-            return Pending(POLL_SECONDS if answer.retry_after is None else answer.retry_after)
-        try:
-            response = decode(CollectionJobResp, body)
-        except DecodeError as error:
-            raise CollectionError(f"the leader's answer: {error}") from error
+    async def _ask(
+        self, request: CollectionJobReq
+    ) -> tuple[Collection, CollectionJobResp | Pending]:
+        body = encode(request)
+        answer = await self._leader.post(
+            path("collection_jobs", task_id=self._task.task_id),
+            media_type(CollectionJobReq.message),
+            body,
+            limit=largest_result(self._task),
+        )
+        if answer.location is None:
+            raise CollectionError("the leader did not say where it keeps the collection job")
+        return Collection(body, answer.location), _sealed(answer)
+
+    async def _look(self, collection: Collection) -> CollectionJobResp | Pending:
+        limit = largest_result(self._task)
+        return _sealed(await self._leader.get(collection.location, limit=limit))
+
+    def _opened(
+        self, collection: Collection, state: CollectionJobResp | Pending
+    ) -> Result | Pending:
+        if isinstance(state, Pending):
+            return state
         request = decode(CollectionJobReq, collection.request)
-        return open_result(self._task, self._keypair, request, response, self._confidence)
+        return open_result(self._task, self._keypair, request, state, self._confidence)
+
+
+def _sealed(answer: Answer) -> CollectionJobResp | Pending:
+    body = answer.carried(CollectionJobResp.message)
+    if not body:
+        return Pending(POLL_SECONDS if answer.retry_after is None else answer.retry_after)
+    try:
+        return decode(CollectionJobResp, body)
+    except DecodeError as error:
+        raise CollectionError(f"the leader's answer: {error}") from error

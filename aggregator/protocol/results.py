@@ -109,10 +109,7 @@ def open_result(
         UnusableResult: A share does not open under our view of the task, or does not decode, or
             the leader says that there was no report.
     """
-    shares = [
-        _open_share(task, keypair, request, Role.LEADER, response.leader_encrypted_agg_share),
-        _open_share(task, keypair, request, Role.HELPER, response.helper_encrypted_agg_share),
-    ]
+    shares = open_agg_shares(task, keypair, request, response)
     if response.report_count < 1:
         raise UnusableResult("the leader says that the batch holds no report")
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
@@ -134,6 +131,21 @@ def open_result(
         joint_half_width=mechanism.joint_half_width(circuit, confidence, aggregators=2),
         scale=mechanism.describe_scale(circuit),
         disclosure=disclosure,
+    )
+
+
+def open_agg_shares(
+    task: Task, keypair: HpkeKeypair, request: CollectionJobReq, response: CollectionJobResp
+) -> tuple[Vector, Vector]:
+    """Return the leader's and the helper's noised aggregate share, each of shape `(output_len,)`.
+
+    Raises:
+        UnusableResult: A share does not open under our view of the task, or does not decode.
+    """
+    leader, helper = response.leader_encrypted_agg_share, response.helper_encrypted_agg_share
+    return (
+        _open_share(task, keypair, request, Role.LEADER, leader),
+        _open_share(task, keypair, request, Role.HELPER, helper),
     )
 
 

@@ -1,4 +1,4 @@
-"""`prio audit` from the shell: what it prints, what it refuses, its exit status."""
+"""`prio audit self-test` from the shell: what it prints, what it refuses, its exit status."""
 
 import json
 
@@ -6,12 +6,12 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from aggregator.cli.audit import audit
+from aggregator.cli.audit import self_test
 from aggregator.planning.audit_report import FALSE_ALARM
 from field import Vector
 
 app = typer.Typer()
-app.command()(audit)
+app.command()(self_test)
 
 
 def run(*arguments: str) -> Result:

@@ -1,8 +1,9 @@
-"""Faults planted in the release path, and which of the audit's vantages finds each.
+"""Faults planted in the release path, and which of the self-test's vantages finds each.
 
-The numbers of collections are those of docs/privacy.md, "Auditing from outside": each is enough for
-a power of at least 0.999, or of 1 where the noise is gone altogether. Seeds are fixed, so a test
-passes or fails for good; with fresh seeds one audit of a right mechanism in 10^6 would accuse it.
+The numbers of collections are those of docs/privacy.md, "A self-test of the release path": each is
+enough for a power of at least 0.999, or of 1 where the noise is gone altogether. Seeds are fixed,
+so a test passes or fails for good; with fresh seeds one self-test of a right mechanism in 10^6
+would accuse it.
 """
 
 import math

@@ -1,0 +1,153 @@
+"""The folder of an audit of a pair, and what a share says that lacks or doubles a report."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aggregator.cli.pair_runs import LARGEST_UPLOAD, STATE, PairAudit, Window, releases_of
+from aggregator.cli.tasks import make_task, write_files
+from aggregator.dap.hpke import generate_keypair
+from aggregator.dap.messages import CollectionJobResp
+from aggregator.dap.profile import Role
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
+from aggregator.protocol.collection import release
+from aggregator.protocol.results import collection_request
+from field import Vector
+from tests.support.entropy import SeededEntropy
+
+KEYPAIR = generate_keypair(0, SystemEntropy())
+LENGTH, REPORTS, NOW = 40, 5, 1_000_000
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> PairAudit:
+    task = make_task(
+        KEYPAIR.config,
+        {"type": "Prio3Histogram", "length": LENGTH},
+        {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1"},
+        leader="https://leader.invalid/",
+        helper="https://helper.invalid/",
+        time_precision=60,
+        min_batch_size=2,
+        max_reports=1000,
+        task_info="audit",
+    )
+    write_files(task, tmp_path / "audit")
+    return PairAudit.open(tmp_path / "audit")
+
+
+def collected(audit: PairAudit, window: Window, leader: list[int], helper: list[int]) -> None:
+    """Let a window be collected, each aggregator having added up these reports."""
+    request, entropy = collection_request(window.interval), SeededEntropy(1)
+    sealed = [
+        release(
+            audit.task,
+            role,
+            sum_of(audit, out_shares, rows),
+            request,
+            entropy,
+        )
+        for role, out_shares, rows in zip(
+            (Role.LEADER, Role.HELPER), audit._out_shares(window), (leader, helper), strict=True
+        )
+    ]
+    response = CollectionJobResp(len(leader), window.interval, sealed[0], sealed[1])
+    window.released = audit._open(window, KEYPAIR, response)
+    audit.save()
+
+
+def sum_of(audit: PairAudit, out_shares: Vector, rows: list[int]) -> Vector:
+    prio3 = audit.task.prio3
+    return prio3.agg_update(prio3.agg_init(), out_shares[rows])
+
+
+def test_what_is_left_of_shares_and_result_is_the_noise(audit: PairAudit) -> None:
+    for window in audit.begin(2, REPORTS, NOW):
+        collected(audit, window, [*range(REPORTS)], [*range(REPORTS)])
+    found = releases_of(audit.audits[0])
+    assert found.mistakes == ()
+    assert found.counted == found.uploaded == (REPORTS, REPORTS)
+    assert np.array_equal(found.leader + found.helper, found.total)
+    assert 0 < np.abs(found.leader).max() < 100
+    assert 0 < np.abs(found.helper).max() < 100
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [([0, 1, 3, 4], "report 3 of unit 16665 is not at all in the helper's share"),
+     ([0, 0, 1, 2, 3, 4], "report 1 of unit 16665 is 2 times in the helper's share")],
+    ids=["lost", "doubled"],
+)  # fmt: skip
+def test_a_report_lost_or_doubled_by_one_aggregator_is_told_by_its_number(
+    audit: PairAudit, rows: list[int], text: str
+) -> None:
+    (window,) = audit.begin(1, REPORTS, NOW)
+    collected(audit, window, [*range(REPORTS)], rows)
+    found = releases_of([window])
+    assert [(each.party, each.text) for each in found.mistakes] == [("helper", text)]
+    assert np.abs(found.helper).max() < 100
+
+
+def test_what_was_collected_is_there_when_the_folder_is_opened_again(audit: PairAudit) -> None:
+    first, second = audit.begin(2, REPORTS, NOW)
+    collected(audit, first, [*range(REPORTS)], [0, 1])
+    again = PairAudit.open(audit.folder)
+    assert again.audits == audit.audits
+    # The audit under way goes on, whatever the options and the time.
+    assert again.begin(7, REPORTS, 2 * NOW) == [first, second]
+    assert len(again.begin(7, REPORTS, 2 * NOW, anew=True)) == 7
+
+
+def test_the_last_audit_that_ended_can_be_looked_at_again(audit: PairAudit) -> None:
+    with pytest.raises(ParameterError, match="no audit in the folder has ended"):
+        audit.last()
+    (window,) = audit.begin(1, REPORTS, NOW)
+    collected(audit, window, [0, 1], [0, 1])
+    audit.begin(1, REPORTS, NOW)
+    assert PairAudit.open(audit.folder).last() == [window]
+
+
+def test_a_new_audit_takes_units_that_no_audit_had(audit: PairAudit) -> None:
+    for window in audit.begin(3, REPORTS, NOW):
+        collected(audit, window, [0, 1], [0, 1])
+    newer = audit.begin(3, REPORTS, NOW + 60)
+    assert [window.unit for window in audit.audits[0]] == [16663, 16664, 16665]
+    assert [window.unit for window in newer] == [16661, 16662, 16666]
+    assert len({window.seed for each in audit.audits for window in each}) == 6
+
+
+@pytest.mark.parametrize(
+    ("reports", "message"),
+    [(1, "reports: must be from 2 to 1000"), (1001, "reports: must be from 2 to 1000")],
+)
+def test_batches_that_the_task_does_not_allow_are_refused(
+    audit: PairAudit, reports: int, message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message):
+        audit.begin(2, reports, NOW)
+    assert not (audit.folder / STATE).exists()
+
+
+def test_more_reports_than_one_request_takes_are_refused(
+    audit: PairAudit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = audit.task.prio3.input_share_size(0)
+    assert 1000 * size < LARGEST_UPLOAD
+    monkeypatch.setattr("aggregator.cli.pair_runs.LARGEST_UPLOAD", 3 * size)
+    with pytest.raises(ParameterError, match="reports: 3 of this length go in one request, not 5"):
+        audit.begin(2, REPORTS, NOW)
+
+
+@pytest.mark.parametrize("text", ["", "[]", json.dumps({"version": 2, "audits": []})])
+def test_a_file_that_is_no_state_of_an_audit_is_refused(audit: PairAudit, text: str) -> None:
+    (audit.folder / STATE).write_text(text)
+    with pytest.raises(ParameterError, match="not version 1 of an audit's state"):
+        PairAudit.open(audit.folder)
+
+
+def test_the_folder_of_an_audit_shows_no_token(audit: PairAudit) -> None:
+    assert audit.token not in repr(audit)
+    assert len(audit.token) > 20

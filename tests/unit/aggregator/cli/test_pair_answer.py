@@ -1,0 +1,89 @@
+"""What `prio audit pair` prints of an audit that is done."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from aggregator.cli.audit_pair import _answer, _table
+from aggregator.cli.pair_answer import PairAnswer
+from aggregator.cli.tasks import make_task
+from aggregator.dap.hpke import generate_keypair
+from aggregator.planning.noise_table import Integers
+from aggregator.planning.pair_audit import LARGEST, Mistake, Releases
+from tests.support.entropy import SeededEntropy
+
+TASK = make_task(
+    generate_keypair(0, SeededEntropy(1)).config,
+    {"type": "Prio3Histogram", "length": 512},
+    {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1"},
+    leader="http://leader.invalid/",
+    helper="http://helper.invalid/",
+    time_precision=60,
+    min_batch_size=1,
+    max_reports=1000,
+    task_info="audit",
+)
+TABLE = _table(TASK)
+RANDOM = np.random.default_rng(1)
+
+
+def draws() -> Integers:
+    return RANDOM.choice(TABLE.values, (2, 512), p=TABLE.probabilities)
+
+
+def answer(leader: Integers, helper: Integers, *mistakes: Mistake) -> PairAnswer:
+    total = np.clip(leader + helper, -LARGEST, LARGEST)
+    releases = Releases(leader, helper, total, (8, 8), (8, 8), mistakes)
+    return _answer(TASK, releases, TABLE, 1e-6)
+
+
+def test_noise_that_holds_is_said_to_with_what_that_is_worth() -> None:
+    given = answer(draws(), draws())
+    assert not given.is_refuted
+    text = given.text()
+    assert "2 windows of 512 buckets: 1024 draws of each aggregator" in text
+    assert "right noise is refuted with a probability of at most 1e-06" in text
+    assert "1.00000  adds no noise" in text
+    assert "the law holds, as far as such an audit can see" in text
+    assert "REFUSED" not in text
+
+
+@pytest.mark.parametrize(
+    ("leader", "helper", "whose", "words"),
+    [
+        (1, 0, "leader", "the leader's only"),
+        (0, 1, "helper", "the helper's only"),
+        (0, 0, "neither", "nobody's"),
+    ],
+)
+def test_it_is_told_whose_noise_is_there(leader: int, helper: int, whose: str, words: str) -> None:
+    given = answer(leader * draws(), helper * draws())
+    assert given.is_refuted
+    assert given.document()["noise_of"] == whose
+    assert f"REFUTED; whose noise is in the results: {words}" in given.text()
+
+
+def test_of_a_share_that_is_no_sum_of_the_reports_nothing_is_said_but_that() -> None:
+    wild = RANDOM.choice([-LARGEST, LARGEST], (2, 512))
+    given = answer(draws(), wild)
+    assert given.noise_of == "unknown"
+    assert "helper: wrong sum: the share is not the sum of the uploaded reports" in given.text()
+
+
+def test_a_share_that_was_mended_still_tells_whose_noise_is_there() -> None:
+    given = answer(draws(), draws(), Mistake("helper", "report 3 is not in the helper's share"))
+    assert given.is_refuted
+    assert given.noise_of == "both"
+
+
+def test_the_document_is_json_whatever_is_impossible() -> None:
+    given = answer(draws(), RANDOM.choice([-LARGEST, LARGEST], (2, 512)))
+    document = json.loads(json.dumps(given.document(), allow_nan=False))
+    logs = {(each["series"], each["name"]): each["log_p"] for each in document["checks"]}
+    assert logs["helper", "extremes"] is None
+    assert logs["leader", "extremes"] <= 0
+    assert document["log_p_threshold"] == pytest.approx(math.log(1e-6 / len(logs)))
+    assert document["surely_found"]["power"] == 0.999
+    assert document["version"] == 1
