@@ -1,0 +1,1 @@
+"""Results that know their law: noised values to calculate with, each with an interval that holds."""
