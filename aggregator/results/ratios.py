@@ -33,7 +33,8 @@ _ASIDE = Fraction(1, 20)
 """The part of the miss that is set aside for the noise of the denominator."""
 
 _ROUNDS = 4
-"""Each takes c nearer to the end of the interval; any number is sound."""
+_NEAR = Fraction(1, 256)
+"""Each round takes c nearer to the end of the interval, until it is so near; any c is sound."""
 
 _BITS = 12
 """To so many binary digits c is rounded, for short fractions."""
@@ -101,14 +102,16 @@ def _least(over: Noised, under: Noised, furthest: Fraction, confidence: Fraction
         furthest: y, what the denominator's noise exceeds with the probability set aside.
         confidence: Of w(c).
     """
-    centre, width = over.value / under.value, Fraction(0)
+    centre, slack, width = over.value / under.value, Fraction(0), Fraction(0)
     for _ in range(_ROUNDS):
         centre = _rounded((over.value - width) / under.value)
-        noise = combination([(over, 1), (under, -centre)]).law
-        width = noise.width(confidence).size
+        noise = combination([(over, 1), (under, -centre)])
+        width = noise.law.width(confidence).size
+        slack = noise.value - width
+        if abs(slack) <= _NEAR * width:
+            break
     # A ratio r <= c is ruled out if over - r under > w(c) + (c - r) y, an r >= c likewise with
     # (r - c) y: both sides are linear in r, and meet once as under > y.
-    slack = over.value - centre * under.value - width
     return centre + slack / (under.value + (furthest if slack > 0 else -furthest))
 
 
