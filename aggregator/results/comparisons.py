@@ -119,7 +119,7 @@ def difference(first: Quantity, second: Quantity) -> Quantity:
     return Difference(first, second, unit=first.unit)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Difference(Quantity):
     """The difference of two quantities whose noise has no common law, bounded by both intervals.
 

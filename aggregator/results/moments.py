@@ -26,7 +26,7 @@ def mean(sum_of_reports: Noised, report_count: int, *, label: str = "", unit: st
     )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Variance(Quantity):
     """The variance of what was reported: the mean of squares less the square of the mean.
 

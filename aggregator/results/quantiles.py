@@ -29,7 +29,7 @@ _MOST_WIDTHS = 12
 """How many exact widths are found at each end before a bin is kept without asking."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Quantile(Quantity):
     """The value below which a part of the reports lie.
 

@@ -40,7 +40,7 @@ _BITS = 12
 """To so many binary digits c is rounded, for short fractions."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Ratio(Quantity):
     """One noised value by another; they may have noise in common.
 

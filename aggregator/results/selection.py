@@ -24,7 +24,7 @@ from aggregator.results.sums import check_confidence
 from aggregator.results.values import DEFAULT_CONFIDENCE, Noised, Quantity, Source
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Selected(Quantity):
     """A released value that is shown because it is above a threshold.
 

@@ -75,6 +75,17 @@ class Quantity(ABC):
     def sources(self) -> frozenset[Source]:
         """Return every draw of noise that the estimate or the interval depends on."""
 
+    @override
+    def __repr__(self) -> str:
+        """Show label, estimate and interval; the terms of a long sum stay out."""
+        interval, estimate = self.interval(), self.estimate
+        value = "no estimate" if estimate is None else f"{float(estimate):.6g} {self.unit}".rstrip()
+        return (
+            f"{self.label or 'value'}: {value}, from {float(interval.low):.6g} to "
+            f"{float(interval.high):.6g} at {float(100 * interval.confidence):.6g} % confidence "
+            f"({interval.method})"
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Widths:
@@ -103,7 +114,7 @@ class Widths:
         )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Noised(Quantity):
     """An unbiased estimate: the true value plus a known combination of independent noise.
 

@@ -8,7 +8,7 @@ import pytest
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.utility import coverage
 from aggregator.errors import ParameterError
-from aggregator.results import ConfidenceInterval, Noised, joint_intervals, mean, total
+from aggregator.results import ConfidenceInterval, Noised, joint_intervals, mean, ratio, total
 from aggregator.results.values import Quantity
 
 LAW = DiscreteLaplaceLaw(2, Fraction(4))
@@ -101,3 +101,10 @@ def test_limits_that_hold_for_certain_cut_an_interval() -> None:
     assert (missed.low, missed.high) == (0, 0)
     assert 5 in interval
     assert 22 not in interval
+
+
+def test_a_value_shows_its_label_and_interval_and_not_its_terms() -> None:
+    value = released(30, "Monday", "poor", "answers")
+    assert repr(value) == "poor: 30 answers, from 14 to 46 at 95 % confidence (exact law)"
+    nothing = ratio(released(30, "Monday"), Noised.exact(0))
+    assert repr(nothing).startswith("value: no estimate, from -inf to inf at 95 % confidence")
