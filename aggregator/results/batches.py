@@ -139,7 +139,7 @@ class Batch:
         """Return the values that are shown; those above a threshold with intervals that know it."""
         return [
             value
-            if label not in self.thresholds
+            if label not in self.thresholds or not value.terms
             else Selected(
                 value,
                 self.thresholds[label],

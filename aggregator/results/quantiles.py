@@ -56,8 +56,7 @@ class Quantile(Quantity):
             )
         if any(low >= high for low, high in itertools.pairwise(self.edges)):
             raise ParameterError("edges must be in ascending order")
-        if not 0 < self.part <= 1:
-            raise ParameterError(f"part must be above 0 and at most 1, not {self.part}")
+        _check_part(self.part)
         if sum(len(bin_.terms) for bin_ in self.bins) != len(self.sources()):
             raise ParameterError("bins must have no noise in common")
         if self.report_count is not None:
@@ -130,6 +129,11 @@ class Quantile(Quantity):
 
     def _seen(self) -> Fraction:
         return sum((bin_.value for bin_ in self.bins), Fraction(0))
+
+
+def _check_part(part: object) -> None:
+    if not isinstance(part, int | Fraction) or not 0 < part <= 1:
+        raise ParameterError(f"part must be a Fraction above 0 and at most 1, not {part!r}")
 
 
 class _Noise:

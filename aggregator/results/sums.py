@@ -7,8 +7,8 @@ Each width comes with the name of the method that it was found by:
   transform of the product of characteristic functions. What lies beyond the circle is bounded and
   counted as a miss, and so is a bound of all rounding; together they are a millionth of the miss.
 - `SMOOTHED`: where the sum has too many values for a table, the edges of the interval are replaced
-  by a smooth function from within (`minorant`). The width is above the exact one by about 1 % at
-  most.
+  by a smooth function from within (`minorant`). The width covers, and is above the exact one by
+  less than 1 % at usual confidences.
 - `CHERNOFF`: where a miss is asked for that is smaller than rounding allows, Chernoff's bound from
   the exact moment generating functions.
 """

@@ -286,9 +286,14 @@ def _root(confidence: Fraction, count: int) -> Fraction:
 
 
 def _rational(value: object) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, int | Fraction | Decimal):
-        raise ParameterError(
-            f"values are calculated with exactly: {value!r} must be an integer, a Fraction or a "
-            "Decimal (for one noised value by another use `ratio`)"
-        )
-    return Fraction(value)
+    match value:
+        case bool():
+            pass
+        case int() | Fraction():
+            return Fraction(value)
+        case Decimal() if value.is_finite():
+            return Fraction(value)
+    raise ParameterError(
+        f"values are calculated with exactly: {value!r} must be an integer, a Fraction or a "
+        "finite Decimal (for one noised value by another use `ratio`)"
+    )

@@ -38,7 +38,7 @@ from aggregator.vdaf.circuits import Histogram
 from field import FIELD128, Vector, lift
 from tests.support.entropy import SeededEntropy
 
-pytestmark = pytest.mark.statistical
+pytestmark = [pytest.mark.statistical, pytest.mark.slow]
 
 LENGTH = 400
 RELEASES = 40
@@ -135,7 +135,6 @@ def test_joint_intervals_hold_at_once(mechanism: Mechanism) -> None:
     assert sigmas_short(usual) > SIGMAS  # power: each by itself does not hold at once
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("over", "under"), [(60, 150), (3, 150), (150, 60)])
 def test_ratios_hold(over: int, under: int) -> None:
     held = [
@@ -145,7 +144,6 @@ def test_ratios_hold(over: int, under: int) -> None:
     assert sigmas_short(held, LOWER) < 4
 
 
-@pytest.mark.slow
 def test_shares_of_a_whole_with_the_same_noise_hold() -> None:
     held, narrow = [], []
     for part, rest in itertools.islice(trials(MECHANISMS[0], 60, 90), 400):
@@ -156,7 +154,6 @@ def test_shares_of_a_whole_with_the_same_noise_hold() -> None:
     assert sigmas_short(narrow, LOWER) > 4
 
 
-@pytest.mark.slow
 def test_ratios_hold_where_the_denominator_may_be_zero() -> None:
     held = [
         Fraction(60, 12) in ratio(first, second).interval(LOWER)

@@ -110,8 +110,9 @@ def test_the_estimate_lies_between_the_edges_of_its_bin_as_the_counts_do() -> No
     [
         ([0, 1], Fraction(1, 2), "one more than the bins"),
         ([0, 2, 1], Fraction(1, 2), "ascending order"),
-        ([0, 1, 2], Fraction(0), "part must be above 0"),
-        ([0, 1, 2], Fraction(3, 2), "part must be above 0"),
+        ([0, 1, 2], Fraction(0), "part must be a Fraction above 0"),
+        ([0, 1, 2], 0.5, "part must be a Fraction above 0"),
+        ([0, 1, 2], Fraction(3, 2), "part must be a Fraction above 0"),
     ],
 )
 def test_bins_and_edges_that_do_not_fit_are_refused(

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 from fractions import Fraction
 
 import numpy as np
@@ -122,6 +123,26 @@ def test_smoothed_edges_cost_at_most_one_percent_and_a_unit(
     sums._width.cache_clear()
     assert (exact.method, smoothed.method) == (Method.EXACT, Method.SMOOTHED)
     assert exact.size <= smoothed.size <= exact.size * Fraction(101, 100) + 1
+
+
+def test_smoothed_edges_never_make_a_width_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = random.Random(7)  # noqa: S311 - any cases will do
+    for _ in range(60):
+        terms = [
+            (choose.choice(LAWS), Fraction(choose.choice([1, 2, 7, 50]), choose.choice([1, 3])))
+            for _ in range(choose.choice([2, 3, 5]))
+        ]
+        confidence = choose.choice([Fraction(1, 100), *CONFIDENCES])
+        sum_ = SumLaw.of([*terms, terms[0]])
+        widths = []
+        for longest in (2**20, 0):
+            monkeypatch.setattr(sums, "_TABLE", longest)
+            sums._width.cache_clear()
+            widths.append(sum_.width(confidence))
+        exact, smoothed = widths
+        assert (exact.method, smoothed.method) == (Method.EXACT, Method.SMOOTHED)
+        assert exact.size <= smoothed.size
+    sums._width.cache_clear()
 
 
 def test_a_minorant_is_below_the_probability_it_bounds_and_near_it() -> None:

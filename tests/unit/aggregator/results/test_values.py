@@ -57,7 +57,7 @@ def test_exact_numbers_shift_and_scale_without_noise_of_their_own() -> None:
     assert (mean(value, 40).label, mean(value, 40).unit) == ("waits", "min")
 
 
-@pytest.mark.parametrize("number", [0.5, True, "1", None])
+@pytest.mark.parametrize("number", [0.5, True, "1", None, Decimal("NaN")])
 def test_inexact_numbers_are_refused(number: object) -> None:
     with pytest.raises(ParameterError, match="calculated with exactly"):
         released(1, "Monday") * number  # type: ignore[operator]  # what a notebook may do
