@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError
 from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
@@ -22,6 +23,7 @@ class Batch:
         start: The first second of the interval that holds the reports, since the epoch.
         end: The second after its last.
         thresholds: By label, of those values that are shown only above one.
+        max_entry: The most that one report adds to a value.
     """
 
     values: Mapping[str, Noised | None]
@@ -29,6 +31,7 @@ class Batch:
     start: int
     end: int
     thresholds: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    max_entry: int = 1
 
     @classmethod
     def of_result(
@@ -111,6 +114,7 @@ class Batch:
             thresholds={
                 name: limit for name, limit in zip(names, limits, strict=True) if limit is not None
             },
+            max_entry=max_entry(circuit),
         )
 
     def __getitem__(self, label: str) -> Noised:
@@ -143,7 +147,7 @@ class Batch:
             else Selected(
                 value,
                 self.thresholds[label],
-                most=self.report_count,
+                most=self.report_count * self.max_entry,
                 label=label,
                 unit=value.unit,
             )

@@ -68,11 +68,12 @@ class Quantile(Quantity):
         """The quantile as if reports were spread evenly in the bin that it is seen in."""
         excess = self._excesses()
         last = next((j for j, value in enumerate(excess) if value >= 0), len(excess) - 1)
-        before = excess[last - 1] if last else -self.part * self._seen()
+        before = excess[last - 1] if last else -self._wanted()
         low, high = Fraction(self.edges[last]), Fraction(self.edges[last + 1])
         if excess[last] <= before:
             return high
-        return low + (high - low) * min(Fraction(1), -before / (excess[last] - before))
+        inside = -before / (excess[last] - before)
+        return low + (high - low) * min(max(inside, Fraction(0)), Fraction(1))
 
     @override
     def sources(self) -> frozenset[Source]:
@@ -117,7 +118,7 @@ class Quantile(Quantity):
         """
         seen = self._seen()
         off = Fraction(0) if self.report_count is None else seen - self.report_count
-        wanted = self.part * (seen if self.report_count is None else self.report_count)
+        wanted = self._wanted()
         up_to = itertools.accumulate(bin_.value for bin_ in self.bins)
         return [
             value - off * Fraction(j + 1, len(self.bins)) - wanted for j, value in enumerate(up_to)
@@ -126,6 +127,10 @@ class Quantile(Quantity):
     def _taken(self, last: int) -> Fraction:
         """Return by what part of all counts those up to a bin are reduced."""
         return self.part if self.report_count is None else Fraction(last + 1, len(self.bins))
+
+    def _wanted(self) -> Fraction:
+        """Return how many reports lie up to the quantile."""
+        return self.part * (self._seen() if self.report_count is None else self.report_count)
 
     def _seen(self) -> Fraction:
         return sum((bin_.value for bin_ in self.bins), Fraction(0))

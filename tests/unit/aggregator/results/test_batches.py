@@ -3,13 +3,15 @@
 import json
 from collections.abc import Mapping
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
+import aggregator
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.results import Batch, Noised, Selected, compare
-from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
+from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task, task_text
 
 TASK = make_task(privacy=LAPLACE)
 LABELS = ["very good", "good", "poor", "very poor"]
@@ -92,3 +94,22 @@ def test_documents_that_are_no_result_of_the_task_are_refused() -> None:
         Batch.of_document(TASK, {"result": None})
     with pytest.raises(ParameterError, match="has not the values"):
         Batch.of_document(TASK, {"task_id": str(TASK.task_id), "values": ["4"]})
+
+
+def test_the_first_lines_of_the_page_on_results_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(aggregator.__file__).parents[1] / "docs" / "results.md").read_text("utf-8")
+    code = page.split("```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {
+        "text_of_the_task_file": task_text(privacy=LAPLACE),
+        "first_document": document([40, 30, 20, 10]),
+        "second_document": document([10, 20, 30, 40], start=TIME_PRECISION),
+    }
+    exec(code, names)  # noqa: S102 - our own page
+    assert "cannot be concluded" in capsys.readouterr().out
+    both = names["both"]
+    assert isinstance(both, Noised)
+    assert both.interval().high == 50 + 23
+    assert len((tmp_path / "monday.csv").read_text("utf-8").splitlines()) == 5

@@ -103,6 +103,9 @@ def test_the_estimate_lies_between_the_edges_of_its_bin_as_the_counts_do() -> No
     assert found.estimate == 15
     quarter = Quantile(bins([10, 30, 10]), [0, 10, 20, 60], Fraction(1, 4), 50)
     assert quarter.estimate == 10 + Fraction(10) * Fraction(5, 60)
+    # The counts are 10 too large, of which a third is the first bin's.
+    first = Quantile(bins([40, 10, 10]), [0, 10, 20, 60], Fraction(1, 4), 50)
+    assert first.estimate == 10 * Fraction(50, 4) / (40 - Fraction(10, 3))
 
 
 @pytest.mark.parametrize(
