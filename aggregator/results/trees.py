@@ -100,11 +100,11 @@ class Tree:
         Raises:
             ParameterError: A leaf does not exist.
         """
-        size = len(self.levels[-1])
-        if any(not 0 <= leaf < size for leaf in leaves):
-            raise ParameterError(f"leaves must be from 0 to {size - 1}, not {sorted(leaves)}")
+        size, chosen = len(self.levels[-1]), set(leaves)
+        if any(not 0 <= leaf < size for leaf in chosen):
+            raise ParameterError(f"leaves must be from 0 to {size - 1}, not {sorted(chosen)}")
         wanted = np.zeros(size)
-        wanted[list(leaves)] = 1
+        wanted[list(chosen)] = 1
         root, weights = self._weights(wanted)
         exact_root = _rounded(root)
         # What of each leaf the coefficients of the nodes above it already count.
@@ -116,7 +116,7 @@ class Tree:
             exact = [_rounded(weight) for weight in weights_of]
             parts += zip(nodes, exact, strict=True)
             counted = [counted[parent] + exact[parent] for parent in parents]
-        rest = [Fraction(leaf in set(leaves)) - above for leaf, above in enumerate(counted)]
+        rest = [Fraction(leaf in chosen) - above for leaf, above in enumerate(counted)]
         parts += zip(self.levels[-1], rest, strict=True)
         return combination(parts, label=label, unit=self.levels[-1][0].unit)
 
