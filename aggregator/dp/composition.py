@@ -134,8 +134,8 @@ def parts(circuit: Circuit, max_reports_per_person: int) -> int:
 
 
 def _protecting(releases: Sequence[Releases]) -> list[Releases]:
-    """Return the releases that draw noise: no others cost anything that could be counted."""
-    return [each for each in releases if each.count > 0 and each.mechanism.scale(each.circuit) > 0]
+    """Return the releases whose sums a person can move: no others cost anything."""
+    return [each for each in releases if each.count > 0 and furthest_move(each.circuit)]
 
 
 def _bound(
