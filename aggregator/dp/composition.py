@@ -33,6 +33,11 @@ class Releases:
     circuit: Circuit
     count: int
 
+    @property
+    def promises_nothing(self) -> bool:
+        """Whether no epsilon bounds what they cost, as of exact sums."""
+        return self.mechanism.cost(self.circuit, 1) is None
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bound:
@@ -100,7 +105,7 @@ def bounds(
     """
     if not 0 < delta < 1:
         raise ParameterError(f"delta must be between 0 and 1, not {delta}")
-    if any(each.mechanism.cost(each.circuit, 1) is None for each in releases):
+    if any(each.promises_nothing for each in releases):
         return []
     counted = _protecting(releases)
     if not counted:

@@ -210,7 +210,8 @@ def test_noise_that_promises_nothing_has_no_bound_and_no_budget(
     monkeypatch.setitem(policy.MECHANISMS, 201, Decoration)
     task = make_task(HISTOGRAM, {"mechanism": "Decoration"})
     assert plan_of(task, tmp_path)["deltas"] == {}
-    assert not any(row["valid"] for row in ledger_of(task, tmp_path, RELEASES)["bounds"])
+    ledger = ledger_of(task, tmp_path, RELEASES)
+    assert (ledger["releases_that_promise_nothing"], ledger["bounds"]) == (RELEASES, [])
     with pytest.raises(ParameterError, match="the mechanism Decoration has no epsilon"):
         make_task(HISTOGRAM, {"mechanism": "Decoration", "budget": "1"})
 
