@@ -168,7 +168,7 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
     mechanism = PureDpDiscreteLaplace(
         epsilon, max_reports_per_person=question.max_reports_per_person
     )
-    threshold = None if isinstance(circuit, Count) else _threshold(question, mechanism)
+    threshold = None if circuit.is_scalar else _threshold(question, mechanism)
     yearly = question.releases * epsilon
     # Adding up pure epsilons is valid at every delta, so there is a bound.
     bound, *_ = composition.bounds(
@@ -267,9 +267,7 @@ def _sentences(
     )
     part = 100 * width / question.reports
     everything = (
-        ""
-        if isinstance(question.circuit, Count)
-        else f" (all {question.buckets} together within {joint})"
+        "" if question.circuit.is_scalar else f" (all {question.buckets} together within {joint})"
     )
     accuracy = (
         f"Each published count is within {width} of the true one 95 times in 100{everything},"
