@@ -338,8 +338,8 @@ def _at_most(value: Fraction) -> str:
 
 
 def plain(value: Fraction) -> str:
-    """Return a decimal where it ends soon, else a fraction."""
+    """Return a decimal where it ends soon, else a fraction; a tiny one is rounded up."""
     number = Decimal(value.numerator) / Decimal(value.denominator)
     if Fraction(number) == value:
-        return f"{number.normalize():f}" if number >= Decimal("1e-4") else f"{number:.3g}"
+        return f"{number.normalize():f}" if number >= Decimal("1e-4") else _at_most(value)
     return format_rational(value)
