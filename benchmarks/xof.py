@@ -8,7 +8,7 @@ query randomness. This follows from the sizes in `aggregator.vdaf.randomness`.
 import dataclasses
 
 from aggregator.vdaf.kernels.keccak import RATE_SIZE, RATE_WORDS, permute
-from aggregator.vdaf.kernels.xof import absorb_words, new_sponge, squeeze_words
+from aggregator.vdaf.kernels.xof import SPONGE_ROWS, absorb_words, squeeze_words
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.xof import SEED_SIZE, domain_separation_tag
 from field.lanes import LaneArray, LaneWidth, kernel, lane_width, new_lane_array
@@ -61,13 +61,14 @@ def hash_only(prio3: Prio3, ctx: bytes, agg_id: int, reports: int) -> None:
         message[:] = 0
         words = -(-each.stream_size // 8)
         stream = new_lane_array(max(words, 1), lanes)
-        _hash_groups(width, message, stream, words, new_sponge(lanes), -(-reports // lanes))
+        sponge = new_lane_array(SPONGE_ROWS, lanes)
+        _hash_groups(width, message, stream, words, sponge, -(-reports // lanes))
 
 
 def permute_only(prio3: Prio3, ctx: bytes, agg_id: int, reports: int) -> None:
     """Apply as many Keccak permutations as the verification of that many reports needs."""
     width = lane_width()
-    sponge = new_sponge(len(width))
+    sponge = new_lane_array(SPONGE_ROWS, len(width))
     sponge[:] = 0
     count = sum(each.permutations for each in passes(prio3, ctx, agg_id))
     _permute_often(width, sponge, count * -(-reports // len(width)))

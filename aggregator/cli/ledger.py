@@ -14,7 +14,7 @@ from aggregator.cli.options import Config
 from aggregator.cli.parties import open_aggregator
 from aggregator.cli.tasks import task_id_of
 from aggregator.collector.documents import Document
-from aggregator.dp.composition import basic
+from aggregator.dp.composition import Releases, basic
 from aggregator.dp.rationals import format_rational, parse_probability
 from aggregator.planning.spending import LedgerBound, ledger_bounds, smallest_valid
 from aggregator.protocol.budget import horizon, releases_of_a_person
@@ -91,7 +91,7 @@ def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) 
             for entry in entries
         ],
         "reserved": sum(entry.state is LedgerState.RESERVED for entry in entries),
-        "releases_without_noise": _without_noise([(task, entries)]),
+        "releases_that_promise_nothing": _that_promise_nothing([releases]),
         "releases_of_a_person": releases.count,
         "epsilon_of_a_person": format_rational(spent.epsilon),
         "delta_of_a_person": format_rational(spent.delta),
@@ -112,7 +112,7 @@ def _population_document(
     return {
         "population": name,
         "tasks": [str(task.task_id) for task, _ in members],
-        "releases_without_noise": _without_noise(members),
+        "releases_that_promise_nothing": _that_promise_nothing(releases),
         "releases_of_a_person": sum(each.count for each in releases),
         "epsilon_of_a_person": format_rational(spent.epsilon),
         "delta_of_a_person": format_rational(spent.delta),
@@ -120,8 +120,9 @@ def _population_document(
     }
 
 
-def _without_noise(made: Sequence[tuple[Task, Sequence[LedgerEntry]]]) -> int:
-    return sum(len(entries) for task, entries in made if not task.policy.mechanism.is_noisy)
+def _that_promise_nothing(releases: Sequence[Releases]) -> int:
+    """Return how many of a person's releases no epsilon bounds."""
+    return sum(each.count for each in releases if each.promises_nothing)
 
 
 def _bounds(rows: Sequence[LedgerBound]) -> Document:
@@ -173,12 +174,13 @@ def _print_population(console: Console, document: Document) -> None:
 
 
 def _print_costs(console: Console, document: Document) -> None:
-    if document["releases_without_noise"]:
+    unbounded = document["releases_that_promise_nothing"]
+    if unbounded:
         console.print(
-            f"releases without noise (mechanism None): {document['releases_without_noise']}, exact "
-            "sums, which no epsilon bounds"
+            f"releases that promise nothing: {unbounded}; no epsilon bounds what they cost, and "
+            "the sums and bounds here leave them out"
         )
-    if document["releases_without_noise"] != document["releases_of_a_person"]:
+    if unbounded != document["releases_of_a_person"]:
         console.print(
             f"a person's cost, added up: epsilon {_short(document['epsilon_of_a_person'])}, "
             f"delta {_short(document['delta_of_a_person'])} "

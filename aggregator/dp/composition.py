@@ -33,6 +33,11 @@ class Releases:
     circuit: Circuit
     count: int
 
+    @property
+    def promises_nothing(self) -> bool:
+        """Whether no epsilon bounds what they cost, as of exact sums."""
+        return self.mechanism.cost(self.circuit, 1) is None
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bound:
@@ -100,7 +105,7 @@ def bounds(
     """
     if not 0 < delta < 1:
         raise ParameterError(f"delta must be between 0 and 1, not {delta}")
-    if any(each.mechanism.cost(each.circuit, 1) is None for each in releases):
+    if any(each.promises_nothing for each in releases):
         return []
     counted = _protecting(releases)
     if not counted:
@@ -134,8 +139,8 @@ def parts(circuit: Circuit, max_reports_per_person: int) -> int:
 
 
 def _protecting(releases: Sequence[Releases]) -> list[Releases]:
-    """Return the releases that draw noise: no others cost anything that could be counted."""
-    return [each for each in releases if each.count > 0 and each.mechanism.scale(each.circuit) > 0]
+    """Return the releases whose sums a person can move: no others cost anything."""
+    return [each for each in releases if each.count > 0 and furthest_move(each.circuit)]
 
 
 def _bound(

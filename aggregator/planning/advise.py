@@ -168,7 +168,7 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
     mechanism = PureDpDiscreteLaplace(
         epsilon, max_reports_per_person=question.max_reports_per_person
     )
-    threshold = None if isinstance(circuit, Count) else _threshold(question, mechanism)
+    threshold = None if circuit.is_scalar else _threshold(question, mechanism)
     yearly = question.releases * epsilon
     # Adding up pure epsilons is valid at every delta, so there is a bound.
     bound, *_ = composition.bounds(
@@ -267,9 +267,7 @@ def _sentences(
     )
     part = 100 * width / question.reports
     everything = (
-        ""
-        if isinstance(question.circuit, Count)
-        else f" (all {question.buckets} together within {joint})"
+        "" if question.circuit.is_scalar else f" (all {question.buckets} together within {joint})"
     )
     accuracy = (
         f"Each published count is within {width} of the true one 95 times in 100{everything},"
@@ -340,8 +338,8 @@ def _at_most(value: Fraction) -> str:
 
 
 def plain(value: Fraction) -> str:
-    """Return a decimal where it ends soon, else a fraction."""
+    """Return a decimal where it ends soon, else a fraction; a tiny one is rounded up."""
     number = Decimal(value.numerator) / Decimal(value.denominator)
     if Fraction(number) == value:
-        return f"{number.normalize():f}" if number >= Decimal("1e-4") else f"{number:.3g}"
+        return f"{number.normalize():f}" if number >= Decimal("1e-4") else _at_most(value)
     return format_rational(value)

@@ -22,7 +22,6 @@ from aggregator.planning.selection_rivals import (
     TruncatedGeometricRelease,
 )
 
-NeighbourRelation = Literal["add-remove", "replacement"]
 SelectionRule = Literal["optimal", "laplace", "gaussian"]
 MIDPOINTS = (Fraction(1, 20), Fraction(1, 2), Fraction(19, 20))
 

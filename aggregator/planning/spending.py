@@ -50,21 +50,25 @@ def ledger_bounds(spent: Sequence[tuple[Task, int]], delta: Fraction) -> list[Le
     """Return what each theorem says of the cost of some tasks' releases to one person in all.
 
     Args:
-        spent: Tasks with how many releases each has made; those without noise promise nothing and
-            are left out.
+        spent: Tasks with how many releases each has made; those whose mechanism promises nothing
+            are left out, and whoever shows the bounds has to say so.
         delta: At which to compare, chosen beforehand.
 
     Returns:
-        A bound for each of `THEOREMS`; nothing if there was no release of a task with noise.
+        A bound for each of `THEOREMS`; nothing if no release was of a task that promises something.
 
     Raises:
         ParameterError: delta is not between 0 and 1.
     """
-    noised = [(task, made) for task, made in spent if task.policy.mechanism.is_noisy]
-    so_far = [releases_of_a_person(task, made) for task, made in noised]
+    promised = [
+        (task, made)
+        for task, made in spent
+        if not releases_of_a_person(task, made).promises_nothing
+    ]
+    so_far = [releases_of_a_person(task, made) for task, made in promised]
     if not any(releases.count for releases in so_far):
         return []
-    limits = [(task, horizon(task)) for task, _ in noised]
+    limits = [(task, horizon(task)) for task, _ in promised]
     is_fixed = all(limit is not None for _, limit in limits)
     planned = (
         [releases_of_a_person(task, limit or 0) for task, limit in limits] if is_fixed else so_far

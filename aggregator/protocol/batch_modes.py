@@ -1,7 +1,8 @@
 """What a batch mode decides: the bucket of a report, and the batch that a query asks for.
 
 Everything else, closing, counting, charging and destroying, is the same in every mode and takes a
-`Batch`. A mode is one file with one subclass, and its row in `task.BATCH_MODES`.
+`Batch`. A mode is one file with one subclass, and its row in `task.BATCH_MODES`; ADR 11 says what
+one needs besides in which the leader chooses the batches.
 
 Source: DAP, "Batch Modes".
 """

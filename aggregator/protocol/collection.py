@@ -44,13 +44,7 @@ def check_collection_request(task: Task, request: CollectionJobReq) -> Batch:
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
     batch = task.batching.batch_of(request.query)
-    task.vdaf(AggregationParameter(request.agg_param))
-    if request.extensions:
-        raise UnsupportedExtension(
-            task_id=task.task_id,
-            detail="no collection job extension is known",
-            unsupported_extensions=[kind for kind, _ in request.extensions],
-        )
+    _check_what_names_no_batch(task, request)
     return batch
 
 
@@ -91,12 +85,13 @@ def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Bat
 
     Raises:
         InvalidMessage: The query or the selector is of another batch mode.
-        BatchInvalid: The selector determines no batch, or none that the query asks for.
+        BatchInvalid: They determine no batch, or the selector none that the query asks for.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
-    check_collection_request(task, request.collection_job_req)
-    return task.batching.selected(request.batch_selector, request.collection_job_req.query)
+    batch = task.batching.selected(request.batch_selector, request.collection_job_req.query)
+    _check_what_names_no_batch(task, request.collection_job_req)
+    return batch
 
 
 def sealed_share_size(task: Task) -> int:
@@ -150,3 +145,13 @@ def release(
         task.vdaf(AggregationParameter(request.agg_param)).encode_agg_share(noised),
         entropy,
     )
+
+
+def _check_what_names_no_batch(task: Task, request: CollectionJobReq) -> None:
+    task.vdaf(AggregationParameter(request.agg_param))
+    if request.extensions:
+        raise UnsupportedExtension(
+            task_id=task.task_id,
+            detail="no collection job extension is known",
+            unsupported_extensions=[kind for kind, _ in request.extensions],
+        )

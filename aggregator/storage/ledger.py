@@ -14,6 +14,7 @@ from aggregator.dp.rationals import parse_cost
 from aggregator.protocol.batches import Batch
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
+from aggregator.storage.engine import Conflict
 from aggregator.storage.states import LedgerState
 
 
@@ -68,12 +69,18 @@ def reserve(tx: Transaction, task_id: bytes, batch: Batch, charge: Charge) -> No
 
 
 def settle(tx: Transaction, task_id: bytes, batch: Batch) -> None:
-    """Turn the batch's reservation into a charge."""
-    tx.connection.execute(
+    """Turn the batch's reservation into a charge.
+
+    Raises:
+        Conflict: There is none: the release would be free.
+    """
+    charged = (
         update(tables.ledger)
         .where(*_reserved(tx, task_id, batch))
         .values(state=LedgerState.CHARGED, charged_at=tx.now)
     )
+    if tx.connection.execute(charged).rowcount == 0:
+        raise tx.refuse(Conflict("no cost is reserved for the batch"))
 
 
 def cancel(tx: Transaction, task_id: bytes, batch: Batch) -> None:

@@ -177,6 +177,26 @@ def test_a_mechanism_with_a_delta_has_no_bound_at_a_smaller_one(tmp_path: Path) 
     assert plan["best"] is None
 
 
+def test_noise_that_has_no_scale_is_not_taken_for_a_sum_that_nobody_can_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Scaleless(Thousandth):
+        name = "Scaleless"
+
+        @override
+        def scale(self, circuit: Circuit) -> Fraction:
+            return Fraction(0)
+
+        @override
+        def law(self, circuit: Circuit, aggregators: int) -> NoiseLaw:
+            return DiscreteLaplaceLaw(aggregators, Fraction(1))
+
+    monkeypatch.setitem(policy.MECHANISMS, 202, Scaleless)
+    task = make_task(HISTOGRAM, {"mechanism": "Scaleless"})
+    assert cost(task, RELEASES) == 10
+    assert plan_of(task, tmp_path)["basic"] == 10
+
+
 def test_noise_that_promises_nothing_has_no_bound_and_no_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,7 +210,8 @@ def test_noise_that_promises_nothing_has_no_bound_and_no_budget(
     monkeypatch.setitem(policy.MECHANISMS, 201, Decoration)
     task = make_task(HISTOGRAM, {"mechanism": "Decoration"})
     assert plan_of(task, tmp_path)["deltas"] == {}
-    assert not any(row["valid"] for row in ledger_of(task, tmp_path, RELEASES)["bounds"])
+    ledger = ledger_of(task, tmp_path, RELEASES)
+    assert (ledger["releases_that_promise_nothing"], ledger["bounds"]) == (RELEASES, [])
     with pytest.raises(ParameterError, match="the mechanism Decoration has no epsilon"):
         make_task(HISTOGRAM, {"mechanism": "Decoration", "budget": "1"})
 

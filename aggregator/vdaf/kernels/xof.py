@@ -18,7 +18,6 @@ from field.lanes import (
     Place,
     copy_words,
     kernel,
-    new_lane_array,
     operation,
 )
 
@@ -29,11 +28,6 @@ SPONGE_ROWS = BEFORE + 1
 
 LAST_PADDING = -(1 << 63)
 """The bit that ends the padding, in the last word of a block, as a signed word."""
-
-
-def new_sponge(lanes: int) -> LaneArray:
-    """Return scratch for the kernels here."""
-    return new_lane_array(SPONGE_ROWS, lanes)
 
 
 @kernel

@@ -69,7 +69,7 @@ def test_the_ledger_adds_up_per_task_and_per_population(config: Path) -> None:
     assert gaussian["rho_of_a_person"] == "1/4"
     assert gaussian["delta_of_a_person"] == "1/1000000000"
     assert staff["epsilon_of_a_person"] == "1/2"
-    assert (plain["releases_without_noise"], plain["bounds"]) == (1, [])
+    assert (plain["releases_that_promise_nothing"], plain["bounds"]) == (1, [])
 
     patients, members = document["populations"]
     assert (patients["population"], members["population"]) == ("patients", "[staff]")
@@ -96,10 +96,36 @@ def test_the_tables_name_the_smallest_valid_bound_and_what_is_not_installed(
     assert "added up: epsilon 3/2, delta 0 (releases that a person is in: 3)" in shown
     assert "budget: epsilon 2, 1/2 left; a person is in 3 releases at most" in shown
     assert "population '[staff]', added up over its tasks: AgIC" in shown
-    assert "releases without noise (mechanism None): 1, exact sums" in shown
+    assert "releases that promise nothing: 1; no epsilon bounds" in shown
     monkeypatch.setattr(pld, "is_available", lambda: False)
     shown = run_here("ledger", "--config", config).stdout
     assert "prio-aggregator[accounting]" in "".join(shown.split())
+
+
+def test_exact_sums_are_said_to_have_no_bound_and_never_to_cost_an_epsilon_of_0(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "helper.toml"
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    limited = {"population": "patients", "max_batches_per_person": 3}
+    with open_aggregator(file) as desk:
+        for number, privacy in enumerate([{**NO_NOISE, **limited}, {**LAPLACE, **limited}]):
+            task = task_with(number, privacy)
+            desk.add_task(provision(task, SeededEntropy(number))[Role.HELPER])
+            release(desk, task, 0, 5)
+    document = json.loads(run_here("ledger", "--config", file, "--json").stdout)
+    exact, noised = document["tasks"]
+    (patients,) = document["populations"]
+    assert [each["releases_that_promise_nothing"] for each in (exact, noised, patients)] == [
+        3,
+        0,
+        3,
+    ]
+    tasks, _, population = run_here("ledger", "--config", file).stdout.partition("population")
+    assert tasks.count("a person's cost, added up") == 1
+    assert "epsilon 0," not in tasks
+    assert "releases that promise nothing: 3" in population
+    assert "a person's cost, added up: epsilon 3/2" in population
 
 
 def test_one_task_is_shown_with_its_whole_population(config: Path) -> None:

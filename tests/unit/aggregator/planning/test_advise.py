@@ -82,3 +82,8 @@ def test_what_a_sentence_says_is_the_most_is_rounded_up() -> None:
     assert "a factor of at most 1.18 " in promise
     _, _, cost = advise(Question.of(500, 4, epsilon="1/3", releases=365)).sentences
     assert "or 30.7 but for a chance" in cost
+
+
+def test_a_tiny_epsilon_is_never_said_to_be_smaller_than_it_is() -> None:
+    found = advise(Question.of(100, 2, epsilon="0.000012344", releases=1))
+    assert "spends at most epsilon = 0.0000124 in a year" in found.sentences[2]

@@ -1,21 +1,30 @@
 """A batch as a value, and what the time-interval mode makes of reports and queries."""
 
 import pytest
+from typing_extensions import override
 
 from aggregator.dap.extensions import Extension
 from aggregator.dap.ids import BatchId, ReportId
 from aggregator.dap.messages import (
+    AggregateShareReq,
+    BatchSelector,
+    CollectionJobReq,
     LeaderSelectedQuery,
     LeaderSelectedSelector,
+    Query,
     ReportMetadata,
     TimeIntervalQuery,
     TimeIntervalSelector,
 )
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
+from aggregator.dap.profile import BatchMode
 from aggregator.dap.times import Interval, Time
 from aggregator.errors import LocalError, ParameterError
 from aggregator.protocol.batches import Batch, BatchTotals
+from aggregator.protocol.collection import check_aggregate_share_request, check_collection_request
+from aggregator.protocol.task import BATCH_MODES
 from aggregator.protocol.time_interval import TimeInterval, batch_of_interval, interval_of_batch
+from tests.support.tasks import make_task
 
 MODE = TimeInterval()
 IDS = [ReportId(bytes([n] * 16)) for n in range(5)]
@@ -84,6 +93,32 @@ def test_a_query_of_another_mode_or_for_no_bucket_names_no_batch() -> None:
             MODE.batch_of(other)
     with pytest.raises(BatchInvalid, match="duration is 0"):
         MODE.batch_of(TimeIntervalQuery(Interval.of(5, 0)))
+
+
+def test_the_helper_takes_the_batch_from_the_selector_where_a_query_names_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class NextBatch(TimeInterval):
+        """Queries ask for any batch, selectors name one by 32 bytes."""
+
+        @override
+        def batch_of(self, query: Query | BatchSelector) -> Batch:
+            if not isinstance(query, LeaderSelectedSelector):
+                raise BatchInvalid("the query names no batch")
+            return Batch(query.batch_id.value, query.batch_id.value)
+
+        @override
+        def selected(self, selector: BatchSelector, query: Query) -> Batch:
+            return self.batch_of(selector)
+
+    monkeypatch.setitem(BATCH_MODES, BatchMode.TIME_INTERVAL, NextBatch())
+    task, query = make_task(), CollectionJobReq(LeaderSelectedQuery())
+    request = AggregateShareReq(
+        query, LeaderSelectedSelector(BatchId(b"b" * 32)), 1, checksum(IDS[0])
+    )
+    assert check_aggregate_share_request(task, request) == Batch(b"b" * 32, b"b" * 32)
+    with pytest.raises(BatchInvalid, match="names no batch"):
+        check_collection_request(task, query)
 
 
 def test_a_job_of_the_time_interval_mode_has_no_extension() -> None:

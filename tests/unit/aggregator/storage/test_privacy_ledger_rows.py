@@ -47,6 +47,14 @@ def test_a_reservation_can_be_taken_back_and_a_charge_cannot(store: Database) ->
     assert (left.batch, left.state) == (units(5, 10), LedgerState.CHARGED)
 
 
+def test_a_release_without_a_reservation_is_never_free(store: Database) -> None:
+    store.run_sync("reserve", lambda tx: reserve(tx, TASK_ID, units(0, 5), TENTH))
+    for batch in (units(0, 4), units(0, 6), units(5, 10)):
+        with pytest.raises(Conflict, match="no cost is reserved"):
+            store.run_sync("settle", lambda tx, b=batch: settle(tx, TASK_ID, b))
+    assert [entry.state for entry in entries(store)] == [LedgerState.RESERVED]
+
+
 def test_one_batch_is_charged_once(store: Database) -> None:
     store.run_sync("charge", lambda tx: charge(tx, TASK_ID, units(0, 5), TENTH))
     with pytest.raises(Conflict):
