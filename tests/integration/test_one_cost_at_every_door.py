@@ -208,6 +208,17 @@ def test_a_mechanism_that_leaves_a_question_unanswered_is_refused_at_start() -> 
         policy.mechanism_table((200, Thousandth), (201, Thousandth))
 
 
+def test_a_mechanism_that_no_policy_could_name_is_refused_at_start() -> None:
+    class Nameless(Thousandth):
+        name = None  # type: ignore[assignment]  # on purpose
+
+    with pytest.raises(TypeError, match="Nameless does not say its name"):
+        policy.mechanism_table((200, Nameless))
+    for code_point in (-1, 256):
+        with pytest.raises(TypeError, match=f"from 0 to 255, not {code_point}"):
+            policy.mechanism_table((code_point, Thousandth))
+
+
 @pytest.mark.parametrize(
     ("vdaf", "privacy"),
     [
