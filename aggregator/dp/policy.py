@@ -29,6 +29,8 @@ from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
+_MAX_CODE_POINT = 255
+
 
 def mechanism_table(*rows: tuple[int, type[Mechanism]]) -> dict[int, type[Mechanism]]:
     """Return the rows as a table, by code point.
@@ -44,9 +46,10 @@ def mechanism_table(*rows: tuple[int, type[Mechanism]]) -> dict[int, type[Mechan
             raise TypeError(f"mechanism {kind.__name__} does not say its {missing}")
         if not isinstance(getattr(kind, "name", None), str):
             raise TypeError(f"mechanism {kind.__name__} does not say its name")
-        if not 0 <= code_point < 256:
+        if not 0 <= code_point <= _MAX_CODE_POINT:
             raise TypeError(
-                f"mechanism {kind.__name__} must have a code point from 0 to 255, not {code_point}"
+                f"mechanism {kind.__name__} must have a code point from 0 to {_MAX_CODE_POINT}, "
+                f"not {code_point}"
             )
         if code_point in table or kind.name in {other.name for other in table.values()}:
             raise TypeError(f"mechanism {kind.__name__} has the code point or name of another")
