@@ -175,6 +175,9 @@ def test_a_mechanism_with_a_delta_has_no_bound_at_a_smaller_one(tmp_path: Path) 
     plan = plan_of(task, tmp_path, "1/101")
     assert plan["deltas"] == {}
     assert plan["best"] is None
+    (note,) = plan["notes"]
+    assert note.startswith("no bound holds at this delta")
+    assert note.endswith("of the mechanism Thousandth, add up to 1/100")
 
 
 def test_noise_that_promises_nothing_has_no_bound_and_no_budget(
@@ -190,6 +193,7 @@ def test_noise_that_promises_nothing_has_no_bound_and_no_budget(
     monkeypatch.setitem(policy.MECHANISMS, 201, Decoration)
     task = make_task(HISTOGRAM, {"mechanism": "Decoration"})
     assert plan_of(task, tmp_path)["deltas"] == {}
+    assert "the mechanism Decoration promises nothing" in plan_of(task, tmp_path)["notes"][0]
     assert not any(row["valid"] for row in ledger_of(task, tmp_path, RELEASES)["bounds"])
     with pytest.raises(ParameterError, match="the mechanism Decoration has no epsilon"):
         make_task(HISTOGRAM, {"mechanism": "Decoration", "budget": "1"})
