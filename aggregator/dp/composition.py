@@ -134,8 +134,11 @@ def parts(circuit: Circuit, max_reports_per_person: int) -> int:
 
 
 def _protecting(releases: Sequence[Releases]) -> list[Releases]:
-    """Return the releases that draw noise: no others cost anything that could be counted."""
-    return [each for each in releases if each.count > 0 and each.mechanism.scale(each.circuit) > 0]
+    """Return the releases of sums that a measurement can change: no others cost anything.
+
+    The circuit is asked, so that a mechanism that draws little or nothing is counted as it says.
+    """
+    return [each for each in releases if each.count > 0 and furthest_move(each.circuit)]
 
 
 def _bound(

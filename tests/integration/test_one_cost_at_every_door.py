@@ -180,6 +180,17 @@ def test_a_mechanism_with_a_delta_has_no_bound_at_a_smaller_one(tmp_path: Path) 
     assert note.endswith("of the mechanism Thousandth, add up to 1/100")
 
 
+@pytest.mark.usefixtures("_one_row_more")
+def test_a_mechanism_without_a_scale_costs_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Thousandth, "scale", lambda _mechanism, _circuit: Fraction(0))
+    monkeypatch.setattr(Thousandth, "law", lambda *_arguments: None)
+    task = make_task(HISTOGRAM, {"mechanism": "Thousandth", "budget": "12"})
+    assert cost(task, RELEASES) == 10
+    assert plan_of(task, tmp_path)["basic"] == 10
+
+
 def test_noise_that_promises_nothing_has_no_bound_and_no_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
