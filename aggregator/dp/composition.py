@@ -139,7 +139,10 @@ def parts(circuit: Circuit, max_reports_per_person: int) -> int:
 
 
 def _protecting(releases: Sequence[Releases]) -> list[Releases]:
-    """Return the releases whose sums a person can move: no others cost anything."""
+    """Return the releases of sums that a measurement can change: no others cost anything.
+
+    The circuit is asked, so that a mechanism that draws little or nothing is counted as it says.
+    """
     return [each for each in releases if each.count > 0 and furthest_move(each.circuit)]
 
 

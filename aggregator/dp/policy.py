@@ -29,19 +29,28 @@ from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
+_MAX_CODE_POINT = 255
+
 
 def mechanism_table(*rows: tuple[int, type[Mechanism]]) -> dict[int, type[Mechanism]]:
     """Return the rows as a table, by code point.
 
     Raises:
         TypeError: A mechanism leaves a question about its privacy unanswered, has no name of its
-            own, or has the code point of another.
+            own, has the code point of another, or one that is not a byte.
     """
     table: dict[int, type[Mechanism]] = {}
     for code_point, kind in rows:
         missing = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
         if missing:
             raise TypeError(f"mechanism {kind.__name__} does not say its {missing}")
+        if not isinstance(getattr(kind, "name", None), str):
+            raise TypeError(f"mechanism {kind.__name__} does not say its name")
+        if not 0 <= code_point <= _MAX_CODE_POINT:
+            raise TypeError(
+                f"mechanism {kind.__name__} must have a code point from 0 to {_MAX_CODE_POINT}, "
+                f"not {code_point}"
+            )
         if code_point in table or kind.name in {other.name for other in table.values()}:
             raise TypeError(f"mechanism {kind.__name__} has the code point or name of another")
         table[code_point] = kind

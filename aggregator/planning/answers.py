@@ -20,6 +20,7 @@ from aggregator.dp.partial_knowledge import (
     against_active_attacker,
 )
 from aggregator.dp.policy import policy_to_mapping
+from aggregator.dp.rationals import format_rational
 from aggregator.dp.sensitivity import l1_sensitivity, nothing_changes
 from aggregator.dp.utility import half_width_of
 from aggregator.errors import ParameterError
@@ -268,8 +269,20 @@ def compose_task(task: Task, releases: int, delta: str) -> PlanAnswer:
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
     made = releases_of_a_person(task, releases)
-    return _composed(
-        composition.bounds([made], chance, is_fixed=True, with_pld=pld.is_available()), None
+    found = composition.bounds([made], chance, is_fixed=True, with_pld=pld.is_available())
+    answer = _composed(found, None)
+    return answer if found else {**answer, "notes": [_why_none(made)]}
+
+
+def _why_none(made: Releases) -> str:
+    """Return why no bound holds for some releases."""
+    cost = made.mechanism.cost(made.circuit, made.count)
+    name = made.mechanism.name
+    if cost is None:
+        return f"no bound holds at any delta: the mechanism {name} promises nothing"
+    return (
+        f"no bound holds at this delta: the deltas of the releases themselves, each of the "
+        f"mechanism {name}, add up to {format_rational(cost.delta)}"
     )
 
 

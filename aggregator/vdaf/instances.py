@@ -57,8 +57,8 @@ class VdafType:
         num_proofs: How many proofs a report carries.
 
     Raises:
-        ParameterError: The circuit has other parameters, or does not say how far each entry of a
-            sum can move.
+        ParameterError: The circuit has other parameters, a parameter has no typical value that the
+            circuit takes, or `furthest` is not of each entry of a sum or adds less than 0 to one.
         TypeError: The circuit lacks a method; the message names it.
     """
 
@@ -71,6 +71,7 @@ class VdafType:
 
     def __post_init__(self) -> None:
         circuit = self.prio3(self.least()).circuit
+        self.prio3(self.typical())
         names = {parameter.name for parameter in self.parameters}
         if names != circuit.parameters.keys():
             raise ParameterError(
@@ -82,6 +83,12 @@ class VdafType:
             raise ParameterError(
                 f"{self.name}: furthest must be of all {circuit.output_len} entries, not {covered}"
             )
+        for run in circuit.furthest():
+            if min(run) < 0:
+                raise ParameterError(
+                    f"{self.name}: furthest must have runs of at least 0 entries, to which each "
+                    f"measurement adds at least 0, not {run}"
+                )
 
     def prio3(self, parameters: Mapping[str, int], num_shares: int = 2) -> Prio3:
         """Return the type's Prio3 with these parameters.
@@ -105,6 +112,13 @@ class VdafType:
             circuit = self.circuit(**parameters, chunk_length=1)
             if isinstance(circuit, BitVectorCircuit):
                 circuit = circuit.with_chunk_length(circuit.optimal_chunk_length())
+        for parameter in self.parameters:
+            value, limit = circuit.parameters.get(parameter.name, 0), 256**parameter.size
+            if value >= limit:
+                raise ParameterError(
+                    f"{parameter.name} must be below {limit}, not {value}: the configuration of "
+                    f"{self.name} has no room for more"
+                )
         return Prio3(self.algorithm_id, circuit, num_shares, self.num_proofs)
 
     def least(self) -> dict[str, int]:

@@ -159,7 +159,7 @@ def test_a_shell_makes_a_task_of_it_with_the_options_of_its_row(tmp_path: Path) 
         ("bench verify --circuit moments --reports 5 --rounds 1", "reports_per_second_per_core"),
         ("bench first --circuit anybits --length 7", "seconds"),
         ("audit self-test --circuit moments --epsilon 1 --runs 100 --processes 1", "not refuted"),
-        ("warm", "Prio3Moments: "),
+        pytest.param("warm", "Prio3Moments: ", marks=pytest.mark.slow),
     ],
 )
 def test_the_commands_that_ask_for_a_type_take_it(command: str, said: str) -> None:
@@ -197,6 +197,24 @@ class TooFew(Moments):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Signed(Moments):
+    """It says that a measurement takes something from an entry."""
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        return [Run(2, -self.largest, self.largest)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Owing(Moments):
+    """It says of more entries than there are, and takes them back."""
+
+    @override
+    def furthest(self) -> Sequence[Run]:
+        return [Run(3, 0, self.largest), Run(-1, 0, self.largest)]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Silent(Moments):
     """It does not say how far it moves a sum."""
 
@@ -205,11 +223,17 @@ class Silent(Moments):
     def furthest(self) -> Sequence[Run]: ...
 
 
+UNTYPICAL = dataclasses.replace(LARGEST, typical=None)
+
+
 @pytest.mark.parametrize(
     ("circuit", "parameters", "error", "message"),
     [
         (Silent, (LARGEST,), TypeError, "furthest"),
         (TooFew, (LARGEST,), ParameterError, "furthest must be of all 2 entries, not 1"),
+        (Signed, (LARGEST,), ParameterError, "adds at least 0, not .*first=-1"),
+        (Owing, (LARGEST,), ParameterError, "runs of at least 0 entries, .*entries=-1"),
+        (Moments, (UNTYPICAL,), ParameterError, "needs the parameter largest"),
         (Moments, (LENGTH,), TypeError, "length"),
         (Moments, (), TypeError, "largest"),
         (COUNT.circuit, (LARGEST,), TypeError, "largest"),
@@ -223,6 +247,14 @@ def test_a_row_that_does_not_fit_its_circuit_is_refused_at_start(
 ) -> None:
     with pytest.raises(error, match=message):
         VdafType("Prio3New", "new", 0xFFFF0003, circuit, parameters)  # type: ignore[arg-type]  # on purpose
+
+
+def test_a_parameter_that_its_configuration_has_no_room_for_is_refused_with_the_limit() -> None:
+    short = dataclasses.replace(LARGEST, size=1)
+    row = dataclasses.replace(MOMENTS, parameters=(short,))
+    assert row.prio3({"largest": 255}).circuit.parameters == {"largest": 255}
+    with pytest.raises(ParameterError, match="largest must be below 256, not 256: the conf"):
+        row.prio3({"largest": 256})
 
 
 def test_a_code_point_or_name_that_another_type_has_is_refused_at_start() -> None:

@@ -175,6 +175,20 @@ def test_a_mechanism_with_a_delta_has_no_bound_at_a_smaller_one(tmp_path: Path) 
     plan = plan_of(task, tmp_path, "1/101")
     assert plan["deltas"] == {}
     assert plan["best"] is None
+    (note,) = plan["notes"]
+    assert note.startswith("no bound holds at this delta")
+    assert note.endswith("of the mechanism Thousandth, add up to 1/100")
+
+
+@pytest.mark.usefixtures("_one_row_more")
+def test_a_mechanism_without_a_scale_costs_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Thousandth, "scale", lambda _mechanism, _circuit: Fraction(0))
+    monkeypatch.setattr(Thousandth, "law", lambda *_arguments: None)
+    task = make_task(HISTOGRAM, {"mechanism": "Thousandth", "budget": "12"})
+    assert cost(task, RELEASES) == 10
+    assert plan_of(task, tmp_path)["basic"] == 10
 
 
 def test_noise_that_has_no_scale_is_not_taken_for_a_sum_that_nobody_can_move(
@@ -212,6 +226,7 @@ def test_noise_that_promises_nothing_has_no_bound_and_no_budget(
     assert plan_of(task, tmp_path)["deltas"] == {}
     ledger = ledger_of(task, tmp_path, RELEASES)
     assert (ledger["releases_that_promise_nothing"], ledger["bounds"]) == (RELEASES, [])
+    assert "the mechanism Decoration promises nothing" in plan_of(task, tmp_path)["notes"][0]
     with pytest.raises(ParameterError, match="the mechanism Decoration has no epsilon"):
         make_task(HISTOGRAM, {"mechanism": "Decoration", "budget": "1"})
 
@@ -227,6 +242,17 @@ def test_a_mechanism_that_leaves_a_question_unanswered_is_refused_at_start() -> 
         Forgetful()
     with pytest.raises(TypeError, match="Thousandth has the code point or name of another"):
         policy.mechanism_table((200, Thousandth), (201, Thousandth))
+
+
+def test_a_mechanism_that_no_policy_could_name_is_refused_at_start() -> None:
+    class Nameless(Thousandth):
+        name = None  # type: ignore[assignment]  # on purpose
+
+    with pytest.raises(TypeError, match="Nameless does not say its name"):
+        policy.mechanism_table((200, Nameless))
+    for code_point in (-1, 256):
+        with pytest.raises(TypeError, match=f"from 0 to 255, not {code_point}"):
+            policy.mechanism_table((code_point, Thousandth))
 
 
 @pytest.mark.parametrize(

@@ -74,16 +74,22 @@ def hockey_stick(
     return mpmath.fsum(max(mpmath.mpf(0), p - factor * second[y]) for y, p in first.items())
 
 
-def contributions(circuit: Circuit) -> list[tuple[int, ...]]:
-    """Everything that one valid report can add to the sums, by encoding all small measurements."""
+def small_measurements(circuit: Circuit) -> list[Measurement]:
+    """All measurements of small numbers that a circuit encodes."""
     values = range(max(max_entry(circuit), circuit.output_len) + 2)
     candidates: list[Measurement] = [*values]
-    if circuit.takes_vectors:
-        candidates = list(
-            itertools.product(values[: max_entry(circuit) + 2], repeat=circuit.output_len)
-        )
-    valid = [measurement for measurement in candidates if _is_valid(circuit, measurement)]
-    return list(map(tuple, rows_to_ints(circuit.truncate(circuit.encode(valid)))))
+    if not circuit.is_scalar and not circuit.is_one_hot:
+        # A type whose measurement is not what it adds may take any number of integers.
+        least = circuit.output_len if circuit.takes_vectors else 1
+        for length in range(least, circuit.output_len + 1):
+            candidates += itertools.product(values[: max_entry(circuit) + 2], repeat=length)
+    return [measurement for measurement in candidates if _is_valid(circuit, measurement)]
+
+
+def contributions(circuit: Circuit) -> list[tuple[int, ...]]:
+    """Everything that one valid report can add to the sums, by encoding all small measurements."""
+    encoded = circuit.encode(small_measurements(circuit))
+    return list(map(tuple, rows_to_ints(circuit.truncate(encoded))))
 
 
 def moves(circuit: Circuit, reports: int = 1) -> set[tuple[int, ...]]:

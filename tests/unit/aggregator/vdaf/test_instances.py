@@ -78,8 +78,8 @@ def test_the_experimental_types_have_no_configuration() -> None:
     ("type_name", "parameters", "message"),
     [
         ("Prio3Mean", {}, "type must be one of Prio3Count, .*, not 'Prio3Mean'"),
-        ("Prio3HigherDegree", {}, "Prio3MultihotCountVec, Prio3L1BoundSum, not 'Prio3High"),
-        ("Prio3SumVecWithMultiproof", {}, "Prio3L1BoundSum, not 'Prio3SumVecWithMultiproof'"),
+        ("Prio3HigherDegree", {}, "type must be one of Prio3Count, .*, not 'Prio3HigherDegree'"),
+        ("Prio3SumVecWithMultiproof", {}, "type must .*, not 'Prio3SumVecWithMultiproof'"),
         ("Prio3Histogram", {}, "Prio3Histogram needs the parameter length"),
         ("Prio3Histogram", {"length": 1, "bits": 3}, "Prio3Histogram has no parameter bits"),
         ("Prio3Histogram", {"length": 0}, "length must be an integer from 1 to 4294967295, not 0"),

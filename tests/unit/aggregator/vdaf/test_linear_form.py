@@ -1,7 +1,7 @@
 """Which circuits kernels verify, and that all others are verified by the general path."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import pytest
@@ -109,19 +109,24 @@ def test_any_other_is_verified_by_the_general_path(circuit: Circuit) -> None:
     assert not dispatch.is_fused(Prio3(4, circuit))
 
 
+@pytest.mark.parametrize(
+    "parameters",
+    [VdafType.least, pytest.param(VdafType.typical, marks=pytest.mark.slow)],
+    ids=["least", "typical"],
+)
 @pytest.mark.parametrize("row", TYPES.values(), ids=lambda row: row.name)
 def test_every_type_of_the_table_is_verified_alike_by_its_kernel_and_the_general_path(
-    row: VdafType, monkeypatch: pytest.MonkeyPatch
+    row: VdafType,
+    parameters: Callable[[VdafType], dict[str, int]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for parameters in (row.least(), row.typical()):
-        prio3 = row.prio3(parameters)
-        batch = make_batch(prio3, prio3.circuit.furthest_measurements())
-        found = verify(prio3, batch)
-        with monkeypatch.context() as patch:
-            take_path("general", patch)
-            expected = verify(prio3, batch)
-        assert found.rejected == []
-        assert [found.values(0), found.values(1)] == [expected.values(0), expected.values(1)]
+    prio3 = row.prio3(parameters(row))
+    batch = make_batch(prio3, prio3.circuit.furthest_measurements())
+    found = verify(prio3, batch)
+    take_path("general", monkeypatch)
+    expected = verify(prio3, batch)
+    assert found.rejected == []
+    assert [found.values(0), found.values(1)] == [expected.values(0), expected.values(1)]
 
 
 MEASUREMENTS: list[Measurement] = [[1, 0, 1, 1, 0, 0, 1], [1] * 7, [0] * 7, [0, 1, 1, 0, 0, 0, 0]]

@@ -1,5 +1,7 @@
 """What a client may give as a measurement, and what it is told otherwise."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -17,8 +19,10 @@ from aggregator.vdaf.circuits import (
 from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from aggregator.vdaf.circuits.measurements import integers, sums, vectors
 from aggregator.vdaf.circuits.range_checked import decode_range_checked, encode_range_checked
-from field import FIELD64, FIELD128, Field
+from aggregator.vdaf.instances import TYPES, VdafType
+from field import FIELD64, FIELD128, Field, Vector
 from tests.support.residues import rows_to_ints
+from tests.support.small_field import small_measurements
 
 BAD: list[tuple[Circuit, list[object], str]] = [
     (Count(), [0, 2], "measurement 1: it must be from 0 to 1, not 2"),
@@ -113,3 +117,15 @@ def test_an_error_knows_its_place_in_a_larger_batch() -> None:
         integers([0, 9], 5)
     moved = info.value.moved_by(100)
     assert (moved.index, str(moved)) == (101, "measurement 101: it must be from 0 to 5, not 9")
+
+
+@pytest.mark.parametrize("row", TYPES.values(), ids=lambda row: row.name)
+def test_every_measurement_that_a_type_encodes_is_valid(row: VdafType) -> None:
+    circuit = row.prio3(row.least()).circuit
+    meas = circuit.encode(small_measurements(circuit))
+    # Any joint randomness will do: what is valid gives zeros for all of it.
+    joint_rand = range(3, 3 + len(meas) * circuit.joint_rand_len)
+    joint_rands = Vector.from_ints(circuit.field, joint_rand)
+    inputs = circuit.gadget_inputs(meas, joint_rands.reshape(len(meas), circuit.joint_rand_len), 1)
+    outputs = circuit.evaluate(circuit.gadget.evaluate(inputs), meas, 1)
+    assert set(itertools.chain(*rows_to_ints(outputs))) == {0}
