@@ -22,7 +22,8 @@ from field.lanes.limbs128 import (
     high_without_modulus,
 )
 from field.lanes.operations import operation
-from field.lanes.words import Code, Integer, Place, Scalars, Variables, Word
+from field.lanes.residues import Residues
+from field.lanes.words import Code, Integer, Place, Scalars, Word
 
 RESIDUE = 5
 """Rows of a lane array that a residue in limbs takes."""
@@ -40,6 +41,11 @@ _LIMBS26, _LIMBS52 = Limbs26(), Limbs52()
 def limbs_of(width: LaneWidth | Code) -> Limbs:
     """Return the layout in kernels of a width, or in an operation's code."""
     return _LIMBS52 if width.has_multiply_add else _LIMBS26
+
+
+def residues(code: Code) -> Residues:
+    """Return what operations over either field take; a product is over R."""
+    return Residues(code, limbs_of(code), RESIDUE, WORDS)
 
 
 def load_residue(place: Place) -> list[Word]:
@@ -149,21 +155,6 @@ def set_product(code: Code, total: Place, x: Place, constant: Scalars) -> None:
 def reduce_products(code: Code, out: Place, total: Place) -> None:
     """Set `out` to a sum of at most `MAX_PRODUCTS` products, over R, below 2p."""
     out.store_many(limbs_of(code).reduced_sum(load_columns(total)))
-
-
-def reduce_unless_zero(first: Integer, sums: Sequence[Variables], one: Scalars) -> None:
-    """Begin sums of products anew, each as one product of what it is so far.
-
-    Args:
-        first: The number of the first of the products to come; if it is 0 nothing was added yet.
-        sums: In columns.
-        one: 1 in Montgomery form.
-    """
-    limbs = limbs_of(one.code)
-    for _ in one.code.unless_zero(first):
-        for columns in sums:
-            total = limbs.reduced_sum(columns.load_many())
-            columns.store_many(limbs.columns_of_product(total, load_constant(one)))
 
 
 @operation

@@ -88,7 +88,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         is_minus_digit=circuit.gadget == Mul(),
     )
     tables = kernels.Tables(
-        constants=_table([field.inverse(p), field.inverse(2), field.inverse(beta)]),
+        constants=_table([field.inverse(p), field.inverse(2), field.inverse(beta), 1]),
         roots=_table(basis_roots(field, p)),
         last_difference=_table(last_difference_weights(field, p)),
         weights=_table([weight % field.modulus for weight in linear_form_of(circuit).weights]),

@@ -3,8 +3,7 @@
 Both check digits in Field64, one a call: m^2 - m is zero for 0 and 1. Their gadgets have degree two
 and one wire, which Count's has twice. As in `kernels.chunks.query`, whose notation is used
 here, a kernel takes as many reports as there are lanes from bytes to verifier shares. There is no
-joint randomness, and a wire takes the digits as they are. How polynomials are evaluated at the test
-point is in `kernels.digits.polynomials`.
+joint randomness, and a wire takes the digits as they are.
 
 Source:
     VDAF, "Querying the Proof".
@@ -23,12 +22,13 @@ from aggregator.vdaf.kernels.arrays import (
     ShareMessages,
     store,
 )
-from aggregator.vdaf.kernels.digits.polynomials import gadget_value, half_bases, wire_value
 from aggregator.vdaf.kernels.message import absorb_rows
+from aggregator.vdaf.kernels.polynomials import gadget_value, lagrange_bases
 from aggregator.vdaf.kernels.xof import SPONGE_ROWS, squeeze_words
 from field.lanes import (
     Bytes,
     Code,
+    Integer,
     LaneArray,
     LaneWidth,
     Place,
@@ -40,6 +40,7 @@ from field.lanes import (
     inlined,
     kernel,
     operation,
+    operation_over,
     rows_to_words,
 )
 
@@ -50,6 +51,11 @@ ONE_HALF = 1
 """1/2."""
 INVERSE_BETA = 2
 """1/beta."""
+ONE = 3
+"""1."""
+
+_lagrange_bases = operation_over(field64.residues, lagrange_bases)
+_gadget_value = operation_over(field64.residues, gadget_value)
 
 # Rows of `Scratch.registers`.
 TEST_POINT = 0
@@ -84,7 +90,7 @@ class Tables(NamedTuple):
 
     Attributes:
         constants: The constants named above.
-        roots: Powers of 1/alpha, in the order of `half_bases`.
+        roots: Powers of 1/alpha, in the order of `lagrange_bases`.
         last_difference: beta^(i+1), for i from 0 to p - 2.
         weights: Weights of the digits.
     """
@@ -107,7 +113,7 @@ class ScratchOf(NamedTuple, Generic[T]):
         share: Measurement share and proof share.
         query_rand: Query randomness.
         powers: t^(2^i), then those of t/beta.
-        basis: The half basis at t.
+        basis: L_k(t).
         odd_basis: The half basis at t/beta.
         registers: Residues named above, and flags.
         result: The verifier share.
@@ -249,14 +255,14 @@ def _squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: S
 def _prepare_bases(
     width: LaneWidth, shape: Shape, tables: Tables, test_point: int, scratch: Scratch
 ) -> None:
-    """Evaluate half bases at t and at t/beta, and t^p; flag the lanes in which that is 1."""
+    """Evaluate L_k at t, the half basis at t/beta, and t^p; flag the lanes in which that is 1."""
     registers, powers, log_p = scratch.registers, scratch.powers, shape.log_p
     constants, query_rand = tables.constants, scratch.query_rand
     copy_words(width, (registers, TEST_POINT), (query_rand, test_point), 1)
     field64.multiply_constant(
         width, (registers, ODD_POINT), (query_rand, test_point), (constants, INVERSE_BETA)
     )
-    half_bases(
+    _lagrange_bases(
         width,
         basis=scratch.basis,
         odd_basis=scratch.odd_basis,
@@ -283,28 +289,41 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, scratch: Scratch) -> None:
             width,
             out=(scratch.result, 1 + wire),
             basis=scratch.basis,
-            points=(scratch.registers, TEST_POINT),
             seed=(scratch.share, shape.num_calls + wire),
             digits=scratch.share,
-            half=1 << shape.log_p >> 1,
             num_calls=shape.num_calls,
         )
+
+
+@operation
+def wire_value(
+    code: Code, out: Place, basis: Place, seed: Place, digits: Place, num_calls: Integer
+) -> None:
+    """Set `out` to a wire polynomial at t: its values are the seed, the digits, then zeros."""
+    columns = code.variables(
+        field64.with_product(field64.sum_of_none(code), basis.load(), seed.load())
+    )
+    for index in code.repeat(num_calls):
+        weight, digit = basis.moved(index + 1).load(), digits.moved(index).load()
+        columns.store_many(field64.with_product(columns.load_many(), weight, digit))
+    out.store(field64.reduced_sum(columns.load_many()))
 
 
 @inlined
 def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Evaluate the gadget polynomial at t, into the last residue of the verifier."""
-    gadget_value(
+    _gadget_value(
         width,
         out=(scratch.result, 1 + shape.arity),
         basis=scratch.basis,
         odd_basis=scratch.odd_basis,
-        points=(scratch.registers, TEST_POINT),
+        odd_point=(scratch.registers, ODD_POINT),
         power=(scratch.powers, shape.log_p),
         values=(scratch.share, shape.num_calls + shape.arity),
         last_difference=tables.last_difference,
-        one_half=(tables.constants, ONE_HALF),
-        half=1 << shape.log_p >> 1,
+        one=(tables.constants, ONE),
+        half=(tables.constants, ONE_HALF),
+        h=1 << shape.log_p >> 1,
     )
 
 
