@@ -13,11 +13,11 @@ from aggregator.vdaf.kernels.chunks.arrays import (
     TEST_POINT,
     TEST_POWER,
     TO_MONTGOMERY,
-    Scratch,
     Shape,
     Tables,
 )
 from aggregator.vdaf.kernels.polynomials import gadget_value, lagrange_bases
+from aggregator.vdaf.kernels.shares import Scratch
 from field.lanes import LaneWidth, copy_words, field128, kernel, operation_over
 
 _lagrange_bases = operation_over(field128.residues, lagrange_bases)

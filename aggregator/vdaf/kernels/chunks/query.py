@@ -43,7 +43,6 @@ from aggregator.vdaf.kernels.chunks.arrays import (
     A,
     B,
     Messages,
-    Scratch,
     Shape,
     Tables,
 )
@@ -54,6 +53,7 @@ from aggregator.vdaf.kernels.chunks.shares import (
     expand_share,
     load_share,
 )
+from aggregator.vdaf.kernels.shares import Scratch, clear
 from field.lanes import (
     Bytes,
     Code,
@@ -97,7 +97,7 @@ def query_groups(
     outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
     scratch: Scratch = cut(width, workspace)
     for first in range(0, nonces.shape[0], len(width)):
-        scratch.flags[:] = 0
+        clear(width, scratch.flags)
         if shape.agg_id == 0:
             load_share(width, shape, inputs.input_shares, first, scratch)
         else:

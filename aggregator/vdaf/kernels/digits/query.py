@@ -9,11 +9,10 @@ Source:
     VDAF, "Querying the Proof".
 """
 
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple
 
 from aggregator.vdaf.kernels.arrays import (
     IRREGULAR,
-    NONCE_WORDS,
     NOT_A_RESIDUE,
     ROOT_OF_UNITY,
     SEED_WORDS,
@@ -22,14 +21,19 @@ from aggregator.vdaf.kernels.arrays import (
     ShareMessages,
     store,
 )
-from aggregator.vdaf.kernels.message import absorb_rows
 from aggregator.vdaf.kernels.polynomials import gadget_value, lagrange_bases
-from aggregator.vdaf.kernels.xof import SPONGE_ROWS, squeeze_words
+from aggregator.vdaf.kernels.shares import (
+    Scratch,
+    ScratchOf,
+    clear,
+    draw_query_rand,
+    expand_shares,
+)
+from aggregator.vdaf.kernels.xof import SPONGE_ROWS
 from field.lanes import (
     Bytes,
     Code,
     Integer,
-    LaneArray,
     LaneWidth,
     Place,
     Table,
@@ -61,8 +65,7 @@ _gadget_value = operation_over(field64.residues, gadget_value)
 TEST_POINT = 0
 ODD_POINT = 1
 TERM = 2
-FLAGS = 3
-REGISTER_ROWS = 4
+REGISTER_ROWS = 3
 
 
 class Shape(NamedTuple):
@@ -101,40 +104,6 @@ class Tables(NamedTuple):
     weights: Table
 
 
-T = TypeVar("T")
-
-
-class ScratchOf(NamedTuple, Generic[T]):
-    """Scratch space for one group of reports: lane arrays, or how many rows they have.
-
-    Attributes:
-        sponge: See `kernels.xof`.
-        blank: A seed or a nonce on its way into the sponge.
-        share: Measurement share and proof share.
-        query_rand: Query randomness.
-        powers: t^(2^i), then those of t/beta.
-        basis: L_k(t).
-        odd_basis: The half basis at t/beta.
-        registers: Residues named above, and flags.
-        result: The verifier share.
-        block: Bytes on their way to a row, in the rows that every lane array has more.
-    """
-
-    sponge: T
-    blank: T
-    share: T
-    query_rand: T
-    powers: T
-    basis: T
-    odd_basis: T
-    registers: T
-    result: T
-    block: T
-
-
-Scratch: TypeAlias = ScratchOf[LaneArray]
-
-
 def scratch_rows(shape: Shape) -> ScratchOf[int]:
     """Return how many rows each lane array has."""
     p = 1 << shape.log_p
@@ -148,6 +117,12 @@ def scratch_rows(shape: Shape) -> ScratchOf[int]:
         odd_basis=p,
         registers=REGISTER_ROWS,
         result=shape.arity + 2,
+        flags=1,
+        head=0,
+        joint_rand=0,
+        joint_rand_limbs=0,
+        wire_factors=0,
+        odd_start=0,
         block=0,
     )
 
@@ -176,24 +151,26 @@ def query_groups(
     scratch: Scratch = cut(width, workspace)
     registers, share, result = scratch.registers, scratch.share, scratch.result
     for first in range(0, nonces.shape[0], len(width)):
-        clear(width, (registers, FLAGS))
+        clear(width, scratch.flags)
         if shape.agg_id == 0:
             _load_share(width, shape, inputs.input_shares, first, scratch)
         else:
-            _expand_share(width, shape, messages, inputs.input_shares, first, scratch)
+            expand_shares(
+                width,
+                messages,
+                inputs.input_shares,
+                first,
+                shape.num_calls,
+                shape.proof_len,
+                scratch,
+            )
+            field64.flag_not_residues(
+                width, scratch.flags, share, shape.num_calls + shape.proof_len, IRREGULAR
+            )
         # One residue reduces each output, if there are many, and the last is the test point.
         length = shape.num_calls + 1 if shape.num_calls > 1 else 1
-        absorb_rows(
-            width,
-            scratch.sponge,
-            messages.query_rand,
-            messages.nonce_start,
-            scratch.blank,
-            inputs.nonces,
-            first,
-            NONCE_WORDS,
-        )
-        _squeeze(width, scratch.query_rand, 0, length, scratch)
+        draw_query_rand(width, messages, inputs.nonces, first, length, scratch)
+        field64.flag_not_residues(width, scratch.flags, scratch.query_rand, length, IRREGULAR)
         _prepare_bases(width, shape, tables, length - 1, scratch)
         _evaluate_wires(width, shape, scratch)
         _evaluate_gadget(width, shape, tables, scratch)
@@ -201,7 +178,7 @@ def query_groups(
         store(width, outputs.verifier_shares, first, result, 0, scratch.block)
         field64.dot_constants(width, (registers, TERM), tables.weights, share, shape.num_calls)
         store(width, outputs.out_shares, first, registers, TERM, scratch.block)
-        store(width, outputs.flags, first, registers, FLAGS, scratch.block)
+        store(width, outputs.flags, first, scratch.flags, 0, scratch.block)
 
 
 @inlined
@@ -212,43 +189,7 @@ def _load_share(
     size = input_shares.shape[1]
     length = shape.num_calls + shape.proof_len
     rows_to_words(width, scratch.share, 0, input_shares, first * size, size, length)
-    field64.flag_not_residues(
-        width, (scratch.registers, FLAGS), scratch.share, length, NOT_A_RESIDUE
-    )
-
-
-@inlined
-def _expand_share(
-    width: LaneWidth,
-    shape: Shape,
-    messages: ShareMessages,
-    input_shares: Bytes,
-    first: int,
-    scratch: Scratch,
-) -> None:
-    """Expand a helper's seed into its shares of a measurement and of its proof."""
-    for message, row, length in (
-        (messages.meas_share, 0, shape.num_calls),
-        (messages.proofs_share, shape.num_calls, shape.proof_len),
-    ):
-        absorb_rows(
-            width,
-            scratch.sponge,
-            message,
-            messages.seed_start,
-            scratch.blank,
-            input_shares,
-            first,
-            SEED_WORDS,
-        )
-        _squeeze(width, scratch.share, row, length, scratch)
-
-
-@inlined
-def _squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: Scratch) -> None:
-    """Draw `length` residues from the stream that begins in the sponge."""
-    squeeze_words(width, scratch.sponge, out, row, length)
-    field64.flag_not_residues(width, (scratch.registers, FLAGS), (out, row), length, IRREGULAR)
+    field64.flag_not_residues(width, scratch.flags, scratch.share, length, NOT_A_RESIDUE)
 
 
 @inlined
@@ -272,13 +213,7 @@ def _prepare_bases(
         roots=tables.roots,
         log_p=log_p,
     )
-    field64.flag_equal(width, (registers, FLAGS), (powers, log_p), 1, ROOT_OF_UNITY)
-
-
-@operation
-def clear(code: Code, word: Place) -> None:
-    """Set a word to 0."""
-    word.store(code.constant(0))
+    field64.flag_equal(width, scratch.flags, (powers, log_p), 1, ROOT_OF_UNITY)
 
 
 @inlined
