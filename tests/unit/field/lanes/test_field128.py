@@ -237,7 +237,7 @@ def _constant_products(
 
 @pytest.mark.parametrize(
     "count",
-    [0, 1, 7, limbs128.MAX_PRODUCTS, limbs128.MAX_PRODUCTS + 1, 2 * limbs128.MAX_PRODUCTS + 3],
+    [0, 7, limbs128.MAX_PRODUCTS, limbs128.MAX_PRODUCTS + 1],
 )
 def test_a_sum_of_any_number_of_products_is_reduced(width: LaneWidth, count: int) -> None:
     shares = many(width, 2, count)
@@ -269,18 +269,19 @@ def _sums(
     field128.sum_residues(width, (out, field128.RESIDUE), residues, count)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 30, limbs128.MAX_TERMS - 1, limbs128.MAX_TERMS, 2100])
+@pytest.mark.parametrize("count", [0, 1, 30, limbs128.MAX_TERMS - 1, limbs128.MAX_TERMS])
 def test_sums_of_residues_are_reduced(width: LaneWidth, count: int) -> None:
     shares, residues = many(width, 4, 2 * count), many(width, 5, count, 4 * P)
     out = new_lane_array(2 * field128.RESIDUE, len(width))
     _sums(width, out, encoded(width, shares), in_limbs(width, residues), count)
+    found = [limb_numbers(width, out, field128.RESIDUE * i) for i in range(2)]
     for lane in range(len(width)):
         sums = [
             sum(shares[2 * k][lane] for k in range(count)),
             sum(residues[k][lane] for k in range(count)),
         ]
-        for i, exact in enumerate(sums):
-            total = limb_numbers(width, out, field128.RESIDUE * i)[lane]
+        for numbers, exact in zip(found, sums, strict=True):
+            total = numbers[lane]
             assert total % P == exact % P
             assert total < 2 * P
 
