@@ -208,16 +208,14 @@ def evaluate_pairs(
                 residues.reduce_unless_zero(first, (even, odd), one)
                 for index in code.repeat(count):
                     call = first + index
-                    factor = field128.residue_at(factors, call)
+                    factor = residues.at(factors, call)
                     stepped = limbs.unmasked_product(
                         field128.load_residue(factor),
-                        field128.load_residue(field128.residue_at(joint_rand, call)),
+                        residues.load(joint_rand, call),
                     )
                     factor.store_many(stepped)
                     # The basis begins with L_0, which goes with the seeds.
-                    weight = field128.load_residue(
-                        field128.residue_at(basis.moved(field128.RESIDUE), call)
-                    )
+                    weight = residues.load(basis, call + 1)
                     place = field128.encoded_at(words, pair + call * chunk_length)
                     digit = field128.load_unmasked(place)
                     even.store_many(limbs.added_product(even.load_many(), digit, stepped))

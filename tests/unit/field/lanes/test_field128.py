@@ -218,7 +218,7 @@ def _sum_of_products(code: Code, out: Place, x: Place, words: Place, count: Inte
     limbs = field128.limbs_of(code)
     sums = code.variables([code.constant(0)] * limbs.columns)
     for index in code.repeat(count):
-        share = field128.load_encoded(words.moved(index * field128.WORDS))
+        share = field128.residues(code).load_encoded(words, index)
         sums.store_many(limbs.added_product(sums.load_many(), field128.load_residue(x), share))
     out.store_many(limbs.reduced_sum(sums.load_many()))
 
