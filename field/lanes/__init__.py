@@ -32,7 +32,8 @@ from field.lanes.jit import (
 from field.lanes.limbs26 import Limbs26
 from field.lanes.limbs52 import Limbs52
 from field.lanes.limbs128 import Limbs
-from field.lanes.operations import copy_words, operation, xor_words
+from field.lanes.operations import copy_words, operation, operation_over, xor_words
+from field.lanes.residues import Residues
 from field.lanes.rows import copy_rows, fetch_part, rows_to_words, transposed, words_to_rows
 from field.lanes.words import Code, Integer, Place, Rows, Scalars, Variables, Word
 from field.lanes.workspaces import Workspace, cut, new_workspace, row_ends
@@ -51,6 +52,7 @@ __all__ = [
     "Limbs26",
     "Limbs52",
     "Place",
+    "Residues",
     "Rows",
     "Scalars",
     "Table",
@@ -77,6 +79,7 @@ __all__ = [
     "new_workspace",
     "opaque",
     "operation",
+    "operation_over",
     "row_ends",
     "rows_to_words",
     "subtract_borrow",

@@ -25,8 +25,7 @@ class Emitted:
     def __add__(self, other: "Integer | int") -> "Emitted":
         return self._made(self.builder.add, self, other)
 
-    def __radd__(self, other: int) -> "Emitted":
-        return self._made(self.builder.add, other, self)
+    __radd__ = __add__
 
     def __sub__(self, other: "Integer | int") -> "Emitted":
         return self._made(self.builder.sub, self, other)
@@ -37,8 +36,7 @@ class Emitted:
     def __mul__(self, other: "Integer | int") -> "Emitted":
         return self._made(self.builder.mul, self, other)
 
-    def __rmul__(self, other: int) -> "Emitted":
-        return self._made(self.builder.mul, other, self)
+    __rmul__ = __mul__
 
     def __lshift__(self, other: "Integer | int") -> "Emitted":
         return self._made(self.builder.shl, self, other)

@@ -22,7 +22,8 @@ from field.lanes.limbs128 import (
     high_without_modulus,
 )
 from field.lanes.operations import operation
-from field.lanes.words import Code, Integer, Place, Scalars, Variables, Word
+from field.lanes.residues import Residues
+from field.lanes.words import Code, Integer, Place, Scalars, Word
 
 RESIDUE = 5
 """Rows of a lane array that a residue in limbs takes."""
@@ -42,6 +43,11 @@ def limbs_of(width: LaneWidth | Code) -> Limbs:
     return _LIMBS52 if width.has_multiply_add else _LIMBS26
 
 
+def residues(code: Code) -> Residues:
+    """Return what operations over either field take; a product is over R."""
+    return Residues(code, limbs_of(code), RESIDUE, WORDS)
+
+
 def load_residue(place: Place) -> list[Word]:
     """Return a residue's limbs."""
     return place.load_many(limbs_of(place.code).count)
@@ -57,24 +63,9 @@ def load_constant(constant: Scalars) -> list[Word]:
     return constant.load_many(limbs_of(constant.code).count)
 
 
-def load_encoded(words: Place) -> list[Word]:
-    """Return the limbs of an encoded residue."""
-    return limbs_of(words.code).split(words.load(0), words.load(1))
-
-
 def load_unmasked(words: Place) -> list[Word]:
     """Return unmasked limbs of an encoded residue."""
     return limbs_of(words.code).unmasked(words.load(0), words.load(1))
-
-
-def residue_at(residues: Place, index: Integer | int) -> Place:
-    """Return the place of a residue in limbs, `index` after the first."""
-    return residues.moved(index * RESIDUE)
-
-
-def constant_at(constants: Scalars, index: Integer | int) -> Scalars:
-    """Return the place of a constant, `index` after the first."""
-    return constants.moved(index * RESIDUE)
 
 
 def encoded_at(words: Place, index: Integer | int) -> Place:
@@ -83,9 +74,9 @@ def encoded_at(words: Place, index: Integer | int) -> Place:
 
 
 @operation
-def to_limbs(_code: Code, out: Place, words: Place) -> None:
+def to_limbs(code: Code, out: Place, words: Place) -> None:
     """Set `out` to an encoded residue."""
-    out.store_many(load_encoded(words))
+    out.store_many(residues(code).load_encoded(words))
 
 
 @operation
@@ -122,7 +113,7 @@ def to_montgomery(
     for index in code.repeat(count):
         share = load_unmasked(encoded_at(words, index))
         product = limbs_of(code).product(share, load_constant(radix_squared))
-        residue_at(out, index).store_many(product)
+        residues(code).at(out, index).store_many(product)
 
 
 @operation
@@ -132,7 +123,7 @@ def add_constant_products(
     """Add `count` products of a constant and an encoded residue into a sum of products."""
     sums = code.variables(load_columns(total))
     for index in code.repeat(count):
-        factor = load_constant(constant_at(constants, index))
+        factor = residues(code).load_constant(constants, index)
         share = load_unmasked(encoded_at(words, index))
         sums.store_many(limbs_of(code).added_product(sums.load_many(), factor, share))
     total.store_many(sums.load_many())
@@ -151,21 +142,6 @@ def reduce_products(code: Code, out: Place, total: Place) -> None:
     out.store_many(limbs_of(code).reduced_sum(load_columns(total)))
 
 
-def reduce_unless_zero(first: Integer, sums: Sequence[Variables], one: Scalars) -> None:
-    """Begin sums of products anew, each as one product of what it is so far.
-
-    Args:
-        first: The number of the first of the products to come; if it is 0 nothing was added yet.
-        sums: In columns.
-        one: 1 in Montgomery form.
-    """
-    limbs = limbs_of(one.code)
-    for _ in one.code.unless_zero(first):
-        for columns in sums:
-            total = limbs.reduced_sum(columns.load_many())
-            columns.store_many(limbs.columns_of_product(total, load_constant(one)))
-
-
 @operation
 def sum_encoded(code: Code, out: Place, words: Place, step: Integer, count: Integer) -> None:
     """Set `out` to the sum of `count` encoded residues, `step` rows apart, below 2p."""
@@ -178,12 +154,12 @@ def sum_encoded(code: Code, out: Place, words: Place, step: Integer, count: Inte
 
 
 @operation
-def sum_residues(code: Code, out: Place, residues: Place, count: Integer) -> None:
+def sum_residues(code: Code, out: Place, terms: Place, count: Integer) -> None:
     """Set `out` to the sum of `count` residues below 4p, below 2p."""
     limbs = limbs_of(code)
 
     def plus(total: Sequence[Word], index: Integer) -> list[Word]:
-        return limbs.plus(total, load_residue(residue_at(residues, index)))
+        return limbs.plus(total, residues(code).load(terms, index))
 
     out.store_many(_sum(code, count, plus))
 

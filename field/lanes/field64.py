@@ -21,6 +21,7 @@ from typing import TypeAlias
 
 from field.fields import FIELD64
 from field.lanes.operations import operation
+from field.lanes.residues import Residues
 from field.lanes.words import Code, Integer, Place, Scalars, Word
 
 MODULUS = FIELD64.modulus
@@ -202,6 +203,50 @@ def _reduced_columns(c0: Word, c1: Word, c2: Word, c3: Word) -> Word:
     return canonical(reduced(total, high.logical_right(_HALF) + carry))
 
 
+class _OneWord:
+    """The arithmetic of `field.lanes.residues`, of residues that are any words.
+
+    What it returns is canonical where `sum`, `minus` or an encoding needs it.
+    """
+
+    count = 1
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
+
+    def split(self, word: Word) -> list[Word]:
+        return [word]
+
+    def encoded(self, x: Sequence[Word]) -> Sequence[Word]:
+        return x
+
+    def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        return [product(x[0], y[0])]
+
+    def sum(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        return [plus(x[0], y[0])]
+
+    def minus(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
+        return [minus(x[0], y[0])]
+
+    def plus_and_minus(self, x: Sequence[Word], y: Sequence[Word]) -> tuple[list[Word], list[Word]]:
+        term = canonical(y[0])
+        return [plus(x[0], term)], [minus(x[0], term)]
+
+    def added_product(
+        self, columns: Sequence[Word], x: Sequence[Word], y: Sequence[Word]
+    ) -> list[Word]:
+        return with_product(columns, x[0], y[0])
+
+    def reduced_sum(self, columns: Sequence[Word]) -> list[Word]:
+        return [reduced_sum(columns)]
+
+
+def residues(code: Code) -> Residues:
+    """Return what operations over either field take."""
+    return Residues(code, _OneWord(len(sum_of_none(code))), 1, 1)
+
+
 @operation
 def multiply_constant(_code: Code, out: Place, x: Place, constant: Scalars) -> None:
     """Set `out` to x*constant, canonical."""
@@ -271,6 +316,6 @@ def flag_not_residues(
 
 @operation
 def flag_equal(code: Code, flags: Place, word: Place, constant: Integer, flag: Integer) -> None:
-    """Set the bits `flag` in the lanes where a word is `constant`."""
-    difference = word.load() ^ code.in_every_lane(constant)
+    """Set the bits `flag` in the lanes where the residue of a word is `constant`."""
+    difference = canonical(word.load()) ^ code.in_every_lane(constant)
     flags.store(flags.load() | (~difference.at_least(1) & code.in_every_lane(flag)))

@@ -233,48 +233,7 @@ def _hidden(_context: object, _word: types.Type) -> tuple[object, Callable[..., 
 
 
 # Kernels call the intrinsics; an uncompiled kernel calls the functions.
-
-
-@overload(multiply_wide)  # type: ignore[untyped-decorator]  # numba has no types
-def _compile_multiply_wide(
-    a: types.Type,  # noqa: ARG001  numba matches the names
-    b: types.Type,  # noqa: ARG001  numba matches the names
-) -> Callable[..., object]:
-    def implementation(a: types.Type, b: types.Type) -> object:
-        return _wide_product(a, b)
-
-    return implementation
-
-
-@overload(add_carry)  # type: ignore[untyped-decorator]  # numba has no types
-def _compile_add_carry(
-    a: types.Type,  # noqa: ARG001  numba matches the names
-    b: types.Type,  # noqa: ARG001  numba matches the names
-    carry: types.Type,  # noqa: ARG001  numba matches the names
-) -> Callable[..., object]:
-    def implementation(a: types.Type, b: types.Type, carry: types.Type) -> object:
-        return _wide_sum(a, b, carry)
-
-    return implementation
-
-
-@overload(subtract_borrow)  # type: ignore[untyped-decorator]  # numba has no types
-def _compile_subtract_borrow(
-    a: types.Type,  # noqa: ARG001  numba matches the names
-    b: types.Type,  # noqa: ARG001  numba matches the names
-    borrow: types.Type,  # noqa: ARG001  numba matches the names
-) -> Callable[..., object]:
-    def implementation(a: types.Type, b: types.Type, borrow: types.Type) -> object:
-        return _wide_difference(a, b, borrow)
-
-    return implementation
-
-
-@overload(opaque)  # type: ignore[untyped-decorator]  # numba has no types
-def _compile_opaque(
-    word: types.Type,  # noqa: ARG001  numba matches the names
-) -> Callable[..., object]:
-    def implementation(word: types.Type) -> object:
-        return _hidden(word)
-
-    return implementation
+overload(multiply_wide)(lambda a, b: lambda a, b: _wide_product(a, b))  # noqa: ARG005, PLW0108  numba matches the names
+overload(add_carry)(lambda a, b, carry: lambda a, b, carry: _wide_sum(a, b, carry))  # noqa: ARG005, PLW0108  numba matches the names
+overload(subtract_borrow)(lambda a, b, borrow: lambda a, b, borrow: _wide_difference(a, b, borrow))  # noqa: ARG005, PLW0108  numba matches the names
+overload(opaque)(lambda word: lambda word: _hidden(word))  # noqa: ARG005, PLW0108  numba matches the names

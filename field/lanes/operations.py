@@ -19,6 +19,7 @@ from numba.extending import lower_builtin, type_callable
 from field.lanes.emitter import I64, Emitted, Emitter
 from field.lanes.interpreter import Interpreter
 from field.lanes.jit import LaneWidth, compiled_width
+from field.lanes.residues import Residues
 from field.lanes.words import Code, Integer, Place, Rows, Scalars
 
 
@@ -65,6 +66,23 @@ def operation(body: Callable[..., None]) -> Callable[..., None]:
         return context.get_dummy_value()
 
     return interpreted
+
+
+def operation_over(
+    residues: Callable[[Code], Residues], body: Callable[..., None]
+) -> Callable[..., None]:
+    """Make an operation of a body that takes `Residues`, of either field, in place of its `Code`.
+
+    `residues` is that of `field64` or of `field128`.
+    """
+
+    @functools.wraps(body)
+    def over(code: Code, *operands: Any) -> None:  # noqa: ANN401  as the body says
+        body(residues(code), *operands)
+
+    # Compiled, an operation is found by its name.
+    over.__qualname__ = f"{body.__qualname__}.{residues.__module__}"
+    return operation(over)
 
 
 def _interpret(

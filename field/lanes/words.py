@@ -20,7 +20,7 @@ it repeats by `code.repeat`, of which the body is emitted once and interpreted m
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 _MASK32 = 0xFFFF_FFFF
 ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
@@ -124,14 +124,24 @@ class Word:
         return self.code.constant(value)
 
 
-class Place:
-    """Operand of an operation: consecutive words of a lane array, from some row on."""
+class _Operand:
+    """Operand of an operation: elements of an array, from some position on."""
 
     __slots__ = ("code", "position")
 
     def __init__(self, code: "Code", position: Value) -> None:
         self.code = code
         self.position = position
+
+    def moved(self, count: Integer | int) -> Self:
+        """Return the operand `count` elements further on: rows, words or bytes."""
+        return type(self)(self.code, self.code.moved(self.position, count))
+
+
+class Place(_Operand):
+    """Consecutive words of a lane array, from some row on."""
+
+    __slots__ = ()
 
     def load(self, row: int = 0) -> Word:
         """Return the word `row` rows further on."""
@@ -150,19 +160,11 @@ class Place:
         for row, word in enumerate(words):
             self.store(word, row)
 
-    def moved(self, rows: Integer | int) -> "Place":
-        """Return the place `rows` rows further on."""
-        return Place(self.code, self.code.moved(self.position, rows))
 
+class Scalars(_Operand):
+    """Consecutive 64-bit words of a plain array, for all lanes."""
 
-class Scalars:
-    """Operand of an operation: consecutive 64-bit words of a plain array, for all lanes."""
-
-    __slots__ = ("code", "position")
-
-    def __init__(self, code: "Code", position: Value) -> None:
-        self.code = code
-        self.position = position
+    __slots__ = ()
 
     def load(self, index: int = 0) -> Word:
         """Return one word in every lane."""
@@ -172,19 +174,11 @@ class Scalars:
         """Return `count` consecutive words."""
         return [self.load(index) for index in range(count)]
 
-    def moved(self, words: Integer | int) -> "Scalars":
-        """Return the place `words` words further on."""
-        return Scalars(self.code, self.code.moved(self.position, words))
 
+class Rows(_Operand):
+    """A row of bytes for each lane, the next row a stride further on."""
 
-class Rows:
-    """Operand of an operation: a row of bytes for each lane, the next row a stride further on."""
-
-    __slots__ = ("code", "position")
-
-    def __init__(self, code: "Code", position: Value) -> None:
-        self.code = code
-        self.position = position
+    __slots__ = ()
 
     def load(self, lane: int, stride: Integer) -> Word:
         """Return as many words as there are lanes from the row of `lane`."""
@@ -205,10 +199,6 @@ class Rows:
     def row(self, lane: int, stride: Integer | int) -> "Rows":
         """Return where the row of `lane` begins."""
         return self.moved(lane * stride)
-
-    def moved(self, size: Integer | int) -> "Rows":
-        """Return the rows from `size` bytes further on."""
-        return Rows(self.code, self.code.moved(self.position, size))
 
 
 class Variables:

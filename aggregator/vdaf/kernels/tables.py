@@ -9,7 +9,7 @@ import functools
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit, LinearForm
 from aggregator.vdaf.kernels.arrays import ShareMessages
-from aggregator.vdaf.kernels.message import message_words, seed_start
+from aggregator.vdaf.kernels.message import message_words, seed_start, with_seed
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.xof import (
     SEED_SIZE,
@@ -84,6 +84,13 @@ def share_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> ShareMess
         seed_start=start,
         nonce_start=start + SEED_SIZE + len(proofs),
     )
+
+
+def keyed(messages: ShareMessages, verify_key: bytes) -> ShareMessages:
+    """Return messages with the aggregators' key."""
+    # Tags have one size, so the key begins where in the other messages the blank seed does.
+    query_rand = with_seed(messages.query_rand, messages.seed_start, verify_key)
+    return messages._replace(query_rand=query_rand)
 
 
 @functools.lru_cache(maxsize=256)

@@ -3,13 +3,14 @@
 The notation is that of `kernels.chunks.query`.
 """
 
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple
 
 from typing_extensions import override
 
-from aggregator.vdaf.kernels.arrays import SEED_WORDS
+from aggregator.vdaf.kernels.arrays import SEED_WORDS, ShareMessages
+from aggregator.vdaf.kernels.shares import ScratchOf
 from aggregator.vdaf.kernels.xof import SPONGE_ROWS
-from field.lanes import LaneArray, Table, field128
+from field.lanes import Table, field128
 
 # Places in the table of constants.
 TO_MONTGOMERY = 0 * field128.RESIDUE
@@ -96,27 +97,19 @@ class Tables(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """Messages of the XOF with blanks: those of `ShareMessages`, and those of joint randomness.
+    """Messages of the XOF with blanks; in all of them a seed begins at the same byte.
 
     Attributes:
-        meas_share: Blank: the seed, at `seed_start`.
-        proofs_share: Blank: the seed.
-        query_rand: Blank: the nonce, at `nonce_start`.
-        seed_start: In all messages.
-        nonce_start: In `query_rand`.
+        shares: Those of the streams that every aggregator reads.
         joint_rand: Blank: the seed.
         joint_rand_seed: Blank: the parts, at `parts_start`.
-        joint_rand_part: Its head; blank: the blind, at `seed_start`, and the nonce, at the end.
+        joint_rand_part: Its head; blank: the blind as the seed, and the nonce, at the end.
         joint_rand_part_size: Its size, without the zeros that fill up a word.
         parts_start: In `joint_rand_seed`.
         domain: The byte with which the padding begins.
     """
 
-    meas_share: Table
-    proofs_share: Table
-    query_rand: Table
-    seed_start: int
-    nonce_start: int
+    shares: ShareMessages
     joint_rand: Table
     joint_rand_seed: Table
     joint_rand_part: Table
@@ -128,52 +121,6 @@ class Messages(NamedTuple):
     def __repr__(self) -> str:
         """Show nothing: the aggregators' key is in a message."""
         return "Messages()"
-
-
-T = TypeVar("T")
-
-
-class ScratchOf(NamedTuple, Generic[T]):
-    """Scratch space for one group of reports: lane arrays, or how many rows they have.
-
-    Attributes:
-        sponge: See `kernels.xof`.
-        head: The head of a message.
-        blank: What fills a message's blank.
-        share: Measurement share and proof share, encoded.
-        query_rand: Query randomness.
-        joint_rand: Joint randomness, encoded.
-        joint_rand_limbs: r_k in Montgomery form.
-        powers: t^(2^i), then those of t/beta.
-        basis: L_k(t) in Montgomery form.
-        odd_basis: The half basis at t/beta in Montgomery form.
-        wire_factors: L_k(t) * r_k^j, for j advancing.
-        odd_start: The sum that every odd wire starts with.
-        registers: Residues named above.
-        result: The verifier share, then the out share, encoded.
-        flags: One row.
-        block: Bytes on their way to a row, in the rows that every lane array has more.
-    """
-
-    sponge: T
-    head: T
-    blank: T
-    share: T
-    query_rand: T
-    joint_rand: T
-    joint_rand_limbs: T
-    powers: T
-    basis: T
-    odd_basis: T
-    wire_factors: T
-    odd_start: T
-    registers: T
-    result: T
-    flags: T
-    block: T
-
-
-Scratch: TypeAlias = ScratchOf[LaneArray]
 
 
 def scratch_rows(shape: Shape, head_len: int) -> ScratchOf[int]:

@@ -10,14 +10,12 @@ from aggregator.vdaf.circuits import LinearCheck, LinearForm
 from aggregator.vdaf.gadgets import Mul, ParallelSum
 from aggregator.vdaf.kernels.chunks import arrays
 from aggregator.vdaf.kernels.chunks import query as kernels
-from aggregator.vdaf.kernels.message import (
-    head_words,
-    message_words,
-    with_seed,
-)
+from aggregator.vdaf.kernels.message import head_words, message_words
+from aggregator.vdaf.kernels.shares import ScratchOf
 from aggregator.vdaf.kernels.tables import (
     basis_roots,
     joint_rand_seed_message,
+    keyed,
     last_difference_weights,
     linear_form_of,
     share_messages,
@@ -155,9 +153,7 @@ def kernel_tables(parameters: Parameters, width: LaneWidth) -> arrays.Tables:
 def _messages(parameters: Parameters, aggregator: Aggregator) -> arrays.Messages:
     """Return the messages."""
     blank = _blank_messages(parameters, aggregator.agg_id, aggregator.ctx)
-    # Tags have one size, so the key begins where in the other messages the blank seed does.
-    keyed = with_seed(blank.query_rand, blank.seed_start, aggregator.verify_key)
-    return blank._replace(query_rand=keyed)
+    return blank._replace(shares=keyed(blank.shares, aggregator.verify_key))
 
 
 @functools.lru_cache(maxsize=256)
@@ -171,7 +167,7 @@ def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> arrays.M
     part, part_size = head_words(tag(USAGE_JOINT_RAND_PART), binder)
     seed, parts_start = joint_rand_seed_message(parameters, ctx)
     return arrays.Messages(
-        *share_messages(parameters, agg_id, ctx),
+        shares=share_messages(parameters, agg_id, ctx),
         joint_rand=message_words(tag(USAGE_JOINT_RANDOMNESS), bytes([parameters.num_proofs])),
         joint_rand_seed=seed,
         joint_rand_part=part,
@@ -182,7 +178,7 @@ def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> arrays.M
 
 
 @functools.lru_cache(maxsize=64)
-def scratch_ends(shape: arrays.Shape, lanes: int, head_len: int = 0) -> arrays.ScratchOf[int]:
+def scratch_ends(shape: arrays.Shape, lanes: int, head_len: int = 0) -> ScratchOf[int]:
     """Return where the lane arrays of `Scratch` end; a message's head has `head_len` words."""
     return row_ends(arrays.scratch_rows(shape, head_len), lanes)
 

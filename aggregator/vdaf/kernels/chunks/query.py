@@ -43,18 +43,17 @@ from aggregator.vdaf.kernels.chunks.arrays import (
     A,
     B,
     Messages,
-    Scratch,
     Shape,
     Tables,
 )
-from aggregator.vdaf.kernels.chunks.bases import prepare_bases
-from aggregator.vdaf.kernels.chunks.gadget import evaluate_gadget
+from aggregator.vdaf.kernels.chunks.polynomials import evaluate_gadget, prepare_bases
 from aggregator.vdaf.kernels.chunks.shares import (
     derive_joint_rand,
     derive_query_rand,
     expand_share,
     load_share,
 )
+from aggregator.vdaf.kernels.shares import Scratch, clear
 from field.lanes import (
     Bytes,
     Code,
@@ -98,7 +97,7 @@ def query_groups(
     outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
     scratch: Scratch = cut(width, workspace)
     for first in range(0, nonces.shape[0], len(width)):
-        scratch.flags[:] = 0
+        clear(width, scratch.flags)
         if shape.agg_id == 0:
             load_share(width, shape, inputs.input_shares, first, scratch)
         else:
@@ -188,13 +187,13 @@ def evaluate_pairs(
     If `has_sum` is 1 and not 0, the digits are added to `digits_sum`, a residue that stays below
     2p. The code is there twice, so that who needs no sum does not make it.
     """
-    limbs = field128.limbs_of(code)
+    residues, limbs = field128.residues(code), field128.limbs_of(code)
     total = code.variables(field128.load_residue(digits_sum))
 
     def evaluate(*, is_summed: bool) -> None:
         for pair in code.repeat(pairs):
             pair_seeds, out = (
-                residues.moved(pair * (2 * field128.WORDS)) for residues in (seeds, result)
+                place.moved(pair * (2 * field128.WORDS)) for place in (seeds, result)
             )
             seed_weight = field128.load_residue(basis)
             even_seed, odd_seed = (
@@ -206,19 +205,17 @@ def evaluate_pairs(
                 limbs.added_product(field128.load_columns(odd_start), seed_weight, odd_seed)
             )
             for first, count in code.parts(calls, CALLS_AT_ONCE):
-                field128.reduce_unless_zero(first, (even, odd), one)
+                residues.reduce_unless_zero(first, (even, odd), one)
                 for index in code.repeat(count):
                     call = first + index
-                    factor = field128.residue_at(factors, call)
+                    factor = residues.at(factors, call)
                     stepped = limbs.unmasked_product(
                         field128.load_residue(factor),
-                        field128.load_residue(field128.residue_at(joint_rand, call)),
+                        residues.load(joint_rand, call),
                     )
                     factor.store_many(stepped)
                     # The basis begins with L_0, which goes with the seeds.
-                    weight = field128.load_residue(
-                        field128.residue_at(basis.moved(field128.RESIDUE), call)
-                    )
+                    weight = residues.load(basis, call + 1)
                     place = field128.encoded_at(words, pair + call * chunk_length)
                     digit = field128.load_unmasked(place)
                     even.store_many(limbs.added_product(even.load_many(), digit, stepped))

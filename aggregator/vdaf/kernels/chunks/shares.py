@@ -17,9 +17,10 @@ from aggregator.vdaf.kernels.arrays import (
     Outputs,
     store,
 )
-from aggregator.vdaf.kernels.chunks.arrays import Messages, Scratch, Shape
+from aggregator.vdaf.kernels.chunks.arrays import Messages, Shape
 from aggregator.vdaf.kernels.keccak import RATE_WORDS
-from aggregator.vdaf.kernels.message import absorb_filled, absorb_rows, fill_head, gather, set_words
+from aggregator.vdaf.kernels.message import absorb_filled, fill_head, gather, set_words
+from aggregator.vdaf.kernels.shares import Scratch, draw_query_rand, expand_shares
 from aggregator.vdaf.kernels.xof import (
     absorb_words,
     begin_open,
@@ -29,7 +30,6 @@ from aggregator.vdaf.kernels.xof import (
 from field.lanes import (
     WORD_SIZE,
     Bytes,
-    LaneArray,
     LaneWidth,
     copy_words,
     fetch_part,
@@ -67,29 +67,10 @@ def expand_share(
     scratch: Scratch,
 ) -> None:
     """Expand a helper's seed into its shares of a measurement and of its proof."""
-    seed_start, proof = messages.seed_start, field128.WORDS * shape.meas_len
-    for message, row, length in (
-        (messages.meas_share, 0, shape.meas_len),
-        (messages.proofs_share, proof, shape.proof_len),
-    ):
-        absorb_rows(
-            width,
-            scratch.sponge,
-            message,
-            seed_start,
-            scratch.blank,
-            input_shares,
-            first,
-            SEED_WORDS,
-        )
-        squeeze(width, scratch.share, row, length, scratch)
-
-
-@kernel
-def squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: Scratch) -> None:
-    """Draw `length` residues from the stream that begins in the sponge."""
-    squeeze_words(width, scratch.sponge, out, row, field128.WORDS * length)
-    field128.flag_not_residues(width, scratch.flags, (out, row), length, IRREGULAR)
+    meas, proof = field128.WORDS * shape.meas_len, field128.WORDS * shape.proof_len
+    expand_shares(width, messages.shares, input_shares, first, meas, proof, scratch)
+    length = shape.meas_len + shape.proof_len
+    field128.flag_not_residues(width, scratch.flags, scratch.share, length, IRREGULAR)
 
 
 @kernel
@@ -103,7 +84,7 @@ def derive_joint_rand(
     scratch: Scratch,
 ) -> None:
     """Derive this aggregator's part of the joint randomness, the seed, and the randomness."""
-    sponge, blank, seed_start = scratch.sponge, scratch.blank, messages.seed_start
+    sponge, blank, seed_start = scratch.sponge, scratch.blank, messages.shares.seed_start
     _prepare_head(width, messages, inputs, first, scratch)
     _absorb_part(width, shape, messages, inputs, outputs, first, scratch)
     rows, row_size = outputs.verifier_shares, outputs.verifier_shares.shape[1]
@@ -119,7 +100,9 @@ def derive_joint_rand(
 
     copy_words(width, blank, sponge, SEED_WORDS)
     absorb_filled(width, sponge, messages.joint_rand, seed_start, blank, SEED_WORDS)
-    squeeze(width, scratch.joint_rand, 0, shape.num_calls, scratch)
+    words, length = scratch.joint_rand, shape.num_calls
+    squeeze_words(width, sponge, words, 0, field128.WORDS * length)
+    field128.flag_not_residues(width, scratch.flags, words, length, IRREGULAR)
 
 
 @kernel
@@ -131,7 +114,7 @@ def _prepare_head(
     set_words(width, head, messages.joint_rand_part, messages.joint_rand_part.shape[0])
     blind = (first + 1) * size - SEED_SIZE
     rows_to_words(width, blank, 0, inputs.input_shares, blind, size, SEED_WORDS)
-    fill_head(width, head, messages.seed_start, blank, SEED_WORDS)
+    fill_head(width, head, messages.shares.seed_start, blank, SEED_WORDS)
     gather(width, blank, inputs.nonces, first, NONCE_WORDS)
     fill_head(width, head, messages.joint_rand_part_size - NONCE_SIZE, blank, NONCE_WORDS)
 
@@ -175,14 +158,6 @@ def derive_query_rand(
     scratch: Scratch,
 ) -> None:
     """Derive the test point, and before it what reduces the circuit's two outputs if it has two."""
-    absorb_rows(
-        width,
-        scratch.sponge,
-        messages.query_rand,
-        messages.nonce_start,
-        scratch.blank,
-        nonces,
-        first,
-        NONCE_WORDS,
-    )
-    squeeze(width, scratch.query_rand, 0, 3 if shape.has_check else 1, scratch)
+    length = 3 if shape.has_check else 1
+    draw_query_rand(width, messages.shares, nonces, first, field128.WORDS * length, scratch)
+    field128.flag_not_residues(width, scratch.flags, scratch.query_rand, length, IRREGULAR)

@@ -8,9 +8,10 @@ import numpy as np
 
 from aggregator.vdaf.gadgets import Mul, PolyEval
 from aggregator.vdaf.kernels.digits import query as kernels
-from aggregator.vdaf.kernels.message import with_seed
+from aggregator.vdaf.kernels.shares import ScratchOf
 from aggregator.vdaf.kernels.tables import (
     basis_roots,
+    keyed,
     last_difference_weights,
     linear_form_of,
     share_messages,
@@ -38,22 +39,20 @@ class Plan:
     width: LaneWidth
     shape: kernels.Shape
     tables: kernels.Tables
-    scratch_ends: kernels.ScratchOf[int]
+    scratch_ends: ScratchOf[int]
 
     def prepare(
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
     ) -> Callable[..., None]:
         """Return the kernel: it takes the arrays of `Inputs`, then those of `Outputs`."""
-        messages = share_messages(parameters, aggregator.agg_id, aggregator.ctx)
-        # Tags have one size, so the key begins where in the other messages the blank seed does.
-        query_rand = with_seed(messages.query_rand, messages.seed_start, aggregator.verify_key)
+        blank = share_messages(parameters, aggregator.agg_id, aggregator.ctx)
         workspace = new_workspace(self.scratch_ends, len(width))
         return functools.partial(
             kernels.query_groups,
             width,
             self.shape,
             self.tables,
-            messages._replace(query_rand=query_rand),
+            keyed(blank, aggregator.verify_key),
             workspace,
         )
 
@@ -88,7 +87,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         is_minus_digit=circuit.gadget == Mul(),
     )
     tables = kernels.Tables(
-        constants=_table([field.inverse(p), field.inverse(2), field.inverse(beta)]),
+        constants=_table([field.inverse(p), field.inverse(2), field.inverse(beta), 1]),
         roots=_table(basis_roots(field, p)),
         last_difference=_table(last_difference_weights(field, p)),
         weights=_table([weight % field.modulus for weight in linear_form_of(circuit).weights]),

@@ -3,18 +3,16 @@
 Both check digits in Field64, one a call: m^2 - m is zero for 0 and 1. Their gadgets have degree two
 and one wire, which Count's has twice. As in `kernels.chunks.query`, whose notation is used
 here, a kernel takes as many reports as there are lanes from bytes to verifier shares. There is no
-joint randomness, and a wire takes the digits as they are. How polynomials are evaluated at the test
-point is in `kernels.digits.polynomials`.
+joint randomness, and a wire takes the digits as they are.
 
 Source:
     VDAF, "Querying the Proof".
 """
 
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple
 
 from aggregator.vdaf.kernels.arrays import (
     IRREGULAR,
-    NONCE_WORDS,
     NOT_A_RESIDUE,
     ROOT_OF_UNITY,
     SEED_WORDS,
@@ -23,13 +21,19 @@ from aggregator.vdaf.kernels.arrays import (
     ShareMessages,
     store,
 )
-from aggregator.vdaf.kernels.digits.polynomials import gadget_value, half_bases, wire_value
-from aggregator.vdaf.kernels.message import absorb_rows
-from aggregator.vdaf.kernels.xof import SPONGE_ROWS, squeeze_words
+from aggregator.vdaf.kernels.polynomials import gadget_value, lagrange_bases
+from aggregator.vdaf.kernels.shares import (
+    Scratch,
+    ScratchOf,
+    clear,
+    draw_query_rand,
+    expand_shares,
+)
+from aggregator.vdaf.kernels.xof import SPONGE_ROWS
 from field.lanes import (
     Bytes,
     Code,
-    LaneArray,
+    Integer,
     LaneWidth,
     Place,
     Table,
@@ -40,6 +44,7 @@ from field.lanes import (
     inlined,
     kernel,
     operation,
+    operation_over,
     rows_to_words,
 )
 
@@ -50,13 +55,17 @@ ONE_HALF = 1
 """1/2."""
 INVERSE_BETA = 2
 """1/beta."""
+ONE = 3
+"""1."""
+
+_lagrange_bases = operation_over(field64.residues, lagrange_bases)
+_gadget_value = operation_over(field64.residues, gadget_value)
 
 # Rows of `Scratch.registers`.
 TEST_POINT = 0
 ODD_POINT = 1
 TERM = 2
-FLAGS = 3
-REGISTER_ROWS = 4
+REGISTER_ROWS = 3
 
 
 class Shape(NamedTuple):
@@ -84,7 +93,7 @@ class Tables(NamedTuple):
 
     Attributes:
         constants: The constants named above.
-        roots: Powers of 1/alpha, in the order of `half_bases`.
+        roots: Powers of 1/alpha, in the order of `lagrange_bases`.
         last_difference: beta^(i+1), for i from 0 to p - 2.
         weights: Weights of the digits.
     """
@@ -93,40 +102,6 @@ class Tables(NamedTuple):
     roots: Table
     last_difference: Table
     weights: Table
-
-
-T = TypeVar("T")
-
-
-class ScratchOf(NamedTuple, Generic[T]):
-    """Scratch space for one group of reports: lane arrays, or how many rows they have.
-
-    Attributes:
-        sponge: See `kernels.xof`.
-        blank: A seed or a nonce on its way into the sponge.
-        share: Measurement share and proof share.
-        query_rand: Query randomness.
-        powers: t^(2^i), then those of t/beta.
-        basis: The half basis at t.
-        odd_basis: The half basis at t/beta.
-        registers: Residues named above, and flags.
-        result: The verifier share.
-        block: Bytes on their way to a row, in the rows that every lane array has more.
-    """
-
-    sponge: T
-    blank: T
-    share: T
-    query_rand: T
-    powers: T
-    basis: T
-    odd_basis: T
-    registers: T
-    result: T
-    block: T
-
-
-Scratch: TypeAlias = ScratchOf[LaneArray]
 
 
 def scratch_rows(shape: Shape) -> ScratchOf[int]:
@@ -142,6 +117,12 @@ def scratch_rows(shape: Shape) -> ScratchOf[int]:
         odd_basis=p,
         registers=REGISTER_ROWS,
         result=shape.arity + 2,
+        flags=1,
+        head=0,
+        joint_rand=0,
+        joint_rand_limbs=0,
+        wire_factors=0,
+        odd_start=0,
         block=0,
     )
 
@@ -170,24 +151,26 @@ def query_groups(
     scratch: Scratch = cut(width, workspace)
     registers, share, result = scratch.registers, scratch.share, scratch.result
     for first in range(0, nonces.shape[0], len(width)):
-        clear(width, (registers, FLAGS))
+        clear(width, scratch.flags)
         if shape.agg_id == 0:
             _load_share(width, shape, inputs.input_shares, first, scratch)
         else:
-            _expand_share(width, shape, messages, inputs.input_shares, first, scratch)
+            expand_shares(
+                width,
+                messages,
+                inputs.input_shares,
+                first,
+                shape.num_calls,
+                shape.proof_len,
+                scratch,
+            )
+            field64.flag_not_residues(
+                width, scratch.flags, share, shape.num_calls + shape.proof_len, IRREGULAR
+            )
         # One residue reduces each output, if there are many, and the last is the test point.
         length = shape.num_calls + 1 if shape.num_calls > 1 else 1
-        absorb_rows(
-            width,
-            scratch.sponge,
-            messages.query_rand,
-            messages.nonce_start,
-            scratch.blank,
-            inputs.nonces,
-            first,
-            NONCE_WORDS,
-        )
-        _squeeze(width, scratch.query_rand, 0, length, scratch)
+        draw_query_rand(width, messages, inputs.nonces, first, length, scratch)
+        field64.flag_not_residues(width, scratch.flags, scratch.query_rand, length, IRREGULAR)
         _prepare_bases(width, shape, tables, length - 1, scratch)
         _evaluate_wires(width, shape, scratch)
         _evaluate_gadget(width, shape, tables, scratch)
@@ -195,7 +178,7 @@ def query_groups(
         store(width, outputs.verifier_shares, first, result, 0, scratch.block)
         field64.dot_constants(width, (registers, TERM), tables.weights, share, shape.num_calls)
         store(width, outputs.out_shares, first, registers, TERM, scratch.block)
-        store(width, outputs.flags, first, registers, FLAGS, scratch.block)
+        store(width, outputs.flags, first, scratch.flags, 0, scratch.block)
 
 
 @inlined
@@ -206,57 +189,21 @@ def _load_share(
     size = input_shares.shape[1]
     length = shape.num_calls + shape.proof_len
     rows_to_words(width, scratch.share, 0, input_shares, first * size, size, length)
-    field64.flag_not_residues(
-        width, (scratch.registers, FLAGS), scratch.share, length, NOT_A_RESIDUE
-    )
-
-
-@inlined
-def _expand_share(
-    width: LaneWidth,
-    shape: Shape,
-    messages: ShareMessages,
-    input_shares: Bytes,
-    first: int,
-    scratch: Scratch,
-) -> None:
-    """Expand a helper's seed into its shares of a measurement and of its proof."""
-    for message, row, length in (
-        (messages.meas_share, 0, shape.num_calls),
-        (messages.proofs_share, shape.num_calls, shape.proof_len),
-    ):
-        absorb_rows(
-            width,
-            scratch.sponge,
-            message,
-            messages.seed_start,
-            scratch.blank,
-            input_shares,
-            first,
-            SEED_WORDS,
-        )
-        _squeeze(width, scratch.share, row, length, scratch)
-
-
-@inlined
-def _squeeze(width: LaneWidth, out: LaneArray, row: int, length: int, scratch: Scratch) -> None:
-    """Draw `length` residues from the stream that begins in the sponge."""
-    squeeze_words(width, scratch.sponge, out, row, length)
-    field64.flag_not_residues(width, (scratch.registers, FLAGS), (out, row), length, IRREGULAR)
+    field64.flag_not_residues(width, scratch.flags, scratch.share, length, NOT_A_RESIDUE)
 
 
 @inlined
 def _prepare_bases(
     width: LaneWidth, shape: Shape, tables: Tables, test_point: int, scratch: Scratch
 ) -> None:
-    """Evaluate half bases at t and at t/beta, and t^p; flag the lanes in which that is 1."""
+    """Evaluate L_k at t, the half basis at t/beta, and t^p; flag the lanes in which that is 1."""
     registers, powers, log_p = scratch.registers, scratch.powers, shape.log_p
     constants, query_rand = tables.constants, scratch.query_rand
     copy_words(width, (registers, TEST_POINT), (query_rand, test_point), 1)
     field64.multiply_constant(
         width, (registers, ODD_POINT), (query_rand, test_point), (constants, INVERSE_BETA)
     )
-    half_bases(
+    _lagrange_bases(
         width,
         basis=scratch.basis,
         odd_basis=scratch.odd_basis,
@@ -266,13 +213,7 @@ def _prepare_bases(
         roots=tables.roots,
         log_p=log_p,
     )
-    field64.flag_equal(width, (registers, FLAGS), (powers, log_p), 1, ROOT_OF_UNITY)
-
-
-@operation
-def clear(code: Code, word: Place) -> None:
-    """Set a word to 0."""
-    word.store(code.constant(0))
+    field64.flag_equal(width, scratch.flags, (powers, log_p), 1, ROOT_OF_UNITY)
 
 
 @inlined
@@ -283,28 +224,41 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, scratch: Scratch) -> None:
             width,
             out=(scratch.result, 1 + wire),
             basis=scratch.basis,
-            points=(scratch.registers, TEST_POINT),
             seed=(scratch.share, shape.num_calls + wire),
             digits=scratch.share,
-            half=1 << shape.log_p >> 1,
             num_calls=shape.num_calls,
         )
+
+
+@operation
+def wire_value(
+    code: Code, out: Place, basis: Place, seed: Place, digits: Place, num_calls: Integer
+) -> None:
+    """Set `out` to a wire polynomial at t: its values are the seed, the digits, then zeros."""
+    columns = code.variables(
+        field64.with_product(field64.sum_of_none(code), basis.load(), seed.load())
+    )
+    for index in code.repeat(num_calls):
+        weight, digit = basis.moved(index + 1).load(), digits.moved(index).load()
+        columns.store_many(field64.with_product(columns.load_many(), weight, digit))
+    out.store(field64.reduced_sum(columns.load_many()))
 
 
 @inlined
 def _evaluate_gadget(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Evaluate the gadget polynomial at t, into the last residue of the verifier."""
-    gadget_value(
+    _gadget_value(
         width,
         out=(scratch.result, 1 + shape.arity),
         basis=scratch.basis,
         odd_basis=scratch.odd_basis,
-        points=(scratch.registers, TEST_POINT),
+        odd_point=(scratch.registers, ODD_POINT),
         power=(scratch.powers, shape.log_p),
         values=(scratch.share, shape.num_calls + shape.arity),
         last_difference=tables.last_difference,
-        one_half=(tables.constants, ONE_HALF),
-        half=1 << shape.log_p >> 1,
+        one=(tables.constants, ONE),
+        half=(tables.constants, ONE_HALF),
+        h=1 << shape.log_p >> 1,
     )
 
 

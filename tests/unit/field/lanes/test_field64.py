@@ -112,7 +112,7 @@ def _run_dots(
     field64.dot_constants(width, (out, 1), (constants, 1), y, count)
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 300, field64.MAX_PRODUCTS])
+@pytest.mark.parametrize("count", [0, 1, 7, field64.MAX_PRODUCTS])
 @pytest.mark.parametrize("largest", [False, True])
 def test_sums_of_products_are_those_of_integers(
     width: LaneWidth, count: int, *, largest: bool

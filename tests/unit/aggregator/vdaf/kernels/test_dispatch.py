@@ -90,10 +90,10 @@ def test_a_kernel_computes_what_the_definition_says_for_both_roles(
     assert agree(Prio3(4, circuit), [measurement] * 3, width)
 
 
-@pytest.mark.parametrize("num_reports", [1, 4, 5, 9])
+@pytest.mark.parametrize("num_reports", [1, 4, 9])
 def test_any_number_of_reports_is_taken(num_reports: int, width: LaneWidth) -> None:
-    measurements: list[Measurement] = [index % 2 for index in range(num_reports)]
-    assert agree(Prio3(4, Histogram(2, 1)), measurements, width)
+    measurements = [index % 2 for index in range(num_reports)]
+    assert agree(Prio3(4, SumVec(1, 1, 1)), [[bit] for bit in measurements], width)
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_any_number_of_aggregators_share_a_measurement(num_shares: int) -> None:
         assert all_values(by_kernel(prio3, shares)) == all_values(query_shares(prio3, shares))
 
 
-@pytest.mark.parametrize("ctx_size", [0, 1, 2, 3, 4, 5, 6, 7, 8, 120, 168, 1000])
+@pytest.mark.parametrize("ctx_size", [0, 1, 2, 3, 4, 5, 6, 7, 120, 168])
 def test_a_context_of_any_size_shifts_the_words_that_are_absorbed(ctx_size: int) -> None:
     assert agree(
         Prio3(4, Histogram(30, 6)),
@@ -115,7 +115,7 @@ def test_a_context_of_any_size_shifts_the_words_that_are_absorbed(ctx_size: int)
     )
 
 
-@pytest.mark.parametrize("ctx_size", [*range(9), *range(108, 118), 160, 161, 1000])
+@pytest.mark.parametrize("ctx_size", [0, 1, 3, 5, 7, 8, 108, 111, 113, 116, 117, 130, 161, 1000])
 def test_a_seed_or_nonce_is_filled_in_wherever_a_block_of_the_message_ends(
     ctx_size: int, width: LaneWidth
 ) -> None:
@@ -163,21 +163,21 @@ def test_a_leader_share_with_a_non_residue_is_undecodable_and_the_others_are_as_
             assert values(found, other) == values(good, other)
 
 
-@pytest.mark.parametrize("circuit", [Count(), Sum(1), Sum(5)], ids=str)
+@pytest.mark.parametrize("circuit", [Count(), Sum(2)], ids=str)
 def test_a_leader_share_in_field64_with_a_non_residue_is_undecodable(
     circuit: Circuit, width: LaneWidth
 ) -> None:
     prio3 = Prio3(1, circuit)
-    shares = shares_of(prio3, [0, 1, 0, 1, 1], 0)
+    shares = shares_of(prio3, [0, 1, 1], 0)
     for residue in range(circuit.meas_len + circuit.proof_len):
         for word, is_residue in ((FIELD64.modulus, False), (FIELD64.modulus - 1, True)):
             input_shares = shares.input_shares.copy()
-            input_shares.view(np.uint64)[2, residue] = word
+            input_shares.view(np.uint64)[1, residue] = word
             edge = dataclasses.replace(shares, input_shares=input_shares)
             found = by_kernel(prio3, edge, width)
-            assert np.flatnonzero(found.is_undecodable).tolist() == ([] if is_residue else [2])
+            assert np.flatnonzero(found.is_undecodable).tolist() == ([] if is_residue else [1])
             expected = query_shares(prio3, edge)
-            for report in {0, 1, 3, 4} | ({2} if is_residue else set()):
+            for report in {0, 2} | ({1} if is_residue else set()):
                 assert values(found, report) == values(expected, report)
 
 
@@ -239,11 +239,11 @@ def test_flagged_reports_are_computed_again_and_the_others_are_not(
     ("circuit", "measurement"),
     [
         (Histogram(7, 3), 1),
-        (MultihotCountVec(11, 5, 4), ones(11, 5)),
-        (L1BoundSum(6, 12, 5), ones(6, 6)),
-        (SumVec(9, 200, 5), ones(9, 9)),
-        (SumVec(3, 2**28, 5), ones(3, 3)),
-        (Sum(255), 1),
+        (MultihotCountVec(5, 3, 4), ones(5, 3)),
+        (L1BoundSum(2, 3, 4), ones(2, 2)),
+        (SumVec(2, 5, 4), ones(2, 2)),
+        (SumVec(1, 2**28, 15), [1]),
+        (Sum(5), 1),
     ],
     ids=str,
 )

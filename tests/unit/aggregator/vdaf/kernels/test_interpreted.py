@@ -19,7 +19,8 @@ from aggregator.vdaf.circuits import (
     Sum,
     SumVec,
 )
-from aggregator.vdaf.kernels.chunks import arrays, plan
+from aggregator.vdaf.kernels.chunks import plan
+from aggregator.vdaf.kernels.shares import ScratchOf
 from aggregator.vdaf.prio3 import Prio3
 from field.lanes import LaneWidth, Limbs26, Limbs52, row_ends
 from tests.support.kernel_runs import agree, all_values, by_kernel, shares_of
@@ -28,13 +29,13 @@ from tests.support.lane_widths import COMPILED, INTERPRETED
 SMALL: list[tuple[Circuit, Measurement]] = [
     (Count(), 1),
     (Sum(1), 1),
-    (Sum(1337), 1336),
+    (Sum(5), 4),
     (Histogram(1, 1), 0),
     (Histogram(7, 3), 6),
-    (SumVec(3, 255, 7), [255, 0, 128]),
+    (SumVec(2, 5, 4), [5, 2]),
     (SumVec(1, 2**28 + 1, 9), [2**27]),
-    (MultihotCountVec(7, 3, 4), [1, 1, 1, 0, 0, 0, 0]),
-    (L1BoundSum(5, 12, 4), [1, 0, 11, 0, 0]),
+    (MultihotCountVec(4, 3, 3), [1, 1, 1, 0]),
+    (L1BoundSum(3, 3, 4), [1, 0, 2]),
 ]
 """Each circuit that has kernels, and each way in which their kernels branch on it."""
 
@@ -44,7 +45,7 @@ SMALL: list[tuple[Circuit, Measurement]] = [
 def test_an_interpreted_kernel_computes_what_the_definition_says_for_both_roles(
     circuit: Circuit, measurement: Measurement, width: LaneWidth
 ) -> None:
-    assert agree(Prio3(4, circuit), [measurement] * 3, width)
+    assert agree(Prio3(4, circuit), [measurement] * 2, width)
 
 
 @pytest.mark.parametrize("width", COMPILED)
@@ -64,7 +65,7 @@ def test_a_compiled_kernel_computes_what_the_interpreted_one_does(
 def test_a_row_beyond_a_scratch_array_is_an_error_and_not_the_array_that_follows(
     monkeypatch: pytest.MonkeyPatch, *, is_long: bool
 ) -> None:
-    def too_small(rows: arrays.ScratchOf[int], lanes: int) -> arrays.ScratchOf[int]:
+    def too_small(rows: ScratchOf[int], lanes: int) -> ScratchOf[int]:
         return row_ends(rows._replace(odd_start=0), lanes)
 
     monkeypatch.setattr(plan, "row_ends", too_small)

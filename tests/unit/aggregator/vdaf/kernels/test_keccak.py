@@ -8,7 +8,9 @@ from aggregator.vdaf.kernels.keccak import RATE_SIZE, turboshake128
 from field.lanes import LaneWidth
 from tests.support.lane_widths import INTERPRETED, QUICKEST
 
-SIZES = [0, 1, 7, 8, 31, RATE_SIZE - 1, RATE_SIZE, RATE_SIZE + 1, 2 * RATE_SIZE, 500]
+SIZES = [0, 7, 8, RATE_SIZE - 1, RATE_SIZE, RATE_SIZE + 1, 500]
+OUTPUTS = [(1, 1), (1, RATE_SIZE), (1, 3 * RATE_SIZE - 1), (9, 32), (9, RATE_SIZE + 1)]
+"""How many messages, and how many bytes of each."""
 
 
 @pytest.fixture(params=[*INTERPRETED[::2], *QUICKEST])  # It multiplies nothing.
@@ -24,13 +26,12 @@ def reference(message: bytes, domain: int, size: int) -> bytes:
 @pytest.mark.parametrize("message_size", SIZES)
 def test_each_message_of_a_batch_has_its_own_hash(width: LaneWidth, message_size: int) -> None:
     rng = np.random.default_rng(message_size)
-    for num_messages in (1, 9):
+    for num_messages, output_size in OUTPUTS:
         messages = rng.integers(0, 256, (num_messages, message_size), np.uint8)
-        for output_size in (1, 32, RATE_SIZE, RATE_SIZE + 1, 3 * RATE_SIZE - 1):
-            hashes = turboshake128(messages, 0x01, output_size, width=width)
-            assert [row.tobytes() for row in hashes] == [
-                reference(row.tobytes(), 0x01, output_size) for row in messages
-            ]
+        hashes = turboshake128(messages, 0x01, output_size, width=width)
+        assert [row.tobytes() for row in hashes] == [
+            reference(row.tobytes(), 0x01, output_size) for row in messages
+        ]
 
 
 @pytest.mark.parametrize("fill", [0x00, 0xFF])
