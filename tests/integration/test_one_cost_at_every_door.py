@@ -155,7 +155,7 @@ def plan_of(task: Task, directory: Path, delta: str = DELTA) -> dict[str, Any]:
 def test_ten_releases_of_a_mechanism_with_a_delta_cost_ten_deltas_in_every_valid_bound(
     vdaf: dict[str, str | int], tmp_path: Path
 ) -> None:
-    privacy = {"mechanism": "Thousandth", "max_batches_per_person": RELEASES, "budget": "12"}
+    privacy = {"mechanism": "Thousandth", "max_releases": RELEASES, "budget": "12"}
     task = make_task(vdaf, privacy)
     assert cost(task, RELEASES) == 10
     ledger, plan = ledger_of(task, tmp_path, RELEASES), plan_of(task, tmp_path)
@@ -227,7 +227,7 @@ def test_a_mechanism_that_leaves_a_question_unanswered_is_refused_at_start() -> 
 def test_budget_ledger_and_plan_say_the_same_of_the_same_releases(
     vdaf: dict[str, str | int], privacy: dict[str, str | int], tmp_path: Path
 ) -> None:
-    task = make_task(vdaf, {**privacy, "max_batches_per_person": RELEASES, "budget": "1000"})
+    task = make_task(vdaf, {**privacy, "max_releases": RELEASES, "budget": "1000"})
     ledger, plan = ledger_of(task, tmp_path, RELEASES), plan_of(task, tmp_path)
     spent = cost(task, RELEASES)
     assert Fraction(ledger["epsilon_of_a_person"]) == spent

@@ -62,6 +62,7 @@ policies = st.builds(
     mechanisms(),
     st.none() | reports,
     st.none() | positive,
+    st.none() | reports,
     st.text(max_size=40).filter(lambda text: len(text.encode(errors="replace")) < 200),
 )
 
