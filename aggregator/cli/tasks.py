@@ -85,6 +85,12 @@ def new(
     print(f"{task.task_id}")
     print(f"wrote task.toml (public) and {names} (secret) to {out}", file=sys.stderr)
     print(describe_privacy(task), file=sys.stderr)
+    if not task.policy.has_limit:
+        print(
+            "warning: the task has neither a budget nor max_releases, so no aggregator ever "
+            "refuses another release; --privacy budget=… or --privacy max_releases=… sets a limit",
+            file=sys.stderr,
+        )
 
 
 @app.command()

@@ -13,6 +13,7 @@ from typing import Self, TypedDict
 from aggregator.codec import DecodeError, Reader, Writer, decode, encode
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.filters import check_delta
 from aggregator.dp.mechanisms import Mechanism, PolicyParameters
 from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.rationals import (
@@ -101,6 +102,9 @@ class PrivacyPolicy:
             raise ParameterError(f"mechanism {self.mechanism.name}: has no row in MECHANISMS")
         for name in self.mechanism.parameters().keys() - set(_PARAMETERS):
             raise ParameterError(f"mechanism {self.mechanism.name}: no policy has room for {name}")
+        delta = self.mechanism.parameters().get("delta")
+        if delta is not None:
+            check_delta(delta)
         _check_count(self.max_batches_per_person, "max_batches_per_person")
         _check_count(self.max_releases, "max_releases")
         if self.budget is not None:
@@ -142,6 +146,11 @@ class PrivacyPolicy:
                 f"budget: the mechanism {self.mechanism.name} has no epsilon, so there is nothing "
                 "to count"
             )
+
+    @property
+    def has_limit(self) -> bool:
+        """Whether aggregators refuse releases from some number on."""
+        return self.budget is not None or self.max_releases is not None
 
     @property
     def neighbours(self) -> str:

@@ -21,7 +21,7 @@ TWO_RELEASES: list[Mapping[str, str | int]] = [
     {**LAPLACE, "budget": "1", "max_batches_per_person": 1},
     {**LAPLACE, "budget": "9", "max_releases": 2},
     {"mechanism": "None", "max_releases": 2},
-    {"mechanism": "TruncatedGeometric", "epsilon": "1/2", "delta": "1e-2", "budget": "1.4"},
+    {"mechanism": "TruncatedGeometric", "epsilon": "1/2", "delta": "1e-5", "budget": "1.4"},
     # At delta 1e-9 rho = 1/4 implies 4.44 and rho = 3/8 implies 5.53.
     {"mechanism": "DiscreteGaussian", "rho": "1/8", "delta": "1e-9", "budget": "5"},
 ]

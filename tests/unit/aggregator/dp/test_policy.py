@@ -21,8 +21,10 @@ from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit, Count, Histogram, Sum
 
 LAPLACE: dict[str, object] = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/2"}
+GEOMETRIC: dict[str, object] = {"mechanism": "TruncatedGeometric", "epsilon": "1"}
+GAUSSIAN: dict[str, object] = {"mechanism": "DiscreteGaussian", "rho": "1"}
 FULL = PrivacyPolicy(
-    mechanism=TruncatedGeometric(Fraction(1), Fraction(1, 100), max_reports_per_person=2),
+    mechanism=TruncatedGeometric(Fraction(1), Fraction(1, 101), max_reports_per_person=2),
     max_batches_per_person=3,
     budget=Fraction(5, 2),
     max_releases=6,
@@ -39,7 +41,7 @@ def test_every_field_of_the_encoding_has_its_place() -> None:
         "01"
         "31"  # epsilon: length, "1"
         "05"
-        "312f313030"  # delta: length, "1/100"
+        "312f313031"  # delta: length, "1/101"
         "00"  # rho: none
         "00000002"  # max_reports_per_person
         "00000003"  # max_batches_per_person
@@ -115,7 +117,7 @@ def test_a_policy_that_means_nothing_for_a_measurement_is_refused(
         PrivacyPolicy(NoPrivacy()),
         PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1, 10)), budget=Fraction(3)),
         PrivacyPolicy(DiscreteGaussian(Fraction(1, 2), Fraction(1, 10**6))),
-        PrivacyPolicy(TruncatedGeometric(Fraction(1), Fraction(1, 10))),
+        PrivacyPolicy(TruncatedGeometric(Fraction(1), Fraction(1, 1000))),
         PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1)), thresholds=Thresholds(23)),
         PrivacyPolicy(NoPrivacy(), suppression=Suppression(5)),
         PrivacyPolicy(NoPrivacy(), suppression=Suppression(0, Fraction(1, 200))),
@@ -153,6 +155,10 @@ def test_defaults_are_one_report_any_number_of_batches_and_no_limit() -> None:
         ({**LAPLACE, "delta": "1e-6"}, "delta: the mechanism .* has no such parameter"),
         ({"mechanism": "None", "epsilon": "1"}, "epsilon: the mechanism None has no"),
         ({"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1"}, "delta must be below"),
+        ({**GEOMETRIC, "delta": "0.01"}, "delta must be below 1/100, not 1/100"),
+        ({**GEOMETRIC, "delta": "99/100"}, "delta must be below 1/100, not 99/100"),
+        ({**GAUSSIAN, "delta": "1/100"}, "delta must be below 1/100, not 1/100"),
+        ({**GAUSSIAN, "delta": "9/10"}, "delta must be below 1/100, not 9/10"),
         ({"mechanism": "DiscreteGaussian", "epsilon": "1"}, "rho: the mechanism"),
         ({**LAPLACE, "max_reports_per_person": 0}, "max_reports_per_person must be"),
         ({**LAPLACE, "max_reports_per_person": "1"}, "max_reports_per_person must be"),
@@ -217,6 +223,8 @@ def test_the_helper_of_these_tests_encodes_a_right_policy_right() -> None:
         (with_text("1/2")[:-1] + b"\2" + b"\xff" * 8 + b"\0", "suppress_at_or_below must be"),
         (with_text("1/2")[:-1] + b"\2" + bytes(8) + b"\x032/4", "not the canonical encoding"),
         (with_text("1/2")[:-2] + b"\1\xff\0", "not UTF-8"),
+        (encode_policy(FULL).replace(b"1/101", b"1/100"), "delta must be below 1/100, not 1/100"),
+        (encode_policy(FULL).replace(b"1/101", b"99/98"), "delta must be below 1"),
         (b"", "expected"),
     ],
     ids=lambda value: value.hex() or "empty" if isinstance(value, bytes) else value,
