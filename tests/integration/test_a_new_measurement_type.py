@@ -158,7 +158,7 @@ def test_a_shell_makes_a_task_of_it_with_the_options_of_its_row(tmp_path: Path) 
         ("plan risk --circuit anybits --length 3 --epsilon0 1 --epsilon 0", "delta: 0.2454588"),
         ("bench verify --circuit moments --reports 5 --rounds 1", "reports_per_second_per_core"),
         ("bench first --circuit anybits --length 7", "seconds"),
-        ("audit --circuit moments --epsilon 1 --runs 100 --processes 1", "not refuted"),
+        ("audit self-test --circuit moments --epsilon 1 --runs 100 --processes 1", "not refuted"),
         ("warm", "Prio3Moments: "),
     ],
 )

@@ -21,6 +21,7 @@ SECRET = "c2VjcmV0LXN0b3JlLWtleQ"  # noqa: S105 - a test's secret
 def write(folder: Path, text: str) -> Path:
     path = folder / "service.toml"
     path.write_text(text)
+    path.chmod(0o600)  # files with secrets that others can read are refused
     return path
 
 

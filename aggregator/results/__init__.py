@@ -1,0 +1,42 @@
+"""Results that know their law: noised values to calculate with, each with an interval that holds.
+
+    monday, tuesday = Batch.of_document(task, first), Batch.of_document(task, second)
+    (monday["poor"] + tuesday["poor"]).interval()
+    compare(monday.share("poor"), tuesday.share("poor"))
+
+docs/results.md says which interval is found how, and what cannot be concluded from it.
+"""
+
+from aggregator.results.batches import Batch
+from aggregator.results.comparisons import Comparison, compare, compare_all
+from aggregator.results.intervals import ConfidenceInterval
+from aggregator.results.moments import Variance, mean
+from aggregator.results.quantiles import Quantile, median
+from aggregator.results.ratios import Ratio, ratio
+from aggregator.results.selection import Selected, after_selection
+from aggregator.results.tables import Table
+from aggregator.results.trees import Tree
+from aggregator.results.values import Noised, Quantity, combination, joint_intervals, total
+
+__all__ = [
+    "Batch",
+    "Comparison",
+    "ConfidenceInterval",
+    "Noised",
+    "Quantile",
+    "Quantity",
+    "Ratio",
+    "Selected",
+    "Table",
+    "Tree",
+    "Variance",
+    "after_selection",
+    "combination",
+    "compare",
+    "compare_all",
+    "joint_intervals",
+    "mean",
+    "median",
+    "ratio",
+    "total",
+]

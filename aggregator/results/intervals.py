@@ -1,0 +1,49 @@
+"""An interval for a true value, with the probability that it states and the name of its method."""
+
+import dataclasses
+import math
+from fractions import Fraction
+
+Bound = Fraction | float
+"""Of an interval: exact, or plus or minus infinity."""
+
+NO_LOWER, NO_UPPER = -math.inf, math.inf
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConfidenceInterval:
+    """All true values that the release does not rule out at a confidence.
+
+    It is about the noise and nothing else: the true value is that of the people who were asked.
+    It holds if both aggregators added their noise and nothing else.
+
+    Attributes:
+        low: The smallest value; minus infinity if there is none.
+        high: The largest value; infinity if there is none.
+        confidence: With at least this probability, before the noise is drawn, the interval will
+            hold the true value.
+        method: How it was found.
+        jointly: Of how many values all are covered at once with that probability.
+    """
+
+    low: Bound
+    high: Bound
+    confidence: Fraction
+    method: str
+    jointly: int = 1
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, int | float | Fraction) and self.low <= value <= self.high
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether both ends are finite."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    def within(self, low: Bound, high: Bound) -> "ConfidenceInterval":
+        """Return the part between limits that hold for certain, without looking at the data.
+
+        Where nothing is left, the interval missed and the nearest limit is all of it.
+        """
+        first, last = min(max(self.low, low), high), max(min(self.high, high), low)
+        return dataclasses.replace(self, low=first, high=last)

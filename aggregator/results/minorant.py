@@ -1,0 +1,54 @@
+"""How likely noise of any weights stays within a width, from below, by a trigonometric polynomial.
+
+On a circle of length L, where the noise S is read modulo L, a polynomial of degree K that lies
+nowhere above the indicator of -h to h has the expectation
+
+    2h/L - 1/(K+1) + sum over n = 1 to K of phi(2 pi n / L) c(n)
+    c(n) = 2 sin(2 pi n h / L) / (pi n) J(n / (K+1)) - 2 / (K+1) (1 - n / (K+1)) cos(2 pi n h / L)
+
+with phi the characteristic function of S and J(t) = pi t (1 - t) cot(pi t) + t. It needs phi at K
+points and nothing else, and no integral is approximated. It loses as much as if h were L / (2K)
+less. What comes round the circle, |S| >= L - h, is for the caller to bound.
+
+Source:
+    [Vaa85], Theorem 18.
+"""
+
+import math
+
+import numpy as np
+
+from aggregator.results.spectrum import UNIT_ROUNDOFF, Floats
+
+
+class Minorant:
+    """A lower bound of P(|S| <= h) on a circle, for every h.
+
+    Args:
+        values: The characteristic function of S at 2 pi n / `length` for n = 1 to K.
+        errors: How far each of these may be off.
+        length: Of the circle.
+    """
+
+    __slots__ = ("_degree", "_edges", "_error", "_length", "_sides", "_turns")
+
+    def __init__(self, values: Floats, errors: Floats, length: float) -> None:
+        self._degree = degree = len(values)
+        self._length = length
+        n = np.arange(1, degree + 1)
+        t = n / (degree + 1)
+        # A common factor of each n's sine, and of its cosine.
+        smooth = math.pi * t * (1 - t) / np.tan(math.pi * t) + t
+        self._sides = values * smooth * 2 / (math.pi * n)
+        self._edges = values * 2 / (degree + 1) * (1 - t)
+        self._turns = 2 * math.pi * n
+        # c(n) is at most 2 / (pi n) + 2 / (K + 1), and each term, its angle n h / L included, is
+        # rounded by less than 32 units.
+        largest = 2 / (math.pi * n) + 2 / (degree + 1)
+        self._error = float(errors @ largest) + 32 * degree * UNIT_ROUNDOFF
+
+    def within(self, width: float) -> float:
+        """Return at most P(|S mod L| <= width), for a width from 0 to L / 2."""
+        angles = self._turns * (width / self._length)
+        total = float(np.sin(angles) @ self._sides - np.cos(angles) @ self._edges)
+        return 2 * width / self._length - 1 / (self._degree + 1) + total - self._error

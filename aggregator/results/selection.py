@@ -1,0 +1,167 @@
+"""Intervals of values that are shown only because they are large.
+
+A noised count that passed a threshold did so with the help of its noise more often than not, so the
+usual interval covers the true count less often than it says. Two that do cover:
+
+- `Selected`, for one released value: by the law of its noise given that the value passed. The
+  truths that are not ruled out are those under which a value so far up, or so far down, has at
+  least half the miss.
+- `after_selection`, for any values and any rule: Bonferroni over all that could have been shown.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from typing_extensions import override
+
+from aggregator.dp.certified import Enclosed, Enclosure, is_positive
+from aggregator.dp.gaussian_law import EXACT_UP_TO, DiscreteGaussianLaw
+from aggregator.dp.laws import NoiseLaw
+from aggregator.errors import ParameterError
+from aggregator.results.intervals import ConfidenceInterval
+from aggregator.results.sums import check_confidence
+from aggregator.results.values import DEFAULT_CONFIDENCE, Noised, Quantity, Source
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Selected(Quantity):
+    """A released value that is shown because it is above a threshold.
+
+    The laws of all mechanisms are log-concave, so a larger truth makes larger values likelier also
+    among those that pass, and the truths that are not ruled out have no gaps.
+
+    Attributes:
+        released: One value as it was released, with its noise.
+        threshold: It is above this; smaller ones were not shown.
+        least: The least that the true value can be; a count is at least 0.
+        most: The most that it can be; None if there is no such limit.
+        label: What it is, for a reader.
+        unit: In what it is measured.
+    """
+
+    released: Noised
+    threshold: int
+    least: int = 0
+    most: int | None = None
+    label: str = ""
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        if list(self.released.terms.values()) != [1] or self.released.value.denominator != 1:
+            raise ParameterError(
+                "Selected: a threshold chooses single released values; of values calculated from "
+                "them use `after_selection`"
+            )
+        if self.released.value <= self.threshold:
+            raise ParameterError(
+                f"Selected: {self.released.value} is not above the threshold {self.threshold}"
+            )
+        law = self._law
+        if isinstance(law, DiscreteGaussianLaw) and law.aggregators * law.sigma_squared > (
+            EXACT_UP_TO
+        ):
+            raise ParameterError(
+                f"Selected: noise of a variance above {EXACT_UP_TO} has bounded tails only; use "
+                "`after_selection`"
+            )
+
+    @property
+    @override
+    def estimate(self) -> Fraction:
+        """The released value: given that it is shown, more often too large than too small."""
+        return self.released.value
+
+    @override
+    def sources(self) -> frozenset[Source]:
+        return self.released.sources()
+
+    @override
+    def interval(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> ConfidenceInterval:
+        check_confidence(confidence)
+        half_miss = (1 - confidence) / 2
+        value = self.released.value.numerator
+        # Of truths that grow, the first is false and then true, the second true and then false.
+        low = _last(lambda truth: not self._could_be_so_large(truth, half_miss), self.least) + 1
+        high = max(low, _last(lambda truth: self._could_be_so_small(truth, half_miss), self.least))
+        method = "exact law, given that the value passed"
+        interval = ConfidenceInterval(Fraction(low), Fraction(high), confidence, method)
+        return interval.within(self.least, max(value, high) if self.most is None else self.most)
+
+    @property
+    def _law(self) -> NoiseLaw:
+        (source,) = self.released.terms
+        return source.law
+
+    def _could_be_so_large(self, truth: int, probability: Fraction) -> bool:
+        """Return whether P(truth + noise >= value, given that it passes) > probability."""
+        passes = self._at_least(self.threshold + 1 - truth)
+        reaches = self._at_least(self.released.value.numerator - truth)
+        if reaches is None or passes is None:
+            return False
+        return is_positive(lambda digits: reaches(digits) - probability * passes(digits))
+
+    def _could_be_so_small(self, truth: int, probability: Fraction) -> bool:
+        """Return whether P(truth + noise <= value, given that it passes) > probability."""
+        passes = self._at_least(self.threshold + 1 - truth)
+        exceeds = self._at_least(self.released.value.numerator + 1 - truth)
+        if exceeds is None or passes is None:
+            return True
+        return is_positive(lambda digits: (1 - probability) * passes(digits) - exceeds(digits))
+
+    def _at_least(self, noise: int) -> Enclosed | None:
+        """Return P(N >= noise); None if it is zero."""
+        if noise >= 1:
+            return self._law.upper_tail(noise)
+        beyond = self._law.upper_tail(1 - noise)
+        if beyond is None:
+            return lambda _: Enclosure(Fraction(1), Fraction(1))
+        return lambda digits: 1 - beyond(digits)
+
+
+def after_selection(
+    shown: Sequence[Quantity],
+    could_be_shown: int,
+    confidence: Fraction = DEFAULT_CONFIDENCE,
+) -> list[ConfidenceInterval]:
+    """Return intervals for values that any rule chose among a known number, all at once.
+
+    As if all that could have been shown were: whichever are chosen, theirs hold with them.
+
+    Args:
+        shown: The values that are shown.
+        could_be_shown: How many the rule could choose from; at least as many as are shown.
+        confidence: That all intervals hold.
+
+    Raises:
+        ParameterError: More are shown than could be.
+    """
+    check_confidence(confidence)
+    if could_be_shown < max(1, len(shown)):
+        raise ParameterError(
+            f"could_be_shown must be at least 1 and the {len(shown)} shown, not {could_be_shown}"
+        )
+    each = 1 - (1 - confidence) / could_be_shown
+    how = f"Bonferroni over the {could_be_shown} that could have been shown"
+    intervals = (value.interval(each) for value in shown)
+    return [
+        dataclasses.replace(
+            interval,
+            confidence=confidence,
+            jointly=could_be_shown,
+            method=f"{interval.method}; {how}",
+        )
+        for interval in intervals
+    ]
+
+
+def _last(holds: Callable[[int], bool], first: int) -> int:
+    """Return the last integer before the first that does not hold, from `first` on."""
+    low, step = first - 1, 1
+    while holds(low + step):
+        low, step = low + step, 2 * step
+    high = low + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low

@@ -1,0 +1,190 @@
+"""A table of values with their intervals: rows, data frame, CSV, Parquet, HTML and a chart.
+
+What needs pandas, polars, pyarrow or matplotlib imports it when it is called.
+"""
+
+import csv
+import dataclasses
+import html
+import importlib
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.results.intervals import ConfidenceInterval
+from aggregator.results.values import DEFAULT_CONFIDENCE, Quantity, joint_intervals
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Cell: TypeAlias = str | int | float | None
+
+_OWN_COLUMNS = ("label", "value", "low", "high", "unit", "confidence", "jointly", "method")
+_LEFT = frozenset({"label", "unit", "method"})
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Table:
+    """Values in rows.
+
+    Attributes:
+        quantities: One a row.
+        columns: More cells of each row, by column: a week, a group. They stand first.
+        confidence: Of the intervals.
+        jointly: Whether all intervals hold at once with that confidence, or each by itself.
+        intervals: Those to show in place of the quantities' own, such as corrected for selection.
+        title: What the table shows.
+    """
+
+    quantities: Sequence[Quantity]
+    columns: Mapping[str, Sequence[Cell]] = dataclasses.field(default_factory=dict)
+    confidence: Fraction = DEFAULT_CONFIDENCE
+    jointly: bool = False
+    intervals: Sequence[ConfidenceInterval] | None = None
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        count = len(self.quantities)
+        for name, cells in self.columns.items():
+            if name in _OWN_COLUMNS:
+                raise ParameterError(f"columns: {name!r} is a column of every table")
+            if len(cells) != count:
+                raise ParameterError(f"columns: {name!r} has {len(cells)} cells, not {count}")
+        if self.intervals is not None and len(self.intervals) != count:
+            raise ParameterError(f"intervals: there are {len(self.intervals)}, not {count}")
+
+    @cached_property
+    def rows(self) -> list[dict[str, Cell]]:
+        """One dictionary a row, with floats for exact numbers; None for what has no estimate."""
+        return [
+            {name: cells[index] for name, cells in self.columns.items()}
+            | {
+                "label": quantity.label,
+                "value": None if quantity.estimate is None else float(quantity.estimate),
+                "low": float(interval.low),
+                "high": float(interval.high),
+                "unit": quantity.unit,
+                "confidence": float(interval.confidence),
+                "jointly": interval.jointly,
+                "method": interval.method,
+            }
+            for index, (quantity, interval) in enumerate(
+                zip(self.quantities, self._intervals(), strict=True)
+            )
+        ]
+
+    def frame(self) -> Any:  # noqa: ANN401 - of whichever of two libraries is installed
+        """Return a data frame of pandas, or of polars where that is installed and pandas is not.
+
+        Raises:
+            ConfigurationError: Neither is installed.
+        """
+        library = _import("a data frame", "pandas", "polars")
+        return library.DataFrame(self._by_column())
+
+    def to_csv(self, path: Path | str) -> None:
+        """Write the rows as CSV in UTF-8, with a line of column names."""
+        with Path(path).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, self._names())
+            writer.writeheader()
+            writer.writerows(self.rows)
+
+    def to_parquet(self, path: Path | str) -> None:
+        """Write the rows as Parquet.
+
+        Raises:
+            ConfigurationError: Neither polars nor pyarrow is installed.
+        """
+        library = _import("Parquet", "polars", "pyarrow")
+        if library.__name__ == "polars":
+            library.DataFrame(self._by_column()).write_parquet(str(path))
+        else:
+            parquet = importlib.import_module("pyarrow.parquet")
+            parquet.write_table(library.table(self._by_column()), str(path))
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the estimates with their intervals, one line a row; unbounded ones are left out.
+
+        Args:
+            axes: Of matplotlib, to draw into; new ones unless given.
+
+        Raises:
+            ConfigurationError: matplotlib is not installed.
+        """
+        if axes is None:
+            size = (6.4, 1.2 + 0.3 * len(self.quantities))
+            pyplot = _import("a chart", "matplotlib.pyplot", extra="plots")
+            axes = pyplot.subplots(figsize=size, layout="constrained")[1]
+        names = [_name(row, self.columns) for row in self.rows]
+        for place, row in enumerate(self.rows):
+            low, high, value = row["low"], row["high"], row["value"]
+            if isinstance(value, float):
+                axes.plot([value], [place], "o", color="#3b5b92")
+            if isinstance(low, float) and isinstance(high, float) and math.isfinite(high - low):
+                axes.plot([low, high], [place, place], "-", color="#3b5b92")
+        axes.set_yticks(range(len(names)), names)
+        axes.invert_yaxis()
+        units = {quantity.unit for quantity in self.quantities if quantity.unit}
+        axes.set_xlabel(", ".join(sorted(units)))
+        axes.set_title(f"{self.title} ({self._statement()})".strip(), fontsize=10)
+        return axes
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook: escaped text, no script and no style but alignment."""
+        names = self._names()
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        body = "".join(
+            "<tr>" + "".join(_html_cell(name, row[name]) for name in names) + "</tr>"
+            for row in self.rows
+        )
+        caption = html.escape(f"{self.title} ({self._statement()})".strip())
+        return (
+            f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
+
+    def _intervals(self) -> Sequence[ConfidenceInterval]:
+        if self.intervals is not None:
+            return self.intervals
+        if self.jointly and self.quantities:
+            return joint_intervals(self.quantities, self.confidence)
+        return [quantity.interval(self.confidence) for quantity in self.quantities]
+
+    def _statement(self) -> str:
+        found = {(row["confidence"], row["jointly"]) for row in self.rows}
+        return "; ".join(
+            f"{100 * float(confidence or 0):.6g} % intervals, "
+            + ("each by itself" if jointly == 1 else f"{jointly} at once")
+            for confidence, jointly in sorted(found, key=str)
+        )
+
+    def _names(self) -> list[str]:
+        return [*self.columns, *_OWN_COLUMNS]
+
+    def _by_column(self) -> dict[str, list[Cell]]:
+        return {name: [row[name] for row in self.rows] for name in self._names()}
+
+
+def _name(row: Mapping[str, Cell], columns: Mapping[str, object]) -> str:
+    return " ".join(str(cell) for cell in (*(row[name] for name in columns), row["label"]) if cell)
+
+
+def _html_cell(name: str, cell: Cell) -> str:
+    side = "left" if name in _LEFT or isinstance(cell, str) else "right"
+    text = "" if cell is None else f"{cell:.6g}" if isinstance(cell, float) else str(cell)
+    return f'<td style="text-align:{side}">{html.escape(text)}</td>'
+
+
+def _import(what: str, *names: str, extra: str = "frames") -> Any:  # noqa: ANN401 - a module
+    """Return the first of some modules that is installed."""
+    for name in names:
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    libraries = " or ".join(name.split(".")[0] for name in names)
+    raise ConfigurationError(f"{what} needs {libraries}: install prio-aggregator[{extra}]")

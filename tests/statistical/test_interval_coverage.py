@@ -1,0 +1,244 @@
+"""Intervals hold as often as they say, over releases by the real samplers of both aggregators.
+
+Size: if an interval holds with at least its confidence, the fraction of trials in which it does
+falls more than six standard deviations short of that once in 10^9 (four for ratios, of which there
+are fewer trials: once in 3 * 10^4). Seeds are fixed. Power: intervals at a confidence that is lower
+by the stated amount fall short.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from aggregator.dp.discrete_gaussian import DiscreteGaussian
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.release import add_noise
+from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.results import (
+    ConfidenceInterval,
+    Noised,
+    Quantile,
+    Selected,
+    Tree,
+    Variance,
+    after_selection,
+    compare,
+    joint_intervals,
+    ratio,
+    total,
+)
+from aggregator.vdaf.circuits import Histogram
+from field import FIELD128, Vector, lift
+from tests.support.entropy import SeededEntropy
+
+pytestmark = [pytest.mark.statistical, pytest.mark.slow]
+
+LENGTH = 400
+RELEASES = 40
+CIRCUIT = Histogram(LENGTH, 20)
+CONFIDENCE = Fraction(9, 10)
+LOWER = Fraction(8, 10)
+SIGMAS = 6
+MECHANISMS: list[Mechanism] = [
+    PureDpDiscreteLaplace(Fraction(1, 2)),
+    TruncatedGeometric(Fraction(1), Fraction(1, 10**4)),
+    DiscreteGaussian(Fraction(1, 50)),
+]
+
+
+@cache
+def noise(mechanism: Mechanism) -> NDArray[np.int64]:
+    """What both aggregators' releases of empty batches come out as together, a row each."""
+    entropies = SeededEntropy(201), SeededEntropy(202)
+    empty = Vector.zeros(FIELD128, (LENGTH,))
+    rows = [
+        sum(np.array(lift(add_noise(empty, mechanism, CIRCUIT, own))) for own in entropies)
+        for _ in range(RELEASES)
+    ]
+    return np.array(rows, np.int64)
+
+
+def law_of(mechanism: Mechanism) -> NoiseLaw:
+    law = mechanism.law(CIRCUIT, 2)
+    assert law is not None
+    return law
+
+
+def trials(mechanism: Mechanism, *truths: int) -> Iterator[list[Noised]]:
+    """Released values of these true sums, again and again with noise that was not used before."""
+    law, flat = law_of(mechanism), noise(mechanism).ravel()
+    for first in range(0, len(flat) - len(truths) + 1, len(truths)):
+        yield [
+            Noised.released(truth + int(drawn), law, first + index)
+            for index, (truth, drawn) in enumerate(
+                zip(truths, flat[first : first + len(truths)], strict=True)
+            )
+        ]
+
+
+def sigmas_short(held: list[bool], confidence: Fraction = CONFIDENCE) -> float:
+    """By how many standard deviations the intervals hold too seldom; negative if more often."""
+    c = float(confidence)
+    assert len(held) >= 300
+    return float((c - np.mean(held)) / math.sqrt(c * (1 - c) / len(held)))
+
+
+@pytest.fixture(params=MECHANISMS, ids=lambda mechanism: mechanism.name)
+def mechanism(request: pytest.FixtureRequest) -> Mechanism:
+    found: Mechanism = request.param
+    return found
+
+
+LINEAR: dict[str, Callable[[list[Noised]], Noised]] = {
+    "a sum of batches": total,
+    "a difference": lambda values: values[0] - values[1],
+    "a weighted mean": lambda values: values[0] / 301 - values[1] / 299 + 2 * values[2],
+    "a difference of ones with a batch in common": lambda values: (
+        total(values[:3]) - total(values[1:])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_linear_intervals_hold_as_often_as_they_say_and_hardly_more(
+    name: str, mechanism: Mechanism
+) -> None:
+    calculate = LINEAR[name]
+    truths = (100, 250, 30, 71)
+    true = calculate([Noised.exact(truth) for truth in truths]).value
+    found = [calculate(values) for values in trials(mechanism, *truths)]
+    assert sigmas_short([true in value.interval(CONFIDENCE) for value in found]) < SIGMAS
+    assert sigmas_short([true in value.interval(LOWER) for value in found]) > SIGMAS
+
+
+def test_joint_intervals_hold_at_once(mechanism: Mechanism) -> None:
+    truths = (5, 10, 20, 40, 80)
+    held, usual, dependent = [], [], []
+    for values in trials(mechanism, *truths):
+        joint = joint_intervals(values, CONFIDENCE)
+        held.append(all(true in interval for true, interval in zip(truths, joint, strict=True)))
+        each = [value.interval(CONFIDENCE) for value in values]
+        usual.append(all(true in interval for true, interval in zip(truths, each, strict=True)))
+        running = list(itertools.accumulate(values))
+        joint = joint_intervals(running, CONFIDENCE)
+        sums = itertools.accumulate(truths)
+        dependent.append(all(true in interval for true, interval in zip(sums, joint, strict=True)))
+    assert sigmas_short(held) < SIGMAS
+    assert sigmas_short(dependent) < SIGMAS
+    assert sigmas_short(usual) > SIGMAS  # power: each by itself does not hold at once
+
+
+@pytest.mark.parametrize(("over", "under"), [(60, 150), (3, 150), (150, 60)])
+def test_ratios_hold(over: int, under: int) -> None:
+    held = [
+        Fraction(over, under) in ratio(first, second).interval(LOWER)
+        for first, second in itertools.islice(trials(MECHANISMS[0], over, under), 400)
+    ]
+    assert sigmas_short(held, LOWER) < 4
+
+
+def test_shares_of_a_whole_with_the_same_noise_hold() -> None:
+    held, narrow = [], []
+    for part, rest in itertools.islice(trials(MECHANISMS[0], 60, 90), 400):
+        share = ratio(part, part + rest)
+        held.append(Fraction(60, 150) in share.interval(LOWER))
+        narrow.append(Fraction(60, 150) in share.interval(Fraction(1, 2)))
+    assert sigmas_short(held, LOWER) < 4
+    assert sigmas_short(narrow, LOWER) > 4
+
+
+def test_ratios_hold_where_the_denominator_may_be_zero() -> None:
+    held = [
+        Fraction(60, 12) in ratio(first, second).interval(LOWER)
+        for first, second in itertools.islice(trials(MECHANISMS[0], 60, 12), 400)
+    ]
+    assert sigmas_short(held, LOWER) < 4
+
+
+def test_variances_hold(mechanism: Mechanism) -> None:
+    # Answers from 0 to 4 of 100 people: the noise is large, so the mean is far from certain.
+    answers = np.arange(100) % 5
+    moments = int(answers.sum()), int((answers**2).sum())
+    true = Fraction(moments[1], 100) - Fraction(moments[0], 100) ** 2
+    found = [
+        Variance(plain, squares, 100)
+        for plain, squares in itertools.islice(trials(mechanism, *moments), 2000)
+    ]
+    assert sigmas_short([true in value.interval(CONFIDENCE) for value in found]) < SIGMAS
+    assert sigmas_short([true in value.interval(Fraction(1, 2)) for value in found]) > SIGMAS
+
+
+@pytest.mark.parametrize("report_count", [None, 260])
+@pytest.mark.parametrize("part", [Fraction(1, 4), Fraction(1, 2)])
+def test_quantiles_hold(part: Fraction, report_count: int | None, mechanism: Mechanism) -> None:
+    counts = (20, 45, 10, 0, 30, 90, 40, 25)
+    edges = [0, 5, 15, 30, 60, 90, 120, 240, 480]
+    up_to = list(itertools.accumulate(counts))
+    true = next(index for index, sum_ in enumerate(up_to) if sum_ >= part * 260)
+    held = []
+    for values in trials(mechanism, *counts):
+        interval = Quantile(values, edges, part, report_count).interval(CONFIDENCE)
+        held.append(interval.low <= edges[true] and edges[true + 1] <= interval.high)
+    assert sigmas_short(held) < SIGMAS
+
+
+@pytest.mark.parametrize("report_count", [None, 160])
+def test_ranges_of_trees_hold(report_count: int | None, mechanism: Mechanism) -> None:
+    leaves = [0, 7, 3, 0, 50, 60, 38, 2]
+    pairs = [sum(leaves[index : index + 2]) for index in range(0, 8, 2)]
+    halves = [sum(leaves[:4]), sum(leaves[4:])]
+    held, narrow = [], []
+    for values in trials(mechanism, *halves, *pairs, *leaves):
+        tree = Tree.regular([values[:2], values[2:6], values[6:]], report_count)
+        found = tree.range(1, 5)
+        held.append(120 in found.interval(CONFIDENCE))
+        narrow.append(120 in found.interval(LOWER))
+    assert sigmas_short(held) < SIGMAS
+    assert sigmas_short(narrow) > SIGMAS
+
+
+@pytest.mark.parametrize("truth", [0, 4, 9, 14, 30])
+def test_what_a_threshold_chose_holds_and_its_usual_interval_does_not(truth: int) -> None:
+    mechanism, threshold = MECHANISMS[0], 12
+
+    @cache
+    def interval(value: int) -> ConfidenceInterval:
+        released = Noised.released(value, law_of(mechanism), "bucket")
+        return Selected(released, threshold).interval(CONFIDENCE)
+
+    shown = [value for (value,) in trials(mechanism, truth) if value.value.numerator > threshold]
+    assert sigmas_short([truth in interval(value.value.numerator) for value in shown]) < SIGMAS
+    usual = sigmas_short([truth in value.interval(CONFIDENCE) for value in shown])
+    assert usual > SIGMAS if truth < threshold - 2 else usual < SIGMAS
+
+
+def test_the_largest_of_many_holds_after_selection(mechanism: Mechanism) -> None:
+    truths = tuple(range(20))
+    held, usual = [], []
+    for values in trials(mechanism, *truths):
+        true, largest = max(
+            zip(truths, values, strict=True), key=lambda pair: (pair[1].value, pair[0])
+        )
+        (interval,) = after_selection([largest], len(values), CONFIDENCE)
+        held.append(true in interval)
+        usual.append(true in largest.interval(CONFIDENCE))
+    assert sigmas_short(held) < SIGMAS
+    assert sigmas_short(usual) > SIGMAS
+
+
+def test_conclusions_of_comparisons_are_wrong_no_more_often_than_they_say(
+    mechanism: Mechanism,
+) -> None:
+    right = [
+        compare(first, second, CONFIDENCE).is_larger is None
+        for first, second in trials(mechanism, 50, 50)
+    ]
+    assert sigmas_short(right) < SIGMAS
