@@ -8,11 +8,19 @@ count from the file's folder.
 import os
 import stat
 import tomllib
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -24,6 +32,7 @@ from typing_extensions import override
 
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
 
 KIBIBYTE, MEBIBYTE = 2**10, 2**20
 
@@ -37,14 +46,18 @@ def _address(value: object) -> object:
     return value
 
 
-def _rational(value: object) -> object:
+def _rational(parse: Callable[[object, str], Fraction]) -> BeforeValidator:
     """Read an exact rational from text; a float is refused."""
-    if value is None or isinstance(value, Fraction):
-        return value
-    try:
-        return parse_rational(value, "max_epsilon")
-    except ParameterError as error:
-        raise ValueError(str(error)) from error
+
+    def read(value: object, info: ValidationInfo) -> object:
+        if value is None or isinstance(value, Fraction):
+            return value
+        try:
+            return parse(value, str(info.field_name))
+        except ParameterError as error:
+            raise ValueError(str(error)) from error
+
+    return BeforeValidator(read)
 
 
 def _check_bodies(max_body_size: int, max_bytes_in_flight: int) -> None:
@@ -56,7 +69,8 @@ def _check_bodies(max_body_size: int, max_bytes_in_flight: int) -> None:
 
 
 Address = Annotated[str, BeforeValidator(_address)]
-Rational = Annotated[Fraction, BeforeValidator(_rational)]
+Rational = Annotated[Fraction, _rational(parse_rational)]
+MaxDelta = Annotated[Fraction, _rational(parse_max_delta)]
 Seconds = Annotated[int, Field(ge=0, le=86_400 * 365)]
 PositiveSeconds = Annotated[int, Field(ge=1, le=86_400)]
 
@@ -167,11 +181,42 @@ class AggregatorSettings(ServiceSettings):
     max_epsilon: Rational | None = Field(
         None,
         description='Tasks with a larger epsilon a release, or none, are refused; exact: "1/2". '
-        "Any task is taken if not given.",
+        "Any is taken if not given.",
+    )
+    max_delta: MaxDelta = Field(
+        DEFAULT_MAX_DELTA,
+        description="Tasks with a larger delta a release are refused, and with 0 all but those of "
+        "pure differential privacy; no task has 1/100 or more.",
+    )
+    max_rho: Rational | None = Field(
+        None,
+        description="Tasks with a larger rho a release, or none, are refused. Any is taken if not "
+        "given.",
+    )
+    limit_required: bool = Field(
+        default=False,
+        description="Whether tasks with neither a budget nor max_releases are refused.",
+    )
+    exact_results: bool | None = Field(
+        None,
+        description="Whether tasks without noise are taken; if not given, they are unless "
+        "max_epsilon or max_rho is.",
     )
     verification_threads: int | None = Field(
         None, ge=1, description="Batches verified at once; one for each core if not given."
     )
+
+    @property
+    def floor(self) -> Floor:
+        """The least protection of the tasks that this aggregator takes part in."""
+        return Floor(
+            min_batch_size=self.min_batch_size_floor,
+            max_epsilon=self.max_epsilon,
+            max_delta=self.max_delta,
+            max_rho=self.max_rho,
+            limit_required=self.limit_required,
+            exact_results=self.exact_results,
+        )
 
 
 class LeaderSettings(AggregatorSettings):

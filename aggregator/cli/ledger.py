@@ -17,7 +17,7 @@ from aggregator.collector.documents import Document
 from aggregator.dp.composition import Releases, basic
 from aggregator.dp.rationals import format_rational, parse_probability
 from aggregator.planning.spending import LedgerBound, ledger_bounds, smallest_valid
-from aggregator.protocol.budget import horizon, releases_of_a_person
+from aggregator.protocol.budget import declared_releases, horizon, releases_of
 from aggregator.protocol.task import Task
 from aggregator.storage.ledger import LedgerEntry
 from aggregator.storage.states import LedgerState
@@ -39,8 +39,9 @@ def ledger(
     """Print every release with its cost, and what is left of each task's budget.
 
     A reservation counts as spent until the release turns it into a charge or its failure takes it
-    back. A person's cost is that of min(releases, max_batches_per_person) releases, added up over
-    the tasks of one declared population.
+    back. A person's cost is that of all releases, added up over the tasks of one declared
+    population. What it is for whoever keeps to max_batches_per_person is shown beside it: that is
+    the clients' declaration, which no aggregator can check.
     """
     only = None if task is None else task_id_of(task)
     level = parse_probability(delta, "delta")
@@ -72,8 +73,7 @@ def _of(entries: Sequence[LedgerEntry], task: Task) -> list[LedgerEntry]:
 
 def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) -> Document:
     budget = task.policy.budget
-    releases = releases_of_a_person(task, len(entries))
-    spent = basic([releases])
+    spent = basic([releases_of(task, len(entries))])
     return {
         "task_id": str(task.task_id),
         "population": task.policy.population,
@@ -92,14 +92,29 @@ def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) 
         ],
         "reserved": sum(entry.state is LedgerState.RESERVED for entry in entries),
         "releases_that_promise_nothing": _that_promise_nothing([releases]),
-        "releases_of_a_person": releases.count,
+        "number_of_releases": len(entries),
         "epsilon_of_a_person": format_rational(spent.epsilon),
         "delta_of_a_person": format_rational(spent.delta),
         "rho_of_a_person": None if spent.rho is None else format_rational(spent.rho),
-        "most_releases_of_a_person": horizon(task),
+        "declared": _declared(task, len(entries)),
+        "most_releases": horizon(task),
         "budget": None if budget is None else format_rational(budget),
         "left": None if budget is None else format_rational(budget - spent.epsilon),
         **_bounds(ledger_bounds([(task, len(entries))], delta)),
+    }
+
+
+def _declared(task: Task, made: int) -> Document | None:
+    """Return what a person has spent who keeps to `max_batches_per_person`, if it is declared."""
+    releases = declared_releases(task, made)
+    if releases is None:
+        return None
+    spent = basic([releases])
+    return {
+        "max_batches_per_person": task.policy.max_batches_per_person,
+        "releases": releases.count,
+        "epsilon": format_rational(spent.epsilon),
+        "delta": format_rational(spent.delta),
     }
 
 
@@ -107,13 +122,13 @@ def _population_document(
     name: str, made: Sequence[tuple[Task, Sequence[LedgerEntry]]], delta: Fraction
 ) -> Document:
     members = [(task, entries) for task, entries in made if task.policy.population == name]
-    releases = [releases_of_a_person(task, len(entries)) for task, entries in members]
+    releases = [releases_of(task, len(entries)) for task, entries in members]
     spent = basic(releases)
     return {
         "population": name,
         "tasks": [str(task.task_id) for task, _ in members],
         "releases_that_promise_nothing": _that_promise_nothing(releases),
-        "releases_of_a_person": sum(each.count for each in releases),
+        "number_of_releases": sum(each.count for each in releases),
         "epsilon_of_a_person": format_rational(spent.epsilon),
         "delta_of_a_person": format_rational(spent.delta),
         **_bounds(ledger_bounds([(task, len(entries)) for task, entries in members], delta)),
@@ -121,7 +136,7 @@ def _population_document(
 
 
 def _that_promise_nothing(releases: Sequence[Releases]) -> int:
-    """Return how many of a person's releases no epsilon bounds."""
+    """Return how many releases no epsilon bounds."""
     return sum(each.count for each in releases if each.promises_nothing)
 
 
@@ -159,11 +174,18 @@ def _print_task(console: Console, document: Document) -> None:
         table.add_row(batch, str(release["mechanism"]), *cells, release["state"])
     console.print(table)
     _print_costs(console, document)
-    if document["budget"] is not None:
+    declared = document["declared"]
+    if isinstance(declared, dict):
         console.print(
-            f"budget: epsilon {document['budget']}, {document['left']} left; a person "
-            f"is in {document['most_releases_of_a_person']} releases at most"
+            f"clients declare max_batches_per_person = {declared['max_batches_per_person']}: "
+            f"whoever keeps to it has spent epsilon {_short(declared['epsilon'])}, delta "
+            f"{_short(declared['delta'])} in {declared['releases']} releases, which no aggregator "
+            "can check"
         )
+    if document["budget"] is not None:
+        console.print(f"budget: epsilon {document['budget']}, {document['left']} left")
+    if document["most_releases"] is not None:
+        console.print(f"each aggregator refuses more than {document['most_releases']} releases")
 
 
 def _print_population(console: Console, document: Document) -> None:
@@ -180,11 +202,11 @@ def _print_costs(console: Console, document: Document) -> None:
             f"releases that promise nothing: {unbounded}; no epsilon bounds what they cost, and "
             "the sums and bounds here leave them out"
         )
-    if unbounded != document["releases_of_a_person"]:
+    if unbounded != document["number_of_releases"]:
         console.print(
             f"a person's cost, added up: epsilon {_short(document['epsilon_of_a_person'])}, "
             f"delta {_short(document['delta_of_a_person'])} "
-            f"(releases that a person is in: {document['releases_of_a_person']})"
+            f"(in all of {document['number_of_releases']} releases)"
         )
     bounds, smallest = document["bounds"], document["smallest_valid"]
     if not isinstance(bounds, list) or not bounds:

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import sys
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -24,9 +23,10 @@ from aggregator.collector.documents import Document, collection_document, with_p
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import interval_of, new_collection
 from aggregator.dp.post_processing import Rule, post_process
-from aggregator.dp.rationals import parse_rational
+from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
@@ -84,11 +84,31 @@ def upload(
     ] = None,
     max_epsilon: Annotated[
         str | None,
-        typer.Option(help='Refuse tasks that cost more a release, or have no noise; exact: "1/2".'),
+        typer.Option(help='Refuse tasks with a larger epsilon a release, or none; exact: "1/2".'),
     ] = None,
-    allow_no_noise: Annotated[
-        bool, typer.Option(help="With --max-epsilon: take part in tasks without noise.")
+    max_delta: Annotated[
+        str, typer.Option(help="Refuse tasks with a larger delta a release.")
+    ] = format_rational(DEFAULT_MAX_DELTA),
+    max_rho: Annotated[
+        str | None, typer.Option(help="Refuse tasks with a larger rho a release, or none.")
+    ] = None,
+    min_batch_size: Annotated[
+        int, typer.Option(min=1, help="Refuse tasks with a smaller min_batch_size.")
+    ] = 1,
+    limit_required: Annotated[
+        bool,
+        typer.Option(
+            "--limit-required", help="Refuse tasks with neither a budget nor max_releases."
+        ),
     ] = False,
+    exact_results: Annotated[
+        bool | None,
+        typer.Option(
+            help="Take part in tasks without noise, or refuse them; if neither is given, they are "
+            "refused with --max-epsilon or --max-rho.",
+            show_default=False,
+        ),
+    ] = None,
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -111,8 +131,14 @@ def upload(
         raise ParameterError("batch-seconds: needs --state")
     limits = _Limits(
         None if state is None else Contributions(state, batch_seconds),
-        None if max_epsilon is None else parse_rational(max_epsilon, "max-epsilon"),
-        allow_no_noise,
+        Floor(
+            min_batch_size=min_batch_size,
+            max_epsilon=None if max_epsilon is None else parse_rational(max_epsilon, "max-epsilon"),
+            max_delta=parse_max_delta(max_delta, "max-delta"),
+            max_rho=None if max_rho is None else parse_rational(max_rho, "max-rho"),
+            limit_required=limit_required,
+            exact_results=exact_results,
+        ),
     )
     values = _measurements(
         reader,
@@ -228,8 +254,7 @@ class _Limits:
     """What the client takes part in, and how often."""
 
     contributions: Contributions | None
-    max_epsilon: Fraction | None
-    allow_no_noise: bool
+    floor: Floor
 
 
 def _measurements(
@@ -274,8 +299,7 @@ async def _upload(
                     task,
                     http,
                     contributions=limits.contributions,
-                    max_epsilon=limits.max_epsilon,
-                    allow_no_noise=limits.allow_no_noise,
+                    floor=limits.floor,
                 )
                 return await uploads.upload(
                     measurements, time=time, reports_per_request=per_request, progress=advance

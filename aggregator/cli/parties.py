@@ -23,8 +23,9 @@ from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.protocol.floor import check_floor
 from aggregator.protocol.provisioning import Provision, read_provision
-from aggregator.protocol.task import Task, check_floor, task_from_toml
+from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as collector_store
 from aggregator.storage import tasks as task_store
 from aggregator.storage.counters import AGGREGATED, Stage, report_counts
@@ -52,7 +53,7 @@ class AggregatorDesk:
         """
         given = read_provision(text, self.role)
         check_endpoints(given.task, insecure_http=self.settings.insecure_http)
-        check_floor(given.task, self.settings.min_batch_size_floor, self.settings.max_epsilon)
+        check_floor(given.task, self.settings.floor)
         record = _task_record(given, self.role)
         self.database.run_sync("put task", lambda tx: task_store.put_task(tx, record))
         return given.task

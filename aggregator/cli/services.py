@@ -34,7 +34,7 @@ from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import DriverSettings, JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
-from aggregator.runtime import Floor, Runtime
+from aggregator.runtime import Runtime
 from aggregator.storage.database import Database
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
@@ -72,7 +72,7 @@ def make_runtime(role: Role, settings: AggregatorSettings, database: Database) -
         database,
         SystemClock(),
         SystemEntropy(),
-        floor=Floor(settings.min_batch_size_floor, settings.max_epsilon),
+        floor=settings.floor,
         clock_skew_seconds=settings.clock_skew_seconds,
         verification_threads=settings.verification_threads,
     )

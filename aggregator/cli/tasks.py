@@ -17,6 +17,7 @@ from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.protocol.budget import horizon
 from aggregator.protocol.provisioning import PARTIES, provision
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
@@ -85,6 +86,12 @@ def new(
     print(f"{task.task_id}")
     print(f"wrote task.toml (public) and {names} (secret) to {out}", file=sys.stderr)
     print(describe_privacy(task), file=sys.stderr)
+    if not task.policy.has_limit:
+        print(
+            "warning: the task has neither a budget nor max_releases, so no aggregator ever "
+            "refuses another release; --privacy budget=… or --privacy max_releases=… sets a limit",
+            file=sys.stderr,
+        )
 
 
 @app.command()
@@ -203,6 +210,9 @@ def describe_privacy(task: Task) -> str:
             f"95 % interval with both: plus or minus {width:,} for each value, "
             f"plus or minus {joint:,} for all at once"
         )
+    most = horizon(task)
+    limit = "no limit" if most is None else f"at most {most:,}, each aggregator refuses more"
+    lines.append(f"releases: {limit}")
     return "\n".join(lines)
 
 

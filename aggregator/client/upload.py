@@ -6,7 +6,6 @@ Source: DAP, "HPKE Configuration Request", "Uploading Reports" and "Client Behav
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from fractions import Fraction
 
 import anyio.to_thread
 import httpx
@@ -21,8 +20,9 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type, path
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import PeerError
+from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.reports import PreparedReport, prepare_reports, seal_report
-from aggregator.protocol.task import Task, check_floor
+from aggregator.protocol.task import Task
 from aggregator.transport.peer import Peer
 from aggregator.vdaf.circuits.measurements import Measurement
 
@@ -69,12 +69,10 @@ class Client:
         contributions: Counts the reports of the one person whose measurements these are, and holds
             them to the task's bounds; None where the caller does, or each measurement is another
             person's.
-        max_epsilon: Take part in no task that costs more for a release; None for any.
-        allow_no_noise: Take part in tasks without noise all the same; only with `max_epsilon`,
-            which they are above otherwise.
+        floor: The least protection of the tasks that the client takes part in.
 
     Raises:
-        ParameterError: The task is above `max_epsilon`; nothing is sent.
+        ParameterError: The task is below the floor; nothing is sent.
     """
 
     def __init__(
@@ -85,11 +83,9 @@ class Client:
         clock: Clock | None = None,
         *,
         contributions: Contributions | None = None,
-        max_epsilon: Fraction | None = None,
-        allow_no_noise: bool = False,
+        floor: Floor | None = None,
     ) -> None:
-        if task.policy.mechanism.is_noisy or not allow_no_noise:
-            check_floor(task, 1, max_epsilon, "this client")
+        check_floor(task, floor or Floor(), "this client")
         configuration = task.configuration
         self._contributions = contributions
         self._task = task

@@ -13,6 +13,7 @@ from typing import Self, TypedDict
 from aggregator.codec import DecodeError, Reader, Writer, decode, encode
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.filters import check_delta
 from aggregator.dp.mechanisms import Mechanism, PolicyParameters
 from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.rationals import (
@@ -65,7 +66,7 @@ MECHANISMS = mechanism_table(
 )
 """Every mechanism by its code point: one row per mechanism, and nothing else names them all."""
 
-_VERSION = 1
+_VERSION = 2
 _REPLACEMENT = 1
 _MAX_POPULATION_SIZE = 255
 
@@ -87,7 +88,10 @@ class PrivacyPolicy:
         mechanism: What each aggregator adds to its share; carries epsilon, delta or rho and the
             largest number of reports of one person in one batch.
         max_batches_per_person: In how many batches of the task one person may be; None for any.
-        budget: The epsilon that the task may cost a person in all; None for no limit.
+            Clients keep to it; no aggregator can check it, and none relies on it.
+        budget: The epsilon that all releases may cost together; None for no limit. Each aggregator
+            enforces it.
+        max_releases: How many releases there may be; None for no limit. So with it.
         population: A name for the people asked; costs add up over the tasks of one population.
         thresholds: Which buckets of a noised histogram the collector shows; None for all.
         suppression: Which exact counts the collector does not show; None shows all. Only without
@@ -97,6 +101,7 @@ class PrivacyPolicy:
     mechanism: Mechanism
     max_batches_per_person: int | None = None
     budget: Fraction | None = None
+    max_releases: int | None = None
     population: str = ""
     thresholds: Thresholds | None = None
     suppression: Suppression | None = None
@@ -106,8 +111,11 @@ class PrivacyPolicy:
             raise ParameterError(f"mechanism {self.mechanism.name}: has no row in MECHANISMS")
         for name in self.mechanism.parameters().keys() - set(_PARAMETERS):
             raise ParameterError(f"mechanism {self.mechanism.name}: no policy has room for {name}")
-        if self.max_batches_per_person is not None:
-            _check_max_batches_per_person(self.max_batches_per_person)
+        delta = self.mechanism.parameters().get("delta")
+        if delta is not None:
+            check_delta(delta)
+        _check_count(self.max_batches_per_person, "max_batches_per_person")
+        _check_count(self.max_releases, "max_releases")
         if self.budget is not None:
             require_positive(self.budget, "budget")
         size = len(self.population.encode())
@@ -149,6 +157,11 @@ class PrivacyPolicy:
             )
 
     @property
+    def has_limit(self) -> bool:
+        """Whether aggregators refuse releases from some number on."""
+        return self.budget is not None or self.max_releases is not None
+
+    @property
     def neighbours(self) -> str:
         """Which data sets the guarantee compares; always "replacement"."""
         return NEIGHBOURS
@@ -170,6 +183,7 @@ class PrivacyPolicy:
         writer.u32(self.max_reports_per_person)
         writer.u32(self.max_batches_per_person or 0)
         _write_rational(writer, self.budget)
+        writer.u32(self.max_releases or 0)
         writer.opaque8(self.population.encode(), name="population")
         if self.thresholds is not None:
             writer.u8(_THRESHOLDS)
@@ -195,6 +209,7 @@ class PrivacyPolicy:
                 mechanism=_read_mechanism(MECHANISMS[code_point], parameters, reader.u32()),
                 max_batches_per_person=reader.u32() or None,
                 budget=_optional(_read_text(reader, "budget"), "budget", parse_rational),
+                max_releases=reader.u32() or None,
                 population=_utf8(reader, reader.opaque8(name="population")),
                 **_read_selection(reader),
             )
@@ -236,9 +251,8 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
         raise ParameterError(f"mechanism must be one of {', '.join(kinds)}, not {name!r}")
     parameters = {key: values.pop(key, None) for key in _PARAMETERS}
     mechanism = _read_mechanism(kinds[name], parameters, values.pop("max_reports_per_person", 1))
-    max_batches = values.pop("max_batches_per_person", None)
-    if max_batches is not None:
-        max_batches = _check_max_batches_per_person(max_batches)
+    max_batches = _check_count(values.pop("max_batches_per_person", None), "max_batches_per_person")
+    max_releases = _check_count(values.pop("max_releases", None), "max_releases")
     population = values.pop("population", "")
     if not isinstance(population, str):
         raise ParameterError(f"population must be text, not {population!r}")
@@ -247,7 +261,9 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
     suppression = _suppression_from(values)
     for key in values:
         raise ParameterError(f"{key}: no such setting for a privacy policy")
-    return PrivacyPolicy(mechanism, max_batches, budget, population, thresholds, suppression)
+    return PrivacyPolicy(
+        mechanism, max_batches, budget, max_releases, population, thresholds, suppression
+    )
 
 
 def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
@@ -262,6 +278,8 @@ def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
         table["max_batches_per_person"] = policy.max_batches_per_person
     if policy.budget is not None:
         table["budget"] = format_rational(policy.budget)
+    if policy.max_releases is not None:
+        table["max_releases"] = policy.max_releases
     if policy.population:
         table["population"] = policy.population
     return table | _selection_to_mapping(policy)
@@ -329,11 +347,11 @@ def _suppression_from(values: dict[str, object]) -> Suppression | None:
     return Suppression(limit, probability)
 
 
-def _check_max_batches_per_person(value: object) -> int:
+def _check_count(value: object, name: str) -> int | None:
+    if value is None:
+        return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**32:
-        raise ParameterError(
-            f"max_batches_per_person must be an integer from 1 to 2^32 - 1, not {value!r}"
-        )
+        raise ParameterError(f"{name} must be an integer from 1 to 2^32 - 1, not {value!r}")
     return value
 
 

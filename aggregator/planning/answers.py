@@ -37,7 +37,7 @@ from aggregator.planning.privacy_at_risk import (
 from aggregator.planning.two_draw_loss import TwoDrawLaw
 from aggregator.planning.values import PlanAnswer, Value
 from aggregator.planning.vector_loss import VectorTwoDrawLaw
-from aggregator.protocol.budget import releases_of_a_person
+from aggregator.protocol.budget import releases_of
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
@@ -262,13 +262,13 @@ def compose_task(task: Task, releases: int, delta: str) -> PlanAnswer:
     """Say the same of a task's own mechanism and measurement, as its ledger would.
 
     Args:
-        task: A person is in `max_batches_per_person` of its releases at most.
+        task: Its releases cost somebody who is in all of them.
         releases: How many the task makes, at least 1.
         delta: At which the bounds are stated.
     """
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
-    made = releases_of_a_person(task, releases)
+    made = releases_of(task, releases)
     found = composition.bounds([made], chance, is_fixed=True, with_pld=pld.is_available())
     answer = _composed(found, None)
     return answer if found else {**answer, "notes": [_why_none(made)]}

@@ -2,9 +2,9 @@
 
 Basic, advanced and zCDP bounds are of the releases made so far. The optimal bound and that of
 privacy loss distributions hold only for mechanisms, numbers of releases and a delta that were all
-fixed beforehand. A task fixes its number by `max_batches_per_person` or by a budget: then they are
-taken at that number, however many releases were made, since what may still come was allowed for.
-Otherwise they are shown for comparison, and called not valid.
+fixed beforehand. A task fixes its number by what the aggregators enforce, `max_releases` or a
+budget: then they are taken at that number, however many releases were made, since what may still
+come was allowed for. Otherwise they are shown for comparison, and called not valid.
 """
 
 import dataclasses
@@ -13,14 +13,12 @@ from fractions import Fraction
 
 from aggregator.dp import pld
 from aggregator.dp.composition import Bound, Releases, bounds
-from aggregator.protocol.budget import horizon, releases_of_a_person
+from aggregator.protocol.budget import horizon, releases_of
 from aggregator.protocol.task import Task
 
 THEOREMS = ("basic", "advanced", "zCDP", "optimal (KOV)", "PLD")
 
-NOT_FIXED = (
-    "not valid: neither max_batches_per_person nor a budget fixes the number of releases beforehand"
-)
+NOT_FIXED = "not valid: neither max_releases nor a budget fixes the number of releases beforehand"
 NOT_INSTALLED = "dp-accounting is not installed: pip install prio-aggregator[accounting]"
 SAYS_NOTHING = "says nothing of these mechanisms at this delta"
 
@@ -49,6 +47,8 @@ class LedgerBound:
 def ledger_bounds(spent: Sequence[tuple[Task, int]], delta: Fraction) -> list[LedgerBound]:
     """Return what each theorem says of the cost of some tasks' releases to one person in all.
 
+    The person may be in every release: how many it really is, only clients know.
+
     Args:
         spent: Tasks with how many releases each has made; those whose mechanism promises nothing
             are left out, and whoever shows the bounds has to say so.
@@ -61,18 +61,14 @@ def ledger_bounds(spent: Sequence[tuple[Task, int]], delta: Fraction) -> list[Le
         ParameterError: delta is not between 0 and 1.
     """
     promised = [
-        (task, made)
-        for task, made in spent
-        if not releases_of_a_person(task, made).promises_nothing
+        (task, made) for task, made in spent if not releases_of(task, made).promises_nothing
     ]
-    so_far = [releases_of_a_person(task, made) for task, made in promised]
+    so_far = [releases_of(task, made) for task, made in promised]
     if not any(releases.count for releases in so_far):
         return []
     limits = [(task, horizon(task)) for task, _ in promised]
     is_fixed = all(limit is not None for _, limit in limits)
-    planned = (
-        [releases_of_a_person(task, limit or 0) for task, limit in limits] if is_fixed else so_far
-    )
+    planned = [releases_of(task, limit or 0) for task, limit in limits] if is_fixed else so_far
     has_pld = pld.is_available()
     found = {bound.name: _row(bound, so_far, "", is_valid=True) for bound in bounds(so_far, delta)}
     note = "of all releases that the tasks allow; delta fixed beforehand" if is_fixed else NOT_FIXED

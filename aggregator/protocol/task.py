@@ -13,7 +13,6 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Self
 
 from aggregator.codec import DecodeError, decode, encode
@@ -242,35 +241,6 @@ def task_to_toml(task: Task) -> str:
     for name, value in policy_to_mapping(task.policy).items():
         lines.append(f"{name} = {_value(value)}")
     return "\n".join(lines) + "\n"
-
-
-def check_floor(
-    task: Task, min_batch_size: int, max_epsilon: Fraction | None, who: str = "this aggregator"
-) -> None:
-    """Refuse to take part in a task that protects people less than we require.
-
-    Args:
-        task: The task.
-        min_batch_size: The smallest `min_batch_size` we take part in.
-        max_epsilon: The largest epsilon of one release we take part in; None for any, and only
-            then a task without noise.
-        who: We, for the message.
-
-    Raises:
-        ParameterError: The task is below the floor; the message names the setting and the limit.
-    """
-    if task.min_batch_size < min_batch_size:
-        raise ParameterError(
-            f"min_batch_size: {who} takes part from {min_batch_size} on, not {task.min_batch_size}"
-        )
-    if max_epsilon is None:
-        return
-    epsilon = task.policy.mechanism.guarantee(task.prio3.circuit).epsilon
-    if epsilon is None or epsilon > max_epsilon:
-        given = "no bound on epsilon" if epsilon is None else f"epsilon {epsilon}"
-        raise ParameterError(
-            f"privacy: {who} takes part up to epsilon {max_epsilon}; the task has {given}"
-        )
 
 
 class _Table:

@@ -1,10 +1,9 @@
 """The aggregators' runtime: what the leader's and the helper's shells have in common."""
 
 from aggregator.runtime.commitment import charge_of, commit
-from aggregator.runtime.runtime import Floor, Runtime, ServedTask, TaskRefused
+from aggregator.runtime.runtime import Runtime, ServedTask, TaskRefused
 
 __all__ = [
-    "Floor",
     "Runtime",
     "ServedTask",
     "TaskRefused",

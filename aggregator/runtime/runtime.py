@@ -7,7 +7,6 @@ that several processes of one aggregator agree; only what is costly to make from
 import dataclasses
 from collections.abc import Callable
 from contextlib import suppress
-from fractions import Fraction
 from typing import TypeVar
 
 import structlog
@@ -21,8 +20,9 @@ from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.aggregation import VerificationKey
+from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
-from aggregator.protocol.task import Task, check_floor, task_from_toml
+from aggregator.protocol.task import Task, task_from_toml
 from aggregator.runtime.kernels import log_kernel_cache, vdaf_kernel_cache
 from aggregator.runtime.verification import VerificationThreads
 from aggregator.storage.database import Database, Transaction
@@ -48,19 +48,6 @@ class TaskRefused(Problem):
 
     type_uri = OWN_NAMESPACE + "task-refused"
     title = "This aggregator does not take part in the task"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Floor:
-    """The least protection of the tasks we take part in.
-
-    Attributes:
-        min_batch_size: The smallest `min_batch_size`.
-        max_epsilon: The largest epsilon of one release; None for any, noise or none.
-    """
-
-    min_batch_size: int = 1
-    max_epsilon: Fraction | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -205,7 +192,7 @@ class Runtime:
         if task.task_id.value != record.task_id:
             raise ConfigurationError("a stored task's file is of another task")
         try:
-            check_floor(task, self._floor.min_batch_size, self._floor.max_epsilon)
+            check_floor(task, self._floor)
         except ParameterError as error:
             log.warning("task refused", task=str(task.task_id), reason=str(error))
             return TaskRefused(str(error), task.task_id)

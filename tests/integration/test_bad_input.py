@@ -33,8 +33,8 @@ from aggregator.dap.resources import media_type
 from aggregator.dap.times import Interval, Time
 from aggregator.leader import uploads
 from aggregator.protocol.aggregation import VerificationKey, leader_init
+from aggregator.protocol.floor import Floor
 from aggregator.protocol.results import collection_request
-from aggregator.runtime import Floor
 from aggregator.storage import tables
 from aggregator.storage.tables import collection_jobs
 from aggregator.storage.tasks import end_task

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete
 
+from aggregator.dp.policy import policy_to_mapping
+from aggregator.planning.advise import Question, advise
 from aggregator.storage import tables
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.states import LedgerState
@@ -16,20 +18,24 @@ from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 pytestmark = pytest.mark.anyio
 
 TWO_RELEASES: list[Mapping[str, str | int]] = [
-    {**LAPLACE, "budget": "1"},
-    {"mechanism": "TruncatedGeometric", "epsilon": "1/2", "delta": "1e-2", "budget": "1.4"},
+    {**LAPLACE, "budget": "1", "max_batches_per_person": 1},
+    {**LAPLACE, "budget": "9", "max_releases": 2},
+    {"mechanism": "None", "max_releases": 2},
+    {"mechanism": "TruncatedGeometric", "epsilon": "1/2", "delta": "1e-5", "budget": "1.4"},
     # At delta 1e-9 rho = 1/4 implies 4.44 and rho = 3/8 implies 5.53.
     {"mechanism": "DiscreteGaussian", "rho": "1/8", "delta": "1e-9", "budget": "5"},
 ]
 
 
 @asynccontextmanager
-async def running(folder: Path, privacy: Mapping[str, str | int]) -> AsyncIterator[Pair]:
-    """Run both aggregators, with reports in three units of time."""
+async def running(
+    folder: Path, privacy: Mapping[str, str | int], windows: int = 3
+) -> AsyncIterator[Pair]:
+    """Run both aggregators, with reports in some units of time."""
     pair = Pair(folder, make_task(privacy=privacy))
     await pair.provision()
     try:
-        for units in range(3):
+        for units in range(windows):
             await pair.upload(await pair.reports([0, 1, 2], NOW - units * TIME_PRECISION))
         yield pair
     finally:
@@ -40,7 +46,7 @@ async def ledger(service: Service) -> list[LedgerState]:
     return [entry.state for entry in await service.database.read("ledger", list_ledger)]
 
 
-@pytest.mark.parametrize("privacy", TWO_RELEASES, ids=lambda table: str(table["mechanism"]))
+@pytest.mark.parametrize("privacy", TWO_RELEASES, ids=str)
 @pytest.mark.parametrize("is_forgetful", [False, True], ids=["leader", "helper"])
 async def test_the_release_beyond_the_budget_is_refused_by_either_before_it_draws(
     tmp_path: Path,
@@ -60,11 +66,37 @@ async def test_the_release_beyond_the_budget_is_refused_by_either_before_it_draw
         await pair.work_until_idle()
         refused = await pair.poll(asked.headers["location"])
         assert (refused.status, refused.problem_type) == (403, "budget-exceeded")
-        assert "is left" in str(refused.problem["detail"])
+        limit = "max_releases" if "max_releases" in privacy else "is left"
+        assert limit in str(refused.problem["detail"])
         assert calls == [service.entropy.calls for service in services]
         # The leader's reservation for it is taken back.
         assert await ledger(pair.leader) == ([] if is_forgetful else [LedgerState.CHARGED] * 2)
         assert await ledger(pair.helper) == [LedgerState.CHARGED] * 2
+
+
+@pytest.mark.parametrize("is_forgetful", [False, True], ids=["leader", "helper"])
+async def test_of_a_year_planned_with_four_releases_either_refuses_the_fifth_and_the_sixth(
+    tmp_path: Path,
+    is_forgetful: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """The worked example of docs/planning.md, as `prio plan advise` writes it."""
+    found = advise(Question.of(1800, 6, error="2%", releases=4), "staff-2026")
+    async with running(tmp_path, policy_to_mapping(found.policy), windows=6) as pair:
+        for units in range(4):
+            await pair.collect(pair.interval(NOW - units * TIME_PRECISION))
+        if is_forgetful:
+            await pair.leader.database.run(
+                "forget", lambda tx: tx.connection.execute(delete(tables.ledger))
+            )
+        services = (pair.leader, pair.helper)
+        calls = [service.entropy.calls for service in services]
+        for units in (4, 5):
+            asked = await pair.ask(pair.interval(NOW - units * TIME_PRECISION))
+            await pair.work_until_idle()
+            refused = await pair.poll(asked.headers["location"])
+            assert (refused.status, refused.problem_type) == (403, "budget-exceeded")
+        assert calls == [service.entropy.calls for service in services]
+        assert await ledger(pair.helper) == [LedgerState.CHARGED] * 4
 
 
 async def test_a_batch_that_waits_for_the_helper_has_its_cost_reserved(tmp_path: Path) -> None:

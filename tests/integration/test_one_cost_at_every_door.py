@@ -122,7 +122,7 @@ def _one_row_more(monkeypatch: pytest.MonkeyPatch) -> None:
 def ledger_of(task: Task, directory: Path, releases: int) -> dict[str, Any]:
     """Return what `prio ledger` prints after so many releases."""
     file = directory / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nmax_delta = "1/1000"\n')
     key, each = task.task_id.value, charge_of(task)
     with open_aggregator(file) as desk:
         desk.add_task(provision(task, SeededEntropy(1))[Role.HELPER])
@@ -155,7 +155,7 @@ def plan_of(task: Task, directory: Path, delta: str = DELTA) -> dict[str, Any]:
 def test_ten_releases_of_a_mechanism_with_a_delta_cost_ten_deltas_in_every_valid_bound(
     vdaf: dict[str, str | int], tmp_path: Path
 ) -> None:
-    privacy = {"mechanism": "Thousandth", "max_batches_per_person": RELEASES, "budget": "12"}
+    privacy = {"mechanism": "Thousandth", "max_releases": RELEASES, "budget": "12"}
     task = make_task(vdaf, privacy)
     assert cost(task, RELEASES) == 10
     ledger, plan = ledger_of(task, tmp_path, RELEASES), plan_of(task, tmp_path)
@@ -274,7 +274,7 @@ def test_a_mechanism_that_no_policy_could_name_is_refused_at_start() -> None:
 def test_budget_ledger_and_plan_say_the_same_of_the_same_releases(
     vdaf: dict[str, str | int], privacy: dict[str, str | int], tmp_path: Path
 ) -> None:
-    task = make_task(vdaf, {**privacy, "max_batches_per_person": RELEASES, "budget": "1000"})
+    task = make_task(vdaf, {**privacy, "max_releases": RELEASES, "budget": "1000"})
     ledger, plan = ledger_of(task, tmp_path, RELEASES), plan_of(task, tmp_path)
     spent = cost(task, RELEASES)
     assert Fraction(ledger["epsilon_of_a_person"]) == spent

@@ -29,10 +29,10 @@ pytestmark = pytest.mark.anyio
 START = NOW // TIME_PRECISION * TIME_PRECISION
 GEOMETRIC: Mapping[str, str | int] = {
     "mechanism": "TruncatedGeometric",
-    "epsilon": "1",
-    "delta": "1e-2",
+    "epsilon": "4",
+    "delta": "1e-5",
 }
-K = 8  # the least k with an edge mass of at most 1/200 at epsilon 1/2
+K = 6  # the least k with an edge mass of at most 1/200000 at epsilon 2
 
 
 @asynccontextmanager
@@ -106,9 +106,9 @@ async def test_of_truncated_noise_only_buckets_above_their_thresholds_are_kept(
     assert str(result["error"]["holds"]).startswith("before selection")  # type: ignore[index]  # JSON
     privacy_shown = result["privacy"]
     assert isinstance(privacy_shown, dict)
-    assert (privacy_shown["epsilon"], privacy_shown["delta"]) == ("1", "1/100")
+    assert (privacy_shown["epsilon"], privacy_shown["delta"]) == ("4", "1/100000")
     assert privacy_shown["neighbours"] == "replacement"
-    assert result["scale"] == f"truncated symmetric geometric, t = 2, k = {K}"
+    assert result["scale"] == f"truncated symmetric geometric, t = 1/2, k = {K}"
 
 
 async def test_suppressed_counts_are_in_no_file_of_the_collectors(tmp_path: Path) -> None:

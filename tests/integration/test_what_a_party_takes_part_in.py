@@ -8,11 +8,15 @@ import httpx
 import pytest
 
 from aggregator.client import Client, Contributions, TooManyReports
+from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
-from aggregator.runtime import Floor, TaskRefused
+from aggregator.protocol.floor import Floor
+from aggregator.protocol.provisioning import provision
+from aggregator.runtime import TaskRefused
 from aggregator.storage.reports import pending_reports
 from aggregator.transport.peer import PeerUnreachable
 from tests.support.commands import run_here
+from tests.support.entropy import SeededEntropy
 from tests.support.pair import NOW, Pair
 from tests.support.store import units
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task, task_text
@@ -88,23 +92,38 @@ async def test_a_client_refuses_a_task_above_its_own_epsilon(
     is_allowed: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     if is_allowed:
-        client = Client(pair.task, pair.http, clock=pair.clock, max_epsilon=limit)
+        client = Client(pair.task, pair.http, clock=pair.clock, floor=Floor(max_epsilon=limit))
         assert (await client.upload([0])).accepted == 1
     else:
         with pytest.raises(ParameterError, match="this client takes part up to epsilon 49/100"):
-            Client(pair.task, pair.http, max_epsilon=limit)
+            Client(pair.task, pair.http, floor=Floor(max_epsilon=limit))
 
 
 async def test_a_client_with_a_limit_refuses_a_task_without_noise_unless_allowed() -> None:
     task = make_task(privacy=NO_NOISE)
     async with httpx.AsyncClient() as http:
         Client(task, http)
-        Client(task, http, max_epsilon=Fraction(1), allow_no_noise=True)
-        with pytest.raises(ParameterError, match="the task has no bound on epsilon"):
-            Client(task, http, max_epsilon=Fraction(1))
+        Client(task, http, floor=Floor(max_epsilon=Fraction(1), exact_results=True))
+        with pytest.raises(ParameterError, match="this client takes part in no task without noise"):
+            Client(task, http, floor=Floor(max_epsilon=Fraction(1)))
         noised = make_task(privacy=LAPLACE)
         with pytest.raises(ParameterError, match="epsilon 1/2"):
-            Client(noised, http, max_epsilon=Fraction(1, 3), allow_no_noise=True)
+            Client(noised, http, floor=Floor(max_epsilon=Fraction(1, 3), exact_results=True))
+
+
+async def test_aggregators_and_clients_refuse_a_large_delta_unless_they_are_told(
+    tmp_path: Path,
+) -> None:
+    large = {"mechanism": "TruncatedGeometric", "epsilon": "1/1000", "delta": "1/1000"}
+    pair = Pair(tmp_path, make_task(privacy=large))
+    await pair.provision()
+    for runtime in (pair.leader.runtime, pair.helper.runtime):
+        with pytest.raises(TaskRefused, match="up to delta 1/100000; the task has delta 1/1000"):
+            await runtime.task(pair.task.task_id)
+    with pytest.raises(ParameterError, match="this client takes part up to delta 1/100000"):
+        Client(pair.task, pair.http)
+    Client(pair.task, pair.http, floor=Floor(max_delta=Fraction(1, 1000)))
+    await pair.close()
 
 
 @pytest.mark.parametrize("role", ["leader", "helper"])
@@ -113,8 +132,10 @@ async def test_a_client_with_a_limit_refuses_a_task_without_noise_unless_allowed
     [
         (Floor(min_batch_size=4), "min_batch_size: this aggregator takes part from 4 on, not 3"),
         (Floor(max_epsilon=Fraction(1, 3)), "up to epsilon 1/3; the task has epsilon 1/2"),
+        (Floor(max_rho=Fraction(1, 99)), "up to rho 1/99"),
+        (Floor(limit_required=True), "only in tasks with a budget or max_releases"),
     ],
-    ids=["batch", "epsilon"],
+    ids=["batch", "epsilon", "rho", "limit"],
 )
 async def test_an_aggregator_serves_no_task_below_its_floor(
     tmp_path: Path, role: str, floor: Floor, message: str
@@ -138,10 +159,36 @@ async def test_an_aggregator_serves_no_task_below_its_floor(
 
 
 @pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("min_batch_size_floor = 4", "min_batch_size: this aggregator takes part from 4 on"),
+        ('max_epsilon = "1/3"', "up to epsilon 1/3; the task has epsilon 1/2"),
+        ('max_rho = "1/99"', "up to rho 1/99"),
+        ("limit_required = true", "only in tasks with a budget or max_releases"),
+    ],
+)
+def test_an_aggregator_adds_no_task_below_the_floor_of_its_settings(
+    tmp_path: Path, settings: str, message: str
+) -> None:
+    config, file = tmp_path / "service.toml", tmp_path / "helper.toml"
+    file.write_text(provision(make_task(privacy=LAPLACE), SeededEntropy(1))[Role.HELPER])
+    config.write_text(f'role = "helper"\ndatabase = "helper.sqlite"\n{settings}\n')
+    refused = run_here("task", "add", file, "--config", config)
+    assert refused.returncode == 2
+    assert message in refused.stderr
+    config.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    assert run_here("task", "add", file, "--config", config).returncode == 0
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["0", "--max-epsilon", "1/3"], "this client takes part up to epsilon 1/3"),
         (["0", "--max-epsilon", "0.x"], "max-epsilon"),
+        (["0", "--max-rho", "1/99"], "this client takes part up to rho 1/99"),
+        (["0", "--max-delta", "1"], "max-delta must be below 1"),
+        (["0", "--min-batch-size", "4"], "this client takes part from 4 on"),
+        (["0", "--limit-required"], "only in tasks with a budget or max_releases"),
         (["0", "--batch-seconds", "3600"], "batch-seconds: needs --state"),
         (["0", "--person-column", "who"], "person-column: goes with --csv"),
     ],
@@ -153,6 +200,29 @@ def test_the_command_line_has_the_clients_limits(
     file = tmp_path / "task.toml"
     file.write_text(task_text(privacy=LAPLACE))
     done = run_here("upload", file, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("privacy", "arguments", "message"),
+    [
+        (NO_NOISE, ["--no-exact-results"], "in no task without noise"),
+        (NO_NOISE, ["--max-epsilon", "9"], "in no task without noise"),
+        (
+            {"mechanism": "DiscreteGaussian", "rho": "1", "delta": "1/1000"},
+            ["--max-epsilon", "100"],
+            "this client takes part up to delta 1/100000; the task has delta 1/1000",
+        ),
+    ],
+    ids=["exact", "no epsilon", "delta"],
+)
+def test_the_command_line_refuses_exact_results_and_large_deltas(
+    tmp_path: Path, privacy: dict[str, str], arguments: list[str], message: str
+) -> None:
+    file = tmp_path / "task.toml"
+    file.write_text(task_text(privacy=privacy))
+    done = run_here("upload", file, "0", *arguments)
     assert done.returncode == 2
     assert message in done.stderr
 

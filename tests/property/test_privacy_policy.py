@@ -24,6 +24,7 @@ from aggregator.dp.truncated_geometric import TruncatedGeometric
 BITS = 2**64
 positive = st.builds(Fraction, st.integers(1, BITS), st.integers(1, BITS))
 small = st.builds(lambda n, d: Fraction(n, n + d), st.integers(1, BITS), st.integers(1, BITS))
+deltas = small.map(lambda value: value / 100)
 reports = st.integers(1, 2**32 - 1)
 
 
@@ -31,8 +32,8 @@ def mechanisms() -> st.SearchStrategy[Mechanism]:
     return st.one_of(
         st.builds(NoPrivacy, max_reports_per_person=reports),
         st.builds(PureDpDiscreteLaplace, positive, max_reports_per_person=reports),
-        st.builds(TruncatedGeometric, positive, small, max_reports_per_person=reports),
-        st.builds(DiscreteGaussian, positive, small, max_reports_per_person=reports),
+        st.builds(TruncatedGeometric, positive, deltas, max_reports_per_person=reports),
+        st.builds(DiscreteGaussian, positive, deltas, max_reports_per_person=reports),
     )
 
 
@@ -62,6 +63,7 @@ policies = st.builds(
     mechanisms(),
     st.none() | reports,
     st.none() | positive,
+    st.none() | reports,
     st.text(max_size=40).filter(lambda text: len(text.encode(errors="replace")) < 200),
 )
 

@@ -30,10 +30,11 @@ from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import DriverSettings, JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.protocol.floor import Floor
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.results import Result, collection_request, open_result
 from aggregator.protocol.task import Task, task_to_toml
-from aggregator.runtime import Floor, Runtime
+from aggregator.runtime import Runtime
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
 from aggregator.storage.tasks import TaskRecord, put_task

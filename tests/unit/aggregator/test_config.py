@@ -13,6 +13,7 @@ from aggregator.config import (
     read_settings_of,
 )
 from aggregator.errors import ConfigurationError
+from aggregator.protocol.floor import Floor
 
 SECRET = "c2VjcmV0LXN0b3JlLWtleQ"  # noqa: S105 - a test's secret
 
@@ -31,7 +32,7 @@ def test_a_file_needs_only_role_and_database(tmp_path: Path) -> None:
     assert settings.key_file == tmp_path / "leader.sqlite.key"
     assert settings.listen == "127.0.0.1:8000"
     assert settings.health_listen is None
-    assert settings.max_epsilon is None
+    assert settings.floor == Floor(max_delta=Fraction(1, 10**5))
 
 
 def test_an_absolute_path_and_a_url_are_taken_as_they_are(tmp_path: Path) -> None:
@@ -63,6 +64,22 @@ def test_the_environment_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> Non
     assert read_settings_of(HelperSettings, None).database == "/data/helper.sqlite"
 
 
+def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
+    lines = [
+        'role = "helper"\ndatabase = "a.sqlite"\nmin_batch_size_floor = 50\nmax_epsilon = "1/3"',
+        'max_delta = "0"\nmax_rho = "1/50"\nlimit_required = true\nexact_results = false',
+    ]
+    settings = read_settings_of(HelperSettings, write(tmp_path, "\n".join(lines)))
+    assert settings.floor == Floor(
+        min_batch_size=50,
+        max_epsilon=Fraction(1, 3),
+        max_delta=Fraction(0),
+        max_rho=Fraction(1, 50),
+        limit_required=True,
+        exact_results=False,
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "named"),
     [
@@ -75,6 +92,10 @@ def test_the_environment_alone_is_enough(monkeypatch: pytest.MonkeyPatch) -> Non
         ('listen = "127.0.0.1:70000"', "listen"),
         ("max_epsilon = 0.1", "max_epsilon"),
         ('max_epsilon = "0"', "max_epsilon"),
+        ("max_delta = 0.1", "max_delta must be written as text"),
+        ('max_delta = "1"', "max_delta must be below 1"),
+        ('max_rho = "-1"', "max_rho must be a positive rational"),
+        ('limit_required = "perhaps"', "limit_required"),
         ('log_format = "xml"', "log_format"),
         ("leese_seconds = 3", "leese_seconds"),
         ("min_batch_size_floor = 0", "min_batch_size_floor"),

@@ -37,6 +37,39 @@ def test_a_task_in_order_is_written_as_one_public_file_and_three_secret_ones(
         assert "[secrets]" in path.read_text()
 
 
+@pytest.mark.parametrize(
+    ("settings", "is_warned"),
+    [
+        ([], True),
+        (["max_batches_per_person=4"], True),
+        (["budget=2"], False),
+        (["max_releases=4"], False),
+    ],
+    ids=str,
+)
+def test_a_task_whose_releases_nobody_limits_is_made_with_a_warning(
+    tmp_path: Path,
+    settings: list[str],
+    is_warned: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    options = [text for setting in settings for text in ("--privacy", setting)]
+    done = new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon", "1/2", *options)
+    assert done.returncode == 0, done.stderr
+    warning = "warning: the task has neither a budget nor max_releases"
+    assert (warning in done.stderr) == is_warned
+    assert "warning" not in done.stdout
+
+
+@pytest.mark.parametrize("delta", ["1/100", "99/100"])
+def test_no_task_is_made_with_a_delta_of_a_hundredth(tmp_path: Path, delta: str) -> None:
+    done = new_task(
+        *(tmp_path, "--vdaf", "Prio3Histogram", "--length", "4", "--epsilon", "1/2"),
+        *("--mechanism", "TruncatedGeometric", "--privacy", f"delta={delta}"),
+    )
+    assert done.returncode == 2
+    assert f"delta must be below 1/100, not {delta}" in done.stderr
+
+
 @pytest.mark.parametrize("epsilon", ["0", "-1", "1/0", "nan", "inf", "1e400", "half", ""])
 def test_an_unusable_epsilon_makes_no_task(tmp_path: Path, epsilon: str) -> None:
     done = new_task(tmp_path, "--vdaf", "Prio3Count", f"--epsilon={epsilon}")

@@ -42,7 +42,7 @@ def config(tmp_path: Path) -> Path:
     with open_aggregator(file) as desk:
         for number, (privacy, releases) in enumerate(
             [
-                ({**LAPLACE, **patients, "max_batches_per_person": 3, "budget": "2"}, 5),
+                ({**LAPLACE, **patients, "max_batches_per_person": 3, "budget": "7/2"}, 5),
                 ({**GAUSSIAN, **patients}, 1),
                 ({**LAPLACE, "population": "[staff]"}, 0),
                 (dict(NO_NOISE), 0),
@@ -62,9 +62,15 @@ def test_the_ledger_adds_up_per_task_and_per_population(config: Path) -> None:
     assert len(laplace["releases"]) == 6
     assert laplace["releases"][0]["start"] == 5 * TIME_PRECISION
     assert [entry["state"] for entry in laplace["releases"]] == ["charged"] * 5 + ["reserved"]
-    assert (laplace["releases_of_a_person"], laplace["epsilon_of_a_person"]) == (3, "3/2")
-    assert (laplace["budget"], laplace["left"]) == ("2", "1/2")
-    assert laplace["most_releases_of_a_person"] == 3
+    assert (laplace["number_of_releases"], laplace["epsilon_of_a_person"]) == (6, "3")
+    assert laplace["declared"] == {
+        "max_batches_per_person": 3,
+        "releases": 3,
+        "epsilon": "3/2",
+        "delta": "0",
+    }
+    assert (laplace["budget"], laplace["left"], laplace["most_releases"]) == ("7/2", "1/2", 7)
+    assert gaussian["declared"] is gaussian["most_releases"] is None
     assert laplace["smallest_valid"]["valid"]
     assert gaussian["rho_of_a_person"] == "1/4"
     assert gaussian["delta_of_a_person"] == "1/1000000000"
@@ -74,7 +80,7 @@ def test_the_ledger_adds_up_per_task_and_per_population(config: Path) -> None:
     patients, members = document["populations"]
     assert (patients["population"], members["population"]) == ("patients", "[staff]")
     assert patients["tasks"] == [laplace["task_id"], gaussian["task_id"]]
-    assert patients["releases_of_a_person"] == 5
+    assert patients["number_of_releases"] == 8
     both = float(eval_fraction(laplace)) + float(eval_fraction(gaussian))
     assert float(eval_fraction(patients)) == pytest.approx(both)
     names = [bound["name"] for bound in patients["bounds"]]
@@ -90,11 +96,13 @@ def test_the_tables_name_the_smallest_valid_bound_and_what_is_not_installed(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = run_here("ledger", "--config", config, "--delta", "1e-5").stdout
-    # Of three releases the optimum is a hair below their sum; it is valid, as three is the most.
-    assert "smallest valid bound: optimal (KOV), epsilon 1.49968 at delta 1/100000" in shown
+    assert "smallest valid bound: basic, epsilon 3 at delta 0" in shown
     assert "smallest valid bound: basic, epsilon 1/2 at delta 0" in shown
-    assert "added up: epsilon 3/2, delta 0 (releases that a person is in: 3)" in shown
-    assert "budget: epsilon 2, 1/2 left; a person is in 3 releases at most" in shown
+    said = " ".join(shown.split())
+    assert "added up: epsilon 3, delta 0 (in all of 6 releases)" in said
+    assert "keeps to it has spent epsilon 3/2, delta 0 in 3 releases, which no aggregator" in said
+    assert "budget: epsilon 7/2, 1/2 left" in said
+    assert "each aggregator refuses more than 7 releases" in said
     assert "population '[staff]', added up over its tasks: AgIC" in shown
     assert "releases that promise nothing: 1; no epsilon bounds" in shown
     monkeypatch.setattr(pld, "is_available", lambda: False)

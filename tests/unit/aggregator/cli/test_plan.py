@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from aggregator.cli.plan import app
 from aggregator.cli.plan_output import to_json, to_text
 from aggregator.dp.policy import policy_from_mapping
+from aggregator.protocol.budget import horizon
+from tests.support.tasks import make_task
 
 
 def run(*arguments: str) -> Result:
@@ -330,6 +332,8 @@ def test_advise_writes_a_privacy_section_that_a_task_file_takes(tmp_path: Path) 
     assert policy.mechanism.name == found["mechanism"] == "PureDpDiscreteLaplace"
     assert (policy.population, policy.max_batches_per_person) == ("staff", 4)
     assert policy.budget == 4 * Fraction(table["epsilon"])
+    histogram = {"type": "Prio3Histogram", "length": 8, "chunk_length": 3}
+    assert horizon(make_task(histogram, table)) == 4
     error = found["error"]
     assert isinstance(error, dict)
     assert error["half_width"] <= 100

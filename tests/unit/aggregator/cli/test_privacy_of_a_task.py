@@ -11,6 +11,15 @@ def test_scale_variance_and_intervals_are_printed_with_a_task() -> None:
     assert "replacement" in text
 
 
+def test_how_many_releases_aggregators_allow_is_printed_with_a_task() -> None:
+    for settings, said in (
+        ({"max_batches_per_person": 3}, "releases: no limit"),
+        ({"max_batches_per_person": 3, "budget": "2"}, "releases: at most 4, each aggregator"),
+        ({"budget": "2", "max_releases": 3}, "releases: at most 3, each aggregator"),
+    ):
+        assert said in describe_privacy(make_task(privacy={**LAPLACE, **settings}))
+
+
 def test_a_task_without_noise_says_so_and_names_no_interval() -> None:
     text = describe_privacy(make_task(privacy=NO_NOISE))
     assert "no differential privacy" in text

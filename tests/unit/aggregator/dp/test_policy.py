@@ -21,10 +21,13 @@ from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit, Count, Histogram, Sum
 
 LAPLACE: dict[str, object] = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/2"}
+GEOMETRIC: dict[str, object] = {"mechanism": "TruncatedGeometric", "epsilon": "1"}
+GAUSSIAN: dict[str, object] = {"mechanism": "DiscreteGaussian", "rho": "1"}
 FULL = PrivacyPolicy(
-    mechanism=TruncatedGeometric(Fraction(1), Fraction(1, 100), max_reports_per_person=2),
+    mechanism=TruncatedGeometric(Fraction(1), Fraction(1, 101), max_reports_per_person=2),
     max_batches_per_person=3,
     budget=Fraction(5, 2),
+    max_releases=6,
     population="müsli",
     thresholds=Thresholds("2k", public=5, public_buckets=(0, 3)),
 )
@@ -32,18 +35,19 @@ FULL = PrivacyPolicy(
 
 def test_every_field_of_the_encoding_has_its_place() -> None:
     expected = (
-        "01"  # version
+        "02"  # version
         "02"  # mechanism: TruncatedGeometric
         "01"  # neighbours: replacement
         "01"
         "31"  # epsilon: length, "1"
         "05"
-        "312f313030"  # delta: length, "1/100"
+        "312f313031"  # delta: length, "1/101"
         "00"  # rho: none
         "00000002"  # max_reports_per_person
         "00000003"  # max_batches_per_person
         "03"
         "352f32"  # budget: length, "5/2"
+        "00000006"  # max_releases
         "06"
         "6dc3bc736c69"  # population: length, UTF-8
         "01"  # thresholds are given
@@ -60,14 +64,14 @@ def test_every_field_of_the_encoding_has_its_place() -> None:
 
 def test_what_is_left_out_is_empty_or_zero() -> None:
     plain = PrivacyPolicy(NoPrivacy())
-    assert encode_policy(plain).hex() == "0100010000000000000100000000000000"
+    assert encode_policy(plain).hex() == "020001000000000000010000000000000000000000"
     assert decode_policy(encode_policy(plain)) == plain
 
 
 def test_suppression_is_encoded_where_thresholds_would_be() -> None:
     policy = PrivacyPolicy(NoPrivacy(), suppression=Suppression(20, Fraction(1, 200)))
     expected = (
-        "01000100000000000001000000000000"  # as without it
+        "0200010000000000000100000000000000000000"  # as without it
         "02"  # suppression
         "0000000000000014"  # at or below: 20
         "05"
@@ -113,7 +117,7 @@ def test_a_policy_that_means_nothing_for_a_measurement_is_refused(
         PrivacyPolicy(NoPrivacy()),
         PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1, 10)), budget=Fraction(3)),
         PrivacyPolicy(DiscreteGaussian(Fraction(1, 2), Fraction(1, 10**6))),
-        PrivacyPolicy(TruncatedGeometric(Fraction(1), Fraction(1, 10))),
+        PrivacyPolicy(TruncatedGeometric(Fraction(1), Fraction(1, 1000))),
         PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1)), thresholds=Thresholds(23)),
         PrivacyPolicy(NoPrivacy(), suppression=Suppression(5)),
         PrivacyPolicy(NoPrivacy(), suppression=Suppression(0, Fraction(1, 200))),
@@ -151,10 +155,16 @@ def test_defaults_are_one_report_any_number_of_batches_and_no_limit() -> None:
         ({**LAPLACE, "delta": "1e-6"}, "delta: the mechanism .* has no such parameter"),
         ({"mechanism": "None", "epsilon": "1"}, "epsilon: the mechanism None has no"),
         ({"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1"}, "delta must be below"),
+        ({**GEOMETRIC, "delta": "0.01"}, "delta must be below 1/100, not 1/100"),
+        ({**GEOMETRIC, "delta": "99/100"}, "delta must be below 1/100, not 99/100"),
+        ({**GAUSSIAN, "delta": "1/100"}, "delta must be below 1/100, not 1/100"),
+        ({**GAUSSIAN, "delta": "9/10"}, "delta must be below 1/100, not 9/10"),
         ({"mechanism": "DiscreteGaussian", "epsilon": "1"}, "rho: the mechanism"),
         ({**LAPLACE, "max_reports_per_person": 0}, "max_reports_per_person must be"),
         ({**LAPLACE, "max_reports_per_person": "1"}, "max_reports_per_person must be"),
         ({**LAPLACE, "max_batches_per_person": 2**32}, "max_batches_per_person must be"),
+        ({**LAPLACE, "max_releases": 0}, "max_releases must be an integer from 1"),
+        ({**LAPLACE, "max_releases": True}, "max_releases must be"),
         ({**LAPLACE, "budget": 1.5}, "budget .* is a float"),
         ({**LAPLACE, "population": 3}, "population must be text"),
         ({**LAPLACE, "population": "x" * 256}, "population must be at most 255 bytes"),
@@ -185,10 +195,10 @@ def test_a_wrong_table_is_refused_with_the_setting_that_is_wrong(
         policy_from_mapping(table)
 
 
-def with_text(epsilon: str, mechanism: int = 1, neighbours: int = 1, version: int = 1) -> bytes:
+def with_text(epsilon: str, mechanism: int = 1, neighbours: int = 1, version: int = 2) -> bytes:
     text = epsilon.encode()
     head = bytes([version, mechanism, neighbours, len(text)]) + text
-    return head + bytes.fromhex("00000000000100000000000000")
+    return head + bytes.fromhex("0000000000010000000000000000000000")
 
 
 def test_the_helper_of_these_tests_encodes_a_right_policy_right() -> None:
@@ -208,11 +218,13 @@ def test_the_helper_of_these_tests_encodes_a_right_policy_right() -> None:
         (with_text("1", mechanism=0), "epsilon: the mechanism None has no such parameter"),
         (with_text("1", mechanism=9), "mechanism 9 is not known"),
         (with_text("1", neighbours=2), "neighbour relation 2 is not known"),
-        (with_text("1", version=2), "version 2 is not known"),
+        (with_text("1", version=1), "version 1 is not known, only 2"),
         (with_text("1/2")[:-1] + b"\3" + bytes.fromhex("0133" + "00" * 8 + "0000"), "selection 3"),
         (with_text("1/2")[:-1] + b"\2" + b"\xff" * 8 + b"\0", "suppress_at_or_below must be"),
         (with_text("1/2")[:-1] + b"\2" + bytes(8) + b"\x032/4", "not the canonical encoding"),
         (with_text("1/2")[:-2] + b"\1\xff\0", "not UTF-8"),
+        (encode_policy(FULL).replace(b"1/101", b"1/100"), "delta must be below 1/100, not 1/100"),
+        (encode_policy(FULL).replace(b"1/101", b"99/98"), "delta must be below 1"),
         (b"", "expected"),
     ],
     ids=lambda value: value.hex() or "empty" if isinstance(value, bytes) else value,

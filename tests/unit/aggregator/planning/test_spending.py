@@ -35,7 +35,7 @@ def test_without_a_fixed_number_the_optimum_is_shown_and_called_not_valid() -> N
 
 
 def test_with_a_fixed_number_the_optimum_is_of_all_releases_that_may_come() -> None:
-    task = make_task(privacy={**LAPLACE, "max_batches_per_person": 50})
+    task = make_task(privacy={**LAPLACE, "max_releases": 50})
     rows = {row.name: row for row in ledger_bounds([(task, 3)], DELTA)}
     assert (rows["basic"].releases, rows["basic"].epsilon) == (3, Fraction(3, 2))
     assert rows["optimal (KOV)"].releases == rows["PLD"].releases == 50
@@ -43,25 +43,32 @@ def test_with_a_fixed_number_the_optimum_is_of_all_releases_that_may_come() -> N
     early = smallest_valid(list(rows.values()))
     assert early is not None
     assert early.name == "basic"
-    late = smallest_valid(ledger_bounds([(task, 400)], DELTA))
+    late = smallest_valid(ledger_bounds([(task, 50)], DELTA))
     assert late is not None
     # For a count the optimum is exact; the package's doubles may not look smaller.
     assert late.name == "optimal (KOV)"
     assert late.releases == 50
 
 
+def test_what_clients_declare_neither_fixes_a_number_nor_makes_releases_cheaper() -> None:
+    task = make_task(privacy={**LAPLACE, "max_batches_per_person": 5})
+    rows = {row.name: row for row in ledger_bounds([(task, 50)], DELTA)}
+    assert (rows["basic"].releases, rows["basic"].epsilon) == (50, 25)
+    assert rows["PLD"].note == NOT_FIXED
+
+
 def test_one_task_without_a_bound_leaves_the_populations_number_open() -> None:
-    bounded = make_task(privacy={**LAPLACE, "max_batches_per_person": 50})
+    bounded = make_task(privacy={**LAPLACE, "max_releases": 60})
     free = make_task(privacy=LAPLACE, id="A" * 43)
     rows = {row.name: row for row in ledger_bounds([(bounded, 60), (free, 30)], DELTA)}
-    assert (rows["basic"].releases, rows["basic"].epsilon) == (80, 40)
+    assert (rows["basic"].releases, rows["basic"].epsilon) == (90, 45)
     assert rows["PLD"].note == NOT_FIXED
 
 
 def test_what_is_not_installed_or_has_nothing_to_say_is_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task = make_task(privacy={**GEOMETRIC, "max_batches_per_person": 5})
+    task = make_task(privacy={**GEOMETRIC, "max_releases": 5})
     rows = {row.name: row for row in ledger_bounds([(task, 5)], Fraction(1, 1000))}
     assert rows["zCDP"].note == rows["PLD"].note == SAYS_NOTHING
     monkeypatch.setattr(pld, "is_available", lambda: False)

@@ -8,7 +8,7 @@ import pytest
 from aggregator.dap.problems import BudgetExceeded
 from aggregator.dp.composition import basic
 from aggregator.dp.zcdp import implied_epsilon
-from aggregator.protocol.budget import check_budget, cost, horizon, releases_of_a_person
+from aggregator.protocol.budget import check_budget, cost, declared_releases, horizon, releases_of
 from aggregator.protocol.task import Task
 from tests.support.tasks import LAPLACE, make_task
 
@@ -28,7 +28,7 @@ def allowed(task: Task) -> int:
 
 def test_gaussian_releases_cost_what_their_rhos_imply_together() -> None:
     task = make_task(privacy={**GAUSSIAN, "budget": "10"})
-    spent = basic([releases_of_a_person(task, 4)])
+    spent = basic([releases_of(task, 4)])
     assert spent.rho == Fraction(1, 2)
     assert spent.epsilon == implied_epsilon(Fraction(1, 2), Fraction(1, 10**9))
     assert spent.epsilon < 4 * cost(task, 1)
@@ -42,7 +42,7 @@ def test_gaussian_releases_cost_what_their_rhos_imply_together() -> None:
 def test_truncated_releases_add_up_epsilon_and_the_delta_that_they_attain() -> None:
     task = make_task(privacy={**GEOMETRIC, "budget": "3"})
     assert allowed(task) == horizon(task) == 3
-    spent = basic([releases_of_a_person(task, 3)])
+    spent = basic([releases_of(task, 3)])
     assert spent.epsilon == 3
     assert float(spent.delta) == pytest.approx(3 * 8.181202876e-6, rel=1e-9)
     assert spent.rho is None
@@ -52,19 +52,69 @@ def test_truncated_releases_add_up_epsilon_and_the_delta_that_they_attain() -> N
     ("settings", "expected"),
     [
         ({}, None),
-        ({"max_batches_per_person": 7}, 7),
+        ({"max_batches_per_person": 7}, None),
         ({"budget": "5/2"}, 5),
         ({"budget": "1/3"}, 0),
         ({"budget": "5/2", "max_batches_per_person": 7}, 5),
-        ({"budget": "5/2", "max_batches_per_person": 3}, 3),
+        ({"budget": "5/2", "max_batches_per_person": 3}, 5),
+        ({"max_releases": 7}, 7),
+        ({"max_releases": 7, "max_batches_per_person": 3}, 7),
+        ({"budget": "5/2", "max_releases": 7}, 5),
+        ({"budget": "5/2", "max_releases": 3}, 3),
         ({"budget": "1000000"}, 2_000_000),
     ],
     ids=str,
 )
-def test_a_task_fixes_the_number_of_a_persons_releases_by_its_bounds(
+def test_the_number_of_releases_is_what_aggregators_enforce(
     settings: Mapping[str, str | int], expected: int | None
 ) -> None:
-    assert horizon(make_task(privacy={**LAPLACE, **settings})) == expected
+    task = make_task(privacy={**LAPLACE, **settings})
+    assert horizon(task) == expected
+    if expected is None:
+        check_budget(task, 10**6)
+    elif expected < 1000:
+        assert allowed(task) == expected
+
+
+THE_WORKED_EXAMPLE = {
+    "mechanism": "PureDpDiscreteLaplace",
+    "epsilon": "4/25",
+    "max_batches_per_person": 4,
+    "budget": "16/25",
+}
+
+
+@pytest.mark.parametrize("number", [5, 6, 101, 1_000_001])
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        THE_WORKED_EXAMPLE,
+        {**LAPLACE, "max_batches_per_person": 1, "budget": "2"},
+        {**GEOMETRIC, "max_batches_per_person": 4, "budget": "4"},
+        {**GAUSSIAN, "max_batches_per_person": 4, "budget": "13/2"},
+        {**GAUSSIAN, "max_batches_per_person": 4, "budget": "100", "max_releases": 4},
+        {"mechanism": "None", "max_batches_per_person": 1, "max_releases": 4},
+    ],
+    ids=str,
+)
+def test_the_fifth_release_is_refused_whatever_clients_declare(
+    privacy: Mapping[str, str | int], number: int
+) -> None:
+    task = make_task(privacy=privacy)
+    for made in range(4):
+        check_budget(task, made)
+    with pytest.raises(BudgetExceeded):
+        check_budget(task, number - 1)
+
+
+def test_what_a_person_has_spent_who_keeps_to_the_bound_is_a_declaration() -> None:
+    task = make_task(privacy=THE_WORKED_EXAMPLE)
+    assert cost(task, 100) == 16
+    for made, counted in ((0, 0), (3, 3), (4, 4), (100, 4)):
+        declared = declared_releases(task, made)
+        assert declared is not None
+        assert declared.count == counted
+    assert declared_releases(make_task(privacy=LAPLACE), 3) is None
 
 
 def test_a_refusal_says_what_is_left() -> None:
@@ -73,9 +123,15 @@ def test_a_refusal_says_what_is_left() -> None:
         check_budget(task, 2)
 
 
-def test_releases_that_are_free_at_a_large_delta_still_have_a_last_one() -> None:
-    near_one = {"mechanism": "DiscreteGaussian", "rho": "1/1000", "delta": "999/1000"}
-    task = make_task(privacy={**near_one, "budget": "1"})
+def test_a_refusal_by_number_says_how_many_the_task_allows() -> None:
+    task = make_task(privacy={**LAPLACE, "max_releases": 2})
+    with pytest.raises(BudgetExceeded, match="max_releases: the task allows 2 in all"):
+        check_budget(task, 2)
+
+
+def test_releases_that_are_free_at_their_delta_still_have_a_last_one() -> None:
+    free = {"mechanism": "DiscreteGaussian", "rho": "1/1000000", "delta": "9/1000"}
+    task = make_task(privacy={**free, "budget": "1"})
     assert cost(task, 1) == 0
     most = horizon(task)
     assert most is not None

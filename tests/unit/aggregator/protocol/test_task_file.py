@@ -14,7 +14,7 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.policy import PrivacyPolicy, encode_policy
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, check_floor, task_from_toml, task_to_toml
+from aggregator.protocol.task import Task, task_from_toml, task_to_toml
 from tests.support.tasks import LAPLACE, NO_NOISE, TASK_ID, collector_keypair, make_task, task_text
 
 INTERVAL = {"start": 1000, "duration": 50}
@@ -175,24 +175,3 @@ def test_a_task_whose_sums_could_wrap_is_refused() -> None:
         make_task(field64, LAPLACE, max_reports=2**24)
     with pytest.raises(ParameterError, match="max_reports"):
         make_task(field64, {**LAPLACE, "epsilon": "1/1000000"}, max_reports=2**20)
-
-
-@pytest.mark.parametrize(
-    ("privacy", "min_batch_size", "max_epsilon", "named"),
-    [
-        (LAPLACE, 3, Fraction(1, 2), None),
-        (LAPLACE, 4, None, "min_batch_size"),
-        (LAPLACE, 1, Fraction(1, 3), "epsilon"),
-        (NO_NOISE, 1, Fraction(10**9), "epsilon"),
-        (NO_NOISE, 1, None, None),
-    ],
-)
-def test_an_aggregator_has_a_floor_of_its_own(
-    privacy: dict[str, str], min_batch_size: int, max_epsilon: Fraction | None, named: str | None
-) -> None:
-    task = make_task(privacy=privacy)
-    if named is None:
-        check_floor(task, min_batch_size, max_epsilon)
-    else:
-        with pytest.raises(ParameterError, match=named):
-            check_floor(task, min_batch_size, max_epsilon)

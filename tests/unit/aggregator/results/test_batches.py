@@ -18,7 +18,7 @@ LABELS = ["very good", "good", "poor", "very poor"]
 GEOMETRIC: Mapping[str, str | int | bool] = {
     "mechanism": "TruncatedGeometric",
     "epsilon": "1",
-    "delta": "1e-2",
+    "delta": "99e-4",
     "public_threshold": 0,
     "public_buckets": "3",
 }

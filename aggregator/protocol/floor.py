@@ -1,0 +1,94 @@
+"""The least protection of the tasks that a party takes part in, of its own choice.
+
+A task is what its makers agreed on. An aggregator or a client that wants more for people than they
+do refuses it: when it is added, and again whenever it is served.
+"""
+
+import dataclasses
+from fractions import Fraction
+
+from aggregator.dp.rationals import format_rational, parse_probability
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task
+
+DEFAULT_MAX_DELTA = Fraction(1, 10**5)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Floor:
+    """What a party requires of a task; each largest value is of one release, None for any.
+
+    Attributes:
+        min_batch_size: The smallest `min_batch_size`.
+        max_epsilon: The largest epsilon.
+        max_delta: The largest delta.
+        max_rho: The largest rho of zero-concentrated differential privacy.
+        limit_required: Whether a task must have a budget or `max_releases`.
+        exact_results: Whether tasks without noise are taken part in, which promise nothing of all
+            this; None: only where neither a largest epsilon nor a largest rho is required.
+    """
+
+    min_batch_size: int = 1
+    max_epsilon: Fraction | None = None
+    max_delta: Fraction | None = DEFAULT_MAX_DELTA
+    max_rho: Fraction | None = None
+    limit_required: bool = False
+    exact_results: bool | None = None
+
+    @property
+    def takes_exact_results(self) -> bool:
+        """Whether tasks without noise are taken part in."""
+        if self.exact_results is not None:
+            return self.exact_results
+        return self.max_epsilon is None and self.max_rho is None
+
+
+def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
+    """Refuse to take part in a task that protects people less than we require.
+
+    Args:
+        task: The task.
+        floor: What we require.
+        who: We, for the message.
+
+    Raises:
+        ParameterError: The task is below the floor; the message names the setting and the limit.
+    """
+    if task.min_batch_size < floor.min_batch_size:
+        raise ParameterError(
+            f"min_batch_size: {who} takes part from {floor.min_batch_size} on, "
+            f"not {task.min_batch_size}"
+        )
+    policy, circuit = task.policy, task.prio3.circuit
+    if floor.limit_required and not policy.has_limit:
+        raise ParameterError(
+            f"privacy: {who} takes part only in tasks with a budget or max_releases"
+        )
+    if not policy.mechanism.is_noisy:
+        if not floor.takes_exact_results:
+            raise ParameterError(
+                f"privacy: {who} takes part in no task without noise, as its results are exact"
+            )
+        return
+    promised = policy.mechanism.guarantee(circuit)
+    rho = policy.mechanism.zcdp_rho(circuit) if promised.rho is None else promised.rho
+    for name, largest, value in (
+        ("epsilon", floor.max_epsilon, promised.epsilon),
+        ("delta", floor.max_delta, promised.delta),
+        ("rho", floor.max_rho, rho),
+    ):
+        if largest is not None and (value is None or value > largest):
+            given = f"no bound on {name}" if value is None else f"{name} {format_rational(value)}"
+            raise ParameterError(
+                f"privacy: {who} takes part up to {name} {format_rational(largest)}; "
+                f"the task has {given}"
+            )
+
+
+def parse_max_delta(text: object, name: str) -> Fraction:
+    """Return a largest delta; 0 means tasks of pure differential privacy only.
+
+    Raises:
+        ParameterError: It is no exact rational from 0 to below 1.
+    """
+    return Fraction(0) if str(text) == "0" else parse_probability(text, name)

@@ -1,0 +1,87 @@
+"""What an aggregator or a client refuses to take part in."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import pytest
+
+from aggregator.errors import ParameterError
+from aggregator.protocol.floor import Floor, check_floor, parse_max_delta
+from tests.support.tasks import LAPLACE, NO_NOISE, make_task
+
+GEOMETRIC = {"mechanism": "TruncatedGeometric", "epsilon": "1/1000", "delta": "1/101"}
+GAUSSIAN = {"mechanism": "DiscreteGaussian", "rho": "1/8", "delta": "1e-9"}
+LONELY = {"type": "Prio3Histogram", "length": 1, "chunk_length": 1}
+
+
+@pytest.mark.parametrize(
+    ("privacy", "floor"),
+    [
+        (LAPLACE, Floor()),
+        (LAPLACE, Floor(min_batch_size=3, max_epsilon=Fraction(1, 2), max_delta=Fraction(0))),
+        (LAPLACE, Floor(max_rho=Fraction(1, 8), exact_results=False)),
+        ({**LAPLACE, "budget": "1"}, Floor(limit_required=True)),
+        ({**LAPLACE, "max_releases": 1}, Floor(limit_required=True)),
+        ({**GEOMETRIC, "delta": "1/100000"}, Floor()),
+        (GEOMETRIC, Floor(max_delta=Fraction(1, 101))),
+        (GEOMETRIC, Floor(max_delta=None)),
+        (GAUSSIAN, Floor(max_epsilon=Fraction(4), max_rho=Fraction(1, 8))),
+        (NO_NOISE, Floor()),
+        (NO_NOISE, Floor(max_epsilon=Fraction(1), max_rho=Fraction(1), exact_results=True)),
+    ],
+    ids=str,
+)
+def test_a_task_at_the_floor_is_taken(privacy: Mapping[str, str | int], floor: Floor) -> None:
+    check_floor(make_task(privacy=privacy), floor)
+
+
+@pytest.mark.parametrize(
+    ("privacy", "floor", "reason"),
+    [
+        (LAPLACE, Floor(min_batch_size=4), "min_batch_size: we takes part from 4 on, not 3"),
+        (LAPLACE, Floor(max_epsilon=Fraction(1, 3)), "up to epsilon 1/3; the task has epsilon 1/2"),
+        (LAPLACE, Floor(max_rho=Fraction(1, 33)), "up to rho 1/33; the task has rho"),
+        (LAPLACE, Floor(limit_required=True), "only in tasks with a budget or max_releases"),
+        (
+            {**LAPLACE, "max_batches_per_person": 4},
+            Floor(limit_required=True),
+            "only in tasks with a budget or max_releases",
+        ),
+        # No epsilon is small enough to make up for such a delta.
+        (GEOMETRIC, Floor(), "up to delta 1/100000; the task has delta 1/101"),
+        (GEOMETRIC, Floor(max_epsilon=Fraction(1, 100)), "the task has delta 1/101"),
+        (GEOMETRIC, Floor(max_delta=Fraction(0)), "up to delta 0; the task has delta 1/101"),
+        (
+            {**GEOMETRIC, "delta": "1e-6"},
+            Floor(max_rho=Fraction(100)),
+            "up to rho 100; the task has no bound on rho",
+        ),
+        (GAUSSIAN, Floor(max_epsilon=Fraction(3)), "up to epsilon 3; the task has epsilon"),
+        (GAUSSIAN, Floor(max_rho=Fraction(1, 9)), "up to rho 1/9; the task has rho 1/8"),
+        ({**GAUSSIAN, "delta": "1/1000"}, Floor(), "up to delta 1/100000; the task has delta"),
+        (NO_NOISE, Floor(max_epsilon=Fraction(10**9)), "no task without noise"),
+        (NO_NOISE, Floor(max_rho=Fraction(10**9)), "no task without noise"),
+        (NO_NOISE, Floor(exact_results=False), "no task without noise"),
+        (NO_NOISE, Floor(limit_required=True), "only in tasks with a budget or max_releases"),
+    ],
+    ids=str,
+)
+def test_a_task_below_the_floor_is_refused_and_the_limit_is_named(
+    privacy: Mapping[str, str | int], floor: Floor, reason: str
+) -> None:
+    with pytest.raises(ParameterError, match=reason):
+        check_floor(make_task(privacy=privacy), floor, "we")
+
+
+def test_where_nothing_is_to_be_protected_every_largest_value_is_kept() -> None:
+    smallest = Fraction(1, 10**9)
+    floor = Floor(max_epsilon=smallest, max_delta=Fraction(0), max_rho=smallest)
+    check_floor(make_task(LONELY, GEOMETRIC), floor)
+
+
+def test_a_largest_delta_may_be_zero() -> None:
+    assert parse_max_delta("0", "max_delta") == parse_max_delta(0, "max_delta") == 0
+    assert parse_max_delta("1e-6", "max_delta") == Fraction(1, 10**6)
+    for text in ("1", "-1", 1e-6, "0.0.1"):
+        with pytest.raises(ParameterError, match="max_delta"):
+            parse_max_delta(text, "max_delta")
