@@ -176,7 +176,7 @@ def test_aggregators_that_disagree_on_count_or_checksum_release_nothing() -> Non
         check_agreement(task, request, dataclasses.replace(totals, report_count=2))
 
 
-def test_releases_cost_epsilon_each_up_to_the_batches_that_a_person_may_be_in() -> None:
+def test_each_release_costs_epsilon_up_to_the_number_of_batches_a_person_may_be_in() -> None:
     task = make_task(privacy={**LAPLACE, "max_batches_per_person": 3})
     assert [cost(task, n) for n in (0, 1, 3, 10)] == [
         Fraction(0),
@@ -199,7 +199,7 @@ def test_releases_cost_epsilon_each_up_to_the_batches_that_a_person_may_be_in() 
         (NO_NOISE, None),
     ],
 )
-def test_a_release_more_than_the_budget_pays_for_is_refused(
+def test_a_release_that_the_budget_does_not_cover_is_refused(
     privacy: dict[str, str | int], allowed: int | None
 ) -> None:
     task = make_task(privacy=privacy)
