@@ -58,7 +58,7 @@ def test_every_field_of_the_encoding_has_its_place() -> None:
     assert decode_policy(bytes.fromhex(expected)) == FULL
 
 
-def test_what_is_left_out_is_empty_or_zero() -> None:
+def test_a_setting_that_is_left_out_is_empty_or_zero() -> None:
     plain = PrivacyPolicy(NoPrivacy())
     assert encode_policy(plain).hex() == "0100010000000000000100000000000000"
     assert decode_policy(encode_policy(plain)) == plain
@@ -191,7 +191,7 @@ def with_text(epsilon: str, mechanism: int = 1, neighbours: int = 1, version: in
     return head + bytes.fromhex("00000000000100000000000000")
 
 
-def test_the_helper_of_these_tests_encodes_a_right_policy_right() -> None:
+def test_the_helper_of_these_tests_encodes_a_valid_policy_correctly() -> None:
     assert decode_policy(with_text("1/2")) == PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1, 2)))
 
 
