@@ -1,10 +1,10 @@
-"""What the ledger's releases cost a person, by every theorem, and which of its bounds is valid.
+"""What the ledger's releases cost a person by every theorem, and which bounds are valid.
 
-Basic, advanced and zCDP bounds are of the releases made so far. The optimal bound and that of
+Basic, advanced and zCDP bounds are for the releases made so far. The optimal bound and that of
 privacy loss distributions hold only for mechanisms, numbers of releases and a delta that were all
 fixed beforehand. A task fixes its number by `max_batches_per_person` or by a budget: then they are
-taken at that number, however many releases were made, since what may still come was allowed for.
-Otherwise they are shown for comparison, and called not valid.
+taken at that number, however many releases were made, since more may come. Otherwise they are shown
+for comparison, and called not valid.
 """
 
 import dataclasses
@@ -27,15 +27,15 @@ SAYS_NOTHING = "says nothing of these mechanisms at this delta"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LedgerBound:
-    """What one theorem says of a person's cost.
+    """What one theorem says about a person's cost.
 
     Attributes:
-        name: The theorem's.
-        releases: Of how many releases of the person; 0 if it says nothing.
+        name: The theorem's name.
+        releases: How many of the person's releases it covers; 0 if it says nothing.
         epsilon: The bound, rounded up; None if it says nothing.
         delta: With it.
         is_valid: Whether the conditions of the theorem are met.
-        note: Why not, or on what condition.
+        note: Why it is not valid, or on what condition it is.
     """
 
     name: str
@@ -47,15 +47,15 @@ class LedgerBound:
 
 
 def ledger_bounds(spent: Sequence[tuple[Task, int]], delta: Fraction) -> list[LedgerBound]:
-    """Return what each theorem says of the cost of some tasks' releases to one person in all.
+    """Return what each theorem says about the cost of tasks' releases to a person in all of them.
 
     Args:
-        spent: Tasks with how many releases each has made; those without noise promise nothing and
-            are left out.
-        delta: At which to compare, chosen beforehand.
+        spent: Tasks, each with its number of releases; those without noise promise nothing and are
+            left out.
+        delta: The delta at which to compare, chosen beforehand.
 
     Returns:
-        A bound for each of `THEOREMS`; nothing if there was no release of a task with noise.
+        A bound for each of `THEOREMS`; none if no task with noise made a release.
 
     Raises:
         ParameterError: delta is not between 0 and 1.
