@@ -328,7 +328,8 @@ def check_private(path: Path) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigurationError(
-            f"{path}: holds a secret, and its mode {mode:04o} lets others at it; chmod 600 {path}"
+            f"{path}: holds a secret, and its mode {mode:04o} lets others read or write it; "
+            f"chmod 600 {path}"
         )
 
 

@@ -108,7 +108,7 @@ class PrivacyPolicy:
             )
         if self.suppression is not None and self.thresholds is not None:
             raise ParameterError(
-                "suppress_at_or_below: is for exact counts, private_threshold for noised ones; "
+                "suppress_at_or_below is for exact counts, private_threshold for noised ones; "
                 "give one of them"
             )
 
@@ -130,7 +130,7 @@ class PrivacyPolicy:
         if self.suppression is not None:
             if self.mechanism.is_noisy:
                 raise ParameterError(
-                    "suppress_at_or_below: is for the mechanism None only; noised counts have "
+                    "suppress_at_or_below: only for the mechanism None; noised counts have "
                     "private_threshold"
                 )
             self.suppression.check(circuit)

@@ -282,7 +282,7 @@ def _sentences(
         ""
         if bound.epsilon >= total * Fraction(98, 100)
         else (
-            f", or {_at_most(bound.epsilon)} but for a chance of"
+            f", or {_at_most(bound.epsilon)} except with a probability of"
             f" {plain(bound.delta)} if the plan is fixed beforehand"
         )
     )

@@ -66,7 +66,7 @@ class AuditReport:
             f"{self.type}{shape}; {self.mechanism}",
             f"claims epsilon {self.epsilon}, delta {self.delta}",
             f"{self.runs} collections in {self.seconds} s",
-            f"epsilon is at least {self.epsilon_lower_bound:.4f}, but for one audit in a million",
+            f"epsilon is at least {self.epsilon_lower_bound:.4f}, except in one audit in a million",
             f"seen in the {self.seen}: an outcome {self.event},",
             f"  {self.hits[0]} of {self.of[0]} times with that data set,",
             f"  {self.hits[1]} of {self.of[1]} times with the other",

@@ -261,7 +261,7 @@ def check_floor(
     """
     if task.min_batch_size < min_batch_size:
         raise ParameterError(
-            f"min_batch_size: {who} takes part from {min_batch_size} on, not {task.min_batch_size}"
+            f"min_batch_size: {who} requires at least {min_batch_size}, not {task.min_batch_size}"
         )
     if max_epsilon is None:
         return
@@ -269,7 +269,7 @@ def check_floor(
     if epsilon is None or epsilon > max_epsilon:
         given = "no bound on epsilon" if epsilon is None else f"epsilon {epsilon}"
         raise ParameterError(
-            f"privacy: {who} takes part up to epsilon {max_epsilon}; the task has {given}"
+            f"privacy: {who} accepts at most epsilon {max_epsilon}; the task has {given}"
         )
 
 

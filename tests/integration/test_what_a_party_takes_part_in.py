@@ -91,7 +91,7 @@ async def test_a_client_refuses_a_task_above_its_own_epsilon(
         client = Client(pair.task, pair.http, clock=pair.clock, max_epsilon=limit)
         assert (await client.upload([0])).accepted == 1
     else:
-        with pytest.raises(ParameterError, match="this client takes part up to epsilon 49/100"):
+        with pytest.raises(ParameterError, match="this client accepts at most epsilon 49/100"):
             Client(pair.task, pair.http, max_epsilon=limit)
 
 
@@ -111,8 +111,8 @@ async def test_a_client_with_a_limit_refuses_a_task_without_noise_unless_allowed
 @pytest.mark.parametrize(
     ("floor", "message"),
     [
-        (Floor(min_batch_size=4), "min_batch_size: this aggregator takes part from 4 on, not 3"),
-        (Floor(max_epsilon=Fraction(1, 3)), "up to epsilon 1/3; the task has epsilon 1/2"),
+        (Floor(min_batch_size=4), "min_batch_size: this aggregator requires at least 4, not 3"),
+        (Floor(max_epsilon=Fraction(1, 3)), "at most epsilon 1/3; the task has epsilon 1/2"),
     ],
     ids=["batch", "epsilon"],
 )
@@ -140,7 +140,7 @@ async def test_an_aggregator_serves_no_task_below_its_floor(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["0", "--max-epsilon", "1/3"], "this client takes part up to epsilon 1/3"),
+        (["0", "--max-epsilon", "1/3"], "this client accepts at most epsilon 1/3"),
         (["0", "--max-epsilon", "0.x"], "max-epsilon"),
         (["0", "--batch-seconds", "3600"], "batch-seconds: needs --state"),
         (["0", "--person-column", "who"], "person-column: goes with --csv"),

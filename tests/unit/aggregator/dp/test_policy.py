@@ -88,7 +88,7 @@ def test_suppression_is_encoded_where_thresholds_would_be() -> None:
             Histogram(4, 2),
             "the theorem is about one count, Prio3Count; for Prio3Histogram there is no guarantee",
         ),
-        ({**LAPLACE, "suppress_at_or_below": 5}, Count(), "is for the mechanism None only"),
+        ({**LAPLACE, "suppress_at_or_below": 5}, Count(), "only for the mechanism None"),
         ({**LAPLACE, "private_threshold": "2k"}, Count(), "PureDpDiscreteLaplace has none"),
         (
             {**LAPLACE, "private_threshold": 9, "public_threshold": 1, "public_buckets": "1 4"},
