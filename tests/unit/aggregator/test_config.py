@@ -20,6 +20,7 @@ SECRET = "c2VjcmV0LXN0b3JlLWtleQ"  # noqa: S105 - a test's secret
 def write(folder: Path, text: str) -> Path:
     path = folder / "service.toml"
     path.write_text(text)
+    path.chmod(0o600)  # whatever the umask: a file with a secret must be private
     return path
 
 
