@@ -1,4 +1,4 @@
-"""What time it is: the system's clock in service, a hand-turned one in tests."""
+"""What time it is: the system's clock in service, one set by hand in tests."""
 
 import time
 from typing import Protocol

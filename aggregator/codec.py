@@ -1,8 +1,8 @@
 """The TLS presentation language: fixed-size integers, length-prefixed vectors, lists.
 
 All integers are big-endian. A message is a class with `write` and `read`; `encode` and `decode`
-wrap them. Decoding refuses bytes that are left over and raises nothing but `DecodeError`, whatever
-the bytes are. Every value has exactly one encoding: encoding what was decoded gives the same bytes.
+wrap them. Decoding refuses leftover bytes and raises nothing but `DecodeError`, whatever the bytes
+are. Every value has exactly one encoding: encoding what was decoded gives the same bytes.
 
 Source:
     RFC 8446, "Presentation Language"; DAP, "Presentation Language".
@@ -32,10 +32,10 @@ M = TypeVar("M", bound="Message")
 
 
 class DecodeError(Abort):
-    """Bytes that are no encoding of the message they were said to be.
+    """Bytes that do not decode as the expected message.
 
     Attributes:
-        message_name: The message that was being decoded, or empty below `decode`.
+        message_name: The message being decoded; empty until `decode` fills it in.
     """
 
     message_name: str = ""
@@ -65,8 +65,8 @@ class Message(Encodable, Protocol):
 class Reader:
     """Takes values off the front of a byte string.
 
-    Nested lists are read in place: the reader narrows its end for as long as the list lasts, so no
-    block is copied before its fields are. After a `DecodeError` the reader is of no further use.
+    Nested lists are read in place: the reader moves its end to the end of the list meanwhile, so
+    nothing is copied but fields. After a `DecodeError` the reader must not be used.
     """
 
     __slots__ = ("_data", "_end", "_offset")
@@ -83,11 +83,11 @@ class Reader:
 
     @property
     def remaining(self) -> int:
-        """How many bytes are left, in the innermost list if one is being read."""
+        """How many bytes are left, within the innermost list being read, if any."""
         return self._end - self._offset
 
     def error(self, reason: str) -> DecodeError:
-        """Return the error to raise for `reason`, at the present offset."""
+        """Return the error to raise for `reason`, at the current offset."""
         return DecodeError(f"byte {self._offset}: {reason}")
 
     def u8(self) -> int:
@@ -129,7 +129,7 @@ class Reader:
         return self._data[start:end]
 
     def skip(self, size: int) -> None:
-        """Take `size` bytes and make nothing of them."""
+        """Take `size` bytes and ignore them."""
         end = self._offset + size
         if end > self._end:
             raise self._too_short(size)
@@ -224,7 +224,7 @@ class Writer:
         self._integer(_U64, value, name)
 
     def raw(self, data: bytes) -> None:
-        """Append bytes that are an encoding already."""
+        """Append bytes that are already encoded."""
         self._parts.append(data)
 
     def fixed(self, data: bytes, size: int, name: str = "opaque") -> None:
@@ -287,7 +287,7 @@ def decode(message: type[M], data: bytes | bytearray | memoryview) -> M:
     """Return the `message` that `data` encodes, all of it.
 
     Raises:
-        DecodeError: `data` is truncated, too long, or holds a value out of its range.
+        DecodeError: `data` is truncated, too long, or holds a value out of range.
     """
     reader = Reader(data)
     try:

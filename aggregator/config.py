@@ -1,8 +1,7 @@
-"""Settings of a service: a TOML file, and the environment over it, each documented, secrets masked.
+"""A service's settings: a TOML file, overridden by the environment. Secrets are masked.
 
-Every setting can be given in the file by its name, or in the environment as `PRIO_` and its name in
-capitals, which wins; without a file the environment says everything. Relative paths in the file
-count from the file's folder.
+Every setting can be given in the file by its name or in the environment as `PRIO_` and its name in
+capitals, which wins; the file may be left out. Relative paths in the file start at its folder.
 """
 
 import os
@@ -130,38 +129,38 @@ class ServiceSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over the file, whose values come as arguments."""
+        """Let the environment win over the file, whose values come as arguments."""
         return env_settings, init_settings
 
     @property
     def database_url(self) -> str:
-        """The store's URL; a plain path is quoted, for it may hold any character."""
+        """The store's URL; a plain path is quoted, as it may hold any character."""
         if "://" in self.database:
             return self.database
         return URL.create("sqlite", database=self.database).render_as_string()
 
     @property
     def database_file(self) -> Path:
-        """The store's file, whichever way it was named.
+        """The store's file.
 
         Raises:
-            ConfigurationError: The database is named by what is no URL.
+            ConfigurationError: `database` holds an invalid URL.
         """
         try:
             return Path(make_url(self.database_url).database or "")
-        except (ArgumentError, ValueError):  # the latter for a port that is no number
+        except (ArgumentError, ValueError):  # the latter for a port that is not a number
             raise ConfigurationError("database: the store's URL cannot be read") from None
 
     @property
     def key_file(self) -> Path:
-        """Where the store's key lies, unless it is in the settings themselves."""
+        """The file with the store's key, unless the settings hold the key."""
         if self.store_key_file is not None:
             return self.store_key_file
         return self.database_file.with_name(self.database_file.name + ".key")
 
 
 class AggregatorSettings(ServiceSettings):
-    """What the leader and the helper need alike."""
+    """What both aggregators need."""
 
     hpke_cache_seconds: Seconds = Field(
         86_400, description="How long clients may keep our HPKE configurations."
@@ -180,17 +179,17 @@ class AggregatorSettings(ServiceSettings):
     )
     max_epsilon: Rational | None = Field(
         None,
-        description='Tasks with a larger epsilon a release, or none, are refused; exact: "1/2". '
-        "Any is taken if not given.",
+        description='Tasks with a larger epsilon per release, or none, are refused; exact: "1/2". '
+        "Any task is taken if not given.",
     )
     max_delta: MaxDelta = Field(
         DEFAULT_MAX_DELTA,
-        description="Tasks with a larger delta a release are refused, and with 0 all but those of "
+        description="Tasks with a larger delta per release are refused, and with 0 all but those of "
         "pure differential privacy; no task has 1/100 or more.",
     )
     max_rho: Rational | None = Field(
         None,
-        description="Tasks with a larger rho a release, or none, are refused. Any is taken if not "
+        description="Tasks with a larger rho per release, or none, are refused. Any is taken if not "
         "given.",
     )
     limit_required: bool = Field(
@@ -203,7 +202,7 @@ class AggregatorSettings(ServiceSettings):
         "max_epsilon or max_rho is.",
     )
     verification_threads: int | None = Field(
-        None, ge=1, description="Batches verified at once; one for each core if not given."
+        None, ge=1, description="Batches verified at once; one per core if not given."
     )
 
     @property
@@ -266,8 +265,8 @@ class LeaderSettings(AggregatorSettings):
     def _agree(self) -> Self:
         _check_bodies(self.max_body_size, self.max_bytes_in_flight)
         if self.lease_seconds <= self.request_timeout_seconds:
-            # Another worker would take the job while this one still waits for its answer, send the
-            # request again, and lose the job in turn.
+            # Another worker would take the job while this one still waits for its answer, repeat
+            # the request, and lose the job in turn.
             raise ValueError(
                 "lease_seconds: must be more than request_timeout_seconds "
                 f"({self.request_timeout_seconds}), not {self.lease_seconds}"
@@ -276,7 +275,7 @@ class LeaderSettings(AggregatorSettings):
 
 
 class HelperSettings(AggregatorSettings):
-    """The helper's settings; raises as `LeaderSettings`."""
+    """The helper's settings; raises what `LeaderSettings` raises."""
 
     role: Literal["helper"] = Field("helper", description="Which party this file is for.")
     max_body_size: int = Field(
@@ -311,14 +310,14 @@ class CollectorSettings(ServiceSettings):
 
     @property
     def token_path(self) -> Path:
-        """Where the token lies, unless it is in the settings themselves."""
+        """The file with the token, unless the settings hold the token."""
         if self.token_file is not None:
             return self.token_file
         return self.database_file.with_name(self.database_file.name + ".token")
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The names that the service answers to, lower case."""
+        """The host names that the service answers to, in lower case."""
         listening = self.listen.rpartition(":")[0].strip("[]")
         given = (name.strip().lower() for name in self.allowed_hosts.split(","))
         return frozenset({"localhost", "127.0.0.1", "::1", listening.lower(), *given} - {""})
@@ -335,13 +334,13 @@ _ROLES: dict[str, type[LeaderSettings] | type[HelperSettings] | type[CollectorSe
 
 
 def read_settings(path: Path | None) -> AnySettings:
-    """Read the settings of whichever party they are for.
+    """Read the settings of any party.
 
     Args:
-        path: The service file; None where the environment says everything.
+        path: The service file; None if the environment says everything.
 
     Raises:
-        ConfigurationError: They cannot be read or used; every faulty setting is named.
+        ConfigurationError: They cannot be read or used; the message names every faulty setting.
     """
     values = {} if path is None else _read_toml(path)
     place = "the environment" if path is None else str(path)
@@ -357,7 +356,7 @@ def read_settings(path: Path | None) -> AnySettings:
 
 
 def read_settings_of(kind: type[S], path: Path | None) -> S:
-    """Read the settings of a certain party; raises as `read_settings`, or if they are another's."""
+    """Read one party's settings; raises as `read_settings`, or if they are another party's."""
     settings = read_settings(path)
     if not isinstance(settings, kind):
         place = "the environment" if path is None else path
@@ -366,15 +365,16 @@ def read_settings_of(kind: type[S], path: Path | None) -> S:
 
 
 def check_private(path: Path) -> None:
-    """Refuse a file with a secret that others than its owner can read.
+    """Refuse a file with a secret that anyone but its owner can read or write.
 
     Raises:
-        ConfigurationError: Its mode lets its group or everybody read or write it.
+        ConfigurationError: Its mode gives access to its group or to everybody.
     """
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigurationError(
-            f"{path}: holds a secret, and its mode {mode:04o} lets others at it; chmod 600 {path}"
+            f"{path}: holds a secret, and its mode {mode:04o} lets others read or write it; "
+            f"chmod 600 {path}"
         )
 
 

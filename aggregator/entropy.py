@@ -1,4 +1,4 @@
-"""Where randomness comes from: the operating system in service, a seeded source in tests only."""
+"""Where randomness comes from: the operating system in service, a seed only in tests."""
 
 import os
 from typing import Protocol

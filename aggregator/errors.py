@@ -2,10 +2,10 @@
 
     AggregatorError
     ├── Abort            the peer's: answered with one problem document (`dap.problems` names them)
-    ├── ReportRejected   one report's: it is left out and the rest goes on
+    ├── ReportRejected   one report's: it is left out, and the rest continue
     └── LocalError       ours: logged, answered with a 5xx that carries no detail
-        ├── ConfigurationError   a setting or a file of the operator's
-        ├── ParameterError       an argument out of its range; names it and the limit
+        ├── ConfigurationError   an operator's setting or file
+        ├── ParameterError       an argument out of range; names it and the limit
         ├── StoreError           the database (`storage.database`)
         └── PeerError            the other aggregator (`transport.peer`)
 
@@ -23,7 +23,7 @@ class Abort(AggregatorError):
 
 
 class ReportRejected(AggregatorError):
-    """One report's fault: it is rejected by itself."""
+    """One report's fault: it alone is rejected."""
 
 
 class LocalError(AggregatorError):

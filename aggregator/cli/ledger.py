@@ -73,7 +73,8 @@ def _of(entries: Sequence[LedgerEntry], task: Task) -> list[LedgerEntry]:
 
 def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) -> Document:
     budget = task.policy.budget
-    spent = basic([releases_of(task, len(entries))])
+    releases = releases_of(task, len(entries))
+    spent = basic([releases])
     return {
         "task_id": str(task.task_id),
         "population": task.policy.population,

@@ -1,4 +1,4 @@
-"""Differential privacy: budgets, noise and what it guarantees. Pure: entropy is an argument.
+"""Differential privacy: budgets, noise and its guarantees. Pure: entropy is an argument.
 
 Noise is added in `release`, and nowhere else.
 """

@@ -1,9 +1,9 @@
-"""What independent mechanisms cost together: bounds on epsilon, for a delta of choice.
+"""What independent mechanisms cost together: bounds on epsilon for a chosen delta.
 
 `advanced` and the zCDP bound hold for any delta chosen at any time.
-`optimal` is the exact answer for n mechanisms of which nothing is known but that each is
-epsilon-DP; it holds for a mechanism, a number of releases and a delta that were fixed beforehand.
-Every result is rounded up.
+`optimal` is exact for n mechanisms of which nothing is known except that each is epsilon-DP; it
+holds for a mechanism, a number of releases and a delta that were fixed beforehand. Every result is
+rounded up.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from aggregator.dp.rationals import require_positive
 from aggregator.errors import ParameterError
 
 MAX_RELEASES = 100_000
-"""How many releases `optimal` composes: it takes a sum over as many terms."""
+"""The most releases that `optimal` composes: it sums as many terms."""
 
 _DECIMALS = 12
 _GUARD_DIGITS = 60
@@ -42,12 +42,12 @@ class Pieces:
 def advanced(pieces: Sequence[Pieces], delta: Fraction) -> Fraction | None:
     """Return sqrt(2 ln(1/delta) sum of epsilon^2) + sum of epsilon (e^epsilon - 1).
 
-    The loss of one mechanism lies within -epsilon to epsilon and is epsilon (e^epsilon - 1) on
-    average at most, so by Azuma's inequality all together pass the sum of these by t with a
-    probability of e^(-t^2 / (2 sum of epsilon^2)) at most.
+    The loss of one mechanism lies in [-epsilon, epsilon] and is at most epsilon (e^epsilon - 1) on
+    average. So by Azuma's inequality the total exceeds the sum of these means by t with a
+    probability of at most e^(-t^2 / (2 sum of epsilon^2)).
 
     Returns:
-        None where a mechanism has a delta: its loss has no bound.
+        None if a mechanism has a delta: its loss has no bound.
 
     Source:
         [DR14], Theorem 3.20, whose proof does not need equal epsilons.
@@ -68,7 +68,7 @@ def advanced(pieces: Sequence[Pieces], delta: Fraction) -> Fraction | None:
 def optimal(
     epsilon: Fraction, releases: int, delta: Fraction, release_delta: Fraction = Fraction(0)
 ) -> Fraction | None:
-    """Return the least epsilon' such that any n (epsilon, release_delta)-DP mechanisms have it.
+    """Return the least epsilon' that any n (epsilon, release_delta)-DP mechanisms together have.
 
     The worst n mechanisms are n randomised responses. i of them lie with probability
     P_i = C(n, i) p^(n - i) (1 - p)^i, p = e^epsilon / (1 + e^epsilon), and the loss is then
@@ -76,14 +76,14 @@ def optimal(
 
         delta(epsilon') = sum of P_i - e^epsilon' Q_i over the i with (n - 2i) epsilon > epsilon'
 
-    Between two losses that is A - e^epsilon' B with constants A and B, and solved for epsilon'.
+    Between two losses that is A - e^epsilon' B with constants A and B, and is solved for epsilon'.
 
     Args:
         epsilon: Of one release.
         releases: n, fixed beforehand, at most `MAX_RELEASES`.
         delta: Of all releases together, fixed beforehand.
         release_delta: Of one release. The delta of all of them is
-            1 - (1 - release_delta)^n (1 - d), with d what is left for their losses.
+            1 - (1 - release_delta)^n (1 - d), where d is what is left for their losses.
 
     Returns:
         None if the deltas of the releases leave nothing of `delta`.
@@ -94,7 +94,7 @@ def optimal(
     check_releases(epsilon, releases, delta)
     if releases > MAX_RELEASES:
         raise ParameterError(f"releases must be at most {MAX_RELEASES}, not {releases}")
-    # 1 - (1 - release_delta)^n is at most n release_delta, and almost that.
+    # 1 - (1 - release_delta)^n is at most n release_delta, and close to it.
     spent = releases * release_delta
     if spent >= delta:
         return None
@@ -105,8 +105,8 @@ def optimal(
 def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
     """Return the least epsilon' of n randomised responses at `delta`, rounded up.
 
-    All terms are positive and each operation is right to `_GUARD_DIGITS` digits more than 1/delta
-    and 1/epsilon have, so a few times n units of the last place bound the error, far below the
+    All terms are positive, and each operation is right to `_GUARD_DIGITS` more digits than 1/delta
+    and 1/epsilon have. So the error is at most a few times n units of the last place, far below the
     final rounding.
     """
     small = len(str(delta.denominator)) - len(str(delta.numerator)) + 1
@@ -141,7 +141,7 @@ def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> 
 
 
 def check_releases(epsilon: Fraction, releases: int, delta: Fraction) -> None:
-    """Refuse an epsilon, a number of releases or a delta out of range.
+    """Refuse an epsilon, a number of releases or a delta that is out of range.
 
     Raises:
         ParameterError: Names it and its range.

@@ -16,7 +16,7 @@ _STIRLING_TERMS = 26
 
 @dataclass(frozen=True, slots=True)
 class Binomial:
-    """The law of how many of `trials` independent events happen, each with `success`.
+    """The law of how many of `trials` independent events happen, each with probability `success`.
 
     `trials` is at least 0; `success` lies strictly between 0 and 1.
     """
@@ -54,7 +54,7 @@ class Binomial:
             return 1 - self._sum_upwards(m + 1)
 
     def _sum_upwards(self, start: int) -> Decimal:
-        """Add the masses from `start` above the mean up, until what is left is below the digits."""
+        """Add the masses from `start`, above the mean, upwards until the rest is negligible."""
         if start > self.trials:
             return Decimal(0)
         with working(DIGITS):
@@ -71,7 +71,7 @@ class Binomial:
             return total * self.mass(start)
 
     def _sum_downwards(self, start: int) -> Decimal:
-        """Add the masses from `start` below the mean down."""
+        """Add the masses from `start`, below the mean, downwards."""
         mirrored = Binomial(self.trials, 1 - self.success)
         return mirrored._sum_upwards(self.trials - start)
 

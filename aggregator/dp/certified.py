@@ -1,10 +1,10 @@
-"""Real numbers as pairs of rationals around them, narrowed until a question is settled.
+"""Real numbers enclosed by pairs of rationals, narrowed until a question is settled.
 
 Every decision that privacy or a printed interval rests on compares real numbers built from e^x and
 ln x at rational x. Here such a number is a function from a number of digits to an `Enclosure` that
-contains it for certain; `is_positive`, `floor_of` and `round_up` ask for more digits until the
-interval no longer leaves the answer open. They end for every number that is not itself the border:
-e^x is transcendental for every rational x other than 0 (Lindemann), so no border is ever met.
+is certain to contain it; `is_positive`, `floor_of` and `round_up` ask for more digits until the
+interval settles the answer. They end unless the number is itself the border, which never happens:
+e^x is transcendental for every rational x other than 0 (Lindemann).
 
 The digits come from `decimal`, whose `exp` and `ln` are correctly rounded.
 """
@@ -23,7 +23,7 @@ _LEAST_FLOAT = Fraction(1, 2**1075)
 
 
 class TooWide(ArithmeticError):
-    """An enclosure reaches out of a function's domain; more digits are needed."""
+    """An enclosure reaches outside a function's domain; more digits are needed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def is_positive(number: Enclosed) -> bool:
 
 
 def floor_of(number: Enclosed, first_digits: int = _FIRST_DIGITS) -> int:
-    """Return the largest integer below the real number, which must not be an integer."""
+    """Return the largest integer below the real number, which must not itself be an integer."""
     digits = first_digits
     while True:
         interval = _evaluate(number, digits)
@@ -117,7 +117,7 @@ def floor_of(number: Enclosed, first_digits: int = _FIRST_DIGITS) -> int:
 
 
 def round_up(number: Enclosed, decimals: int = 12) -> Fraction:
-    """Return a rational with `decimals` decimals, at least the real number and close above it."""
+    """Return a rational with `decimals` decimals that is at or just above the real number."""
     digits = _FIRST_DIGITS
     while True:
         interval = _evaluate(number, digits)
@@ -129,7 +129,7 @@ def round_up(number: Enclosed, decimals: int = 12) -> Fraction:
 
 
 def round_up_closely(number: Enclosed) -> Fraction:
-    """Return a rational at least the positive real number, to twelve digits however small it is."""
+    """Return a rational at or above the positive real number, to twelve digits, however small."""
     digits = _FIRST_DIGITS
     while True:
         interval = _evaluate(number, digits)
@@ -140,10 +140,10 @@ def round_up_closely(number: Enclosed) -> Fraction:
 
 
 def to_float(number: Enclosed) -> float:
-    """Return a float within a relative 10^-17 or so of the real number.
+    """Return a float within a relative error of about 10^-17 of the real number.
 
-    What is closer to zero than any float is 0.0, and what is beyond them all is infinite. A zero is
-    recognised where its enclosure is, so narrow.
+    A number too small for a float is 0.0, and one too large is infinite. Zero is recognised by its
+    enclosure becoming that narrow.
     """
     digits = _FIRST_DIGITS
     while True:
@@ -162,13 +162,13 @@ def to_float(number: Enclosed) -> float:
 
 
 def binary_digits(probability: Enclosed, bits: int) -> int:
-    """Return floor(2^bits * p) for a real p that is no multiple of 2^-bits."""
+    """Return floor(2^bits * p) for a real p that is not a multiple of 2^-bits."""
     digits = bits * 31 // 100 + 20
     return floor_of(lambda n: probability(n) * 2**bits, digits)
 
 
 def _evaluate(number: Enclosed, digits: int) -> Enclosure | None:
-    """Return the enclosure, or None where it is still too wide to be computed with."""
+    """Return the enclosure, or None if an operand is still too wide."""
     try:
         return number(digits)
     except TooWide:
@@ -190,13 +190,13 @@ def _context(digits: int, *, up: bool) -> decimal.Context:
 
 
 def _exp_of(x: Fraction, digits: int, *, up: bool) -> Fraction:
-    """Return a bound of e^x, above it if `up`, else below it."""
+    """Return a bound on e^x, from above if `up`, else from below."""
     if x < -24 * digits:
         # e^x < 10^(-10 digits): zero and that bound enclose it; its own digits are never needed.
         return Fraction(1, 10 ** (10 * digits)) if up else Fraction(0)
-    # The quotient is rounded towards the wanted side with so many digits after the point that its
-    # error, multiplied by e^x, is one unit of the last place; `exp` then rounds to nearest, at most
-    # half a unit off, and the next number on the wanted side is a bound.
+    # Round the quotient towards the wanted side, with enough digits after the point that its error,
+    # multiplied by e^x, is one unit of the last place. `exp` then rounds to nearest, at most half a
+    # unit off, and the next number on the wanted side is a bound.
     whole_digits = len(str(abs(math.floor(x))))
     context = _context(digits + whole_digits + 5, up=up)
     quotient = context.divide(Decimal(x.numerator), Decimal(x.denominator))
@@ -205,12 +205,12 @@ def _exp_of(x: Fraction, digits: int, *, up: bool) -> Fraction:
 
 
 def _ln_of(x: Fraction, digits: int, *, up: bool) -> Fraction:
-    """Return a bound of ln x, above it if `up`, else below it."""
+    """Return a bound on ln x, from above if `up`, else from below."""
     context = _context(digits + 5, up=up)
     quotient = context.divide(Decimal(x.numerator), Decimal(x.denominator))
     value = context.ln(quotient)
     if value == 0:
-        # ln is exactly 0 only at 1; the quotient may have been rounded to 1 from beside it.
+        # ln is exactly 0 only at 1; the quotient may have been rounded to 1.
         step = Fraction(1, 10 ** (digits + 4))
         return Fraction(0) if x == 1 else step if up else -step
     return Fraction(context.next_plus(value) if up else context.next_minus(value))

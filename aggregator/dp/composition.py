@@ -1,8 +1,8 @@
-"""What releases cost a person who is in all of them, by every theorem that speaks of them.
+"""What releases cost a person who is in all of them, by every theorem that applies.
 
-The releases may be of one task or of several that ask the same people, with one mechanism or with
-many: costs add up all the same. One release is itself a composition: it adds independent noise to
-several coordinates, and a person moves only so much in each. A histogram's release is two
+The releases may be of one task or of several that ask the same people, with one mechanism or
+several: costs add up all the same. One release is itself a composition: it adds independent noise
+to several coordinates, and a person moves only so much in each. A histogram's release is two
 mechanisms of epsilon/2, which composes better than one of epsilon.
 """
 
@@ -21,7 +21,7 @@ from aggregator.vdaf.circuits import Circuit
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Releases:
-    """Some releases of one task that one person is in.
+    """Releases of one task that the same person is in.
 
     Attributes:
         mechanism: The task's.
@@ -44,7 +44,7 @@ class Bound:
     """A valid bound on what some releases cost together.
 
     Attributes:
-        name: Of the theorem: "basic", "advanced", "zCDP", "optimal (KOV)" or "PLD"; or "nothing to
+        name: The theorem: "basic", "advanced", "zCDP", "optimal (KOV)" or "PLD"; or "nothing to
             protect".
         epsilon: The bound, rounded up.
         delta: With it.
@@ -59,10 +59,10 @@ class Bound:
 
 
 def basic(releases: Sequence[Releases]) -> BasicCost:
-    """Return what the releases cost by adding up, whatever was chosen after looking at which.
+    """Return the sum of the costs: it holds even if releases are chosen after seeing others.
 
-    Releases that promise nothing have no epsilon and delta that could be added: they are left out,
-    and whoever shows the sum has to say so.
+    Releases that promise nothing have no epsilon and delta to add: they are left out, and whoever
+    shows the sum has to say so.
 
     Source:
         [DR14], Theorem 3.16.
@@ -90,14 +90,14 @@ def bounds(
     """Return every bound that is valid for all these releases together, the smallest first.
 
     Args:
-        releases: Of one task or of several; those that have nothing to protect cost nothing.
-        delta: At which to compare; a bound may come with a smaller one.
+        releases: Of one task or several; those with nothing to protect cost nothing.
+        delta: The delta at which to compare; a bound may come with a smaller one.
         is_fixed: Whether all mechanisms, numbers of releases and delta were fixed before the first
             release.
         with_pld: Whether to ask `dp-accounting` too, if `is_fixed`.
 
     Returns:
-        Empty where a mechanism promises nothing, or where no bound holds with so small a delta.
+        Empty if a mechanism promises nothing, or if no bound holds with so small a delta.
 
     Raises:
         ConfigurationError: `with_pld` without `dp-accounting`.
@@ -129,7 +129,7 @@ def bounds(
 
 
 def parts(circuit: Circuit, max_reports_per_person: int) -> int:
-    """Return into how many independent mechanisms of equal epsilon one release divides.
+    """Return the independent mechanisms of equal epsilon that one release divides into.
 
     With discrete Laplace noise the furthest move is the worst, and its entries have independent
     noise. An entry that moves by 1/d of the L1 sensitivity is an (epsilon/d)-DP mechanism.
@@ -168,7 +168,7 @@ def _zcdp(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
 
 
 def _optimal(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
-    """Bound all pieces by the optimum for as many of the largest epsilon and delta among them."""
+    """Bound all pieces by the optimum for as many pieces with the largest epsilon and delta."""
     pieces = _pieces(releases)
     if pieces is None:
         return None
@@ -181,7 +181,7 @@ def _optimal(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
 
 
 def _pieces(releases: Sequence[Releases]) -> list[Pieces] | None:
-    """Return into what all releases divide; None if one of them has no epsilon of its own."""
+    """Return what all releases divide into; None if one of them has no epsilon of its own."""
     found = []
     for each in releases:
         pieces = each.mechanism.pieces(each.circuit)

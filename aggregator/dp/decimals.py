@@ -1,9 +1,9 @@
-"""Decimal arithmetic for planning: probabilities far below a double, to far more digits than one.
+"""Decimal arithmetic for planning: probabilities far beyond a double's range and precision.
 
-A double ends near 1e-308 and near 1 keeps sixteen digits; the figures a steward compares go down to
-1e-561 and up to 1 - 1e-300. Decimals of the standard library have no such edge: exponents to 10^18,
-and `exp` and `ln` that are correctly rounded. Every function here works in the context it is called
-in; `working` opens one. Convert the results with `float` where a double will do.
+Doubles end near 1e-308 and keep sixteen digits near 1; the figures a steward compares go down to
+1e-561 and up to 1 - 1e-300. The standard library's decimals have no such limits: exponents reach
+10^18, and `exp` and `ln` are correctly rounded. Every function here works in its caller's context;
+`working` opens one. Convert results with `float` where a double will do.
 """
 
 import decimal
@@ -20,7 +20,7 @@ Number = int | float | str | Decimal | Fraction
 DIGITS = 60
 """Digits carried by default; results hold at least forty."""
 
-# Beyond this many decimal places a number is a slip of the pen, and exact rationals grow large.
+# More decimal places than this are a mistake, and exact rationals would grow large.
 _MOST_PLACES = 5000
 
 
@@ -39,10 +39,10 @@ def working(digits: int = DIGITS) -> Iterator[decimal.Context]:
 
 
 def exact(value: Number, name: str) -> Fraction:
-    """Return the number that `value` is, as a rational; a float counts as the binary it holds.
+    """Return `value` as a rational; a float counts as the binary number it holds.
 
     Raises:
-        ParameterError: `value` is no finite number of at most 5,000 decimal places.
+        ParameterError: `value` is not a finite number of at most 5,000 decimal places.
     """
     problem = ParameterError(
         f"{name} must be a finite number of at most 5000 places, not {value!r}"
@@ -68,7 +68,7 @@ def rational_in(
     open_low: bool = False,
     open_high: bool = False,
 ) -> Fraction:
-    """Return `value` as a rational, once it lies between `low` and `high`.
+    """Return `value` as a rational, checked to lie between `low` and `high`.
 
     Raises:
         ParameterError: It does not; the message names the parameter, the range and the value.
@@ -87,7 +87,7 @@ def rational_in(
 
 
 def integer_in(value: int, name: str, low: int, high: int | None) -> int:
-    """Return `value` once it is an integer between `low` and `high`, both allowed.
+    """Return `value`, checked to be an integer from `low` to `high`.
 
     Raises:
         ParameterError: It is not; the message names the parameter, the range and the value.
@@ -108,7 +108,7 @@ def to_decimal(value: Fraction) -> Decimal:
 
 
 def expm1(x: Decimal) -> Decimal:
-    """Return e^x - 1 without the cancellation near zero."""
+    """Return e^x - 1 without cancellation near zero."""
     if x == 0:
         return Decimal(0)
     with decimal.localcontext() as context:
@@ -118,7 +118,7 @@ def expm1(x: Decimal) -> Decimal:
 
 
 def log1p(x: Decimal) -> Decimal:
-    """Return ln(1 + x) without the cancellation near zero; `x` is above -1."""
+    """Return ln(1 + x) without cancellation near zero; `x` is above -1."""
     if x == 0:
         return Decimal(0)
     with decimal.localcontext() as context:
@@ -154,11 +154,11 @@ def find_root(
 ) -> Decimal:
     """Return where the continuous `function` changes sign between `low` and `high`.
 
-    Regula falsi with Anderson and Bjorck's weights, halved wherever a step gains little, so it ends
-    for any function with a change of sign.
+    Regula falsi with Anderson and Bjorck's weights, bisecting where a step gains little, so it ends
+    for any function that changes sign.
 
     Args:
-        function: Continuous, of different signs (or zero) at the two ends.
+        function: Continuous, with different signs (or zero) at the two ends.
         low: One end.
         high: The other end, above `low`.
         digits: The interval is narrowed to this many digits of its larger end.
@@ -199,7 +199,7 @@ def _probes(low: Decimal, high: Decimal, at_low: Decimal, at_high: Decimal) -> I
     """Yield the secant's crossing, a point just past it on the wider side, and the middle."""
     secant = (low * at_high - high * at_low) / (at_high - at_low)
     yield secant
-    # Once one end sits on the root the other must be brought to it: step over it by a hair.
+    # Once one end sits on the root the other must be brought to it: step just past it.
     hair = (high - low) * Decimal("1e-3")
     yield secant + hair if secant - low < high - secant else secant - hair
     yield (low + high) / 2

@@ -1,11 +1,11 @@
-"""What a collector shows of a result, and what can be said of the rule by which it chose.
+"""What a collector shows of a result, and what can be said of the rule that decides it.
 
-A policy may have noised counts shown only above a threshold, or exact counts only if they are not
-small. `disclose` applies the rule; everything behind it sees what is shown and nothing else.
+A policy may show noised counts only above a threshold, or exact counts only if they are not small.
+`disclose` applies the rule; everything after it sees only what is shown.
 
-Of noised counts the whole vector has the guarantee of the mechanism, so what is withheld is no
-secret on account of privacy: a threshold keeps up the other promise, that no bucket is shown which
-nobody chose. Exact counts that are suppressed are secrets, and no copy of them may be kept.
+The mechanism's guarantee covers the whole vector of noised counts, so withheld ones need not be
+kept secret for privacy's sake: a threshold keeps another promise, that no bucket is shown which
+nobody chose. Suppressed exact counts are secrets, and no copy of them may be kept.
 """
 
 import dataclasses
@@ -35,13 +35,13 @@ BEFORE_SELECTION = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Figures:
-    """What is proved of the suppression of one count, under the assumption that it names.
+    """What is proved about the suppression of one count, under the assumption that it names.
 
     Attributes:
-        probability: What each answer's chance to be "yes" is assumed to be below.
-        epsilon: As published, with `delta`.
+        probability: The assumed upper bound of each answer's chance to be "yes".
+        epsilon: The published one, with `delta`.
         delta: See `epsilon`.
-        sharper_delta: With an epsilon of 0: smaller in both numbers, on the same conditions.
+        sharper_delta: With an epsilon of 0: smaller in both numbers, under the same conditions.
     """
 
     probability: str
@@ -52,16 +52,16 @@ class Figures:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Disclosure:
-    """The values of a result that may be shown, and by what rule.
+    """The values of a result that may be shown, and the rule.
 
     Attributes:
         values: None in place of a value that is withheld.
         rule: "everything", "threshold" or "suppression".
         thresholds: Each coordinate's; None where it is always shown. Empty without thresholds.
-        at_or_below: Of suppression; None for the other rules.
+        at_or_below: The limit of suppression; None for the other rules.
         guarantee: What the rule promises, and what it does not.
         caveats: What must be told with it.
-        figures: Of suppression of one count, where the theorem speaks.
+        figures: For the suppression of one count, where the theorem applies.
     """
 
     values: tuple[int | None, ...]
@@ -86,8 +86,8 @@ def disclose(
     Args:
         policy: The task's.
         circuit: What was summed.
-        values: The sums, centred if they are noised: a noised -3 is -3.
-        report_count: How many reports were summed, by the leader's word.
+        values: The sums, centred if they are noised: -3 is -3, not p - 3.
+        report_count: How many reports were summed, as the leader says.
     """
     if policy.thresholds is not None:
         return _above(policy.thresholds, policy.mechanism, circuit, values)
@@ -113,7 +113,7 @@ def _above(
 
 
 def _empty_buckets(mechanism: Mechanism, circuit: Circuit, private: Sequence[int]) -> str:
-    """Say what becomes of buckets that nobody chose, and that were not declared public."""
+    """Say what happens to buckets that nobody chose and that were not declared public."""
     if not private:
         return "All buckets were declared public."
     law, limit = mechanism.law(circuit, 2), private[0]
@@ -158,7 +158,7 @@ def _suppressed(
 
 
 def _figures(rule: Suppression, circuit: Circuit, report_count: int) -> tuple[Figures | None, str]:
-    """Return what the theorem says of one count, and what is to be said where it says nothing."""
+    """Return the theorem's figures for one count, if any, and what to tell a reader."""
     if not is_one_count(circuit):
         return None, f"No guarantee: nothing is proved for Prio3{circuit.name}."
     assumed = rule.assumed_probability

@@ -42,7 +42,7 @@ class DiscreteGaussian(Mechanism):
 
     Attributes:
         rho: What one aggregator's draw guarantees.
-        delta: At which delta the implied epsilon is stated; it has no influence on the noise.
+        delta: The delta at which the implied epsilon is stated; it has no influence on the noise.
 
     Source:
         [CKS20], Theorem 14 and Corollary 13.
@@ -75,7 +75,7 @@ class DiscreteGaussian(Mechanism):
 
     @override
     def scale(self, circuit: Circuit) -> Fraction:
-        """Return sigma squared: sigma itself is most often irrational."""
+        """Return sigma squared: sigma itself is usually irrational."""
         return l2_sensitivity_squared(circuit, self.max_reports_per_person) / (2 * self.rho)
 
     @override
@@ -107,7 +107,7 @@ class DiscreteGaussian(Mechanism):
 
     @override
     def cost(self, circuit: Circuit, releases: int) -> BasicCost:
-        """The rho of all of them, and the epsilon that it implies: less than theirs together.
+        """Return the sum of rhos and the epsilon that it implies, less than the sum of epsilons.
 
         Source:
             [BS16], Lemma 1.7; [CKS20], Corollary 13.
@@ -117,7 +117,7 @@ class DiscreteGaussian(Mechanism):
 
     @override
     def pieces(self, circuit: Circuit) -> None:
-        return None  # an epsilon at every delta, and none of its own
+        return None  # it has an epsilon at every delta, but none of its own
 
     @override
     def zcdp_rho(self, circuit: Circuit) -> Fraction:

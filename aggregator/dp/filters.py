@@ -1,11 +1,11 @@
-"""Limits that hold whatever a collector chooses: what releases cost, added up, and when to refuse.
+"""Limits that hold whatever a collector chooses: how costs add up, and when to refuse.
 
 The collector decides after each release whether to go on, and may choose the next mechanism and its
-cost after seeing what was released. The only costs that may simply be added up then are epsilons,
-deltas and rhos. A filter is a limit on these sums, fixed before the first release and enforced: a
-release that would pass it is refused. What all releases promise together is read off the *limit*;
-the same theorem read off the running sum promises nothing, since the collector chooses when to look
-(`dp.odometer` is for that).
+cost after seeing what was released. Then only epsilons, deltas and rhos may simply be added up. A
+filter is a limit on these sums, fixed before the first release and enforced: a release that would
+exceed it is refused. What all releases promise together follows from the *limit*; the same theorem
+applied to the running sum promises nothing, since the collector chooses when to look (`dp.odometer`
+is for that).
 """
 
 import dataclasses
@@ -19,17 +19,17 @@ from aggregator.dp.zcdp import implied_epsilon
 from aggregator.errors import ParameterError
 
 DELTA_LIMIT = Fraction(1, 100)
-"""Deltas from here on are refused: each person may be exposed with that probability."""
+"""Deltas at or above this are refused: each person may be exposed with that probability."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cost:
-    """What some releases cost a person who is in all of them.
+    """What releases cost a person who is in all of them.
 
     Attributes:
-        epsilon: The sum of their epsilons; None if one of them has none, as Gaussian noise.
-        rho: The sum of their rhos. Where delta is not 0, it is that of the mechanisms which the
-            releases are but for events of these probabilities.
+        epsilon: The sum of their epsilons; None if one of them has none, such as Gaussian noise.
+        rho: The sum of their rhos. If delta is not 0, it is that of the mechanisms which the
+            releases equal except in events with these probabilities.
         delta: The sum of their deltas.
     """
 
@@ -76,7 +76,7 @@ def cost_of_zcdp(rho: Fraction, count: int = 1) -> Cost:
 
 
 def total(costs: Iterable[Cost]) -> Cost:
-    """Return what all of these cost together; many equal ones are best given as one, by `count`."""
+    """Return what all of these cost together; give many equal ones as one, with a `count`."""
     return sum(costs, start=Cost())
 
 
@@ -90,8 +90,8 @@ def rho_of_pure(epsilon: Fraction) -> Fraction:
         ln E[e^(k L)] = ln cosh((k + 1/2) epsilon) - ln cosh(epsilon / 2)
 
     As a function of y^2 the slope of ln cosh(y) is tanh(y) / 2y, which falls, so the difference is
-    at most ((k + 1/2)^2 - 1/4) epsilon^2 tanh(epsilon/2) / epsilon = k (k + 1) rho. None smaller
-    will do: E[L] of randomised response is rho. It lies below the usual epsilon^2 / 2.
+    at most ((k + 1/2)^2 - 1/4) epsilon^2 tanh(epsilon/2) / epsilon = k (k + 1) rho. No smaller rho
+    will do: randomised response has E[L] = rho. It lies below the usual epsilon^2 / 2.
 
     Raises:
         ParameterError: epsilon is negative.
@@ -123,13 +123,13 @@ def rho_within(epsilon: Fraction, largest: Fraction) -> Fraction:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filter:
-    """Limits on what all releases cost together, fixed before the first of them and enforced.
+    """Limits on what all releases cost together, fixed before the first one and enforced.
 
     Attributes:
         epsilon: Limit on the sum of epsilons; None for no limit.
         rho: Limit on the sum of rhos; None for no limit.
-        delta: Limit on the sum of deltas, below 1/100; with the usual 0 every release must be
-            without one.
+        delta: Limit on the sum of deltas, below 1/100; with the usual 0 no release may have a
+            delta.
 
     Raises:
         ParameterError: There is no limit on epsilon or rho, or one of them is out of range.
@@ -150,7 +150,7 @@ class Filter:
         _check_below_limit(self.delta)
 
     def allows(self, cost: Cost) -> bool:
-        """Return whether all releases, that which is asked for included, may cost as much.
+        """Return whether all releases, including the one asked for, may cost this much.
 
         Gaussian noise has no epsilon, so a limit on epsilon allows none.
         """
@@ -161,20 +161,20 @@ class Filter:
         return cost.delta <= self.delta
 
     def epsilon_of_all(self, delta: Fraction) -> Fraction:
-        """Return the epsilon of everything that the filter ever allows, taken together.
+        """Return the epsilon of everything that the filter ever allows, together.
 
         All releases are (this, self.delta + delta)-DP, however the mechanisms, their costs and the
         moment to stop are chosen. As the limits are constants, that holds for each delta by itself,
-        and the smaller of two bounds is one.
+        and the smaller of two bounds is also a bound.
 
         *Proof.* Let L_n be the loss after n releases of costs rho_1, ..., rho_n, each known before
         its release is made. For every k > 0, exp(k L_n - k (k + 1) (rho_1 + ... + rho_n)) is a
-        supermartingale: whatever came before, a release multiplies it by 1 at most on average. So
+        supermartingale: whatever came before, a release multiplies it by at most 1 on average. So
         at the end, whenever that is, its mean is at most 1 and the sum at most rho, hence
-        E[exp(k L)] <= exp(k (k + 1) rho): the whole is rho-zCDP, and `implied_epsilon` follows. By
-        a limit on epsilon the loss itself is bounded. A mechanism with (epsilon_i, delta_i) is
-        epsilon_i-DP but for an event of probability delta_i [KOV17], and these probabilities add
-        up to self.delta at most.
+        E[exp(k L)] <= exp(k (k + 1) rho): the whole is rho-zCDP, and `implied_epsilon` follows. A
+        limit on epsilon bounds the loss itself. A mechanism with (epsilon_i, delta_i) is
+        epsilon_i-DP except for an event of probability delta_i [KOV17], and these probabilities add
+        up to at most self.delta.
 
         With rho = epsilon^2 / 2 and the conversion rho + 2 sqrt(rho ln(1/delta)) the middle part is
         the filter of [WRRW23], which has the constants of advanced composition; both the rho and
@@ -198,7 +198,7 @@ class Filter:
 
 
 def check_delta(delta: Fraction) -> None:
-    """Refuse what is no small probability.
+    """Refuse a delta that is not a small probability.
 
     Raises:
         ParameterError: delta does not lie strictly between 0 and 1/100.

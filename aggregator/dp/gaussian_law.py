@@ -1,4 +1,4 @@
-"""The law of one discrete Gaussian draw, and of the sum of two, which is not one."""
+"""The law of one discrete Gaussian draw, and of the sum of two, which is not Gaussian."""
 
 import dataclasses
 import functools
@@ -11,15 +11,15 @@ from aggregator.dp.certified import Enclosed, Enclosure, exp, floor_of, ln, roun
 from aggregator.dp.laws import NoiseLaw
 
 EXACT_UP_TO = 2**24
-"""The largest variance of the noise for which tails are summed term by term."""
+"""The largest noise variance for which tails are summed term by term."""
 
 _REACH = 16
-"""From so many standard deviations on, the bound of a subgaussian tail takes over from erfc."""
+"""From this many standard deviations on, the subgaussian tail bound replaces erfc."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DiscreteGaussianLaw(NoiseLaw):
-    """The sum of discrete Gaussian draws with one sigma^2.
+    """The sum of discrete Gaussian draws with the same sigma^2.
 
     Two draws x and s - x have x^2 + (s - x)^2 = s^2 / 2 + 2 (x - s/2)^2, and 2 (x - s/2)^2 runs
     through r^2 / 2 for all r of the parity of s. So with w(s) = e^(-s^2 / (4 sigma^2)), and E and O
@@ -27,9 +27,8 @@ class DiscreteGaussianLaw(NoiseLaw):
 
         P(S = s) = w(s) E / (E^2 + O^2) for even s,   w(s) O / (E^2 + O^2) for odd s
 
-    Beyond `EXACT_UP_TO` the upper tail is an upper bound, less than (z / sd)^2 above it in
-    proportion at z standard deviations: an interval is then almost always the same, else wider by
-    1.
+    Beyond `EXACT_UP_TO` the upper tail is an upper bound, at z standard deviations too large by a
+    relative (z / sd)^2 at most: an interval is then almost always the same, else wider by 1.
     """
 
     sigma_squared: Fraction
@@ -55,7 +54,7 @@ class DiscreteGaussianLaw(NoiseLaw):
     @override
     def variance(self) -> Enclosed:
         if self.sigma_squared > EXACT_UP_TO:
-            # Equal but for a factor of 1 - 4 pi^2 sigma^2 e^(-2 pi^2 sigma^2) or so.
+            # Equal except for a factor of about 1 - 4 pi^2 sigma^2 e^(-2 pi^2 sigma^2).
             # [CKS20], "Tail bounds, and variance".
             return lambda _: _point(self.aggregators * self.sigma_squared)
 
@@ -66,10 +65,10 @@ class DiscreteGaussianLaw(NoiseLaw):
         return enclosure
 
     def _share(self, parity: int, digits: int) -> Enclosure:
-        """Return what e^(-s^2 / (2 aggregators sigma^2)) is multiplied by for s of that parity."""
+        """Return the factor of e^(-s^2 / (2 aggregators sigma^2)) for s of that parity."""
         variance = self.aggregators * self.sigma_squared
         if variance > EXACT_UP_TO:
-            # Even and odd sums are equal but for a relative e^(-2^24).
+            # Even and odd sums are equal up to a relative e^(-2^24).
             return 1 / (sqrt(Fraction(variance), digits) * _SQRT_TWO_PI)
         table = _table(variance, digits)
         if self.aggregators == 1:
@@ -81,7 +80,7 @@ class DiscreteGaussianLaw(NoiseLaw):
 def tail_bound(variance: Fraction, miss: Fraction) -> int:
     """Return an m with P(|S| > m) <= miss for a sum of discrete Gaussians.
 
-    Each is subgaussian with its sigma^2, so the sum is with the sum of them, and
+    Each is subgaussian with its sigma^2, so their sum is subgaussian with the sum of these, and
     P(|S| >= m) <= 2 e^(-m^2 / (2 variance)).
 
     Source:
@@ -151,11 +150,11 @@ def _table(variance: Fraction, digits: int) -> _Table:
 
 
 def _continuous_bound(variance: Fraction, value: int) -> Enclosed:
-    """Return an upper bound of P(S >= value) from the normal law of that variance, above 2^24.
+    """Return an upper bound on P(S >= value) from the normal law of that variance, above 2^24.
 
     The weight of each integer s is at most the integral of the normal density from s - 1/2 to s +
     1/2 where the density is convex, beyond one standard deviation, and from s - 1 to s where it is
-    not. The norms only make the bound smaller, by Poisson summation, but for a relative e^(-2^24).
+    not. By Poisson summation the norms only make the bound smaller, up to a relative e^(-2^24).
     """
     is_convex = (value - 1) ** 2 >= variance
     distance = (value - Fraction(1, 2) if is_convex else Fraction(value - 1)) ** 2 / variance

@@ -1,7 +1,7 @@
 """The exact law of the noise in a result: one aggregator's draw, or the sum of two.
 
-Both aggregators add noise of the same distribution, each its own draw. Privacy needs one of them;
-the error of a result comes from both. q stands for e^(-1/scale) throughout.
+Both aggregators add noise from the same distribution, each its own draw. Privacy needs one draw; a
+result's error comes from both. q stands for e^(-1/scale) throughout.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ class NoiseLaw(ABC):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DiscreteLaplaceLaw(NoiseLaw):
-    """The sum of discrete Laplace draws of one scale, which is positive.
+    """The sum of discrete Laplace draws of the same positive scale.
 
     One draw: P(Z >= m) = q^m / (1 + q). Two, with c = (1 + q^2) / (1 - q^2), from
     sum over x of q^(|x| + |s - x|) = q^|s| (|s| + 1 + 2 q^2 / (1 - q^2)) = q^|s| (|s| + c):
@@ -93,8 +93,8 @@ class DiscreteLaplaceLaw(NoiseLaw):
 class TruncatedGeometricLaw(NoiseLaw):
     """The sum of truncated symmetric geometric draws: P(X = x) = q^|x| / n for |x| <= bound.
 
-    n = (1 + q - 2 q^(k+1)) / (1 - q) with k the bound. Two draws, counting the pairs that add up to
-    s:
+    n = (1 + q - 2 q^(k+1)) / (1 - q), where k is the bound. For two draws, counting pairs with the
+    sum s:
 
         n^2 P(S = s) = (s + 1) q^s + 2 q^s (q^2 + q^4 + ... + q^(2 (k - s)))   for 0 <= s <= k
         n^2 P(S = s) = (2k + 1 - s) q^s                                        for k < s <= 2k

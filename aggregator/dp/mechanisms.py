@@ -1,9 +1,9 @@
-"""What an aggregator adds to its share, and everything that it says about its own privacy.
+"""What an aggregator adds to its share, and everything that this says about its own privacy.
 
 A mechanism is chosen per task and named in the privacy policy. It reads a circuit's sensitivity and
 nothing else, so one mechanism serves every type of measurement. Whoever adds up, composes, bounds
-or describes asks the mechanism and never which one it is: what a mechanism does not say it is not
-credited with, and one that leaves a question unanswered cannot be constructed.
+or describes asks the mechanism, never which one it is. A mechanism gets no credit for what it does
+not say, and one that leaves a question unanswered cannot be constructed.
 """
 
 import dataclasses
@@ -23,12 +23,12 @@ from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
 TAIL = Fraction(1, 2**64)
-"""The probability beyond which a sum of noise is not reckoned with."""
+"""Noise is assumed to stay within a tail bound of this probability."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guarantee:
-    """What one release promises to a person, and on what condition.
+    """What one release promises a person, and on what condition.
 
     Attributes:
         epsilon: The (epsilon, delta) bound; None if nothing is promised.
@@ -36,7 +36,7 @@ class Guarantee:
         rho: The bound of zero-concentrated differential privacy, if the mechanism has one.
         neighbours: Which data sets are compared: always "replacement", the measurements of one
             person change while report ids, times and counts stay.
-        statement: The same for a reader, with who must be honest.
+        statement: The same in words, with who must be honest.
     """
 
     epsilon: Fraction | None
@@ -48,12 +48,12 @@ class Guarantee:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BasicCost:
-    """What some releases cost a person at most; costs add up.
+    """The most that some releases cost a person; costs add up.
 
     Attributes:
         epsilon: With `delta`.
         delta: See `epsilon`.
-        rho: Where the mechanism is accounted for in zero-concentrated differential privacy.
+        rho: Of zero-concentrated differential privacy, if the mechanism is accounted for in it.
     """
 
     epsilon: Fraction
@@ -62,7 +62,7 @@ class BasicCost:
 
 
 class PolicyParameters:
-    """The parameters that a policy gives a mechanism; each one must be asked for."""
+    """The parameters that a policy gives a mechanism; each must be asked for."""
 
     def __init__(self, mechanism: str, given: Mapping[str, object]) -> None:
         self._mechanism = mechanism
@@ -77,9 +77,9 @@ class PolicyParameters:
         """Return the parameter `name`.
 
         Args:
-            name: Of the parameter.
+            name: The parameter's name.
             parse: Reads it, given its text and its name.
-            default: Where the policy does not say it; None if it must.
+            default: The value if the policy does not say it; None if it must.
 
         Raises:
             ParameterError: It is missing, or out of range.
@@ -91,7 +91,7 @@ class PolicyParameters:
         return default
 
     def finish(self) -> None:
-        """Refuse what nobody asked for.
+        """Refuse parameters that nobody asked for.
 
         Raises:
             ParameterError: The mechanism has no such parameter.
@@ -105,20 +105,20 @@ class Mechanism(ABC):
     """One way to add noise.
 
     Attributes:
-        max_reports_per_person: How many reports one person may have in a batch; the client keeps
-            to it, no aggregator can check it.
+        max_reports_per_person: How many reports one person may have in a batch; the client enforces
+            it, and no aggregator can check it.
     """
 
     max_reports_per_person: int
 
     name: ClassVar[str]
-    """As task files, results and ledgers say it."""
+    """The name in task files, results and ledgers."""
 
     is_noisy: ClassVar[bool] = True
     """Whether results are signed and have intervals."""
 
     default_private_threshold: ClassVar[str] = "none"
-    """What a task file that says no `private_threshold` means."""
+    """The `private_threshold` of a task file that sets none."""
 
     def __post_init__(self) -> None:
         check_max_reports_per_person(self.max_reports_per_person)
@@ -126,7 +126,7 @@ class Mechanism(ABC):
     @classmethod
     @abstractmethod
     def of(cls, parameters: PolicyParameters, max_reports_per_person: int) -> Self:
-        """Return the mechanism that a policy says.
+        """Return the mechanism that a policy describes.
 
         Raises:
             ParameterError: A parameter is missing or out of range.
@@ -134,21 +134,21 @@ class Mechanism(ABC):
 
     @abstractmethod
     def parameters(self) -> Mapping[str, Fraction]:
-        """Return the parameters, by the names that `of` takes them by."""
+        """Return the parameters by the names that `of` reads."""
 
     @abstractmethod
     def scale(self, circuit: Circuit) -> Fraction:
-        """Return the exact parameter of the noise; 0 where there is nothing to protect."""
+        """Return the exact parameter of the noise; 0 if there is nothing to protect."""
 
     @abstractmethod
     def describe_scale(self, circuit: Circuit) -> str:
-        """Return the parameter of the noise for a reader."""
+        """Describe the noise and its parameter."""
 
     @abstractmethod
     def noise(self, circuit: Circuit, entropy: Entropy) -> list[int]:
         """Return one aggregator's noise: `output_len` independent exact draws.
 
-        At scale 0 they are zeros, and `entropy` is not asked.
+        At scale 0 they are zeros, and no entropy is drawn.
         """
 
     @abstractmethod
@@ -159,15 +159,15 @@ class Mechanism(ABC):
     def cost(self, circuit: Circuit, releases: int) -> BasicCost | None:
         """Return what `releases` releases cost a person together, by adding up.
 
-        It holds even if each release is chosen after looking at those before. None if nothing is
+        It holds even if each release is chosen after seeing those before it. None if nothing is
         promised, however few they are.
         """
 
     @abstractmethod
     def pieces(self, circuit: Circuit) -> Pieces | None:
-        """Return into which independent mechanisms of equal (epsilon, delta) one release divides.
+        """Return the independent mechanisms of equal (epsilon, delta) that a release divides into.
 
-        One piece with the promise of the whole release is always right. None if the release has no
+        One piece with the promise of the whole release is always valid. None if the release has no
         epsilon of its own.
         """
 
@@ -191,11 +191,11 @@ class Mechanism(ABC):
 
     @abstractmethod
     def tail_bound(self, circuit: Circuit, aggregators: int = 1) -> int:
-        """Return what no coordinate's noise exceeds in size, but for a probability of 2^-64."""
+        """Return what no coordinate's noise exceeds in size, except with a probability of 2^-64."""
 
     @abstractmethod
     def bound(self, circuit: Circuit) -> int | None:
-        """Return k, the most that one aggregator adds to or takes from a coordinate, if any."""
+        """Return k, the most that one aggregator adds to or takes from a coordinate, if bounded."""
 
     def half_width(self, circuit: Circuit, confidence: Fraction, aggregators: int = 2) -> int:
         """Return the least h such that one value lies within h of its true sum."""
@@ -214,7 +214,7 @@ class Mechanism(ABC):
 
 
 def statement(promise: str, max_reports_per_person: int) -> str:
-    """Return a promise with its conditions, for a reader."""
+    """Return a promise and its conditions in words."""
     reports = (
         "one report" if max_reports_per_person == 1 else f"at most {max_reports_per_person} reports"
     )
@@ -227,7 +227,7 @@ def statement(promise: str, max_reports_per_person: int) -> str:
 
 
 def nothing_to_protect() -> Guarantee:
-    """Return the guarantee of a sum that no measurement can change."""
+    """Return the guarantee for a sum that no measurement can change."""
     return Guarantee(
         epsilon=Fraction(0),
         delta=Fraction(0),

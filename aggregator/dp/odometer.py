@@ -1,14 +1,14 @@
-"""What releases have cost so far, true at every moment at once: a bound for who may stop any time.
+"""What releases have cost so far, valid at all times at once: for a collector who may stop anytime.
 
 A collector who sees each result before asking for the next can wait for the moment at which the
-privacy loss is large, and stop there. A bound that holds after any number of releases *fixed
-beforehand* is then passed more often than it says; an odometer's bound holds at all numbers of
+privacy loss is large, and stop there. A bound that holds after a number of releases *fixed
+beforehand* is then exceeded more often than it says; an odometer's bound holds for all numbers of
 releases together:
 
     P(the loss passes epsilon(n) for any n) <= delta
 
-It needs no horizon and no enforced limit, and the mechanisms and their costs may be chosen after
-earlier results. delta and `tightest_rho` must be fixed before the first release.
+It needs neither a horizon nor an enforced limit, and mechanisms and costs may be chosen after
+seeing earlier results. delta and `tightest_rho` must be fixed before the first release.
 
 **Theorem.** *With c > 0 and rho_n the sum of the rhos of n releases,*
 
@@ -17,8 +17,8 @@ earlier results. delta and `tightest_rho` must be fixed before the first release
 *is such a bound.*
 
 *Proof.* Let L_n be the loss. For each k > 0, exp(k L_n - k (k + 1) rho_n) is a supermartingale that
-begins at 1, since given all that went before a release is rho_i-zCDP, and rho_i is known before it.
-So is the mixture of these with the density 2 sqrt(c / pi) e^(-c k^2), k > 0, which is, with
+starts at 1, since a release is rho_i-zCDP given all that went before, and rho_i is known before it.
+So is their mixture with the density 2 sqrt(c / pi) e^(-c k^2), k > 0, which is, with
 s = L_n - rho_n and v = rho_n + c,
 
     M_n = 2 sqrt(c / v) e^(s^2 / 4v) Phi(s / sqrt(2v))
@@ -32,11 +32,11 @@ at which the collector stops, with E' the expectation under the neighbour: (epsi
 what was seen, with the epsilon of that moment. If mechanisms have deltas of their own, these are
 added, as for `dp.filters`.
 
-The price of leaving the moment free is small. Against rho + 2 sqrt(rho ln(1/delta)), which bounds
+The price of the freedom to stop is small. Compared with rho + 2 sqrt(rho ln(1/delta)), which bounds
 the loss after a number of releases fixed beforehand, epsilon is 5 percent larger at `tightest_rho`
 if delta is 10^-6, 10 percent at a hundred times that and 15 percent at a tenth, but twice as large
-at a hundredth. There must be a price: the loss passes every bound for fixed numbers sooner or
-later, by the law of the iterated logarithm.
+at a hundredth. There must be a price: by the law of the iterated logarithm the loss sooner or later
+exceeds every bound for fixed numbers.
 
 Source:
     [WRRW23] for odometers from mixtures of supermartingales, here with a mixture over k > 0 only
@@ -51,7 +51,7 @@ from aggregator.dp.filters import Cost, check_delta
 from aggregator.dp.rationals import require_positive
 
 TIGHTEST_RHO = Fraction(1, 100)
-"""Where an odometer is tightest, unless told: good from a tenth of it upwards."""
+"""Where an odometer is tightest by default: good from a tenth of it upwards."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class Odometer:
     """A bound on the loss at all times at once.
 
     Attributes:
-        delta: With which probability the loss may ever pass the bound, below 1/100; fixed before
-            the first release.
-        tightest_rho: The sum of rhos at which the bound is to be tightest; fixed before the first
-            release, from anything but results: from an enforced limit, or left as it is. The bound
-            holds for all sums.
+        delta: The probability that the loss ever exceeds the bound, below 1/100; fixed before the
+            first release.
+        tightest_rho: The sum of rhos at which the bound is to be tightest, fixed before the first
+            release and not from results: an enforced limit, say, or the default. The bound holds
+            for all sums.
 
     Raises:
         ParameterError: An attribute is out of range.
@@ -79,9 +79,9 @@ class Odometer:
     def epsilon(self, spent: Cost) -> Fraction:
         """Return the epsilon of what was released so far, with delta = self.delta + spent.delta.
 
-        Where the sum of epsilons is smaller, it is that sum. The loss never passes that at all, so
-        the smaller of the two is an odometer with the same delta. (The smaller of two bounds each
-        of which may be passed is not: it has both deltas.)
+        If the sum of epsilons is smaller, it is that sum. The loss never exceeds that, so the
+        smaller of the two is an odometer with the same delta. (The smaller of two bounds that may
+        both be exceeded is not: it has both deltas.)
         """
         if spent.epsilon is None:
             return self._mixture_bound(spent.rho)
@@ -108,7 +108,7 @@ class Odometer:
 
 
 def _best_ratio(delta: Fraction) -> int:
-    """Return about the best rho_n / c at which to be tightest, as a whole number.
+    """Return roughly the best rho_n / c at which to be tightest, as an integer.
 
     (1 + 1/x) (ln(1 + x) / 2 + a), a = ln(1 / 2 delta), is least where x = ln(1 + x) + 2a; one step
     from x = 2a comes within a hundredth, and the minimum is flat. It is computed exactly, since an

@@ -5,9 +5,9 @@ differential privacy. Under an assumption on the data - independent answers, eac
 probability below p - the suppression of small counts still hides one person, as [Des20] shows.
 This module holds that theorem, its sharpening and the exact curve.
 
-The assumption cannot be read off the data, and the guarantee is about buckets that stay hidden: a
-count that is shown carries no noise and no protection. It is about one count, published once. The
-party that suppresses sees every count. `CAVEATS` says so to a steward.
+The assumption cannot be checked on the data, and the guarantee covers only buckets that stay
+hidden: a count that is shown has neither noise nor protection. It covers one count, published once.
+The party that suppresses sees every count. `CAVEATS` tells a steward so.
 
 Guarantees are for one answer replaced, against a reader of the published count who knows nothing of
 the other answers, knows some of them (passive), or has chosen some of them (active).
@@ -56,10 +56,10 @@ CAVEATS = (
 
 @dataclass(frozen=True, slots=True)
 class SuppressionBound:
-    """What a theorem promises: (epsilon, delta) against the attacker it names.
+    """What a theorem promises: (epsilon, delta) against its attacker.
 
     Attributes:
-        b_max: For known answers: the number of "yes" among them that the bound was split at.
+        b_max: For known answers: the number of "yes" among them at which the bound was split.
     """
 
     epsilon: Decimal
@@ -73,7 +73,7 @@ class Thresholding:
     """The release of one count of `reports` answers if it is above `threshold`.
 
     Construct it with `Thresholding.of`. Every answer is "yes" independently with `probability`; the
-    theorems also hold where it only bounds each answer's own probability.
+    theorems also hold if that only bounds each answer's own probability.
 
     Source:
         [Des20], Definition 60 and Theorem 4.
@@ -102,16 +102,16 @@ class Thresholding:
 
     @property
     def ratio(self) -> Fraction | None:
-        """The r = p (n-1) / ((1-p) T), below 1 where the theorem speaks; None for T = 0."""
+        """The ratio r = p (n-1) / ((1-p) T), below 1 where the theorem applies; None for T = 0."""
         if self.threshold == 0:
             return None
         return self._odds * (self.reports - 1) / self.threshold
 
     @property
     def epsilon_max(self) -> Decimal | None:
-        """Up to this epsilon the exact curve also bounds answers with smaller probabilities.
+        """The epsilon up to which the exact curve also bounds answers with smaller probabilities.
 
-        It is ln[(1-p) T / (p (n-1-T))]; None where T has no r below 1 or the logarithm is infinite.
+        It is ln[(1-p) T / (p (n-1-T))]; None if r is not below 1 or the logarithm is infinite.
         """
         others = self.reports - 1 - self.threshold
         ratio = self.ratio
@@ -143,7 +143,7 @@ class Thresholding:
             return SuppressionBound(epsilon_of(delta), delta, to_decimal(ratio))
 
     def sharper_bound(self) -> SuppressionBound:
-        """Return the bound (0, f(T, n-1, p)), smaller in both numbers on the same conditions.
+        """Return the bound (0, f(T, n-1, p)), smaller in both numbers under the same conditions.
 
         It is the total variation distance between the two outcomes, attained if all answers have
         the same probability.
@@ -170,9 +170,9 @@ class Thresholding:
             return log1p(self._others.mass(self.threshold) / below)
 
     def delta(self, epsilon: Number = 0) -> Decimal:
-        """Return the exact delta at `epsilon`, all probabilities being equal to p.
+        """Return the exact delta at `epsilon` if all probabilities equal p.
 
-        Where p only bounds the probabilities, it is the least sound delta up to `epsilon_max`.
+        If p only bounds the probabilities, it is the least sound delta up to `epsilon_max`.
 
         Raises:
             ParameterError: `epsilon` is negative.
@@ -198,7 +198,7 @@ class Thresholding:
     def _delta_of_no(self, epsilon: Fraction) -> Decimal:
         """Return the curve from "no" to "yes": "suppressed" and the k with f(k) > e^epsilon f(k-1).
 
-        Those counts follow T without a gap, and where there are any "suppressed" tells too, since F
+        Those counts follow T without a gap, and if there are any, "suppressed" counts too, since F
         is log-concave: the sum is F(K) - e^epsilon F(K-1).
         """
         with working(DIGITS):
@@ -211,9 +211,9 @@ class Thresholding:
 
 
 def against_active_attacker(release: Thresholding, known: int) -> Thresholding:
-    """Return the release without knowledge that is as private as `release` against an attacker.
+    """Return a release that is as private without known answers as `release` is with them.
 
-    The attacker chose `known` of the answers. The worst choice is all "yes": it lowers the
+    The attacker chose `known` of the answers. The worst choice is all "yes", which lowers the
     threshold by as many.
 
     Raises:

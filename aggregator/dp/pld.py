@@ -1,9 +1,9 @@
 """Composition by privacy-loss distributions, through the optional package `dp-accounting`.
 
-The package rounds every loss up to a grid, so what it returns would be upper bounds if it did not
-compute in doubles: its transforms err in delta by some 10^-16 for each mechanism composed, which at
-a small delta is more than the grid gives. So we ask at a delta smaller by twenty times that, and
-not at all where little is left. Bounds hold for a mechanism, a number of releases and a delta that
+The package rounds every loss up to a grid, so its results would be upper bounds if it did not
+compute in doubles: its transforms err in delta by about 10^-16 per mechanism composed, which for a
+small delta is more than the grid allows for. So we ask at a delta smaller by twenty times that, and
+not at all if little is left. Bounds hold for a mechanism, a number of releases and a delta that
 were fixed beforehand.
 """
 
@@ -24,14 +24,14 @@ _LARGEST_SHIFT = 10_000
 _LARGEST_COMPOSITION = 10_000
 _LARGEST_EPSILON = 100  # the package overflows above
 
-# What doubles may cost, against the exact optimum of up to 10,000 randomised responses: measured,
-# not proved.
+# The error of doubles, compared with the exact optimum for up to 10,000 randomised responses:
+# measured, not proved.
 _SLACK_OF_DELTA = 1e-6
 _SLACK_OF_ONE = 2e-15
 
 
 class _LossDistribution(Protocol):
-    """What we use of the package's privacy loss distributions."""
+    """The part of the package's privacy loss distributions that we use."""
 
     def self_compose(self, num_times: int) -> "_LossDistribution": ...
 
@@ -45,8 +45,8 @@ class ReleaseLosses:
     """The privacy loss of one release, for its worst pair of neighbours.
 
     Attributes:
-        of_draw: The distribution of the loss of one draw that the pair shifts.
-        draws: How many such draws there are, independent of each other.
+        of_draw: The distribution of the loss of one draw, shifted as in that pair.
+        draws: How many such independent draws there are.
     """
 
     of_draw: _LossDistribution
@@ -56,7 +56,7 @@ class ReleaseLosses:
 def epsilon_of_laplace(epsilon: Fraction, releases: int, delta: Fraction) -> float | None:
     """Return a bound for n continuous Laplace mechanisms, each epsilon-DP, on a grid of 10^-4.
 
-    None where delta is too small for the package's precision, or epsilon too large for it.
+    None if delta is too small for the package's precision, or epsilon too large for it.
 
     Raises:
         ConfigurationError: `dp-accounting` is not installed.
@@ -71,9 +71,9 @@ def epsilon_of_laplace(epsilon: Fraction, releases: int, delta: Fraction) -> flo
 
 
 def of_discrete_laplace(scale: Fraction, draws: int, shift: int) -> ReleaseLosses | None:
-    """Return the losses of a release whose worst neighbours shift `draws` draws by `shift` each.
+    """Return the loss of a release whose worst neighbours shift `draws` draws by `shift` each.
 
-    None where the library would be too slow, or overflow.
+    None if the package would be too slow, or overflow.
 
     Raises:
         ConfigurationError: `dp-accounting` is not installed.
@@ -103,10 +103,10 @@ def of_discrete_gaussian(sigma_squared: Fraction, draws: int, shift: int) -> Rel
 def epsilon_together(
     releases: Iterable[tuple[ReleaseLosses | None, int]], delta: Fraction
 ) -> float | None:
-    """Return a bound for releases of several tasks, each its losses and how many there are.
+    """Return a bound for releases of several tasks, each given by its losses and their number.
 
-    None where the losses of one of them are not known, or are too many, or delta is too small for
-    the package's precision.
+    None if the losses of one of them are unknown or too many, or if delta is too small for the
+    package's precision.
     """
     total, draws = None, 0
     for losses, count in releases:
@@ -119,7 +119,7 @@ def epsilon_together(
 
 
 def _epsilon_at(distribution: _LossDistribution, count: int, delta: Fraction) -> float | None:
-    """Return the epsilon of `count` mechanisms at a delta smaller by what doubles may cost."""
+    """Return the epsilon of `count` mechanisms at a delta reduced by the error of doubles."""
     slack = float(delta) * _SLACK_OF_DELTA + count * _SLACK_OF_ONE
     if 2 * slack > delta:
         return None
@@ -127,12 +127,12 @@ def _epsilon_at(distribution: _LossDistribution, count: int, delta: Fraction) ->
 
 
 def equal_shifts(circuit: Circuit, max_reports_per_person: int) -> Shift | None:
-    """Return how many entries the furthest move shifts, and each how far.
+    """Return how many entries the furthest move shifts, and by how much each.
 
-    The caller knows whether under its noise the furthest move is the worst.
+    The caller must know that the furthest move is the worst under its noise.
 
     Returns:
-        None where the entries do not all move equally far.
+        None if the entries do not all move equally far.
     """
     move = furthest_move(circuit, max_reports_per_person)
     return move[0] if len(move) == 1 else None

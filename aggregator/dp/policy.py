@@ -1,8 +1,8 @@
-"""A task's privacy policy: in the task file, and in the bytes that every report is bound to.
+"""A task's privacy policy, in the task file and in the bytes bound into every report.
 
-The encoding goes into a task extension, so it is part of what clients and aggregators authenticate
-with every report. What an aggregator applies is decoded from those very bytes. Every policy has one
-encoding: decoding anything else is refused, so equal policies are equal bytes.
+The encoding is a task extension, so clients and aggregators authenticate it with every report. An
+aggregator applies what it decodes from those very bytes. Every policy has one encoding and no other
+decodes, so equal policies are equal bytes.
 """
 
 import dataclasses
@@ -64,7 +64,7 @@ MECHANISMS = mechanism_table(
     (2, TruncatedGeometric),
     (3, DiscreteGaussian),
 )
-"""Every mechanism by its code point: one row per mechanism, and nothing else names them all."""
+"""Every mechanism by its code point: one row per mechanism, and the only list of them."""
 
 _VERSION = 2
 _REPLACEMENT = 1
@@ -74,7 +74,7 @@ _ALWAYS_SHOWN = 2**64 - 1
 """Stands for "no threshold"; a threshold is below 2^63."""
 
 _PARAMETERS = ("epsilon", "delta", "rho")
-"""What the encoding has room for, in this order; each mechanism has some of them."""
+"""The parameters that the encoding has room for, in this order; a mechanism has some of them."""
 
 _EVERYTHING, _THRESHOLDS, _SUPPRESSION = 0, 1, 2
 """What the collector shows."""
@@ -95,7 +95,7 @@ class PrivacyPolicy:
         population: A name for the people asked; costs add up over the tasks of one population.
         thresholds: Which buckets of a noised histogram the collector shows; None for all.
         suppression: Which exact counts the collector does not show; None shows all. Only without
-            noise: see `dp.suppression`, which says what that is worth.
+            noise; `dp.suppression` says what it is worth.
     """
 
     mechanism: Mechanism
@@ -125,16 +125,17 @@ class PrivacyPolicy:
             )
         if self.suppression is not None and self.thresholds is not None:
             raise ParameterError(
-                "suppress_at_or_below: is for exact counts, private_threshold for noised ones; "
+                "suppress_at_or_below is for exact counts, private_threshold for noised ones; "
                 "give one of them"
             )
 
     def check(self, circuit: Circuit) -> None:
-        """Refuse a policy that means nothing for a type of measurement, or promises nothing.
+        """Refuse a policy that is meaningless for a type of measurement.
 
         Raises:
-            ParameterError: Thresholds for exact sums, suppression of noised ones or of what is no
-                count, a bucket that does not exist, or a budget where there is no epsilon to count.
+            ParameterError: Thresholds for exact sums, suppression of noised ones or of sums that
+                are not counts, a bucket that does not exist, or a budget without an epsilon to
+                count.
         """
         if self.thresholds is not None:
             if not self.mechanism.is_noisy:
@@ -146,7 +147,7 @@ class PrivacyPolicy:
         if self.suppression is not None:
             if self.mechanism.is_noisy:
                 raise ParameterError(
-                    "suppress_at_or_below: is for the mechanism None only; noised counts have "
+                    "suppress_at_or_below: only for the mechanism None; noised counts have "
                     "private_threshold"
                 )
             self.suppression.check(circuit)
@@ -168,7 +169,7 @@ class PrivacyPolicy:
 
     @property
     def max_reports_per_person(self) -> int:
-        """How many reports of one person a batch may hold; the client keeps to it."""
+        """How many reports of one person a batch may hold; the client enforces it."""
         return self.mechanism.max_reports_per_person
 
     def write(self, writer: Writer) -> None:
@@ -226,8 +227,8 @@ def decode_policy(data: bytes) -> PrivacyPolicy:
     """Return the policy that `data` encodes.
 
     Raises:
-        DecodeError: `data` is truncated, has bytes left over, names an unknown mechanism, holds a
-            value out of range, or is not the canonical encoding ("2/4" in place of "1/2").
+        DecodeError: `data` is truncated, has leftover bytes, names an unknown mechanism, holds a
+            value out of range, or is not the canonical encoding ("2/4" instead of "1/2").
     """
     policy = decode(PrivacyPolicy, data)
     if encode(policy) != data:
@@ -236,10 +237,10 @@ def decode_policy(data: bytes) -> PrivacyPolicy:
 
 
 def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
-    """Return the policy that a task file's [privacy] table says.
+    """Return the policy in a task file's [privacy] table.
 
     Args:
-        table: `mechanism` and that mechanism's parameters; all else has a default.
+        table: `mechanism` and its parameters; all else has a default.
 
     Raises:
         ParameterError: A setting is missing, unknown, or out of range; the message names it.
@@ -267,7 +268,7 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
 
 
 def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
-    """Return the [privacy] table that says this policy; values are text or whole numbers."""
+    """Return the [privacy] table of this policy; values are text or whole numbers."""
     table: dict[str, str | int] = {"mechanism": policy.mechanism.name}
     parameters = policy.mechanism.parameters()
     for name in _PARAMETERS:

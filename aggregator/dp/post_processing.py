@@ -2,11 +2,11 @@
 
 A noised count may be negative, and noised buckets do not add up to the number of reports. What is
 known without looking at the data (a count lies between 0 and n; a histogram's buckets add up to n)
-may be put back: it is a function of the release and of public numbers alone. Arithmetic is exact.
+may be restored: that depends only on the release and on public numbers. Arithmetic is exact.
 
-The raw noised values are what error bars and sums of results are for, and always stay beside these.
-They are unbiased; what is clamped or projected is not, though each clamped value, and a projected
-histogram as a whole, is never farther from the truth than it was.
+Error bars and sums of results are for the raw noised values, which always stay beside these. They
+are unbiased; clamped or projected values are not, though a clamped value, and a projected histogram
+as a whole, is never farther from the truth than before.
 
 Source:
     [HRMS10] restores such constraints in released histograms. The projection on a simplex is
@@ -25,7 +25,7 @@ from aggregator.vdaf.circuits import Circuit
 
 
 class Rule(StrEnum):
-    """What can be asked for."""
+    """A rule that can be asked for."""
 
     CLAMP = "clamp"
     SIMPLEX = "simplex"
@@ -36,10 +36,10 @@ class PostProcessed:
     """A result after post-processing.
 
     Attributes:
-        rule: By which rule.
-        values: Exact; None in place of a value that is withheld.
-        integers: The same, rounded to integers that keep to the rule.
-        statement: What was done, for a reader, and what becomes of the intervals.
+        rule: The rule applied.
+        values: Exact; None in place of a withheld value.
+        integers: The same, rounded to integers that obey the rule.
+        statement: In words, what was done and what it means for the intervals.
     """
 
     rule: Rule
@@ -54,13 +54,14 @@ def post_process(
     """Apply a rule to noised sums.
 
     Args:
-        rule: Which.
+        rule: The rule.
         circuit: What was summed.
-        values: The noised sums, centred; None in place of one that is withheld.
+        values: The noised sums, centred; None in place of a withheld one.
         report_count: n, how many reports were summed.
 
     Raises:
-        ParameterError: A projection of what is no histogram, or of one that is not shown whole.
+        ParameterError: A projection of something other than a histogram, or of one with withheld
+            buckets.
     """
     if rule is Rule.CLAMP:
         high = report_count * max_entry(circuit)
@@ -97,8 +98,9 @@ def post_process(
 def project_on_simplex(values: Sequence[int], total: int) -> list[Fraction]:
     """Return the nearest vector, by Euclidean distance, with entries >= 0 that add up to `total`.
 
-    It is max(v - theta, 0) in every entry, with the theta at which they add up. The entries that
-    stay positive are the largest ones: as many as are still above the theta that they give alone.
+    It is max(v - theta, 0) in every entry, with the theta that gives the right sum. The entries
+    that stay positive are the largest ones: as many as exceed the theta that follows from them
+    alone.
 
     Raises:
         ParameterError: There are no values, or `total` is negative.
@@ -118,9 +120,9 @@ def project_on_simplex(values: Sequence[int], total: int) -> list[Fraction]:
 
 
 def round_to_sum(values: Sequence[Fraction]) -> list[int]:
-    """Return integers with the same sum, an integer: floors, the largest remainders rounded up.
+    """Return integers with the same sum: floors, with the largest remainders rounded up.
 
-    Of equal remainders the first ones are. It is the nearest such vector of integers.
+    Of equal remainders the first ones are. No vector of integers with that sum is nearer.
 
     Raises:
         ParameterError: The values do not add up to an integer.

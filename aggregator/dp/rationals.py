@@ -1,7 +1,7 @@
 """Exact rationals as text: epsilon, delta, rho and what they cost.
 
-A budget is text ("1/10", "0.1", "1e-6") from the task file to the sampler. A TOML or JSON float is
-refused: 0.1 as a float is 3602879701896397/2^55, which nobody meant.
+Epsilons are exact from the task file ("1/10", "0.1", "1e-6") to the sampler. A TOML or JSON float
+is refused: 0.1 as a float is 3602879701896397/2^55, which nobody meant.
 """
 
 import re
@@ -10,7 +10,7 @@ from fractions import Fraction
 from aggregator.errors import ParameterError
 
 MAX_RATIONAL_TEXT = 255
-"""The longest rational we read, in characters: what one length byte can count."""
+"""The most characters of a rational: what one length byte can count."""
 
 _RATIONAL = re.compile(
     r"(?P<numerator>[0-9]+)"
@@ -19,14 +19,14 @@ _RATIONAL = re.compile(
 
 
 def parse_rational(text: object, name: str) -> Fraction:
-    """Return the positive rational that `text` says, exactly.
+    """Return the positive rational in `text`, exactly.
 
     Args:
         text: "1/10", "0.1", "3" or "1e-6", or a positive integer.
         name: The parameter's name, for the error message.
 
     Raises:
-        ParameterError: A float, zero, a negative number, a zero denominator, or no number at all.
+        ParameterError: A float, zero, a negative number, a zero denominator, or not a number.
     """
     if isinstance(text, float):
         raise ParameterError(
@@ -50,16 +50,16 @@ def parse_rational(text: object, name: str) -> Fraction:
 
 
 def parse_cost(text: str, name: str) -> Fraction:
-    """Return the rational that `text` says, exactly; a cost may be zero, and as long as it likes.
+    """Return the rational in `text`, exactly; a cost may be zero, and of any length.
 
     Raises:
-        ParameterError: A negative number, a zero denominator, or no number at all.
+        ParameterError: A negative number, a zero denominator, or not a number.
     """
     return _exact(text, name, "")
 
 
 def parse_probability(text: object, name: str) -> Fraction:
-    """Return the rational strictly between 0 and 1 that `text` says, exactly.
+    """Return the rational in `text`, strictly between 0 and 1, exactly.
 
     Raises:
         ParameterError: As `parse_rational`, or the value is 1 or more.
@@ -83,7 +83,7 @@ def require_positive(value: object, name: str) -> None:
 
 
 def format_rational(value: Fraction) -> str:
-    """Return the one canonical text of a rational: "1/10", or "3" for an integer."""
+    """Return the canonical text of a rational: "1/10", or "3" for an integer."""
     return str(value)
 
 

@@ -1,8 +1,8 @@
 """Where noise is added: once, by each aggregator, to its own share of a batch's sum.
 
-`add_noise` is the only function of the project that does it. `protocol.collection.release` calls it
-in the one transaction that stores the sealed share, charges the ledger and destroys what was not
-noised, so a share is noised once or not released at all.
+`add_noise` is the only function that does it. `protocol.collection.release` calls it in the one
+transaction that stores the sealed share, charges the ledger and destroys the un-noised share, so a
+share is noised exactly once or not released at all.
 """
 
 from aggregator.dp.mechanisms import Mechanism
@@ -16,13 +16,13 @@ from field import Vector, project
 def add_noise(
     agg_share: Vector, mechanism: Mechanism, circuit: Circuit, entropy: Entropy
 ) -> Vector:
-    """Return `agg_share` with this aggregator's noise, one exact draw for each coordinate.
+    """Return `agg_share` with this aggregator's noise, one exact draw per coordinate.
 
     Args:
         agg_share: This aggregator's share of the sum, shape `(output_len,)`.
-        mechanism: Says which noise; the mechanism "None" returns the share as it is.
+        mechanism: Which noise; the mechanism "None" returns the share unchanged.
         circuit: What was summed; its sensitivity sets the scale.
-        entropy: Gives the key of this release, and no other bit of randomness is used.
+        entropy: Gives the key of this release; no other randomness is used.
 
     Post-condition:
         The sum of both shares is pi_F(f(x) + Z) with Z drawn independently of everything else,
@@ -41,7 +41,7 @@ def add_noise(
 def check_no_wrap(circuit: Circuit, mechanism: Mechanism, max_reports: int) -> None:
     """Refuse a task whose largest sum with both aggregators' noise could wrap around the field.
 
-    With noise a result is read in (-p/2, p/2) and must stay below p/2, but for a probability of
+    With noise a result is read in (-p/2, p/2) and must stay below p/2 except with a probability of
     2^-64; without noise it is read in [0, p).
 
     Args:
@@ -50,7 +50,7 @@ def check_no_wrap(circuit: Circuit, mechanism: Mechanism, max_reports: int) -> N
         max_reports: The most reports that a batch may hold.
 
     Raises:
-        ParameterError: The sum could wrap; says by how much the limit is passed.
+        ParameterError: The sum could wrap; the message gives the sum, the noise and the limit.
     """
     largest = max_reports * max_entry(circuit)
     if not mechanism.is_noisy:

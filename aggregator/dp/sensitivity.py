@@ -1,22 +1,22 @@
-"""How far one person can move a sum, all of it from the one pair of measurements a circuit names.
+"""How far one person can move a sum, derived from the one pair of measurements a circuit names.
 
 Neighbours are data sets in which one person's reports have other measurements, while report ids,
-times and counts stay the same ("replacement"). The exact number of reports is public in DAP, so
-adding or removing a report is not hidden by any noise and no sensitivity for it is offered.
+times and counts stay the same ("replacement"). The exact number of reports is public in DAP, so no
+noise hides that a report was added or removed, and no sensitivity for that is offered.
 
-`Circuit.furthest` names two measurements, and says of any other two: their k largest differences
-do not add up to more, for any k. That is, they are *weakly majorised* by those of the pair. So are
-g times as many reports of one person: the k largest entries of a sum of g differences add up to at
-most g times what the k largest of the pair do. Hence g reports that all change from one measurement
-of the pair to the other are the worst that g reports can do, in
+`Circuit.furthest` names two measurements such that, for any other two and any k, their k largest
+differences do not add up to more. That is, they are *weakly majorised* by those of the pair. The
+same holds for g reports of one person: the k largest entries of a sum of g differences add up to at
+most g times the k largest of the pair. Hence g reports that all change from one measurement of the
+pair to the other are the worst that g reports can do, in
 
 - the L1 norm (k is the number of all entries) and the largest entry (k is 1);
-- the squared L2 norm, as in every increasing function that is convex and symmetric;
+- the squared L2 norm, as in every increasing, convex and symmetric function;
 - the whole privacy loss under discrete Laplace noise, as docs/privacy.md proves.
 
 They do not always move the most entries: a person may move more entries, each by less. Of some
-noise it is only known that it hides a larger shift of one entry less well. Under such noise they
-are the worst if no other move has a larger shift in any place, from its largest to its smallest;
+noise it is known only that it hides a larger shift of one entry less well. Under such noise they
+are the worst if, with shifts sorted by size, no other move has a larger one in any place;
 `is_worst_in_every_entry` says when that is so.
 """
 
@@ -30,7 +30,7 @@ NEIGHBOURS = "replacement"
 
 
 class UnsupportedCircuit(ParameterError):
-    """A type of measurement whose mechanism is not known."""
+    """A type of measurement to which a question or a mechanism does not apply."""
 
 
 class Shift(NamedTuple):
@@ -46,7 +46,7 @@ class Shift(NamedTuple):
 
 
 def furthest_move(circuit: Circuit, max_reports_per_person: int = 1) -> list[Shift]:
-    """Return the furthest that one person's reports can move a sum, the largest shifts first.
+    """Return the furthest that one person's reports can move a sum, largest shifts first.
 
     Returns:
         Shifts of different sizes; none if no measurement changes a sum.
@@ -87,13 +87,13 @@ def max_entry(circuit: Circuit) -> int:
 
 
 def is_worst_in_every_entry(circuit: Circuit, max_reports_per_person: int = 1) -> bool:
-    """Return whether no other move has a larger shift in any place, from largest to smallest.
+    """Return whether no other move has a larger shift in any place, sorted by size.
 
-    False where it is not known.
+    False if that is unknown.
     """
     move = furthest_move(circuit, max_reports_per_person)
-    # Either all entries move as far as an entry can; or all shifts are 1, the least there is, and
-    # their number is the L1 norm.
+    # Either all entries move as far as an entry can; or all shifts are 1, the smallest, and their
+    # number is the L1 norm.
     moves_all = move == [Shift(circuit.output_len, max_reports_per_person * max_entry(circuit))]
     return moves_all or all(shift.size == 1 for shift in move)
 
@@ -114,14 +114,14 @@ def check_counts(circuit: Circuit) -> None:
 
 
 def nothing_changes(circuit: Circuit) -> UnsupportedCircuit:
-    """Return what to raise where a question has no answer because no sum can move."""
+    """Return the error for a question without an answer because no sum can move."""
     return UnsupportedCircuit(
         f"no measurement of Prio3{circuit.name} changes its sums: there is nothing to protect"
     )
 
 
 def check_max_reports_per_person(value: object) -> None:
-    """Refuse a bound on a person's reports that is no integer from 1 to 2^32 - 1.
+    """Refuse a bound on a person's reports that is not an integer from 1 to 2^32 - 1.
 
     Raises:
         ParameterError: Says the range and what was given.

@@ -1,8 +1,8 @@
-"""Which exact counts are not shown because they are small: for tasks without noise, and only those.
+"""Which exact counts are not shown because they are small: only for tasks without noise.
 
-This is no differential privacy. The collector opens every count before it suppresses any, so it
-protects against readers of what the collector publishes, at best. `dp.partial_knowledge` has what
-can be proved of it for a single count.
+This is not differential privacy. The collector opens every count before it suppresses any, so at
+best it protects against readers of what the collector publishes. `dp.partial_knowledge` has what
+can be proved for a single count.
 
 Source:
     [Des20], Definition 60: a count of at most T is suppressed.
@@ -25,8 +25,8 @@ class Suppression:
 
     Attributes:
         at_or_below: T, from 0 to 2^63 - 1.
-        assumed_probability: For one count: what each answer's chance to be "yes" is assumed to be
-            below. It changes nothing that is shown, only what is said of it.
+        assumed_probability: For one count, the assumed upper bound of each answer's chance to be
+            "yes". It does not change what is shown, only what is said about it.
     """
 
     at_or_below: int
@@ -42,7 +42,7 @@ class Suppression:
             raise ParameterError(f"assumed_probability must be between 0 and 1, not {assumed}")
 
     def check(self, circuit: Circuit) -> None:
-        """Refuse what this means nothing for.
+        """Refuse a circuit for which this is meaningless.
 
         Raises:
             UnsupportedCircuit: Results of this circuit are sums, not counts.
@@ -58,15 +58,15 @@ class Suppression:
     def select(self, counts: Sequence[int], circuit: Circuit) -> list[int | None]:
         """Return the counts that may be shown, None in place of the others.
 
-        The sum of a histogram's buckets is the public number of reports, so the sum of those that
-        are suppressed is known. It tells them all if there is one only, if it is 0, or if it is T
-        for each. Then the smallest remaining bucket is suppressed with them, or several where they
-        are equally small; if none remains, nothing is shown.
+        A histogram's buckets add up to the public number of reports, so the sum of the suppressed
+        ones is known. It reveals them all if there is only one, or if all are 0 or all are T. Then
+        the smallest remaining bucket is suppressed too, or several that are equally small; if none
+        remains, nothing is shown.
 
-        Who knows this rule and the total is then sure of no suppressed count. With small counts
-        only, at least two, their sum is neither the least nor the most that it can be, so each can
-        be another. With larger ones among them, any two may have changed places: the rule looks at
-        values only, and would have suppressed the same buckets.
+        A reader who knows this rule and the total is then sure of no suppressed count. If all
+        suppressed counts are small, there are at least two, and their sum is neither the least nor
+        the most possible, so each may have another value. If larger ones are among them, any two
+        may be swapped: the rule depends on values only, and would have suppressed the same buckets.
 
         Args:
             counts: The exact counts.

@@ -1,8 +1,8 @@
 """Which buckets of a noised histogram are shown: those above a threshold.
 
-Thresholding is post-processing, so it costs no privacy at any threshold. Its use is the other
-promise: with truncated noise and a threshold of 2k, a bucket that nobody chose is never shown, if
-both aggregators follow the protocol.
+Thresholding is post-processing, so it costs no privacy at any threshold. It serves another promise:
+with truncated noise and a threshold of 2k, a bucket that nobody chose is never shown, if both
+aggregators follow the protocol.
 
 Source:
     [DVGM22], "Combining public and private partitions".
@@ -24,8 +24,8 @@ class Thresholds:
     """A bucket is shown if its noised count is above its threshold.
 
     Attributes:
-        private: For buckets that not everyone knows of: "2k", or "k" where only one aggregator adds
-            noise, with k the bound of truncated noise; or a number.
+        private: For buckets that not everyone knows of: "2k", or "k" if only one aggregator adds
+            noise, where k is the bound of truncated noise; or a number.
         public: For buckets that were declared public: any number, or None to show them all.
         public_buckets: Which buckets those are, in ascending order.
     """
@@ -50,10 +50,10 @@ class Thresholds:
             raise ParameterError("public_buckets must be from 0 to 2^32 - 1")
 
     def of_buckets(self, circuit: Circuit, mechanism: Mechanism) -> list[int | None]:
-        """Return each bucket's threshold; None where it is always shown.
+        """Return each bucket's threshold; None if it is always shown.
 
         Raises:
-            ParameterError: A public bucket does not exist, or "k" is asked of noise without bound.
+            ParameterError: A public bucket does not exist, or "k" is used with unbounded noise.
         """
         if self.public_buckets and self.public_buckets[-1] >= circuit.output_len:
             raise ParameterError(
@@ -70,7 +70,7 @@ class Thresholds:
         """Return the values above their thresholds, None in place of the others.
 
         Args:
-            values: The noised counts, centred: a noised -3 is -3. Read as p - 3 it would pass.
+            values: The noised counts, centred: -3 read as p - 3 would exceed every threshold.
             circuit: What was summed.
             mechanism: The task's.
         """

@@ -33,15 +33,15 @@ from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
 _COORDINATES = 2
-"""Another bucket for one report moves two counts, each by 1."""
+"""A report that changes buckets moves two counts, each by 1."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TruncatedGeometric(Mechanism):
-    """Noise of (epsilon / 2, delta / 2) on every bucket, never beyond -k to k.
+    """Noise of (epsilon / 2, delta / 2) on every bucket, always within -k to k.
 
-    A replaced report moves two counts by 1, and g reports of one person each by g at most. Where
-    both aggregators follow the protocol, the noise of a bucket lies within -2k to 2k, so a release
+    A replaced report moves two counts by 1 each; g reports of one person, by at most g each. If
+    both aggregators follow the protocol, a bucket's noise lies within -2k to 2k, so a release
     threshold of 2k shows no bucket that nobody chose.
 
     Source:
@@ -94,7 +94,7 @@ class TruncatedGeometric(Mechanism):
         edge = edge_mass(
             self.epsilon / _COORDINATES, self.bound(circuit), self.max_reports_per_person
         )
-        # As many decimals as delta has zeros, and a dozen more.
+        # As many decimals as delta has leading zeros, and a dozen more.
         return round_up(edge, len(str(self.delta.denominator // self.delta.numerator)) + 12)
 
     def exact_delta(self, circuit: Circuit) -> Fraction:
@@ -128,7 +128,7 @@ class TruncatedGeometric(Mechanism):
 
     @override
     def cost(self, circuit: Circuit, releases: int) -> BasicCost:
-        # Away from all edges the losses add up to n epsilon at most.
+        # Away from all edges the losses add up to at most n epsilon.
         return BasicCost(releases * self.epsilon, releases * self.exact_delta(circuit))
 
     @override

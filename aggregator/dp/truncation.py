@@ -1,8 +1,8 @@
 """How far truncated symmetric geometric noise must reach for a given epsilon and delta.
 
 X has P(X = x) = q^|x| / n for |x| <= k. Two sums that differ by m shift it by m: where both laws
-are positive the loss is at most m (-ln q), and nothing but the top m values of one law lie outside
-the other. So q = e^(-epsilon/m) and mass of the top m values at most delta give (epsilon, delta).
+are positive the loss is at most m (-ln q), and only the top m values of one law lie outside the
+other. So q = e^(-epsilon/m) and a mass of at most delta for the top m values give (epsilon, delta).
 """
 
 import functools
@@ -12,7 +12,7 @@ from aggregator.dp.certified import Enclosed, Enclosure, exp, floor_of, is_posit
 from aggregator.errors import ParameterError
 
 MAX_BOUND = 2**61
-"""Draws of larger truncated noise would not fit in a word; no field's sums leave room for them."""
+"""Larger truncated noise would not fit in a word, nor leave room for sums in any field."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -24,13 +24,13 @@ def least_bound(epsilon: Fraction, delta: Fraction, shift: int = 1) -> int:
 
         m - 1 + (m/epsilon) ln((1 - q^m + 2 delta q^m) / (delta (1 + q)))
 
-    That real number is no integer, as q is transcendental, so its floor plus one is the least k,
-    whatever its last digits are: no rounding can make it one too small.
+    That real number is not an integer, as q is transcendental, so its floor plus one is the least
+    k: no rounding can make it one too small.
 
     Args:
         epsilon: Of one coordinate.
         delta: Of one coordinate, below 1/2, so that k is at least m.
-        shift: m, by how much one person can move the coordinate.
+        shift: m, how far one person can move the coordinate.
 
     Raises:
         ParameterError: delta is 1/2 or more, or k is beyond 2^61.

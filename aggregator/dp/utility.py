@@ -1,8 +1,8 @@
 """How far a released value may lie from the truth: intervals from the exact law of the noise.
 
-The width of an interval is an integer, and the least one that covers: it is decided by certified
-arithmetic, so the stated coverage holds exactly. Intervals hold per value, before any bucket is
-selected, and only if no aggregator added anything but its noise.
+An interval's width is the least integer that covers, found by certified arithmetic, so the stated
+coverage holds exactly. Intervals hold per value, before any bucket is selected, and only if neither
+aggregator added anything but its noise.
 """
 
 import functools

@@ -15,8 +15,8 @@ def implied_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
 
         epsilon = alpha rho + ln(1 / (alpha delta)) / (alpha - 1) + ln(1 - 1/alpha)
 
-    is enough. Floating point only picks the alpha; the bound is then taken at that alpha exactly,
-    so a poor choice could make it larger than it need be, never too small.
+    is enough. Floating point only picks alpha; the bound is then computed exactly at that alpha, so
+    a poor choice could make it larger than necessary, never too small.
 
     Source:
         [CKS20], Corollary 13.
@@ -40,13 +40,13 @@ def textbook_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def _best_excess(rho: float, log_one_over_delta: float) -> float:
-    """Return about the best alpha - 1, above 0, by golden-section search on its logarithm.
+    """Return roughly the best alpha - 1, above 0, by golden-section search on its logarithm.
 
     alpha itself would be 1 in floating point where rho is large.
     """
 
     def above_rho(log_excess: float) -> float:
-        """Return epsilon less rho, which would drown the rest where it is large."""
+        """Return epsilon less rho: a large rho would drown the rest."""
         excess = math.exp(log_excess)
         log_alpha = math.log1p(excess)
         return excess * rho + (log_one_over_delta - log_alpha) / excess + log_excess - log_alpha
@@ -63,5 +63,5 @@ def _best_excess(rho: float, log_one_over_delta: float) -> float:
 
 
 def _log(value: Fraction) -> float:
-    """Return about ln(value), also where the value is below the smallest float."""
+    """Return roughly ln(value), even if the value is below the smallest float."""
     return math.log(value.numerator) - math.log(value.denominator)

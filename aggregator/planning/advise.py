@@ -1,8 +1,8 @@
 """From a steward's question to a privacy policy: a mechanism, an epsilon, its error and cost.
 
-The advice is discrete Laplace noise: its promise is a single number, it holds for any number of
-releases by adding up, and no threshold is needed for it. The epsilon advised is the smallest of two
-digits that keeps the wanted error; a smaller error costs privacy and there is no way around that.
+The advice is discrete Laplace noise: its promise is a single number, adds up over any number of
+releases, and needs no threshold. The epsilon advised is the smallest with two digits that keeps the
+wanted error; a smaller error costs privacy, and there is no way around that.
 """
 
 import decimal
@@ -26,10 +26,10 @@ from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 CONFIDENCE = Fraction(95, 100)
 EMPTY_BUCKET_CHANCE = Fraction(1, 10**6)
-"""How likely a threshold may let any empty bucket through."""
+"""The probability with which a threshold may show any empty bucket."""
 
 _TWO_BUCKETS = 2
-# Above these a promise is spent, or so weak that it should be said.
+# Above these a promise is so weak, or spent so far, that the steward is warned.
 _WEAK_RELEASE = 3
 _WEAK_YEAR = 12
 # The grid of epsilons: two digits, from 10^-9 up to below 100.
@@ -39,16 +39,16 @@ _EXPONENTS = range(-10, 1)
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a steward knows and wants; construct it with `Question.of`.
+    """What a steward knows and wants; made by `Question.of`.
 
     Attributes:
         reports: Reports in one release.
         buckets: Answers to choose from; 1 or 2 is a count of "yes".
         error: Largest half-width of the 95 % interval of one number, in reports; or None.
-        epsilon: Wanted for one release; or None. One of the two is given.
-        releases: A year.
-        max_reports_per_person: In one release.
-        delta: At which the yearly total is also stated.
+        epsilon: Wanted for one release, or None. Exactly one of the two is given.
+        releases: Per year.
+        max_reports_per_person: Per release.
+        delta: The delta at which the yearly total is also stated.
     """
 
     reports: int
@@ -71,19 +71,20 @@ class Question:
         max_reports_per_person: int = 1,
         delta: Number = "1e-6",
     ) -> "Question":
-        """Check and build it.
+        """Make a question, checked.
 
         Args:
             reports: At least 1.
             buckets: At least 1.
-            error: A number of reports, or a part of them such as "5%".
+            error: A number of reports, or a percentage of them such as "5%".
             epsilon: Above 0.
             releases: At least 1.
             max_reports_per_person: At least 1.
             delta: Strictly between 0 and 1.
 
         Raises:
-            ParameterError: A value is out of range, or not just one of error and epsilon is given.
+            ParameterError: A value is out of range, or not exactly one of error and epsilon is
+                given.
         """
         integer_in(reports, "reports", 1, None)
         integer_in(buckets, "buckets", 1, 2**32 - 1)
@@ -109,13 +110,13 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdAdvice:
-    """What it takes never to show a bucket nobody chose, and what that costs.
+    """What it takes never to show a bucket that nobody chose, and what that costs.
 
     Attributes:
-        threshold: Of discrete Laplace noise: all empty buckets stay hidden, up to
-            `EMPTY_BUCKET_CHANCE`, and privacy is as without.
-        truncated_threshold: Of truncated geometric noise: no empty bucket is ever shown, for a
-            delta.
+        threshold: With discrete Laplace noise: all empty buckets stay hidden except with a
+            probability of `EMPTY_BUCKET_CHANCE`, and privacy does not change.
+        truncated_threshold: With truncated geometric noise: no empty bucket is ever shown, at the
+            cost of a delta.
         truncated_delta: That delta.
     """
 
@@ -137,7 +138,7 @@ class Advice:
         yearly_bound: The smallest bound at the question's delta, for a plan fixed beforehand.
         threshold: None for a count.
         sentences: Three, for a board.
-        warnings: What the steward should think about before.
+        warnings: What the steward should consider first.
     """
 
     circuit: Circuit
@@ -153,7 +154,7 @@ class Advice:
 
 
 def advise(question: Question, population: str = "", *, with_threshold: bool = False) -> Advice:
-    """Answer a steward's question.
+    """Advise a steward.
 
     Args:
         question: What is known and wanted.
@@ -170,7 +171,7 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
     )
     threshold = None if circuit.is_scalar else _threshold(question, mechanism)
     yearly = question.releases * epsilon
-    # Adding up pure epsilons is valid at every delta, so there is a bound.
+    # Pure epsilons add up at every delta, so there is a bound.
     bound, *_ = composition.bounds(
         [composition.Releases(mechanism, circuit, question.releases)], question.delta, is_fixed=True
     )
@@ -204,7 +205,7 @@ def _error(text: str, reports: int) -> Fraction:
 
 
 def _least_epsilon(question: Question) -> Fraction:
-    """Return the smallest epsilon of two digits whose interval is no wider than wanted."""
+    """Return the smallest epsilon with two digits whose interval is narrow enough."""
     sensitivity = l1_sensitivity(question.circuit, question.max_reports_per_person)
     wanted = question.error
     grid = [Fraction(d) * Fraction(10) ** e for e in _EXPONENTS for d in _DIGITS]
@@ -279,7 +280,7 @@ def _sentences(
         ""
         if bound.epsilon >= total * Fraction(98, 100)
         else (
-            f", or {_at_most(bound.epsilon)} but for a chance of"
+            f", or {_at_most(bound.epsilon)} except with a probability of"
             f" {plain(bound.delta)} if the plan is fixed beforehand"
         )
     )
@@ -332,7 +333,7 @@ def _warnings(
 
 
 def _at_most(value: Fraction) -> str:
-    """Return three digits of a number, rounded up: what is said to be the most has to be."""
+    """Return three digits of a number, rounded up: a stated maximum must be one."""
     with decimal.localcontext(prec=3, rounding=decimal.ROUND_CEILING):
         return f"{Decimal(value.numerator) / Decimal(value.denominator):g}"
 

@@ -1,4 +1,4 @@
-"""What `prio plan` answers, as plain mappings: one function per command, no printing.
+"""The answers of `prio plan` as plain mappings: one function per command, no printing.
 
 The keys are the command's interface; they only ever grow.
 """
@@ -41,7 +41,7 @@ from aggregator.protocol.budget import releases_of
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
-# More atoms than this are no table anybody reads.
+# Nobody reads a table of more atoms.
 _LONGEST_SUPPORT = 1025
 
 
@@ -54,7 +54,7 @@ def threshold(
     active: bool = False,
     epsilon: str = "0",
 ) -> tuple[PlanAnswer, ParameterError | None]:
-    """Weigh suppression without noise; where the theorem says nothing, also return why."""
+    """Weigh suppression without noise; if the theorem does not apply, say why."""
     release = Thresholding.of(reports, probability, threshold)
     rational_in(epsilon, "epsilon", 0, None)
     caveats = list(CAVEATS)
@@ -131,9 +131,9 @@ def risk(
 
     Args:
         move: The furthest a replaced report moves the aggregate; None for continuous Laplace noise.
-        epsilon0: What the noise is calibrated to.
-        epsilon: Where the law is read off.
-        aggregators: How many honest draws are counted on, 1 or 2.
+        epsilon0: The epsilon that the noise is calibrated to.
+        epsilon: Where the law is evaluated.
+        aggregators: How many honest draws are assumed, 1 or 2.
         published: Whether to add the published figure and its label.
         k: Number of coordinates for the published figure.
     """
@@ -178,7 +178,7 @@ def budget(
     error: str | None = None,
     money: str | None = None,
 ) -> PlanAnswer:
-    """Put money on an epsilon: what would be owed after a breach."""
+    """Price an epsilon: what would be owed after a breach."""
     model = CostModel.of(people, compensation)
     owed = model.budget(epsilon0)
     span = model.epsilon_range(error, money)
@@ -227,14 +227,15 @@ _KEYS = {
     "optimal (KOV)": "optimal",
     "PLD": "pld",
 }
-"""What the theorems are called in an answer."""
+"""The theorems' names in an answer."""
 
 
 def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -> PlanAnswer:
-    """Say what releases with discrete Laplace noise cost a person who is in all of them.
+    """Return what releases with discrete Laplace noise cost a person who is in all of them.
 
     Args:
-        circuit: What is summed; None for continuous Laplace noise on a count, whose PLD is its own.
+        circuit: What is summed; None for continuous Laplace noise on a count, with a PLD of its
+            own.
         epsilon0: Of one release.
         releases: How many, at least 1.
         delta: At which the bounds are stated.
@@ -259,7 +260,7 @@ def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -
 
 
 def compose_task(task: Task, releases: int, delta: str) -> PlanAnswer:
-    """Say the same of a task's own mechanism and measurement, as its ledger would.
+    """Return the same for a task's own mechanism and measurement, as its ledger would.
 
     Args:
         task: Its releases cost somebody who is in all of them.
@@ -304,7 +305,7 @@ def _composed(found: Sequence[composition.Bound], theorem_9: Fraction | None) ->
 
 
 def _rounded(value: Decimal) -> Fraction:
-    """Return thirty digits of `value`, as a rational that is not too long to compute with."""
+    """Return `value` to thirty digits, as a rational short enough to compute with."""
     return Fraction(f"{value:.30e}")
 
 
@@ -352,7 +353,7 @@ def privacy_section(found: Advice) -> str:
 
 
 def error(circuit: Circuit, epsilon: str, confidence: str) -> PlanAnswer:
-    """Say how far a result may lie from the truth under discrete Laplace noise."""
+    """Return how far a result may lie from the truth under discrete Laplace noise."""
     level = rational_in(epsilon, "epsilon", 0, None, open_low=True)
     sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
     sensitivity = l1_sensitivity(circuit)
@@ -377,7 +378,7 @@ def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int)
 
 
 def _variance(law: DiscreteLaplaceLaw) -> Decimal:
-    """Return 2q / (1 - q)^2 for each draw, also where it is beyond a double's range."""
+    """Return 2q / (1 - q)^2 per draw, even beyond a double's range."""
     with working():
         rate = to_decimal(1 / law.scale)
         return law.aggregators * 2 * (-rate).exp() / expm1(-rate) ** 2
@@ -390,7 +391,7 @@ def _mean_absolute_error(law: DiscreteLaplaceLaw) -> Decimal:
     """
     with working():
         rate = to_decimal(1 / law.scale)
-        q, less = (-rate).exp(), -expm1(-rate)  # less is 1 - q
+        q, less = (-rate).exp(), -expm1(-rate)  # `less` is 1 - q
         if law.aggregators == 1:
             return 2 * q / (less * (1 + q))
         spread = (1 + q) / less + (1 + q * q) / (less * (1 + q))

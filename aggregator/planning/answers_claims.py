@@ -1,4 +1,4 @@
-"""What `prio plan claims` answers: published figures, each with its label, and what is sound."""
+"""The answers of `prio plan claims`: published figures with their labels, and what is sound."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -33,17 +33,17 @@ def claims(
     samples: int | None = None,
     sensitivities: Sequence[str] = (),
 ) -> PlanAnswer:
-    """Recompute what "privacy at risk" claims, beside what is sound.
+    """Recompute what "privacy at risk" claims, and what is sound.
 
     Args:
-        epsilon0: What Laplace noise is calibrated to.
+        epsilon0: The epsilon that Laplace noise is calibrated to.
         epsilon: The smaller level that is claimed.
-        confidence: With which it is claimed.
+        confidence: The confidence with which it is claimed.
         k: Number of coordinates of the query.
-        coverage: gamma2, of a sensitivity that was estimated from samples.
-        accuracy: rho, of that estimate; None where nothing was sampled.
+        coverage: gamma2, of a sensitivity estimated from samples.
+        accuracy: rho, of that estimate; None if nothing was sampled.
         samples: How many random pairs of data sets; the number of `sensitivities` by default.
-        sensitivities: What was sampled, if it is at hand.
+        sensitivities: The sampled sensitivities, if available.
     """
     law = LaplaceLaw.of(epsilon0)
     sampled: PlanAnswer | None = None

@@ -1,4 +1,4 @@
-"""What `prio plan selection` and `prio plan keep` answer about private buckets."""
+"""The answers of `prio plan selection` and `prio plan keep` about private buckets."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -12,7 +12,7 @@ from aggregator.planning.selection_plan import MIDPOINTS, SelectionPlan, TwoThre
 from aggregator.planning.selection_rivals import TruncatedGeometricRelease
 from aggregator.planning.values import PlanAnswer
 
-# The recursion takes a step per person; beyond this many its check is left out.
+# The recursion takes a step per person; beyond this many persons its check is left out.
 _LONGEST_RECURSION = 200_000
 
 
@@ -33,7 +33,7 @@ def selection(
         kappa: The most buckets one person is in.
         neighbours: "add-remove" or "replacement".
         public_threshold: For buckets of a public list, which the same truncated noise may show
-            above another threshold; None where there are none.
+            above another threshold; None if there are none.
     """
     plan = SelectionPlan.of(epsilon, delta, kappa, neighbours)
     keep = plan.optimal.keep_probability(count)
@@ -93,10 +93,10 @@ def keep(
     neighbours: str,
     entropy: Entropy,
 ) -> PlanAnswer:
-    """Draw which private buckets are shown, by the optimal rule.
+    """Draw by the optimal rule which private buckets are shown.
 
-    What is left out, and how much of it there is, is as private as the counts: neither is in the
-    answer, and the names are in alphabetical order, not in that of the counts.
+    The dropped buckets, and their number, are as private as the counts: neither is in the answer,
+    and the names are in alphabetical order, not in order of counts.
 
     Args:
         buckets: Names with the number of persons in each.

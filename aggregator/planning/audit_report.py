@@ -1,4 +1,4 @@
-"""What an audit comes to: neighbours collected many times, and the bound that follows."""
+"""Audits: neighbours collected many times, and the bound on epsilon that follows."""
 
 import concurrent.futures
 import dataclasses
@@ -13,7 +13,7 @@ from aggregator.planning.audit_runs import Audit, AuditedTask
 from aggregator.planning.refutation import Leans, best_finding, largest_bound
 
 FALSE_ALARM = 1e-6
-"""How often an audit refutes a right mechanism, at most."""
+"""The probability, at most, that an audit refutes a correct mechanism."""
 
 _RUNS_OF_A_STEP = 4  # a pair of collections of each data set
 _LEAST_RUNS_OF_A_PROCESS = 500  # starting a process takes about as long
@@ -21,7 +21,7 @@ _LEAST_RUNS_OF_A_PROCESS = 500  # starting a process takes about as long
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What an audit comes to; with `--json` it is printed field by field.
+    """The result of an audit; with `--json` it is printed field by field.
 
     Attributes:
         version: Of this format.
@@ -30,14 +30,14 @@ class AuditReport:
         mechanism: The mechanism that was audited.
         epsilon: What it claims, an exact rational.
         delta: What it claims, an exact rational.
-        runs: How many batches were collected, half of them of each data set.
+        runs: How many batches were collected, half of them from each data set.
         seconds: How long that took.
-        confidence: The probability that the lower bound is one, at least.
-        epsilon_lower_bound: Below the true epsilon.
-        largest_epsilon_in_reach: No larger one can be refuted with so many runs.
-        seen: From where the event was seen that bounds epsilon best.
+        confidence: The probability, at least, that the lower bound is valid.
+        epsilon_lower_bound: A lower bound on the true epsilon.
+        largest_epsilon_in_reach: The largest epsilon that so many runs can refute.
+        seen: The vantage of the event that bounds epsilon best.
         event: That event.
-        hits: How often it happened with the data set that it is typical of, and with the other.
+        hits: How often it happened with the data set it is typical of, and with the other.
         of: In how many runs.
         refuted: Whether the lower bound is above the claim.
     """
@@ -60,13 +60,13 @@ class AuditReport:
     refuted: bool
 
     def text(self) -> str:
-        """Return the same for a reader."""
+        """Return the report in words."""
         shape = "".join(f", {name} {value}" for name, value in self.parameters.items())
         lines = (
             f"{self.type}{shape}; {self.mechanism}",
             f"claims epsilon {self.epsilon}, delta {self.delta}",
             f"{self.runs} collections in {self.seconds} s",
-            f"epsilon is at least {self.epsilon_lower_bound:.4f}, but for one audit in a million",
+            f"epsilon is at least {self.epsilon_lower_bound:.4f}, except in one audit in a million",
             f"seen in the {self.seen}: an outcome {self.event},",
             f"  {self.hits[0]} of {self.of[0]} times with that data set,",
             f"  {self.hits[1]} of {self.of[1]} times with the other",
@@ -86,7 +86,7 @@ def run_audit(
         epsilon: Claimed.
         delta: Claimed.
         runs: How many batches to collect, at least.
-        processes: On how many processes at most.
+        processes: The most processes to use.
 
     Raises:
         ParameterError: The parameters make no task that can be audited.
@@ -117,17 +117,17 @@ def run_audit(
 
 
 def observe(audited: AuditedTask, runs: int, processes: int) -> tuple[int, dict[str, Leans]]:
-    """Collect at least `runs` batches, on at most so many processes.
+    """Collect at least `runs` batches on at most `processes` processes.
 
     Returns:
-        How far the neighbouring sums are from each other, and what was seen, by vantage.
+        The distance between the neighbouring sums, and what was seen, by vantage.
 
     Raises:
         ParameterError: The parameters make no task that can be audited.
     """
     pairs = -(-runs // _RUNS_OF_A_STEP)
     processes = max(1, min(processes, runs // _LEAST_RUNS_OF_A_PROCESS))
-    # In this process as well, so that bad parameters are refused before others are started.
+    # In this process too, so that bad parameters are refused before others are started.
     own = Audit(audited, SystemEntropy())
     shares = [pairs // processes + (i < pairs % processes) for i in range(processes)]
     total: dict[str, Leans] = {}

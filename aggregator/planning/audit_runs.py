@@ -4,13 +4,13 @@ A task, its parties and their keys are made up on the spot and forgotten afterwa
 neighbouring data sets are sharded, verified and summed once; then both aggregators release the sum
 over and over, each through `protocol.collection.release`, and the collector opens what they sealed.
 
-An aggregator that is not honest knows its own draw of noise and takes it out of the result. What is
-left is the true sum with the noise of the other one, which has to be enough. It is looked at from
-four vantages, each of which must not tell more than epsilon if the noise is drawn as it should be:
+A dishonest aggregator knows its own draw of noise and subtracts it from the result. What is left is
+the true sum with the other's noise, which has to be enough. It is seen from four vantages, none of
+which must reveal more than epsilon if the noise is drawn correctly:
 
 - alone;
 - less the noise of the same aggregator's last release, which would leave the true sum if noise were
-  drawn once and used again;
+  drawn once and reused;
 - less the dishonest aggregator's noise once more, or with it, either of which would leave the true
   sum if both drew from one source.
 """
@@ -46,12 +46,12 @@ from field import Vector, lift
 
 ROLES = (Role.LEADER, Role.HELPER)
 _OTHERS = 9
-"""Reports beside the one that differs; their number has no influence on anything."""
+"""Reports besides the one that differs; their number does not matter."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuditedTask:
-    """What is audited: a type of measurement and a privacy policy, as a task file says them."""
+    """What is audited: a type of measurement and a privacy policy, as in a task file."""
 
     vdaf_type: str
     parameters: Mapping[str, int]
@@ -68,11 +68,11 @@ class DataSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpenedBatch:
-    """What a collection of one batch comes to.
+    """The result of collecting one batch.
 
     Attributes:
         values: The result, one number per coordinate.
-        noise: What each aggregator drew; nobody but that aggregator looks at it.
+        noise: What each aggregator drew, which only that aggregator sees.
     """
 
     values: list[int]
@@ -80,7 +80,7 @@ class OpenedBatch:
 
 
 class Audit:
-    """A task of our own making with its two data sets, ready to be collected many times."""
+    """A made-up task with its two data sets, ready to be collected many times."""
 
     def __init__(self, audited: AuditedTask, entropy: Entropy) -> None:
         """Make the task, the collector's key pair and both data sets.
@@ -113,7 +113,7 @@ class Audit:
     def observe(self, pairs: int) -> dict[str, Leans]:
         """Collect each data set `2 * pairs` times, and return what was seen, by vantage.
 
-        The two collections of a pair follow each other, both of the same data set.
+        The two collections of a pair follow each other, both from the same data set.
         """
         observations: dict[str, Leans] = {}
 

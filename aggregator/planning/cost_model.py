@@ -1,11 +1,11 @@
 """What a breach may cost: the compensation budget as a function of epsilon.
 
 The model of [DBB20]: each of N people is owed E e^(-1/epsilon), E being what each would be owed
-without any protection. It is a way to put money on a scale, not a law of nature: what it takes from
-the privacy side is a single epsilon, and that must be a guarantee.
+without any protection. It is a way to price privacy, not a law of nature: its only input about
+privacy is an epsilon, which must be a guarantee.
 
-The paper then lowers the budget by a mixture over a claimed confidence; the mechanism stays the
-same, so the "saving" is a relabelling. `published_optimum` reproduces it under its label; the other
+The paper then lowers the budget by mixing over a claimed confidence; the mechanism stays the same,
+so the "saving" is mere relabelling. `published_optimum` reproduces it, labelled; the other
 functions are the sound counterparts.
 """
 
@@ -30,7 +30,7 @@ from aggregator.planning.privacy_at_risk import LABEL
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """The epsilon at which a mixed budget is smallest, with the confidence it was mixed with."""
+    """The epsilon with the smallest mixed budget, and the confidence used in the mixture."""
 
     epsilon: Decimal
     confidence: Decimal
@@ -40,7 +40,7 @@ class Optimum:
 
 @dataclass(frozen=True, slots=True)
 class EpsilonRange:
-    """Every epsilon0 that meets a wanted error and a budget; empty where low is above high.
+    """Every epsilon0 that meets a wanted error and a budget; empty if low is above high.
 
     Attributes:
         low: From the error: the noise of a smaller epsilon0 is too large. None if unbounded.
@@ -62,7 +62,7 @@ class CostModel:
 
     Attributes:
         people: Number of people in the data.
-        compensation: What each is owed where nothing protects the data.
+        compensation: What each is owed if nothing protects the data.
     """
 
     people: int
@@ -70,7 +70,7 @@ class CostModel:
 
     @classmethod
     def of(cls, people: int, compensation: Number) -> "CostModel":
-        """Build it from at least one person and a compensation above 0.
+        """Make the model from at least one person and a compensation above 0.
 
         Raises:
             ParameterError: A number is outside its range.
@@ -80,7 +80,7 @@ class CostModel:
 
     @property
     def whole(self) -> Fraction:
-        """What is owed where nothing protects the data."""
+        """What is owed if nothing protects the data."""
         return self.people * self.compensation
 
     def budget(self, epsilon: Number) -> Decimal:
@@ -113,7 +113,7 @@ class CostModel:
             return self._mixed(epsilon, scale, confidence, LABEL)
 
     def true_confidence_optimum(self, epsilon0: Number) -> Optimum:
-        """Return the same minimum with the true P(|L| <= epsilon) of Laplace noise in it.
+        """Return the same minimum with the true P(|L| <= epsilon) of Laplace noise.
 
         Raises:
             ParameterError: `epsilon0` is not above 0 and at most 1000.
@@ -136,11 +136,11 @@ class CostModel:
             )
 
     def realised_loss_budget(self, epsilon0: Number, move: Move | None = None) -> Decimal:
-        """Return N E E[e^(-1/|L|)], the budget if the loss that happened were what is charged.
+        """Return N E E[e^(-1/|L|)], the budget if the realised loss were charged.
 
         Args:
             epsilon0: What the noise is calibrated to.
-            move: Of discrete Laplace noise; None for the continuous law.
+            move: For discrete Laplace noise; None for the continuous law.
 
         Raises:
             ParameterError: `epsilon0` is outside the law's range.
@@ -158,11 +158,11 @@ class CostModel:
     def epsilon_range(
         self, error: Number | None = None, budget: Number | None = None
     ) -> EpsilonRange:
-        """Return the epsilon0 that keep the mean absolute error and the budget.
+        """Return every epsilon0 that keeps to the mean absolute error and the budget.
 
         Args:
             error: The mean absolute error allowed for a query of sensitivity 1: 1/epsilon0.
-            budget: The most that may be owed.
+            budget: The largest amount that may be owed.
 
         Raises:
             ParameterError: A number is not above 0.
@@ -187,7 +187,7 @@ class CostModel:
 
 
 def _owed(epsilon: Decimal) -> Decimal:
-    """Return e^(-1/epsilon), 0 at 0."""
+    """Return e^(-1/epsilon), which is 0 at 0."""
     return (-1 / epsilon).exp() if epsilon else Decimal(0)
 
 

@@ -1,8 +1,8 @@
-"""`prio plan figures`: the papers' figures, what was published and what is sound drawn apart.
+"""`prio plan figures`: the papers' figures, with published and sound curves drawn apart.
 
-Sound curves are solid, published ones dashed; every curve of a panel has its own marker, so a print
-in black and white reads the same. matplotlib is imported only when a figure is drawn: it belongs to
-the extra `plots`.
+Sound curves are solid, published ones dashed; every curve of a panel has its own marker, so that
+black and white prints are readable. matplotlib, of the extra `plots`, is imported only when a
+figure is drawn.
 """
 
 import textwrap
@@ -31,9 +31,9 @@ class Curve:
 
     Attributes:
         label: For the legend.
-        x: Where it is drawn.
-        y: As many values; None leaves a gap.
-        published: Drawn dashed, as a published figure and no guarantee.
+        x: The abscissas.
+        y: As many ordinates; None leaves a gap.
+        published: Drawn dashed, as a published figure and not a guarantee.
         look: Colour and marker; the curve's place in its panel unless given.
         is_side: Drawn dotted, as a companion of the solid curve of the same look.
     """
@@ -84,7 +84,7 @@ class Picture:
 
 
 def draw_all(pictures: Mapping[str, Callable[[], Picture]], directory: Path) -> list[Path]:
-    """Draw every picture as SVG and PNG into `directory`, which is made if need be.
+    """Draw every picture as SVG and PNG into `directory`, which is created if necessary.
 
     Raises:
         ConfigurationError: matplotlib is not installed.
@@ -119,7 +119,7 @@ def draw(picture: Picture, directory: Path) -> list[Path]:
             "axes.spines.right": False,
             "legend.framealpha": 0.9,
             "legend.fontsize": 8,
-            # With a fixed salt and no date the same numbers make the same file.
+            # With a fixed salt and no date, equal numbers make equal files.
             "svg.hashsalt": "prio",
         }
     ):
@@ -154,7 +154,7 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
             linestyle=(0, (5, 2)) if curve.published else solid,
             linewidth=1.4,
             marker=_MARKERS[look % len(_MARKERS)],
-            # Markers of neighbouring curves start apart, so that one does not hide the other.
+            # Markers of adjacent curves start apart, so that one does not hide the other.
             markevery=(index * every // max(1, len(panel.curves)), every),
             markersize=5,
             markerfacecolor="white" if curve.published else _COLOURS[look % len(_COLOURS)],

@@ -33,7 +33,7 @@ def _levels(epsilon0: str, steps: int = 40) -> tuple[float, ...]:
 
 
 def _below(level: float, epsilon0: str) -> Fraction:
-    """Return `level` as a rational just within epsilon0, where float steps may end above it."""
+    """Return `level` as a rational, at most epsilon0: float steps may end just above it."""
     return min(Fraction(level), Fraction(epsilon0))
 
 

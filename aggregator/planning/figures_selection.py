@@ -62,7 +62,7 @@ def _percentiles(
 
 
 def _grid(low: int, high: int, steps: int) -> list[Fraction]:
-    """Return powers of ten from 10^low to 10^high, `steps` to a decade."""
+    """Return powers of ten from 10^low to 10^high, `steps` per decade."""
     return [
         Fraction(10 ** (i / steps)).limit_denominator(10**15)
         for i in range(low * steps, high * steps + 1)

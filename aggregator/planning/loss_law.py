@@ -1,14 +1,15 @@
 """The exact law of the privacy loss of a noisy release, for the worst pair of neighbours.
 
 The loss of an outcome z is L(z) = ln P(z)/Q(z), where P is the law of the release with the person's
-report and Q its law with that report replaced; z is drawn from P. Its law says all there is to say:
-the guarantee is the curve delta(epsilon) = E[max(0, 1 - e^(epsilon - L))]. P(|L| <= epsilon) is
-descriptive only: it is not kept by post-processing, and must not be called a guarantee.
+report and Q its law with that report replaced; z is drawn from P. Its law says everything: the
+guarantee is the curve delta(epsilon) = E[max(0, 1 - e^(epsilon - L))]. P(|L| <= epsilon) only
+describes: post-processing does not preserve it, and it must not be called a guarantee.
 
 Discrete Laplace noise gives losses on a lattice: with q = e^(-epsilon0/size), a move of one
 coordinate by m has the loss epsilon0' (1 - 2z/m) with probability 1/(1+q) at z = 0, q^m/(1+q) at
-z = m, and (1-q) q^z/(1+q) between. Several coordinates add. `LatticeLaw` holds that for one honest
-aggregator, `LaplaceLaw` the continuous law, `two_draw_loss.TwoDrawLaw` the sum of two draws.
+z = m, and (1-q) q^z/(1+q) between. The losses of several coordinates add up. `LatticeLaw` is the
+law for one honest aggregator, `LaplaceLaw` the continuous law, `two_draw_loss.TwoDrawLaw` the law
+for the sum of two draws.
 """
 
 import math
@@ -38,7 +39,7 @@ MOST_EPSILON0 = 1000
 class Move:
     """How far one replaced report can move an aggregate: `coordinates`, each by `step`.
 
-    Discrete Laplace noise is scaled to the L1 length of it, `coordinates * step`.
+    Discrete Laplace noise is scaled to its L1 length, `coordinates * step`.
     """
 
     coordinates: int
@@ -51,7 +52,7 @@ class Move:
 
 
 def worst_move(circuit: Circuit, honest_draws: int = 1) -> Move:
-    """Return the replacement of one measurement that loses most under discrete Laplace noise.
+    """Return the replacement of one measurement with the largest loss under discrete Laplace noise.
 
     Args:
         circuit: What is summed.
@@ -92,10 +93,10 @@ class LatticeLaw:
 
     @classmethod
     def of(cls, epsilon0: Number, move: Move) -> "LatticeLaw":
-        """Build it from an epsilon0 above 0 and at most 1000.
+        """Make the law for an epsilon0 above 0 and at most 1000.
 
         Raises:
-            ParameterError: epsilon0 is outside its range, or the law has too many atoms to add up.
+            ParameterError: epsilon0 is out of range, or the law has too many atoms to add up.
         """
         number = rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True)
         # One coordinate has closed forms, and several moved by 1 each are binomial.
@@ -143,7 +144,7 @@ class LatticeLaw:
         last, size = self._first_at_most(bound) - 1, self.move.length
         with working(self._digits):
             if self.move.coordinates == 1:
-                # Under the neighbour the law is the same, read from the other end.
+                # Under the neighbour the law is the same in reverse.
                 growth = to_decimal(bound).exp()
                 value = self._between(0, last) - growth * self._between(size - last, size)
                 return max(Decimal(0), value)
@@ -177,7 +178,7 @@ class LatticeLaw:
 
     @property
     def _digits(self) -> int:
-        """Digits enough for differences that are as small as epsilon0 squared."""
+        """Enough digits for differences as small as epsilon0 squared."""
         return DIGITS + 10 + 2 * len(str(self.epsilon0.denominator // self.epsilon0.numerator))
 
     def _first_at_most(self, bound: Fraction) -> int:
@@ -227,8 +228,8 @@ def _lattice_probabilities(epsilon0: Fraction, move: Move) -> tuple[Decimal, ...
 def _spread(inner: Decimal, count: int, step: int) -> list[Decimal]:
     """Return the coefficients of (1 + inner (x + ... + x^(step-1)) + x^step)^count.
 
-    Multiplied out a factor at a time with a running sum. The product reads the same from both ends,
-    and up to its middle it rises, so the running sum's differences lose few digits there.
+    Multiplied out one factor at a time with a running sum. The product is symmetric and rises up to
+    its middle, so the running sum's differences lose few digits there.
     """
     row = [Decimal(1)]
     for _ in range(count):
@@ -252,8 +253,9 @@ def _spread(inner: Decimal, count: int, step: int) -> list[Decimal]:
 class LaplaceLaw:
     """The loss of continuous Laplace noise of scale Delta/epsilon0, all of Delta in one coordinate.
 
-    It is epsilon0 with probability 1/2, -epsilon0 with probability e^-epsilon0 / 2, and spread
-    between. The same for every number of coordinates: concentrating the move is the worst case.
+    It is epsilon0 with probability 1/2, -epsilon0 with probability e^-epsilon0 / 2, and spread out
+    between these. It is the same for every number of coordinates: the worst case concentrates the
+    move in one.
     """
 
     epsilon0: Fraction

@@ -1,7 +1,8 @@
-"""The law of noise as a table of floats: what statistics of thousands of draws are compared with.
+"""The law of noise as a table of floats, to compare with statistics of thousands of draws.
 
-Every entry is rounded from a certified enclosure and sums of two draws are convolutions of positive
-numbers, so a probability is right to a dozen digits; what lies beyond the table is below 10^-25.
+Every entry is rounded from a certified enclosure, and sums of two draws are convolutions of
+positive numbers, so a probability is right to a dozen digits; the mass beyond the table is below
+10^-25.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 MOST_VALUES = 20_000
-"""The most noise values on one side of zero that are tabulated: some seconds of work."""
+"""The most noise values tabulated on one side of zero: a few seconds of work."""
 
 _BEYOND = 1e-25
 
@@ -80,8 +81,8 @@ class NoiseTable:
         """Return the law of the same family with its scale parameter multiplied by `factor`.
 
         Laws of discrete Laplace and truncated geometric noise are proportional to e^(-|z| / t), so
-        another scale is a power of the same law. Of discrete Gaussian noise the same power belongs
-        to sigma^2.
+        another scale is a power of the same law. For discrete Gaussian noise that power scales
+        sigma^2.
         """
         with np.errstate(divide="ignore"):
             logs = np.log(self.probabilities) / factor

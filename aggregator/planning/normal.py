@@ -1,8 +1,9 @@
-"""The normal law in decimal arithmetic, and the sigma it takes for (epsilon, delta).
+"""The normal law in decimal arithmetic, and the sigma needed for (epsilon, delta).
 
-Double precision fails where a steward's delta lies: at delta = 1e-300 the two terms of the Gaussian
-mechanism's curve agree to more digits than a double has. Everything here is written on Mills' ratio
-R(x) = Q(x) / phi(x), Q the upper tail, so that the tiny common factor phi is taken out first.
+Double precision fails at a steward's deltas: at delta = 1e-300 the two terms of the Gaussian
+mechanism's curve agree to more digits than a double has. Everything here is in terms of Mills'
+ratio R(x) = Q(x) / phi(x), where Q is the upper tail, so that the tiny common factor phi is taken
+out first.
 """
 
 import decimal
@@ -76,7 +77,7 @@ def upper_quantile(probability: Decimal) -> Decimal:
         step = ((density(z) * ratio).ln() - goal) * ratio
         z = max(z + step, Decimal(0))
         if abs(step) <= Decimal(1).scaleb(-decimal.getcontext().prec // 2 - 2):
-            # Quadratic convergence: the step after this one is below the working precision.
+            # Quadratic convergence: the next step is below the working precision.
             return z
 
 

@@ -1,4 +1,4 @@
-"""Laws that noise may have in place of the right one: the usual families, discrete and rounded."""
+"""Laws that noise may have instead of the right one: the usual families, discrete and rounded."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from aggregator.planning.noise_table import Floats, NoiseTable
 _BISECTIONS = 50
 
 Weights = Callable[[Floats, float], Floats]
-"""Weights of integers under noise of about this standard deviation, before it is normalised."""
+"""Weights of integers under noise of about this standard deviation, before normalisation."""
 
 
 def table_of(weights: Weights, deviation: float, reach: int) -> NoiseTable:
@@ -20,7 +20,7 @@ def table_of(weights: Weights, deviation: float, reach: int) -> NoiseTable:
 
 
 def of_deviation(weights: Weights, deviation: float, reach: int) -> NoiseTable:
-    """Return the law of a family that has this very standard deviation."""
+    """Return the law of a family with exactly this standard deviation."""
     low, high = deviation / 2, deviation * 2
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

@@ -1,27 +1,27 @@
-"""Whether the noise of two running aggregators is what their task says: tests with a stated error.
+"""Whether the noise of two running aggregators is as their task says: tests with a stated error.
 
 Whoever made all reports of a batch knows both un-noised aggregate shares; whoever holds the
-collector's key opens both noised ones. The difference is each aggregator's own noise, one draw a
-bucket, so that one release of a long histogram is thousands of draws of a law that is known
-exactly; and their sum is what the result was off by. Of each of the three series, `leader`,
-`helper` and `sum`, it is asked:
+collector's key opens both noised ones. The difference is each aggregator's own noise, one draw per
+bucket, so that one release of a long histogram is thousands of draws from an exactly known law;
+their sum is the error of the result. Each of the three series, `leader`, `helper` and `sum`, is
+asked about:
 
 - `law`: how often |Z| <= m for each m, Z = v for each v, and Z = r modulo 2, 3, 4 and 5: binomial
   counts with exact probabilities;
 - `extremes`: whether the largest |Z| of n draws is possible: n P(|Z| >= it), the union bound;
-- `signs`: positive ones among those that are not zero, a fair coin, in all and in each window;
-- `windows`: for each two windows, and each cyclic shift of one, in how many buckets |Z| is equal (a
-  binomial count: no bucket is in two pairs) and in how many signs agree (a fair coin);
+- `signs`: how many nonzero draws are positive (a fair coin), in total and in each window;
+- `windows`: for each pair of windows, and each cyclic shift of one, in how many buckets |Z| is
+  equal (a binomial count: no bucket is in two pairs) and in how many signs agree (a fair coin);
 - `buckets`: the same within each window at each lag. Products of signs along a lag are independent
-  fair coins, for its pairs make paths. Equal magnitudes are bounded from above only: given all
+  fair coins, since its pairs form paths. Equal magnitudes are bounded only from above: given all
   earlier ones, each has at most the probability of the likeliest magnitude.
 
-Between the two aggregators, `peers` asks what `windows` does, in equal windows and different ones;
-and `reports` compares what is counted with what was uploaded. Signs are looked at given
-all magnitudes: the laws are symmetric. Every p-value is a bound that holds for every number of
-draws (see `tail_bounds`), multiplied by the number of events that a check looks at; each check has
-an equal part of the false alarm. So a pair that adds the noise it should is accused with at most
-that probability, whatever its task.
+Between the two aggregators, `peers` asks what `windows` asks, in the same window and in different
+ones; and `reports` compares the reports counted with those uploaded. Signs are tested given all
+magnitudes: the laws are symmetric. Every p-value is a bound that holds for every number of draws
+(see `tail_bounds`), multiplied by the number of events that a check looks at; each check gets an
+equal share of the false alarm probability. So a pair that adds the right noise is accused with at
+most that probability, whatever its task.
 """
 
 import dataclasses
@@ -39,7 +39,7 @@ from aggregator.planning.tail_bounds import log_tail, log_tail_above
 
 SERIES = ("leader", "helper", "sum")
 LARGEST = 2**40
-"""Draws are clipped to this size: what is larger is no noise, and floats stay exact."""
+"""Draws are clipped to this size: nothing larger is noise, and floats stay exact."""
 
 Spectrum: TypeAlias = npt.NDArray[np.complex128]
 
@@ -50,7 +50,7 @@ _CHECKS = 5 * len(SERIES) + 2
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mistake:
-    """A report that a share holds another time than once.
+    """A report that a share does not hold exactly once.
 
     Attributes:
         party: Whose share, `leader` or `helper`.
@@ -63,16 +63,16 @@ class Mistake:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Releases:
-    """What some windows came to, less the truth.
+    """The results of some windows, less the truth.
 
     Attributes:
         leader: The leader's noise, int64, shape (windows, buckets), clipped to `LARGEST`.
         helper: The helper's.
-        total: What the results are off by; the sum of both.
-        counted: How many reports each window holds by the leader's word.
+        total: The error of the results, the sum of both.
+        counted: How many reports each window holds, as the leader says.
         uploaded: How many were uploaded for it.
         mistakes: Which report is missing from whose share, or in it more than once; the share's
-            noise is then what is left when that is put right.
+            noise is then what remains after correcting that.
     """
 
     leader: Integers
@@ -104,7 +104,7 @@ class Laws:
 
     @classmethod
     def of(cls, single: NoiseTable) -> "Laws":
-        """Return the laws of two aggregators that each draw from one law."""
+        """Return the laws for two aggregators that both draw from the same law."""
         return cls(single, single.plus(single))
 
     def of_series(self, name: str) -> NoiseTable:
@@ -114,15 +114,16 @@ class Laws:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Check:
-    """One question to one series, and how unlikely its answer is.
+    """One question about one series, and how unlikely the answer is.
 
     Attributes:
         series: `leader`, `helper`, `sum` or, between the aggregators, `pair`.
-        name: What was asked; see the module.
+        name: The question; see the module.
         events: How many events were looked at.
-        log_p: The natural logarithm of a bound on the p-value, that factor included; at most 0.
+        log_p: The natural logarithm of a bound on the p-value, including the factor `events`; at
+            most 0.
         worst: The least likely event, in words.
-        is_refused: Whether this is below the check's part of the false alarm.
+        is_refused: Whether the p-value is below the check's share of the false alarm probability.
     """
 
     series: str
@@ -135,12 +136,12 @@ class Check:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Likeness:
-    """How alike pairs of draws are, by how far apart they lie. All arrays have one entry a lag.
+    """How alike pairs of draws are, by their distance. All arrays have one entry per lag.
 
     Attributes:
         lags: How far apart, in buckets.
         pairs: How many pairs there are.
-        equal: In how many of them |Z| is equal.
+        equal: In how many pairs |Z| is equal.
         agree: In how many signs agree.
         nonzero: In how many neither is zero.
     """
@@ -161,13 +162,13 @@ class Likeness:
     def within(cls, rows: Integers) -> "Likeness":
         """Compare each row with itself at every lag, and add up the rows."""
         windows, length = rows.shape
-        # Zeros behind keep what is shifted out from coming in again.
+        # The zeros at the end keep what is shifted out from coming back in.
         found = np.array([_alike(row, row, 2 * length) for row in rows]).sum(axis=0)
         lags = np.arange(1, length)
         return cls(lags, windows * (length - lags), *found[:, 1:length])
 
     def describe(self, index: int, same: float) -> str:
-        """Say how alike they are at a lag: first all of equal magnitudes, then all of signs."""
+        """Describe one comparison: indices run over all magnitudes first, then over all signs."""
         at = index % len(self.lags)
         lag = self.lags[at]
         where = f"{lag} apart" if lag else "bucket by bucket"
@@ -183,8 +184,8 @@ class Events:
     """The events that `law` counts, fixed by the law and the number of draws.
 
     Attributes:
-        limits: Of |Z| <= m.
-        cells: Of Z = v.
+        limits: The m of each |Z| <= m.
+        cells: The v of each Z = v.
     """
 
     limits: Integers
@@ -192,7 +193,7 @@ class Events:
 
     @classmethod
     def of(cls, table: NoiseTable, draws: int) -> "Events":
-        """Return the events of which at least one hit and one miss are to be expected."""
+        """Return the events with at least one expected hit and one expected miss."""
         inside = np.cumsum(table.magnitudes())
         limits = np.flatnonzero(draws * (1 - inside) >= 1)
         cells = table.values[draws * table.probabilities >= 1]
@@ -202,7 +203,7 @@ class Events:
         return len(self.limits) + len(self.cells) + sum(_MODULI)
 
     def shares(self, values: Integers, weights: Floats) -> Floats:
-        """Return the weight of each event: values are drawn with these weights, which sum to 1."""
+        """Return each event's probability if values are drawn with these weights, of sum 1."""
         below = [
             weights[np.abs(values) <= limit].sum() for limit in self.limits
         ]  # a few dozen limits
@@ -234,9 +235,9 @@ def audit(releases: Releases, laws: Laws, false_alarm: float) -> list[Check]:
     """Ask every question once.
 
     Args:
-        releases: What some windows came to.
+        releases: The results of some windows.
         laws: What their noise should be.
-        false_alarm: The probability that any check refuses right noise, at most.
+        false_alarm: The probability, at most, that any check refuses right noise.
 
     Raises:
         ParameterError: The probability is not between 0 and 1.
@@ -268,12 +269,12 @@ def check_threshold(false_alarm: float) -> float:
 
 
 def same_probability(table: NoiseTable) -> float:
-    """Return the probability that two independent draws have one magnitude."""
+    """Return the probability that two independent draws have the same magnitude."""
     return float((table.magnitudes() ** 2).sum())
 
 
 def law_check(name: str, rows: Integers, table: NoiseTable) -> Check:
-    """Ask `law` of some draws."""
+    """Run the check `law` on some draws."""
     events = Events.of(table, rows.size)
     values, counts = np.unique(rows, return_counts=True)
     expected = events.shares(table.values, table.probabilities)
@@ -360,7 +361,7 @@ def _buckets(name: str, rows: Integers, table: NoiseTable) -> Check:
 
 
 def _reports(releases: Releases) -> Check:
-    """Compare what was counted with what was uploaded: no chance is in this."""
+    """Compare the reports counted with those uploaded: chance plays no part."""
     wrong = [mistake.text for mistake in releases.mistakes]
     wrong += [
         f"window {index + 1} holds {counted} reports by the leader's word, {uploaded} were uploaded"
@@ -374,7 +375,7 @@ def _reports(releases: Releases) -> Check:
 
 
 def _alike(left: Integers, right: Integers, size: int) -> tuple[Integers, Integers, Integers]:
-    """Compare `left[i]` with `right[i + d]` for all shifts d, cyclically in `size` places.
+    """Compare `left[i]` with `right[i + d]` for all shifts d, cyclically modulo `size`.
 
     Returns:
         For each d how many magnitudes are equal, how many signs agree, and how many pairs are both

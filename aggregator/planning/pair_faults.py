@@ -1,7 +1,7 @@
-"""What is wrong with noise that was refused: a name for the fault, by comparing alternatives.
+"""What is wrong with refused noise: a name for the fault, found by comparing alternatives.
 
-Nothing here decides whether a pair is refused: that is done before, with a stated error. A name is
-the likeliest of the explanations below, and carries no error probability of its own.
+Nothing here decides whether a pair is refused: that is decided before, with a stated error. A name
+is the likeliest of the explanations below, and has no error probability of its own.
 """
 
 import dataclasses
@@ -21,15 +21,15 @@ from aggregator.planning.tail_bounds import log_tail
 _FACTORS = np.geomspace(1 / 64, 64, 601)
 _AROUND = np.geomspace(1 / 2, 2, 101)
 _CLEAR = math.log(1e-9)
-"""Below this an explanation is refused in its turn."""
+"""The p-value below which an explanation is refused in turn."""
 
 _STEPS = 50
 _AS_LIKELY = 3.0
 _ABOUT = 1.1
-"""Of a law that is not known, a deviation that is wrong by more than this is the fault."""
+"""If a law is not recognised, a deviation that is wrong by more than this is the fault."""
 
 _WIDEST = 5000
-"""No law is fitted to draws of which one is larger, and than what is in the right law's table."""
+"""No law is fitted if a draw exceeds both this and the right law's table."""
 
 
 class FaultKind(StrEnum):
@@ -72,7 +72,7 @@ class Explanation:
 
 
 def name_faults(releases: Releases, laws: Laws, checks: Sequence[Check]) -> list[Fault]:
-    """Return what is wrong, by the checks that refused; nothing if none did."""
+    """Return the faults, by the checks that refused; no fault if none did."""
     refused = [check for check in checks if check.is_refused]
     faults = [Fault(each.party, FaultKind.WRONG_SUM, each.text) for each in releases.mistakes]
     if releases.counted != releases.uploaded:
@@ -90,7 +90,7 @@ def name_faults(releases: Releases, laws: Laws, checks: Sequence[Check]) -> list
 
 
 def draws_in_the_sum(total: Integers, laws: Laws) -> int:
-    """Return of how many aggregators' right draws the results are most likely off by: 0, 1 or 2."""
+    """Return how many aggregators' right draws the results most likely contain: 0, 1 or 2."""
     if not total.any():
         return 0
     return 2 if laws.both.logs_of(total) >= laws.single.logs_of(total) else 1
@@ -128,14 +128,14 @@ def _faults_of(party: str, rows: Integers, table: NoiseTable) -> list[Fault]:
     faults = [Fault(party, FaultKind.NO_NOISE, text) for text in silent]
     faults += [Fault(party, FaultKind.REPEATED, text) for text in repeated]
     faults += [Fault(party, FaultKind.CORRELATED, text) for text in correlated]
-    # Draws that depend on each other say little of their law.
+    # Dependent draws say little about their law.
     if not correlated and (not faults or law_check(party, rows, table).log_p < _CLEAR):
         faults.append(_wrong_law(party, rows, table))
     return faults
 
 
 def _has_silent_buckets(rows: Integers) -> bool:
-    """Return whether more buckets are 0 in all windows than the zeros of the others explain."""
+    """Return whether more buckets are always 0 than the zeros of the others explain."""
     windows, buckets = rows.shape
     is_noisy = rows.any(axis=0)
     share = float((rows[:, is_noisy] == 0).mean())
@@ -148,7 +148,7 @@ def _has_silent_buckets(rows: Integers) -> bool:
 
 
 def _common_draw(rows: Integers, table: NoiseTable) -> list[str]:
-    """Say whether each window has a draw of its own that is added to all its buckets."""
+    """Describe one draw per window that is added to all its buckets, if that is the case."""
     offsets = np.rint(np.median(rows, axis=1)).astype(np.int64)
     rest = rows - offsets[:, None]
     if len(np.unique(offsets)) == 1:
@@ -160,7 +160,7 @@ def _common_draw(rows: Integers, table: NoiseTable) -> list[str]:
 
 def _wrong_law(party: str, rows: Integers, table: NoiseTable) -> Fault:
     tried = [(each.table.logs_of(rows), each) for each in _explanations(rows, table)]
-    # Of explanations that are as likely the first is the plainest.
+    # Of equally likely explanations the first is the plainest.
     likeliest = max((logs for logs, _ in tried), default=0.0)
     best = next((each for logs, each in tried if logs >= likeliest - _AS_LIKELY), None)
     ratio = float(rows.std()) / table.deviation
@@ -173,7 +173,7 @@ def _wrong_law(party: str, rows: Integers, table: NoiseTable) -> Fault:
 
 
 def _explanations(rows: Integers, table: NoiseTable) -> Iterator[Explanation]:
-    """Yield laws that the draws may come from, each with its parameter fitted."""
+    """Yield laws that the draws may come from, each with a fitted parameter."""
     deviation, reach = float(rows.std()), int(np.abs(rows).max())
     if reach > max(_WIDEST, table.reach):
         return
@@ -205,7 +205,7 @@ def _explanations(rows: Integers, table: NoiseTable) -> Iterator[Explanation]:
 def _fit(
     rows: Integers, make: Callable[[float], NoiseTable], parameters: Floats
 ) -> tuple[float, NoiseTable]:
-    """Return the parameter of the highest likelihood, by a grid and a finer one around it."""
+    """Return the likeliest parameter, by a grid and a finer one around its best point."""
 
     def likelihood(parameter: float) -> float:
         return make(float(parameter)).logs_of(rows)
@@ -228,12 +228,12 @@ def _shared(releases: Releases) -> list[Fault]:
 
 
 def _first(found: Iterator[str | None]) -> list[str]:
-    """Return the first text, if there is one."""
+    """Return the first text, if any."""
     return list(itertools.islice((text for text in found if text is not None), 1))
 
 
 def _dependence(label: str, found: Likeness) -> str | None:
-    """Say how draws depend on each other, whatever their law; None if that is not clear.
+    """Describe how draws depend on each other, whatever their law; None if that is unclear.
 
     Over all lags, pairs are as alike as the frequencies of magnitudes and signs make them.
     """

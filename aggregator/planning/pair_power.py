@@ -1,6 +1,6 @@
-"""How surely an audit of a pair finds a fault: lower bounds of its power, before anything is drawn.
+"""How surely an audit of a pair finds a fault: lower bounds on its power, known beforehand.
 
-Each bound is that of one check alone, so the audit as a whole finds no less.
+Each bound is for one check alone, so the audit as a whole does no worse.
 """
 
 import dataclasses
@@ -15,12 +15,12 @@ from aggregator.planning.pair_audit import Events, check_threshold, same_probabi
 from aggregator.planning.tail_bounds import log_tail, log_tail_above, miss
 
 SURELY = 0.999
-"""The power at which the smallest fault that is found is stated."""
+"""The power at which the smallest faults are stated."""
 
 _BISECTIONS = 20
 _ROUNDING = 1e-9
 _WIDEST_FACTOR = 2.0
-"""Factors of the scale are looked for up to this."""
+"""The largest factor of the scale that is tried."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Power:
     Attributes:
         fault: In words.
         check: Which check finds it.
-        probability: Of finding it, at least.
+        probability: A lower bound on the probability of finding it.
     """
 
     fault: str
@@ -43,8 +43,8 @@ class Reach:
     """The smallest faults that are found with a probability of at least `SURELY`.
 
     Attributes:
-        scale_below: An aggregator's scale that is too small by this factor; None if no factor is.
-        scale_above: One that is too large by this factor.
+        scale_below: The factor of a scale that is too small; None if no such fault is surely found.
+        scale_above: The same for a scale that is too large.
         repeated_share: The share of the buckets in which a later window repeats an earlier one.
     """
 
@@ -91,7 +91,7 @@ class PowerOfAudit:
         ]
 
     def reach(self) -> Reach:
-        """Return the smallest faults that are surely found."""
+        """Return the smallest faults that are found with power `SURELY`."""
 
         def below(x: float) -> float:
             return float(_WIDEST_FACTOR**-x)
@@ -127,7 +127,7 @@ class PowerOfAudit:
         return 1 - float(miss(self.buckets, same, true, threshold))
 
     def _of_neighbours(self) -> float:
-        """Return 1 or 0: at least every other pair of neighbours has one magnitude."""
+        """Return 1 or 0: at least every other pair of neighbours has equal magnitudes."""
         pairs = self.windows * (self.buckets - 1)
         equal = self.windows * (self.buckets // 2)
         likeliest = float(self.table.magnitudes().max())
@@ -135,21 +135,21 @@ class PowerOfAudit:
         return float(log_tail_above(equal, pairs, likeliest) < threshold)
 
     def _of_peers(self) -> float:
-        """Return 1 or 0: every bucket of one window has one magnitude at both."""
+        """Return 1 or 0: every bucket of a window has equal magnitudes at both."""
         threshold = self._log_threshold(2 * self.buckets * self.windows**2)
         log_p = log_tail(self.buckets, self.buckets, same_probability(self.table))
         return float(log_p < threshold)
 
 
 def _differ(law: NoiseTable, table: NoiseTable) -> bool:
-    """Return whether two laws are not the same but for rounding."""
+    """Return whether two laws differ by more than rounding."""
     if law.reach != table.reach:
         return True
     return bool(np.abs(law.probabilities - table.probabilities).max() > _ROUNDING)
 
 
 def _least(power: Callable[[float], float]) -> float | None:
-    """Return the least x in (0, 1] of enough power, which grows with x; None if there is none."""
+    """Return the least x in (0, 1] with enough power, which grows with x; None if there is none."""
     if power(1.0) < SURELY:
         return None
     low, high = 0.0, 1.0

@@ -36,7 +36,7 @@ _MOST_DIGITS = 20_000
 class OptimalSelection:
     """The (epsilon, delta)-DP primitive that keeps every bucket with the highest probability.
 
-    Construct it with `OptimalSelection.of`, which checks its two numbers.
+    `OptimalSelection.of` makes and checks it.
 
     Source:
         [DVGM22], Theorems 1 and 2, Lemma 1.
@@ -47,7 +47,7 @@ class OptimalSelection:
 
     @classmethod
     def of(cls, epsilon: Number, delta: Number) -> "OptimalSelection":
-        """Build it from an epsilon of at least 0 and a delta between 0 and 1.
+        """Make the primitive for an epsilon of at least 0 and a delta between 0 and 1.
 
         Raises:
             ParameterError: A number is outside its range.
@@ -56,17 +56,17 @@ class OptimalSelection:
 
     @property
     def n1(self) -> int | None:
-        """The last count of the branch that grows as e^(n epsilon); None where delta is 0."""
+        """The last count of the branch that grows as e^(n epsilon); None if delta is 0."""
         return None if self.delta == 0 else _crossovers(self.epsilon, self.delta)[0]
 
     @property
     def n2(self) -> int | None:
-        """The last count of the second branch; larger buckets are kept. None where delta is 0."""
+        """The last count of the second branch; larger buckets are kept. None if delta is 0."""
         return None if self.delta == 0 else _crossovers(self.epsilon, self.delta)[1]
 
     @property
     def first_certain(self) -> int | None:
-        """The least count that is always kept, n2 or n2 + 1; None where delta is 0."""
+        """The least count that is always kept, n2 or n2 + 1; None if delta is 0."""
         last = self.n2
         if last is None:
             return None
@@ -89,14 +89,14 @@ class OptimalSelection:
     def threshold_word(self, count: int, bits: int) -> int:
         """Return floor(pi(`count`) * 2^`bits`), exactly.
 
-        A uniform integer below 2^`bits` that is smaller keeps the bucket, a larger one drops it,
-        and an equal one leaves the matter to further bits.
+        A uniform integer below 2^`bits` keeps the bucket if it is smaller and drops it if it is
+        larger; if it is equal, further bits decide.
         """
         rational = self._rational(count)
         if rational is not None:
             return math.floor(rational * (1 << bits))
         # pi is transcendental here: e^epsilon is, and pi is a polynomial in it and its inverse that
-        # is not constant. So it is no multiple of 2^-bits, and more digits end the loop.
+        # is not constant. So it is not a multiple of 2^-bits, and enough digits end the loop.
         digits = DIGITS + bits // 3
         while True:
             keep, _ = self._probabilities(count, digits)
@@ -159,7 +159,7 @@ class OptimalSelection:
         return high
 
     def _rational(self, count: int) -> Fraction | None:
-        """Return pi(`count`) where it is a rational number, None where it is transcendental."""
+        """Return pi(`count`) if it is rational, None if it is transcendental."""
         if count == 0 or self.delta == 0:
             return Fraction(0)
         if self.epsilon == 0:
@@ -172,9 +172,9 @@ class OptimalSelection:
     def _probabilities(self, count: int, digits: int) -> tuple[Decimal, Decimal]:
         """Return pi and 1 - pi with a relative error of pi below 10^(5 - `digits`).
 
-        Each branch is a handful of correctly rounded operations on positive terms; `expm1` carries
-        what its argument's smallness costs. The one difference, 1 - pi in the upper branch, is
-        taken between terms of which the larger is below 1.
+        Each branch is a few correctly rounded operations on positive terms; `expm1` bears the loss
+        from a small argument. The only difference, 1 - pi in the upper branch, is between terms
+        below 1.
         """
         rational = self._rational(count)
         with working(digits):
@@ -205,7 +205,7 @@ def _crossovers(epsilon: Fraction, delta: Fraction) -> tuple[int, int]:
 
     n1 = 1 + floor(k*), n2 = n1 + floor(ln(1 + (e^epsilon - 1)(1 - pi(n1))/delta) / epsilon).
     Neither logarithm is a multiple of epsilon while delta is below 1/2, because e^epsilon is
-    transcendental; so both floors are certain after digits enough.
+    transcendental; so enough digits make both floors certain.
     """
     if epsilon == 0:
         return 1 + math.floor((1 - delta) / (2 * delta)), math.floor(1 / delta)
@@ -235,7 +235,7 @@ def crossover(epsilon: Fraction, delta: Fraction) -> Decimal:
 
 
 def certain_floor(compute: Callable[[], Decimal]) -> int:
-    """Return the floor of a real number that is no integer, once the digits leave no doubt.
+    """Return the floor of a real number that is not an integer, with enough digits to be certain.
 
     Args:
         compute: Returns the number with a relative error below 10^(8 - digits of the context).

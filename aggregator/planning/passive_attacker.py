@@ -1,7 +1,7 @@
-"""Thresholding without noise, against someone who knows some of the other answers.
+"""Thresholding without noise, against an attacker who knows some of the other answers.
 
-A passive attacker knows what some people answered but chose none of it. The published theorem loses
-a factor of 10^3 to 10^6 here: for answers of equal probability, knowing some costs almost nothing.
+A passive attacker knows some people's answers but chose none of them. The published theorem loses a
+factor of 10^3 to 10^6 here: for equally likely answers, knowing some costs almost nothing.
 
 Source:
     [Des20], Theorem 4, second form; Definition 58.
@@ -21,14 +21,14 @@ from aggregator.errors import ParameterError
 
 @dataclass(frozen=True, slots=True)
 class PassiveAttacker:
-    """Someone who knows `known` of the other answers, drawn like all, but chose none of them."""
+    """An attacker who knows `known` of the other answers, drawn like all, but chose none."""
 
     release: Thresholding
     known: int
 
     @classmethod
     def of(cls, release: Thresholding, known: int) -> "PassiveAttacker":
-        """Build it; `known` is 0 to one less than the number of reports.
+        """Make it; `known` is from 0 to one less than the number of reports.
 
         Raises:
             ParameterError: `known` is outside its range.
@@ -74,8 +74,8 @@ class PassiveAttacker:
         with working(DIGITS):
             total = Decimal(0)
             weight = at_mode = known.mass(mode)
-            # Upwards delta may grow to 1 while its weight falls: stop once the weights left, a
-            # geometric series at most, cannot matter. Downwards delta falls with the weight.
+            # Upwards delta may grow to 1 while its weight falls: stop once the remaining weights,
+            # at most a geometric series, cannot matter. Downwards delta falls with the weight.
             for b in range(mode, self.known + 1):
                 total += weight * self._delta_given(unknown, b, epsilon)
                 ratio = _ratio(known, b)
@@ -101,10 +101,10 @@ class PassiveAttacker:
         )
 
     def _candidates(self) -> list[int]:
-        """Return the few b_max whose delta may be the smallest, found in floating point.
+        """Return the few values of b_max whose delta may be the smallest, found in floating point.
 
-        Both terms' logarithms are running sums of the logarithms of simple ratios; what they err is
-        far below the margin, and the candidates are compared exactly.
+        Both terms' logarithms are running sums of logarithms of simple ratios; their error is far
+        below the margin, and the candidates are compared exactly.
         """
         release = self.release
         odds = release.probability / (1 - release.probability)

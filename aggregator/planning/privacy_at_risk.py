@@ -1,11 +1,11 @@
 """The figures published as "privacy at risk", each with the label it needs.
 
 [DBB20] claims that Laplace noise calibrated to epsilon0 also gives a smaller epsilon with a
-confidence gamma. The proof treats two noises as independent that differ by a constant, and the
+confidence gamma. The proof treats as independent two noises that differ by a constant, and the
 claim is false: for every number of coordinates the loss is exactly epsilon0 at least half of the
 time. The sound replacement is `loss_law`. These functions reproduce the published numbers, so that
-a steward who meets them can see what they are worth; none of them is a privacy guarantee, and the
-paper's word "risk" for what is a claimed confidence is not used.
+a steward who meets them can see what they are worth. None is a privacy guarantee, and we avoid the
+paper's word "risk" for a claimed confidence.
 
 Formulas are the paper's, misprints corrected: T = |X1 - X2| / theta with X1, X2 from Gamma(k,
 theta) has P(T <= x) = sum_j C(k-1+j, j) 2^-(k-1+j) P(Gamma(k-j, 1) <= x), j = 0..k-1.
@@ -41,7 +41,7 @@ _MOST_DIMENSIONS = 200
 
 
 def gap_probability(x: Number, k: int = 1) -> Decimal:
-    """Return P(T <= `x`), the law the published confidence is made of.
+    """Return P(T <= `x`), from which the published confidence is computed.
 
     Args:
         x: At least 0.
@@ -139,7 +139,7 @@ def sampling_tolerance(samples: int, accuracy: Number) -> Decimal:
 
 
 def sampled_sensitivity(sensitivities: Sequence[Fraction], coverage: Number) -> Fraction:
-    """Return the least sampled value that covers a part `coverage` of the sample, F_n^-1(gamma2).
+    """Return F_n^-1(gamma2), the least sampled value that covers a part `coverage` of the sample.
 
     Args:
         sensitivities: Of n random pairs of neighbouring data sets, at least one.
@@ -160,7 +160,7 @@ def sampled_sensitivity(sensitivities: Sequence[Fraction], coverage: Number) -> 
 def claimed_sampled_confidence(coverage: Number, samples: int, accuracy: Number) -> Decimal:
     """Return the published bound gamma2 alpha for noise scaled to a sampled sensitivity.
 
-    It improves as rho grows, which is a slip: the corrected claim is `sampled_coverage`.
+    It improves as rho grows, which is an error: the corrected claim is `sampled_coverage`.
 
     Source:
         [DBB20], Theorem 13. Show it only with `NOT_DP`.
@@ -224,9 +224,9 @@ def claimed_coupled_confidence(
 
     Args:
         epsilon: The claimed level, at most eta epsilon0.
-        epsilon0: What the noise is calibrated to.
+        epsilon0: The epsilon that the noise is calibrated to.
         coverage: gamma2.
-        eta: True over sampled sensitivity.
+        eta: The true sensitivity divided by the sampled one.
         k: Number of coordinates.
 
     Source:
@@ -256,7 +256,7 @@ def _gap_probability(x: Decimal, k: int) -> Decimal:
 def _gamma_probability(shape: int, x: Decimal) -> Decimal:
     """Return P(Gamma(shape, 1) <= x) = e^-x sum_{i >= shape} x^i/i!."""
     if x > 2 * shape + 10:
-        # The terms left out are the small side.
+        # The omitted terms are the small side.
         term = total = Decimal(1)
         for i in range(1, shape):
             term *= x / i

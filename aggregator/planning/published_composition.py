@@ -1,4 +1,4 @@
-"""Composition bounds as they were published, to be compared with those of `dp.composition`."""
+"""Composition bounds as published, for comparison with those of `dp.composition`."""
 
 from fractions import Fraction
 
@@ -22,13 +22,13 @@ def zcdp_textbook(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction
 def privacy_at_risk_theorem_9(
     epsilon: Fraction, risky_epsilon: Fraction, gamma: Fraction, releases: int, delta: Fraction
 ) -> Fraction:
-    """Return the bound as it was published, to be compared with, never to be preferred.
+    """Return the bound as published, for comparison only.
 
     epsilon sqrt(2 n ln(1/delta)) + n mu, with
     mu = gamma risky_epsilon (e^risky_epsilon - 1) + (1 - gamma) epsilon (e^epsilon - 1).
 
-    Its proof does not hold. For Laplace noise the number is an upper bound all the same, and larger
-    than what `zcdp` and `optimal` give, with no risk to speak of.
+    Its proof is wrong. For Laplace noise the number is an upper bound all the same, and larger than
+    those of `zcdp` and `optimal`, which involve no "risk".
 
     Args:
         epsilon: Of the mechanism.

@@ -1,13 +1,13 @@
 """Tries to refute a claimed epsilon by counting outcomes; it can never prove one.
 
-A mechanism with (epsilon, delta) says of every event E and every pair of neighbours D and D' that
+An (epsilon, delta)-DP mechanism has, for every event E and every pair of neighbours D and D',
 P(E | D) <= e^epsilon P(E | D') + delta. How often E happened in n runs with D and in m runs with D'
 bounds both probabilities, at a stated confidence, whatever the mechanism does; so
 
     epsilon >= ln((lower bound of P(E | D) - delta) / upper bound of P(E | D'))
 
 The events are fixed before anything is drawn, and the chance of a false alarm is divided among all
-of them: nobody chooses afterwards which one to look at. Nothing here knows how noise is drawn.
+of them, so no event is chosen afterwards. Nothing here knows how noise is drawn.
 
 Source:
     [CP34] for the two bounds; [DWWZK18] for the idea of counting events.
@@ -24,10 +24,10 @@ from aggregator.errors import ParameterError
 _THRESHOLDS = 4
 _BISECTIONS = 60
 _SLACK = 1 - 1e-6
-"""Error probabilities are made this much smaller, for what floating point may lose."""
+"""Error probabilities are multiplied by this, to allow for floating point errors."""
 
 Leans: TypeAlias = tuple[Counter[int], Counter[int]]
-"""How often each lean was seen in runs with the first data set, and in runs with the second."""
+"""How often each lean was seen with the first data set, and how often with the second."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Neighbours:
     def lean(self, outcome: Sequence[int]) -> int:
         """Return how much nearer the outcome is to the first sums than to the second.
 
-        With discrete Laplace noise of scale t, the privacy loss of the outcome is exactly this
-        divided by t, from -distance to distance: no event separates the two data sets better than
+        It ranges from -distance to distance. With discrete Laplace noise of scale t, the outcome's
+        privacy loss is exactly this divided by t: no event separates the two data sets better than
         a threshold on it.
         """
         return sum(
@@ -60,11 +60,11 @@ class Finding:
     """The event that bounds epsilon from below best.
 
     Attributes:
-        vantage: From where the outcomes were seen.
+        vantage: Where the outcomes were seen from.
         event: The event in words.
         epsilon: The lower bound; minus infinity if the counts say nothing.
-        hits: How often the event happened in the runs with the data set that it is typical of, and
-            in the runs with the other one.
+        hits: How often the event happened in runs with the data set that it is typical of, and in
+            runs with the other.
         runs: How many runs those were.
     """
 
@@ -78,13 +78,13 @@ class Finding:
 def best_finding(
     observations: Mapping[str, Leans], distance: int, false_alarm: float, delta: float = 0.0
 ) -> Finding:
-    """Return the largest lower bound of epsilon over all vantages and events.
+    """Return the largest lower bound on epsilon over all vantages and events.
 
     Args:
         observations: What was seen, by vantage. Runs of one data set seen from one vantage must be
             independent of each other; vantages may depend on each other in any way.
         distance: Of the neighbours, at least 1.
-        false_alarm: The probability that the bound is above the true epsilon, at most.
+        false_alarm: The probability, at most, that the bound is above the true epsilon.
         delta: The claimed delta.
 
     Raises:
@@ -128,12 +128,12 @@ def best_finding(
 def epsilon_bound(
     hits: tuple[int, int], runs: tuple[int, int], error: float, delta: float = 0.0
 ) -> float:
-    """Return a lower bound of epsilon from one event.
+    """Return a lower bound on epsilon from one event.
 
     Args:
         hits: How often the event happened in the runs of each of the two data sets.
         runs: How many runs those were.
-        error: The probability that the bound is too large, at most.
+        error: The probability, at most, that the bound is too large.
         delta: The claimed delta.
 
     Returns:
@@ -145,7 +145,7 @@ def epsilon_bound(
 
 
 def largest_bound(runs: tuple[int, int], error: float) -> float:
-    """Return the bound from an event that always happened with one data set, never with the other.
+    """Return the bound from an event that always happens with one data set, never with the other.
 
     No larger epsilon can be refuted with so many runs.
     """
@@ -153,7 +153,7 @@ def largest_bound(runs: tuple[int, int], error: float) -> float:
 
 
 def lower_bound(hits: int, runs: int, error: float) -> float:
-    """Return a probability that is above the true one with probability `error` at most.
+    """Return a probability that exceeds the true one with probability at most `error`.
 
     It is the p at which `hits` or more of `runs` have the probability `error`: Clopper and
     Pearson's, which holds for every p and every number of runs.
@@ -176,7 +176,7 @@ def lower_bound(hits: int, runs: int, error: float) -> float:
 
 
 def upper_bound(hits: int, runs: int, error: float) -> float:
-    """Return a probability that is below the true one with probability `error` at most."""
+    """Return a probability that is below the true one with probability at most `error`."""
     return 1 - lower_bound(runs - hits, runs, error)
 
 

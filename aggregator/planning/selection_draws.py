@@ -1,10 +1,10 @@
-"""Exact draws of the keep decision, a vector at a time.
+"""Exact draws of keep decisions for whole vectors.
 
 A uniform number has 64 bits until it needs more. For counts below 2^18 a table holds the first 64
-bits of each probability, computed with certainty; comparing them settles all but one draw in 10^19.
-For larger counts, which only a tiny epsilon and delta leave open, a double is compared, and it
-decides only outside its proved error. What is left is settled by as many bits of both numbers as it
-takes. So the decisions have exactly the law of `OptimalSelection.keep_probability`.
+bits of each probability, computed with certainty; a comparison settles all but one draw in 10^19.
+For larger counts, which only a tiny epsilon and delta leave open, a double decides, but only
+outside its proved error. The rest are settled by as many bits of both numbers as it takes. So the
+decisions have exactly the law of `OptimalSelection.keep_probability`.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ _LARGEST_COUNT = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class KeepDecisions:
-    """Draws keep or drop for vectors of counts; construct it with `KeepDecisions.of`.
+    """Draws keep or drop for vectors of counts; made by `KeepDecisions.of`.
 
     Attributes:
         selection: The primitive whose law the draws have.
@@ -100,8 +100,8 @@ class KeepDecisions:
 def _words(selection: OptimalSelection, size: int) -> list[int]:
     """Return floor(pi(n) 2^64) for n below `size`, all of them below pi = 1.
 
-    The recursion's relative error grows by 3e-60 a step, so after 2^18 steps it is below 1e-53;
-    where that leaves the floor in doubt the closed form decides.
+    The recursion's relative error grows by 3e-60 per step, so after 2^18 steps it is below 1e-53;
+    if that leaves the floor in doubt, the closed form decides.
     """
     if selection.delta == 0:
         return [0]
@@ -121,7 +121,7 @@ def _words(selection: OptimalSelection, size: int) -> list[int]:
 def _by_double(
     selection: OptimalSelection, counts: NDArray[np.int64], uniform: NDArray[np.uint64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which buckets are kept for certain, and which a double cannot decide.
+    """Return which buckets are certainly kept, and which a double cannot decide.
 
     With x = n epsilon, which the products and functions below take with a relative error of a few
     2^-53 each, ln pi errs by less than (x + |ln delta| + |ln epsilon| + 10) 2^-50, and so does pi
@@ -129,7 +129,7 @@ def _by_double(
     relative error. Counts are those below the first certain one.
 
     Args:
-        selection: With an epsilon above 0: at 0 there is no probability a double could not tell.
+        selection: With an epsilon above 0: at 0 a double could tell every probability.
         counts: `int64[n]`.
         uniform: `uint64[n]`, the first 64 bits of each uniform number.
     """

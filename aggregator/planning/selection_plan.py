@@ -1,4 +1,4 @@
-"""Choosing among the selection rules, for several buckets per person and for either neighbours.
+"""A choice among the selection rules, for several buckets per person and either neighbours.
 
 For `kappa` buckets per person the optimal, the Laplace and the truncated geometric rule get a
 kappa-th of epsilon and of delta for each bucket; the Gaussian rule keeps both whole and lets its
@@ -32,9 +32,9 @@ class SelectionPlan:
 
     Attributes:
         optimal: The optimal primitive for one bucket.
-        truncated_geometric: The rule that may publish its noisy count; None where delta is 0.
-        laplace: None where delta is 0 or 1 or epsilon is 0.
-        gaussian: None where delta is 0, 1 or just 1 - 2^-kappa.
+        truncated_geometric: The rule that may publish its noisy count; None if delta is 0.
+        laplace: None if delta is 0 or 1 or epsilon is 0.
+        gaussian: None if delta is 0, 1 or exactly 1 - 2^-kappa.
     """
 
     optimal: OptimalSelection
@@ -88,9 +88,9 @@ class SelectionPlan:
 
     @property
     def recommended(self) -> SelectionRule | None:
-        """The rule with the smallest midpoint; None where delta is 0 and nothing may be shown."""
+        """The rule with the smallest midpoint; None if delta is 0 and nothing may be shown."""
         midpoints = self.midpoints
-        # Every count from 1 on is a bucket that exists: below 1 nothing is gained any more.
+        # Every bucket that exists has a count of at least 1: a midpoint below that gains nothing.
         return min(midpoints, key=lambda rule: max(midpoints[rule], Decimal(1)), default=None)
 
     def smallest_count(self, rule: SelectionRule, probability: Fraction) -> int | None:
@@ -124,9 +124,8 @@ class TwoThresholds:
     """One truncated geometric release over a public and a private list of buckets.
 
     Both get the same noise. A private bucket, known only from the data, is shown above k, so that
-    no bucket nobody is in appears. A bucket of the public list may have any threshold t: 0 shows
-    every public bucket that is large enough to survive its noise and many empty ones, k shows no
-    empty one.
+    no empty bucket appears. A bucket of the public list may have any threshold t: 0 shows every
+    public bucket that survives its noise and many empty ones, k shows no empty one.
 
     Source:
         [DVGM22], "Discussion".

@@ -29,8 +29,8 @@ from aggregator.planning.normal import density, gaussian_mu, upper_quantile, upp
 class TruncatedGeometricRelease:
     """Symmetric geometric noise cut off at plus and minus k; shown only above a threshold.
 
-    With the threshold k a bucket nobody is in is never shown, and the noisy count of every shown
-    bucket may be published too, at no further cost.
+    With the threshold k an empty bucket is never shown, and the noisy count of every shown bucket
+    may be published at no further cost.
 
     Attributes:
         epsilon: Of the guarantee.
@@ -49,10 +49,10 @@ class TruncatedGeometricRelease:
 
     @classmethod
     def of(cls, epsilon: Number, delta: Number, shift: int = 1) -> "TruncatedGeometricRelease":
-        """Build it and find its k, never one too small.
+        """Make the rule with the least sufficient k.
 
         Raises:
-            ParameterError: A number is outside its range; a shift above 1 wants delta below 1/2.
+            ParameterError: A number is outside its range; a shift above 1 needs a delta below 1/2.
         """
         epsilon = rational_in(epsilon, "epsilon", 0, None)
         delta = rational_in(delta, "delta", 0, 1, open_low=True)
@@ -61,7 +61,7 @@ class TruncatedGeometricRelease:
 
     @property
     def edge_mass(self) -> Decimal:
-        """The probability of the outermost `shift` values of one side, at most delta."""
+        """The probability of the outermost `shift` values on one side, at most delta."""
         with working():
             return _top_mass(self.epsilon, self.shift, self.k)
 
@@ -75,7 +75,7 @@ class TruncatedGeometricRelease:
 
         Args:
             count: At least 0.
-            threshold: For buckets of a public list any integer; None for k, which private buckets
+            threshold: Any integer for buckets of a public list; None for k, which private buckets
                 need.
 
         Raises:
@@ -101,7 +101,7 @@ class LaplaceSelection:
 
     @classmethod
     def of(cls, epsilon: Number, delta: Number) -> "LaplaceSelection":
-        """Build it from an epsilon above 0 and a delta strictly between 0 and 1.
+        """Make the rule for an epsilon above 0 and a delta strictly between 0 and 1.
 
         Raises:
             ParameterError: A number is outside its range.
@@ -163,10 +163,10 @@ class GaussianSelection:
     def of(
         cls, epsilon: Number, delta: Number, kappa: int = 1, noise_share: Number | None = None
     ) -> "GaussianSelection":
-        """Build it, with the best split unless `noise_share` gives one.
+        """Make the rule, with the best split unless `noise_share` gives one.
 
-        Where delta is above 1 - 2^-kappa a lone bucket may be shown more often than not, and the
-        split that brings the threshold down to 1, no lower, is taken.
+        If delta is above 1 - 2^-kappa a lone bucket may be shown more often than not, and the split
+        that brings the threshold down to exactly 1 is taken.
 
         Raises:
             ParameterError: A number is outside its range, or delta equals 1 - 2^-kappa, where no

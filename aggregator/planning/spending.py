@@ -1,6 +1,6 @@
-"""What the ledger's releases cost a person, by every theorem, and which of its bounds is valid.
+"""What the ledger's releases cost a person by every theorem, and which bounds are valid.
 
-Basic, advanced and zCDP bounds are of the releases made so far. The optimal bound and that of
+Basic, advanced and zCDP bounds are for the releases made so far. The optimal bound and that of
 privacy loss distributions hold only for mechanisms, numbers of releases and a delta that were all
 fixed beforehand. A task fixes its number by what the aggregators enforce, `max_releases` or a
 budget: then they are taken at that number, however many releases were made, since what may still
@@ -25,15 +25,15 @@ SAYS_NOTHING = "says nothing of these mechanisms at this delta"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LedgerBound:
-    """What one theorem says of a person's cost.
+    """What one theorem says about a person's cost.
 
     Attributes:
-        name: The theorem's.
-        releases: Of how many releases of the person; 0 if it says nothing.
+        name: The theorem's name.
+        releases: How many of the person's releases it covers; 0 if it says nothing.
         epsilon: The bound, rounded up; None if it says nothing.
         delta: With it.
         is_valid: Whether the conditions of the theorem are met.
-        note: Why not, or on what condition.
+        note: Why it is not valid, or on what condition it is.
     """
 
     name: str
@@ -45,7 +45,7 @@ class LedgerBound:
 
 
 def ledger_bounds(spent: Sequence[tuple[Task, int]], delta: Fraction) -> list[LedgerBound]:
-    """Return what each theorem says of the cost of some tasks' releases to one person in all.
+    """Return what each theorem says about the cost of tasks' releases to a person in all of them.
 
     The person may be in every release: how many it really is, only clients know.
 

@@ -15,12 +15,12 @@ _BISECTIONS = 60
 
 
 def log_tail(hits: npt.ArrayLike, trials: npt.ArrayLike, probability: npt.ArrayLike) -> Floats:
-    """Return the logarithm of a bound on the p-value of binomial counts, on both sides.
+    """Return the logarithm of a bound on the two-sided p-value of binomial counts.
 
     Args:
         hits: How often each event happened.
-        trials: Of how many independent trials; 0 trials say nothing.
-        probability: Of the event in each trial.
+        trials: How many independent trials there were; 0 trials say nothing.
+        probability: The probability of the event in each trial.
 
     Returns:
         At most 0; minus infinity for what cannot happen.
@@ -36,7 +36,7 @@ def log_tail(hits: npt.ArrayLike, trials: npt.ArrayLike, probability: npt.ArrayL
 def log_tail_above(
     hits: npt.ArrayLike, trials: npt.ArrayLike, probability: npt.ArrayLike
 ) -> Floats:
-    """Return the same for counts that are only too large: trials may then depend on those before.
+    """Return the same for large counts only: trials may then depend on earlier ones.
 
     It holds if each event has at most this probability whatever happened before.
     """
@@ -60,16 +60,16 @@ def _part(a: Floats, p: Floats) -> Floats:
 
 
 def miss(trials: int, expected: npt.ArrayLike, true: npt.ArrayLike, log_threshold: float) -> Floats:
-    """Return bounds on the probability that `log_tail` misses wrong probabilities of events.
+    """Return bounds on the probability that `log_tail` misses a wrong probability.
 
     Args:
-        trials: How many independent trials are counted.
-        expected: Each event's probability by the law that is tested.
-        true: Its probability in truth.
+        trials: How many independent trials there are.
+        expected: Each event's probability under the tested law.
+        true: Its true probability.
         log_threshold: A count with a `log_tail` below this is refused.
 
     Returns:
-        For each event; 1 where the count that is to be expected would not be refused.
+        One per event; 1 if the expected count would not be refused.
     """
     p, q = np.asarray(expected, np.float64), np.asarray(true, np.float64)
     near, far = p, q
@@ -77,6 +77,6 @@ def miss(trials: int, expected: npt.ArrayLike, true: npt.ArrayLike, log_threshol
         middle = (near + far) / 2
         is_refused = log_tail(middle * trials, trials, p) < log_threshold
         near, far = np.where(is_refused, near, middle), np.where(is_refused, middle, far)
-    # What is not refused lies on the near side of `far`.
+    # Counts that are not refused lie on the near side of `far`.
     is_refused = log_tail(q * trials, trials, p) < log_threshold
     return np.where(is_refused, np.exp(-trials * divergence(far, q)), 1.0)

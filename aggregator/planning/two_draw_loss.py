@@ -4,8 +4,8 @@ With S = Z1 + Z2 and q = e^(-epsilon0/size): P(S = s) = ((1-q)/(1+q))^2 q^|s| (|
 c = (1+q^2)/(1-q^2). That law is log-concave, so the loss ln P(s)/P(s - step) of one coordinate
 falls as s grows, and every event of it is a tail of S.
 
-The largest loss stays epsilon0, approached far out: a pure epsilon does not improve, only
-delta(epsilon) does. And it needs trust in both aggregators. Do not advertise it.
+The largest loss stays epsilon0, approached far out: only delta(epsilon) improves, a pure epsilon
+does not. And it needs trust in both aggregators. Do not advertise it.
 """
 
 from collections.abc import Callable
@@ -19,10 +19,10 @@ from aggregator.dp.decimals import DIGITS, Number, rational_in, to_decimal, work
 from aggregator.errors import ParameterError
 from aggregator.planning.loss_law import MOST_EPSILON0, Move
 
-# What lies further out weighs less than 10^-45 of the whole.
+# The mass further out is less than 10^-45 of the whole.
 _REACH = 45
 _MOST_ATOMS = 200_000
-# Enough for a mean whose terms cancel but for the square of epsilon0.
+# Enough for a mean whose terms cancel up to the square of epsilon0.
 _MEAN_DIGITS = 40
 
 
@@ -40,7 +40,7 @@ class TwoDrawLaw:
 
     @classmethod
     def of(cls, epsilon0: Number, move: Move) -> "TwoDrawLaw":
-        """Build it from an epsilon0 above 0 and at most 1000 and a move of one or two coordinates.
+        """Make the law for an epsilon0 above 0, at most 1000, and a move of one or two coordinates.
 
         Raises:
             ParameterError: epsilon0 is outside its range, or the move has more coordinates.
@@ -94,7 +94,7 @@ class TwoDrawLaw:
         with working():
             sums = self._sums
         with working(_MEAN_DIGITS):
-            # L(step - s) = -L(s): half of the losses are enough.
+            # L(step - s) = -L(s), so half of the losses suffice.
             step = sums.step
             half = range(sums.reach.start, (step + 1) // 2)
             one = sum(
@@ -160,7 +160,7 @@ class _SumOfTwo:
         return self._rate * (there - here) + ((here + self._c) / (there + self._c)).ln()
 
     def last_above(self, bound: Decimal) -> int:
-        """Return the largest s whose loss is above `bound`; the one before the reach if none is."""
+        """Return the largest s with a loss above `bound`; if none has, the one before the reach."""
         low, high = self.reach.start - 1, self.reach.stop
         while high - low > 1:
             middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""What an answer of `prio plan` is made of."""
+"""The values in an answer of `prio plan`."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal

@@ -1,12 +1,12 @@
 """The privacy loss of a vector under the noise of two honest aggregators, rounded up.
 
-More than two coordinates have too many different losses to list. So each coordinate's loss is laid
+More than two coordinates have too many different losses to list. So each coordinate's loss is put
 on a grid, and the coordinates are added by Fourier transform. An atom between two grid points is
-split between them so that its probability under both neighbours stays what it was: the curve
+split between them so that its probability under both neighbours does not change: the curve
 delta(epsilon) of a coordinate then runs along chords of the true, convex one. It is never below the
-truth, and above it in second order of the grid, less than 10^-9 of itself; where epsilon is just a
-loss that can happen, such as 0, the curve has a kink and it may be 10^-6. The transform adds an
-absolute error of some 10^-15.
+truth, and above it only in second order of the grid, by a relative 10^-9 at most; where epsilon is
+a possible loss, such as 0, the curve has a kink, and that may be 10^-6. The transform adds an
+absolute error of about 10^-15.
 
 As for fewer coordinates (`two_draw_loss`): the largest loss stays epsilon0, and the figures need
 trust in both aggregators. Do not advertise them.
@@ -32,7 +32,7 @@ from aggregator.planning.loss_law import MOST_EPSILON0, Move
 _GRID_BITS = 20
 _MOST_ATOMS = 4_000_000
 _MOST_COORDINATES = 2**12
-# What lies further out weighs less than e^-45 of the whole; it is laid on the largest loss.
+# The mass further out is less than e^-45 of the whole; it is added to the largest loss.
 _REACH = 45
 
 
@@ -45,7 +45,7 @@ class VectorTwoDrawLaw:
 
     @classmethod
     def of(cls, epsilon0: Number, move: Move) -> "VectorTwoDrawLaw":
-        """Build it from an epsilon0 above 0 and at most 1000 and a move of up to 4096 coordinates.
+        """Make the law for an epsilon0 above 0, at most 1000, and a move of up to 4096 coordinates.
 
         Raises:
             ParameterError: epsilon0 is outside its range, or the move is too long for the grid.

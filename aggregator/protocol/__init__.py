@@ -1,1 +1,1 @@
-"""What each party does, as functions from state and message to state and message. Pure."""
+"""What each party does: pure functions from state and message to state and message."""

@@ -2,7 +2,7 @@
 
 Prio3 takes one round: the leader sends its verifier shares, the helper answers with the verifier
 messages and is done, and the leader is done when it has read them. Both then add the out shares of
-the accepted reports to the buckets they fall in (`Verified.bucket_shares`), in one transaction.
+the accepted reports to their buckets (`Verified.bucket_shares`), in one transaction.
 
 Source: DAP, "Aggregate Initialization" and "Batch Buckets"; VDAF, "The Ping-Pong Topology
 (Only Two Aggregators)".
@@ -50,7 +50,7 @@ from field import Vector
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """A task's one verification key: no report is ever verified under a second one.
+    """A task's only verification key: no report is ever verified under a second one.
 
     Attributes:
         id: Its name on the wire, 0 to 255.
@@ -99,7 +99,7 @@ class Verified:
 
     @property
     def accepted(self) -> list[ReportMetadata]:
-        """The reports that passed it."""
+        """The reports that passed verification."""
         return [
             metadata
             for metadata, error in zip(self.metadata, self.out_shares.errors, strict=True)
@@ -107,7 +107,7 @@ class Verified:
         ]
 
     def bucket_shares(self, refused: Collection[ReportId] = ()) -> list[BucketShare]:
-        """Return what the accepted reports add to each bucket, in the order of the buckets.
+        """Return what the accepted reports add to each bucket, in bucket order.
 
         Args:
             refused: Reports that the store refused at commitment: replayed, or too late.
@@ -140,8 +140,8 @@ class Verified:
 class LeaderState:
     """What the leader keeps between its request and the helper's answer, in memory only.
 
-    It is recomputed from the stored reports and the stored request where a process died between
-    (`leader_resume`): nothing of it is at rest.
+    If the process dies in between, it is recomputed from the stored reports and the stored request
+    (`leader_resume`): none of it is stored.
     """
 
     agg_param: AggregationParameter
@@ -152,7 +152,7 @@ class LeaderState:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaderInit:
-    """The request for the helper, or None where no report is left, and the rejected reports."""
+    """The request for the helper, or None if no report is left, and the rejected reports."""
 
     request: AggregationJobInitReq | None
     state: LeaderState | None = dataclasses.field(repr=False)
@@ -168,7 +168,7 @@ class HelperInit:
     verified: Verified
 
     def response(self, refused: Mapping[ReportId, ReportError]) -> AggregationJobResp:
-        """Return the answer: a message for each report that is committed, an error for the rest.
+        """Return the answer: a message for each committed report, an error for each other one.
 
         Args:
             refused: Reports that the store refused at commitment, and why.
@@ -240,7 +240,7 @@ def leader_resume(
     request: AggregationJobInitReq,
     reports: Sequence[Report],
 ) -> LeaderState:
-    """Recompute the state that belongs to a stored request; verification is deterministic.
+    """Recompute the state of a stored request; verification is deterministic.
 
     Raises:
         LocalError: A report of the request can no longer be opened as it was before.
@@ -273,8 +273,8 @@ def leader_finish(
         The leader's out shares, and the reports that either aggregator rejected.
 
     Raises:
-        IncompatibleResponse: The answer names other reports, or in another order, or continues
-            where Prio3 cannot.
+        IncompatibleResponse: The answer names other reports, or in another order, or finishes where
+            Prio3 has to continue.
     """
     answered = {resp.report_id: resp for resp in response.verify_resps}
     # Reports that failed on our side were never sent; the helper answers for the others, in order.
@@ -331,7 +331,7 @@ def helper_init(
     Raises:
         InvalidMessage: A report is named twice, or the verification key id is not the task's.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
-        UnsupportedExtension: There is an aggregation job extension; none applies.
+        UnsupportedExtension: There is an aggregation job extension that does not apply.
     """
     agg_param = AggregationParameter(request.agg_param)
     vdaf = task.vdaf(agg_param)
@@ -364,7 +364,7 @@ def helper_init(
 
 
 def largest_response(task: Task, request: bytes) -> int:
-    """Return how many bytes the helper's answer to an aggregation request of ours may have.
+    """Return the most bytes that the helper's answer to our aggregation request may have.
 
     Args:
         task: The request's task.
@@ -376,7 +376,7 @@ def largest_response(task: Task, request: bytes) -> int:
 
 
 class _RefusedByHelper(ReportRejected):
-    """Stands in a batch where the helper sent no verifier message."""
+    """Stands in a batch for a verifier message that the helper did not send."""
 
 
 def _open_leader_shares(
@@ -465,5 +465,5 @@ def _verify_resp(
 ) -> VerifyRespContinue | VerifyRespReject:
     if isinstance(outcome, ReportError):
         return VerifyRespReject(report_id, outcome)
-    # The helper has finished, but the answer's type is `continue`: the leader has not.
+    # The helper has finished, but the leader has not: so the answer's type is `continue`.
     return VerifyRespContinue(report_id, outcome)

@@ -17,7 +17,7 @@ from aggregator.protocol.batches import Batch
 
 
 class Batching(ABC):
-    """How the reports of a task fall into batches."""
+    """How a task's reports fall into batches."""
 
     @abstractmethod
     def bucket(self, metadata: ReportMetadata, job: Extensions = ()) -> bytes:
@@ -25,8 +25,8 @@ class Batching(ABC):
 
         Args:
             metadata: The report's.
-            job: The extensions of the aggregation job that the report is in, if it is in one. A
-                mode in which the job decides returns an empty key before: it is in no batch.
+            job: The extensions of the report's aggregation job, if it has one. A mode in which the
+                job decides returns an empty key before that: the report is in no batch.
         """
 
     @abstractmethod
@@ -34,7 +34,7 @@ class Batching(ABC):
         """Check the extensions of an aggregation job.
 
         Raises:
-            UnsupportedExtension: One of them is unknown, or does not apply in this mode.
+            UnsupportedExtension: One is unknown, or does not apply in this mode.
         """
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Batching(ABC):
 
     @abstractmethod
     def check_reach(self, batch: Batch, latest: Time, time_precision: int) -> None:
-        """Refuse a query that reaches into the future: it would close the task to reports to come.
+        """Refuse a query that reaches into the future: it would shut out reports yet to come.
 
         Args:
             batch: What the query asks for.
@@ -70,11 +70,11 @@ class Batching(ABC):
 
     @abstractmethod
     def selector(self, batch: Batch) -> BatchSelector:
-        """Return what names a batch to the helper."""
+        """Return what identifies a batch to the helper."""
 
     @abstractmethod
     def described(self, batch: Batch, time_precision: int) -> Mapping[str, int | str]:
-        """Return what names a batch to a person, as members of a JSON document.
+        """Return what identifies a batch to a person, as members of a JSON document.
 
         Args:
             batch: The batch.

@@ -1,10 +1,10 @@
-"""A batch as a value: which buckets it holds, and what the aggregators compare of it.
+"""A batch as a value: which buckets it holds, and what the aggregators compare.
 
-A report falls in one bucket, which a key names, and a batch is all buckets of a task from its first
-key to its last one. What keys mean is the batch mode's (`batch_modes`). Here and in the store they
-are byte strings, all of one size in a task, and their order is that of the bytes. So in every mode
-a closed batch is one range, of 2^63 units of time or of one name, and whether two batches overlap
-is one comparison.
+A report falls into one bucket, named by a key, and a batch is all buckets of a task from its first
+key to its last. The batch mode says what keys mean (`batch_modes`). Here and in the store they are
+byte strings, all of one size in a task, in the order of their bytes. So in every mode a closed
+batch is one range, of 2^63 units of time or of one name, and one comparison tells whether two
+batches overlap.
 
 Source: DAP, "Batch Modes" and "Batch Buckets".
 """
@@ -22,7 +22,7 @@ from aggregator.errors import LocalError, ParameterError
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Batch:
-    """All buckets of a task from `first` to `last`, which belongs to it.
+    """All buckets of a task from `first` to `last`, both included.
 
     Raises:
         ParameterError: `last` comes before `first`, or their sizes differ.
@@ -40,18 +40,18 @@ class Batch:
 
     @classmethod
     def spanning(cls, buckets: Collection[bytes]) -> Self:
-        """Return the smallest batch that holds all of `buckets`, at least one."""
+        """Return the smallest batch that holds all `buckets`, of which there is at least one."""
         return cls(min(buckets), max(buckets))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BatchTotals:
-    """What is said of some reports beside their aggregate share.
+    """What is stated about some reports besides their aggregate share.
 
     Attributes:
         report_count: How many there are.
-        checksum: The exclusive or of the SHA-256 hashes of their ids, 32 bytes.
-        times: The first and the last of their times; None if there is no report.
+        checksum: The bitwise XOR of the SHA-256 hashes of their ids, 32 bytes.
+        times: Their first and last times; None if there is no report.
     """
 
     report_count: int = 0
@@ -60,7 +60,7 @@ class BatchTotals:
 
     @classmethod
     def of(cls, reports: Iterable[tuple[ReportId, Time]]) -> Self:
-        """Return the totals of reports, each given by its id and its time."""
+        """Return the totals of reports, each given by its id and time."""
         count, combined, times = 0, 0, set[Time]()
         for report_id, time in reports:
             count += 1
@@ -70,7 +70,7 @@ class BatchTotals:
         return cls(count, checksum, (min(times), max(times)) if times else None)
 
     def __add__(self, other: "BatchTotals") -> "BatchTotals":
-        """Return the totals of both, which have no report in common."""
+        """Return the totals of both sets of reports, which must be disjoint."""
         times = [*(self.times or ()), *(other.times or ())]
         return BatchTotals(
             self.report_count + other.report_count,

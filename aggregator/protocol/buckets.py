@@ -13,12 +13,12 @@ from field import Vector
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BucketShare:
-    """What some reports of one bucket add to it.
+    """What some reports add to their bucket.
 
     Attributes:
         bucket: The bucket's key.
         agg_share: The sum of their out shares.
-        totals: What else is said of them.
+        totals: What else is stated about them.
     """
 
     bucket: bytes
@@ -27,13 +27,13 @@ class BucketShare:
 
 
 def merge_agg_shares(vdaf: Prio3, encoded: Sequence[bytes]) -> Vector:
-    """Return the sum of encoded aggregate shares; of none, the empty aggregate share."""
+    """Return the sum of encoded aggregate shares; if there are none, the empty one."""
     agg_shares = [vdaf.decode_agg_share(share) for share in encoded]
     return vdaf.merge([vdaf.agg_init(), *agg_shares])
 
 
 def add_to_agg_share(vdaf: Prio3, stored: bytes | None, agg_share: Vector) -> bytes:
-    """Return the encoding of a stored aggregate share, if there is one, plus another."""
+    """Return the encoded sum of a stored aggregate share, if any, and another."""
     if stored is None:
         return vdaf.encode_agg_share(agg_share)
     return vdaf.encode_agg_share(vdaf.merge([vdaf.decode_agg_share(stored), agg_share]))

@@ -36,10 +36,9 @@ def declared_releases(task: Task, count: int) -> Releases | None:
 
 
 def cost(task: Task, releases: int) -> Fraction:
-    """Return the epsilon that `releases` releases of the task cost a person, at most.
+    """Return the most epsilon that `releases` releases of the task cost a person.
 
-    A task without noise has no epsilon: it costs nothing that could be counted, and its ledger
-    says so.
+    A task without noise has no epsilon to count, and its ledger says so.
     """
     return basic([releases_of(task, releases)]).epsilon
 
@@ -70,7 +69,7 @@ def check_budget(task: Task, releases: int) -> None:
 
     Args:
         task: The task.
-        releases: How many were made or are under way already.
+        releases: How many were made or are under way.
 
     Raises:
         BudgetExceeded: It would be one more than `max_releases`, or cost more than is left of the

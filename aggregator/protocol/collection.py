@@ -71,7 +71,7 @@ def check_size(task: Task, report_count: int) -> None:
 def aggregate_share_request(
     task: Task, request: CollectionJobReq, batch: Batch, totals: BatchTotals
 ) -> AggregateShareReq:
-    """Return what the leader asks the helper for, with its own count and checksum."""
+    """Return the leader's request to the helper, with the leader's own count and checksum."""
     return AggregateShareReq(
         collection_job_req=request,
         batch_selector=task.batching.selector(batch),
@@ -95,7 +95,7 @@ def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Bat
 
 
 def sealed_share_size(task: Task) -> int:
-    """Return how many bytes a sealed aggregate share of a task has, encoded."""
+    """Return the encoded size of a sealed aggregate share of a task, in bytes."""
     prio3 = task.prio3
     payload = prio3.output_len * prio3.field.encoded_size + TAG_SIZE
     return len(encode(HpkeCiphertext(0, bytes(PUBLIC_KEY_SIZE), bytes(payload))))
@@ -105,7 +105,7 @@ def check_agreement(task: Task, request: AggregateShareReq, own: BatchTotals) ->
     """Refuse to release a batch on which the aggregators disagree.
 
     Raises:
-        InvalidBatchSize, BatchInvalid: See `check_size`, of the helper's own count.
+        InvalidBatchSize, BatchInvalid: See `check_size`, for the helper's own count.
         BatchMismatch: The leader's count or checksum is not the helper's.
     """
     check_size(task, own.report_count)
@@ -127,8 +127,8 @@ def release(
 ) -> HpkeCiphertext:
     """Add this aggregator's noise to its aggregate share, and seal the sum to the collector.
 
-    Call it once for a batch, inside the transaction that stores what it returns, charges the
-    ledger, marks the batch collected and destroys the share that it was given.
+    Call it once per batch, inside the transaction that stores the result, charges the ledger, marks
+    the batch collected and destroys `agg_share`.
 
     Args:
         task: The batch's task.

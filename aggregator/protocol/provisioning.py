@@ -1,4 +1,4 @@
-"""What each party is handed when a task is made: the public task file and that party's secrets.
+"""What each party gets when a task is made: the public task file and that party's secrets.
 
 A party's file is the task file followed by a `[secrets]` table with only what that party needs:
 
@@ -6,7 +6,7 @@ A party's file is the task file followed by a `[secrets]` table with only what t
     helper      verify_key, leader_token (to recognise)
     collector   collector_token (to show to the Leader)
 
-HPKE keys are in none of them: each party makes its own pair and shows nobody the private half.
+None of them holds an HPKE key: each party makes its own pair and keeps the private key to itself.
 """
 
 import dataclasses
@@ -27,15 +27,15 @@ _PARTIES = {
     Role.COLLECTOR: ("collector_token",),
 }
 PARTIES = tuple(_PARTIES)
-"""The roles that are handed secrets; a client needs only the task file."""
+"""The roles that get secrets; a client needs only the task file."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TaskSecrets:
-    """The secrets of a task that one party holds; None where it has no business with one.
+    """The secrets of a task that one party holds; None for one that it does not need.
 
     Attributes:
-        verify_key: The VDAF verification key; both aggregators', never a client's.
+        verify_key: The VDAF verification key, held by both aggregators and never by a client.
         leader_token: The Leader's bearer token at the Helper.
         collector_token: The Collector's bearer token at the Leader.
     """
@@ -47,7 +47,7 @@ class TaskSecrets:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Provision:
-    """One party's file, read: the task, its text without the secrets, and the secrets."""
+    """The contents of a party's file: the task, its text without secrets, and the secrets."""
 
     task: Task
     definition: str
@@ -76,8 +76,8 @@ def read_provision(text: str, role: Role) -> Provision:
         role: Which party we are: LEADER, HELPER or COLLECTOR.
 
     Raises:
-        ParameterError: The file is not that party's, or the task is not in order; the message names
-            the setting and never shows a secret.
+        ParameterError: The file is not that party's, or the task is invalid; the message names the
+            setting and never shows a secret.
     """
     definition, table, secrets_text = text.partition(_TABLE)
     task = task_from_toml(definition)

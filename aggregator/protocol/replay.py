@@ -1,8 +1,8 @@
-"""Where a replay is refused, and a report that comes too early or too late: one rule for all.
+"""Where a replay is refused, and a report that is too early or too late: one rule for all.
 
-The leader asks when a report is uploaded, and both aggregators ask when they add verified reports
-to their buckets, in the transaction that remembers the ids. Whoever asks brings the facts; the
-verdict is the draft's word for it everywhere, in answers and in counters.
+The leader asks when a report is uploaded; both aggregators ask when they add verified reports to
+their buckets, in the transaction that stores the ids. The caller brings the facts; the verdict is
+the draft's error everywhere, in answers and in counters.
 
 Source: DAP, "Leader Behavior" (of uploads), "Input Share Validation" and "Batch Buckets".
 """
@@ -15,13 +15,13 @@ from aggregator.dap.times import Interval, Time
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timing:
-    """When a report was made, and when it may have been.
+    """When a report was made, and the limits on that time.
 
     Attributes:
         time: The report's time.
         interval: The task's interval; None for any time.
         latest: The last unit that is not too early; None for any.
-        earliest: The first unit that is not too old, by our own rule; None for any.
+        earliest: The first unit that is not too old, a rule of our own; None for any.
     """
 
     time: Time
@@ -35,13 +35,13 @@ def refusal(
 ) -> ReportError | None:
     """Return why a report does not count, or None if it does, as far as the facts go.
 
-    Having been seen comes first: whoever sends a report again because the answer was lost must not
-    hear that it does not count.
+    A replay is recognised first: a client that repeats an upload because the answer was lost must
+    not hear that its report does not count.
 
     Args:
         timing: The report's time and its limits; None where they were checked before.
         is_seen: Whether its id was seen before.
-        is_closed: Whether its batch is being collected, or was.
+        is_closed: Whether its batch is being, or was, collected.
     """
     if is_seen:
         return ReportError.REPORT_REPLAYED

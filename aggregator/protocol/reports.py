@@ -50,12 +50,12 @@ _UPLOAD_ERRORS = {
     ReportError.TASK_NOT_STARTED: ReportError.REPORT_DROPPED,
     ReportError.TASK_EXPIRED: ReportError.REPORT_DROPPED,
 }
-"""The draft's word at an upload for what it tells apart at aggregation."""
+"""At an upload the draft has one error for what it tells apart at aggregation."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rejected:
-    """One report that leaves the line, and why."""
+    """A report that is rejected, and why."""
 
     report_id: ReportId
     error: ReportError
@@ -63,9 +63,9 @@ class Rejected:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PreparedReport:
-    """A sharded measurement before it is sealed: it may be sealed again under new configurations.
+    """A sharded measurement, not yet sealed; it may be sealed again under new configurations.
 
-    Whoever holds one can open the measurement: it never leaves the client.
+    It reveals the measurement, so it never leaves the client.
     """
 
     metadata: ReportMetadata
@@ -76,7 +76,7 @@ class PreparedReport:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class OpenedShare:
-    """One aggregator's input share of one report, with what goes with it."""
+    """One aggregator's opened input share of a report, with what belongs to it."""
 
     metadata: ReportMetadata
     public_share: bytes
@@ -86,7 +86,7 @@ class OpenedShare:
 def prepare_reports(
     task: Task, measurements: Sequence[Measurement], time: Time, entropy: Entropy
 ) -> list[PreparedReport]:
-    """Shard measurements, each into a report of its own with a fresh id and fresh randomness.
+    """Shard each measurement into its own report, with a fresh id and fresh randomness.
 
     Raises:
         ParameterError: A measurement is out of range; the message names its index and the limit.
@@ -141,7 +141,7 @@ def seal_report(
 def report_sizes(task: Task) -> ReportSizes:
     """Return the sizes that all reports of a task have.
 
-    A sealed input share is the share behind its length and an empty list of extensions, and what
+    A sealed input share is an empty list of extensions, the share with its length prefix, and what
     sealing adds.
     """
     prio3 = task.prio3
@@ -165,7 +165,7 @@ def check_upload(
 ) -> ReportError | None:
     """Return why the leader refuses an uploaded report, or None if it may be stored.
 
-    Nothing is opened here: what needs the key waits for aggregation.
+    Nothing is opened here: checks that need the private key wait for aggregation.
 
     Args:
         task: The report's task.
@@ -176,7 +176,7 @@ def check_upload(
         max_age_seconds: How far behind.
 
     Source:
-        DAP, "Leader Behavior" (of uploads). That it is too old is our own rule.
+        DAP, "Leader Behavior" (of uploads). The limit on age is our own rule.
     """
     if report.leader_config_id not in config_ids:
         return ReportError.OUTDATED_CONFIG
@@ -203,7 +203,7 @@ def open_reports(
         role: Whose shares these are, LEADER or HELPER.
         keypairs: Our HPKE key pairs by configuration id, retired ones among them.
         report_shares: The sealed shares.
-        now: Seconds since the epoch; None where the reports' times were checked before.
+        now: Seconds since the epoch; None if the reports' times were checked before.
         clock_skew_seconds: How far ahead of `now` a report's time may lie.
     """
     sizes = report_sizes(task)
@@ -221,7 +221,7 @@ def open_reports(
 
 
 def report_error(error: ReportRejected) -> ReportError:
-    """Return the wire's name for what is wrong with one report."""
+    """Return the draft's error for what is wrong with a report."""
     match error:
         case DecryptError():
             return ReportError.HPKE_DECRYPT_ERROR

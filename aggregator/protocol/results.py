@@ -1,9 +1,9 @@
-"""Two sealed aggregate shares to a result with its error bars: the collector's part.
+"""From two sealed aggregate shares to a result with its error bars: the collector's part.
 
-The sums of a batch are known here, for the length of a call, and what leaves `open_result` is what
-the task's policy lets a collector show. Of a task with thresholds the whole noised vector has the
-guarantee, so this keeps up the promise that no bucket is shown that nobody chose. Of a task that
-suppresses exact counts it keeps the small ones out of every store, log and document; who holds the
+The sums of a batch exist here only during a call, and `open_result` returns only what the task's
+policy lets a collector show. In a task with thresholds the whole noised vector has the guarantee;
+withholding keeps the promise that no bucket is shown that nobody chose. In a task that suppresses
+exact counts, it keeps the small ones out of every store, log and document; whoever holds the
 collector's key can still open the shares and read them all.
 
 Source: DAP, "Collection Job Finalization"; VDAF, "Unsharding".
@@ -40,27 +40,27 @@ DEFAULT_CONFIDENCE = Fraction(95, 100)
 
 
 class UnusableResult(PeerError):
-    """An aggregate share that does not open or decode: nothing can be said of the batch."""
+    """An aggregate share does not open or decode: there is no result for the batch."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """What a collection comes to.
+    """The result of a collection.
 
     Attributes:
-        values: The noised sums, one for each coordinate, signed where there is noise; None in
-            place of one that the policy withholds.
-        report_count: How many reports, by the leader's word: no ciphertext covers it.
-        interval: The smallest interval that holds them, by the leader's word.
+        values: The noised sums, one per coordinate, signed if there is noise; None in place of one
+            that the policy withholds.
+        report_count: How many reports, as the leader says: no ciphertext covers it.
+        interval: The smallest interval that holds them, as the leader says.
         mechanism: The mechanism's name.
         guarantee: What one release promises, and who must be honest for it.
         is_policy_bound: Whether the reports themselves carried the privacy policy.
         confidence: The probability that the intervals state.
         half_width: Each value lies within this much of its true sum with that probability.
-        joint_half_width: All values do at once. Both are before selection: of all sums, not of
+        joint_half_width: So do all values at once. Both are before selection: for all sums, not for
             those that were shown because they are large.
-        scale: The parameter of the noise of each aggregator, for a reader.
-        disclosure: By which rule values are shown, and what that promises.
+        scale: The parameter of each aggregator's noise, for a reader.
+        disclosure: The rule by which values are shown, and what it promises.
     """
 
     values: tuple[int | None, ...]
@@ -79,13 +79,13 @@ class Result:
 def collection_request(
     interval: Interval, agg_param: AggregationParameter = NO_PARAMETER
 ) -> CollectionJobReq:
-    """Return the request for the reports of an interval; equal ones give equal bytes."""
+    """Return the request for an interval's reports; equal intervals give equal bytes."""
     return CollectionJobReq(TimeIntervalQuery(interval), agg_param.encoded)
 
 
 def largest_result(task: Task) -> int:
-    """Return how many bytes a collection's result has, encoded."""
-    counts = 3 * 8  # how many reports, and the two numbers of an interval
+    """Return the encoded size of a collection's result, in bytes."""
+    counts = 3 * 8  # the report count, and the two numbers of an interval
     return counts + 2 * sealed_share_size(task)
 
 
@@ -103,7 +103,7 @@ def open_result(
         keypair: The collector's HPKE key pair.
         request: What was asked for, as it was sent.
         response: The leader's answer.
-        confidence: The probability that the intervals are to state, strictly between 0 and 1.
+        confidence: The intervals' confidence, strictly between 0 and 1.
 
     Raises:
         UnusableResult: A share does not open under our view of the task, or does not decode, or
@@ -113,7 +113,7 @@ def open_result(
     if response.report_count < 1:
         raise UnusableResult("the leader says that the batch holds no report")
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
-    # Noise may take a sum below zero, so noised sums are read centred, plain ones in [0, p).
+    # Noise may make a sum negative, so noised sums are read centred, exact ones in [0, p).
     vdaf = task.vdaf(AggregationParameter(request.agg_param))
     unshard = vdaf.unshard_signed if mechanism.is_noisy else vdaf.unshard
     decoded = unshard(shares, response.report_count)

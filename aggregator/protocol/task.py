@@ -1,9 +1,9 @@
 """A task: everything both aggregators, the client and the collector must agree on.
 
-The public half of a task is a TOML file (`task_from_toml`, `task_to_toml`). What goes on the wire
-is its `TaskConfiguration`, whose bytes are bound into every report and every aggregate share; the
-privacy policy that an aggregator applies is decoded from those very bytes, so that a party that was
-configured otherwise cannot open anything. Verification keys and tokens are no part of a task.
+The public half of a task is a TOML file (`task_from_toml`, `task_to_toml`). Its wire form is
+`TaskConfiguration`, whose bytes are bound into every report and every aggregate share; an
+aggregator decodes the privacy policy that it applies from those very bytes, so a party with another
+configuration cannot open anything. Verification keys and tokens are no part of a task.
 
 Source: DAP, "Task Configuration".
 """
@@ -52,7 +52,7 @@ LARGEST_MAX_REPORTS = 2**63 - 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Task:
-    """One task, as every party sees it. Made by `Task.create`, which checks it."""
+    """One task, as every party sees it; `Task.create` makes and checks it."""
 
     task_id: TaskId
     configuration: TaskConfiguration
@@ -84,7 +84,7 @@ class Task:
             unbound_policy: The privacy policy, where the configuration carries none.
 
         Raises:
-            ParameterError: The task cannot be run as it stands; the message names the setting.
+            ParameterError: The task cannot be run; the message names the setting.
         """
         _check_numbers(configuration, max_reports)
         _check_extensions(configuration)
@@ -135,12 +135,12 @@ class Task:
 
     @property
     def input_share_aad_prefix(self) -> bytes:
-        """What the associated data of all input shares of this task begins with."""
+        """The beginning of the associated data of this task's input shares."""
         return input_share_aad_prefix(self.task_id, self.configuration_bytes)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the encoded configuration, in hexadecimal: operators compare it."""
+        """SHA-256 of the encoded configuration, in hexadecimal, for operators to compare."""
         return hashlib.sha256(self.configuration_bytes).hexdigest()
 
     @property
@@ -154,7 +154,7 @@ class Task:
         return self.configuration.min_batch_size
 
     def time(self, seconds: int) -> Time:
-        """Return the task's unit of time that holds the second `seconds` since the epoch."""
+        """Return the task's unit of time that holds the time `seconds` since the epoch."""
         return Time.from_seconds(seconds, self.time_precision)
 
 
@@ -162,8 +162,8 @@ def task_from_toml(text: str) -> Task:
     """Read a task file.
 
     Raises:
-        ParameterError: The file is no TOML, lacks a setting, has an unknown one, or has one out of
-            its range; the message names it.
+        ParameterError: The file is not TOML, or a setting is missing, unknown or out of range; the
+            message names it.
     """
     try:
         table: dict[str, object] = tomllib.loads(text)
@@ -210,7 +210,7 @@ def task_from_toml(text: str) -> Task:
 
 
 def task_to_toml(task: Task) -> str:
-    """Return the task file that `task_from_toml` reads back to an equal task."""
+    """Return a task file from which `task_from_toml` reads an equal task."""
     configuration = task.configuration
     lines = [
         f"version = {TASK_FILE_VERSION}",
@@ -363,7 +363,7 @@ def _collector_config(text: str) -> HpkeConfig:
 
 
 def _quoted(text: str) -> str:
-    # A JSON string is a TOML basic string but for DEL, which JSON leaves as it is.
+    # A JSON string is a TOML basic string except for DEL, which JSON does not escape.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 

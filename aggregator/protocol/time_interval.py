@@ -1,7 +1,6 @@
 """The time-interval batch mode: a bucket is one unit of time, a batch is an interval.
 
-A bucket's key is its unit as eight bytes, most significant first, so that the order of keys is the
-order of time.
+A bucket's key is its unit as eight bytes, most significant first: keys sort by time.
 
 Source: DAP, "Time Interval".
 """
@@ -75,12 +74,12 @@ class TimeInterval(Batching):
 
 
 def batch_of_interval(interval: Interval) -> Batch:
-    """Return the batch of the reports with times in `interval`, which must not be empty."""
+    """Return the batch of all reports in `interval`, which must not be empty."""
     return Batch(_key(interval.start.units), _key(interval.end.units - 1))
 
 
 def interval_of_batch(batch: Batch) -> Interval:
-    """Return the interval whose batch it is."""
+    """Return the interval that a batch covers."""
     first, last = (Time(int.from_bytes(key, "big")) for key in (batch.first, batch.last))
     return Interval.spanning(first, last)
 

@@ -1,11 +1,11 @@
 """Replays test vectors in the published format.
 
-A file about a Prio3 has parameters, reports with every intermediate value, and the steps in order.
+A file for a Prio3 has parameters, reports with every intermediate value, and the steps in order.
 A step that should succeed must give the published bytes; a step that should fail must fail. Each
 step takes what the file publishes, not what the step before it gave, so one wrong step does not
 hide another.
 
-Reading files is for the caller: this module gets their names and texts.
+The caller reads the files: this module gets their names and texts.
 
 Source:
     VDAF, "Test Vectors".
@@ -25,18 +25,18 @@ from aggregator.vdaf.vector_files import JsonObject, VectorFailure, nth
 from field import FIELD128, encode, stack
 
 Comparison: TypeAlias = Callable[[], None]
-"""Holds what a step gave against what the file publishes; raises `VectorFailure` if they differ."""
+"""Compares a step's results with the published ones; raises `VectorFailure` if they differ."""
 
 Step: TypeAlias = Callable[[JsonObject], Comparison]
 
 XOF_TYPE: Final = "XofTurboShake128"
 
 MAX_XOF_LENGTH: Final = 2**20
-"""Residues that a file may ask of the XOF, so that a wrong number does not fill the memory."""
+"""How many residues a file may ask of the XOF: a wrong length must not exhaust memory."""
 
 
 def type_name(file_name: str) -> str:
-    """Return the type that a file is about: its name up to the first underscore."""
+    """Return the type that a file tests: its name up to the first underscore."""
     return file_name.removesuffix(".json").split("_", maxsplit=1)[0]
 
 
@@ -45,7 +45,7 @@ def run_vector_file(file_name: str, text: str) -> None:
 
     Args:
         file_name: The last component of its path.
-        text: What it holds.
+        text: Its contents.
 
     Raises:
         VectorFailure: The type is unknown, the file is malformed, or a step did not do what the
@@ -65,7 +65,7 @@ def run_vector_file(file_name: str, text: str) -> None:
 
 
 def _check_xof(vector: JsonObject) -> None:
-    """Check one seed's derived seed and its expansion into Field128."""
+    """Check the seed derived from one seed, and its expansion into Field128."""
     seed, dst, binder = (vector.byte_string(name) for name in ("seed", "dst", "binder"))
     if len(seed) != xof.SEED_SIZE:
         raise VectorFailure(f"seed must have {xof.SEED_SIZE} bytes, not {len(seed)}")
@@ -79,7 +79,7 @@ def _check_xof(vector: JsonObject) -> None:
 
 
 def _prio3(vdaf_type: VdafType, vector: JsonObject) -> Prio3:
-    """Return the Prio3 that a file is about."""
+    """Return the Prio3 that a file tests."""
     parameters = {each.name: vector.integer(each.name) for each in vdaf_type.parameters}
     try:
         return vdaf_type.prio3(parameters, vector.integer("shares"))
@@ -88,7 +88,7 @@ def _prio3(vdaf_type: VdafType, vector: JsonObject) -> Prio3:
 
 
 def _replay(prio3: Prio3, vector: JsonObject) -> None:
-    """Do all steps of a file."""
+    """Replay all steps of a file."""
     replay = _Replay(prio3, vector)
     steps: dict[str, Step] = {
         "shard": replay.shard,
@@ -109,7 +109,7 @@ def _replay(prio3: Prio3, vector: JsonObject) -> None:
 
 
 def _do(steps: dict[str, Step], operation: JsonObject) -> None:
-    """Do one step and hold its outcome against the published one."""
+    """Replay one step and compare its outcome with the published one."""
     name, should_succeed = operation.text("operation"), operation.boolean("success")
     if name not in steps:
         raise VectorFailure(f"unknown step {name!r}")
@@ -126,10 +126,10 @@ def _do(steps: dict[str, Step], operation: JsonObject) -> None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Replay:
-    """The steps over one file.
+    """The steps of one file.
 
-    Each raises what the VDAF raises, or returns what holds its results against the file's. A
-    report's error, a value in a batch, is raised here: the batches are of one report.
+    Each raises what the VDAF raises, or returns the comparison of its results with the file's. A
+    report's error is a value in a batch; here, where each batch has one report, it is raised.
     """
 
     prio3: Prio3
@@ -142,7 +142,7 @@ class _Replay:
         nonce, rand = report.byte_string("nonce"), report.byte_string("rand")
         shards = self.prio3.shard(
             self._ctx,
-            [measurement],  # type: ignore[list-item]  # what is no measurement is refused
+            [measurement],  # type: ignore[list-item]  # anything but a measurement is refused
             [nonce],
             [rand],
         )
@@ -269,6 +269,6 @@ def _same(what: str, computed: bytes, published: bytes) -> None:
 
 
 def _raise_error(error: ReportRejected | None) -> None:
-    """Raise the error of a batch's only report, if there is one."""
+    """Raise the error of a batch's only report, if any."""
     if error is not None:
         raise error

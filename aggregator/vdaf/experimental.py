@@ -1,4 +1,4 @@
-"""Types that the draft's test vectors are about and no task can name: they have no code point.
+"""Types for the draft's test vectors only: without a code point, no task can name them.
 
 Source:
     VDAF, "Test Vectors".

@@ -1,13 +1,13 @@
-"""The fully linear proof over a batch: `prove`, `query` and `decide`.
+"""Fully linear proofs for a batch: `prove`, `query` and `decide`.
 
 The prover evaluates the circuit and sends, in shares, one polynomial: the gadget applied to the
-wires' polynomials, which interpolate the wires' values over all calls. The verifiers know shares of
+wire polynomials, which interpolate the wires' values over all calls. The verifiers hold shares of
 the wires and of that polynomial. Both sides of `gadget(wires) = gadget polynomial` are polynomials,
 so the verifiers compare them at one random point, `query` for their shares and `decide` for the
 sum.
 
-All functions work on one proof a report, `rows` reports at a time; they know nothing of seeds, keys
-or encodings.
+All functions work on one proof per report, `rows` reports at a time; they know nothing of seeds,
+keys or encodings.
 
 Source:
     VDAF, "FLP Specification"; [BBCGGI19], Theorem 4.3.
@@ -46,7 +46,7 @@ class Verifiers:
 
 
 def prove(circuit: Circuit, meas: Vector, prove_rands: Vector, joint_rands: Vector) -> Vector:
-    """Return a proof that each measurement is valid. A false statement gets a proof that fails.
+    """Return a proof that each measurement is valid; the proof of a false statement fails.
 
     Args:
         circuit: The validity circuit the proofs are about.
@@ -107,8 +107,7 @@ def query(
     inputs = circuit.gadget_inputs(meas_shares, joint_rands, num_shares)
     wire_checks = poly_eval(_wire_polys(circuit, wire_seeds, inputs), test_points)
     gadget_checks = poly_eval(gadget_poly, test_points)[:, None]
-    # At a root of unity a check would be the value of a wire at one call, that is, of the
-    # measurement.
+    # At a root of unity a check would be a wire's value at one call, and so reveal the measurement.
     is_rejected = (test_points**circuit.wire_poly_len).equals(1)
     shares = concat([reduced, wire_checks, gadget_checks])
     return Verifiers(shares.where(~is_rejected), is_rejected)
@@ -129,9 +128,8 @@ def decide(circuit: Circuit, verifiers: Vector) -> BoolRows:
 
 
 def working_size(circuit: Circuit) -> int:
-    """Return about how many bytes of intermediate values one report needs."""
-    # The wires at twice the points of a wire polynomial, and two or three arrays as large beside
-    # it.
+    """Return about how many bytes of intermediate values a report needs."""
+    # The wires at twice the points of a wire polynomial, and two or three more such arrays.
     wires = circuit.gadget.arity * circuit.gadget.degree * circuit.wire_poly_len
     return 4 * wires * circuit.field.encoded_size
 

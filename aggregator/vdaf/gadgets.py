@@ -2,9 +2,9 @@
 
 A gadget is a polynomial in several inputs, the *wires*. The proof says what a gadget returned at
 each call; the verifiers test that claim at one random point instead of trusting it. Everything else
-in a circuit is linear, so each aggregator computes it on its share alone.
+in a circuit is linear, so each aggregator computes it on its own share.
 
-A gadget here works on any number of inputs at once: the last axis holds the wires of one call, the
+A gadget here works on any number of inputs at once: the last axis holds the wires of one call; the
 axes before it are reports, calls, or points of a polynomial.
 
 Source:
@@ -36,7 +36,7 @@ class Gadget(ABC):
 
     @abstractmethod
     def evaluate(self, inputs: Vector) -> Vector:
-        """Return the gadget's value for each group of wires.
+        """Return the gadget's value for each set of wires.
 
         Args:
             inputs: Shape `(..., arity)`: values of the wires at a call, or at a point of the wire
@@ -47,7 +47,7 @@ class Gadget(ABC):
         """
 
     def evaluate_sum(self, inputs: Vector) -> Vector:
-        """Return the sum of the gadget's values over the groups along the last axis but one.
+        """Return the sum of the gadget's values along the last axis but one.
 
         Args:
             inputs: Shape `(..., count, arity)`.
@@ -113,11 +113,11 @@ class PolyEval(Gadget):
 
 @dataclass(frozen=True, slots=True)
 class ParallelSum(Gadget):
-    """The sum of `count` copies of one gadget, each on wires of its own.
+    """The sum of `count` copies of one gadget, each on its own wires.
 
-    A circuit that checks n values with one multiplication each would send a proof of about 2n
-    elements. Summing sqrt(n) of them in one call of this gadget leaves sqrt(n) calls of about
-    2 sqrt(n) wires: the proof shrinks to the order of sqrt(n).
+    Checking n values by one multiplication each takes a proof of about 2n elements. Summing sqrt(n)
+    of them per call of this gadget leaves sqrt(n) calls of about 2 sqrt(n) wires: the proof shrinks
+    to the order of sqrt(n).
     """
 
     subcircuit: Gadget

@@ -1,6 +1,6 @@
 """The named Prio3s: by name and parameters, by code point and configuration bytes.
 
-`TYPES` has one row for each type. A new type of measurement is a circuit, a row, and its vectors.
+`TYPES` has one row per type. A new type of measurement is a circuit, a row, and its vectors.
 
 Source:
     VDAF, "Variants"; DAP, "VDAF Configuration Encodings"; draft-ietf-ppm-l1-bound-sum, "DAP
@@ -33,8 +33,8 @@ class Parameter:
         name: As the draft writes it.
         size: Its bytes in the configuration.
         help: What it is, for a reader of the command line.
-        least: The least with which measurements differ; None where it can be left out.
-        typical: A usual one, for measurements of time; None where it can be left out.
+        least: The least value at which measurements differ; None where it can be left out.
+        typical: A usual value, for benchmarks; None where it can be left out.
     """
 
     name: str
@@ -94,7 +94,7 @@ class VdafType:
         """Return the type's Prio3 with these parameters.
 
         Args:
-            parameters: By name, all of them; without `chunk_length` the optimal one is taken.
+            parameters: All of them, by name; `chunk_length` may be left out for the optimal one.
             num_shares: How many aggregators share a measurement.
 
         Raises:
@@ -166,8 +166,8 @@ def by_name(rows: Iterable[VdafType]) -> dict[str, VdafType]:
     """Return a table of types.
 
     Raises:
-        ParameterError: Two rows have the same name or code point, or a row has not its circuit's
-            name, by which task files are written.
+        ParameterError: Two rows have the same name or code point, or a row's name is not its
+            circuit's, by which task files are written.
     """
     table: dict[str, VdafType] = {}
     for row in rows:
@@ -184,7 +184,7 @@ def by_name(rows: Iterable[VdafType]) -> dict[str, VdafType]:
 
 
 TYPES: Final = by_name((COUNT, SUM, SUM_VEC, HISTOGRAM, MULTIHOT_COUNT_VEC, L1_BOUND_SUM))
-"""Every type that a task may name. All that is said of types anywhere is read from here."""
+"""Every type that a task may name; all else that depends on types reads this table."""
 
 
 def vdaf_from_parameters(type_name: str, parameters: Mapping[str, int]) -> Prio3:
@@ -192,7 +192,7 @@ def vdaf_from_parameters(type_name: str, parameters: Mapping[str, int]) -> Prio3
 
     Args:
         type_name: "Prio3Histogram" and so on.
-        parameters: By name; without `chunk_length` the optimal one is taken.
+        parameters: By name; `chunk_length` may be left out for the optimal one.
 
     Raises:
         ParameterError: The type is unknown, or a parameter is missing, unknown or out of its range.
@@ -242,5 +242,5 @@ def configuration_bytes(prio3: Prio3) -> bytes:
 
 
 def _row(algorithm_id: int) -> VdafType | None:
-    """Return the type with a code point, if there is one."""
+    """Return the type with this code point, if any."""
     return next((row for row in TYPES.values() if row.algorithm_id == algorithm_id), None)

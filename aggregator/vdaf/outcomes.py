@@ -1,7 +1,7 @@
-"""What the steps of verification return, a batch at a time: arrays of rows, and errors as values.
+"""What the verification steps return for a batch: arrays of rows, and errors as values.
 
-Each report of a batch has its own outcome. Nearly always nothing is wrong, so what is kept is why
-reports were `rejected`, by their place in the batch; `errors` lists that report by report.
+Each report has its own outcome. Nearly always nothing is wrong, so only the errors are kept, in
+`rejected` by their place in the batch; `errors` lists them report by report.
 
 Source:
     VDAF, "Verification" of Prio3.
@@ -18,12 +18,12 @@ from aggregator.vdaf.xof import ByteRows
 from field import Vector
 
 NO_ENCODING = 0xFF
-"""Every byte of a row that stands for no verifier share: all ones are no residue in any field."""
+"""Fills a row that stands for no verifier share: in no field are all ones a residue."""
 
 Rejections: TypeAlias = dict[int, ReportRejected]
-"""Why reports of a batch are rejected, by their place in it; the others are not in it."""
+"""Why reports of a batch are rejected, by their place in it; valid reports have no entry."""
 
-NO_VERIFIER_SHARE = "a verifier share is no encoding of one"
+NO_VERIFIER_SHARE = "a verifier share does not decode"
 OTHER_JOINT_RANDOMNESS = "the joint randomness is not what the client used"
 
 
@@ -32,7 +32,7 @@ class VerifyError(ReportRejected):
 
 
 class ShareDecodeError(ReportRejected):
-    """A public share or an input share is no encoding of one: DAP's `invalid_message`."""
+    """A public share or an input share does not decode: DAP's `invalid_message`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class VerifyState:
     """What one aggregator keeps of a batch between `verify_init` and `verify_next`.
 
     Attributes:
-        out_shares: Shape `(rows, output_len)`; zero where there is an error. A leader's may be part
-            of its input shares: these must stay as they are until the out shares are added up.
+        out_shares: Shape `(rows, output_len)`; zero where there is an error. The leader's may be
+            part of its input shares, which must not change until the out shares are added up.
         joint_rand_seeds: Shape `(rows, 32)`, or `(rows, 0)` without joint randomness.
         rejected: Why reports are rejected already.
     """
@@ -59,15 +59,15 @@ class VerifyState:
         return _errors(self.rejected, len(self))
 
 
-@dataclasses.dataclass(frozen=True)  # No slots: the strings are kept once somebody asked for them.
+@dataclasses.dataclass(frozen=True)  # No slots: the strings are cached when first used.
 class BegunBatch:
     """What `verify_init` returns.
 
     Attributes:
-        state: To be kept for `verify_next`.
+        state: For `verify_next`.
         verifier_share_rows: Shape `(rows, verifier_share_size)`, to be combined with the other
             aggregators'; read-only. Where there is an error it holds no residues (`NO_ENCODING`),
-            so that with whatever shares it is combined, the report is rejected.
+            so that the report is rejected whatever shares it is combined with.
     """
 
     state: VerifyState
@@ -81,10 +81,10 @@ class BegunBatch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerifierMessages:
-    """What all aggregators' verifier shares of a batch say.
+    """What all aggregators' verifier shares of a batch decide.
 
     Attributes:
-        rows: Shape `(rows, verifier_message_size)`; where a report is rejected it means nothing.
+        rows: Shape `(rows, verifier_message_size)`; meaningless where a report is rejected.
         rejected: Why reports are rejected.
     """
 
@@ -113,7 +113,8 @@ class OutShares:
 
     Attributes:
         shares: Shape `(rows, output_len)`; zero where there is an error, so a sum over all rows is
-            the sum over the verified ones. They may be part of the input shares, as in the state.
+            the sum over the verified ones. They may be part of the input shares, as in
+            `VerifyState`.
         rejected: Why reports were rejected.
     """
 
@@ -137,8 +138,8 @@ def strings_without_rejected(rows: ByteRows, rejected: Rejections) -> list[bytes
 def without_errors(
     messages: Sequence[bytes | ReportRejected],
 ) -> tuple[Sequence[bytes], Rejections]:
-    """Return messages with nothing in place of errors, and the errors."""
-    if set(map(type, messages)) <= {bytes}:  # Nearly always; looking at each takes twice as long.
+    """Return the messages, empty in place of errors, and the errors."""
+    if set(map(type, messages)) <= {bytes}:  # Nearly always; checking each takes twice as long.
         return cast("Sequence[bytes]", messages), {}
     rejected = {i: m for i, m in enumerate(messages) if isinstance(m, ReportRejected)}
     return [b"" if isinstance(m, ReportRejected) else m for m in messages], rejected

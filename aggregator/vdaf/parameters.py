@@ -1,4 +1,4 @@
-"""What fixes one Prio3: its algorithm id, circuit, number of shares and of proofs; and all sizes.
+"""What defines one Prio3: algorithm id, circuit, numbers of shares and of proofs; and all sizes.
 
 Source:
     VDAF, "Prio3".
@@ -17,7 +17,7 @@ MAX_INPUT_SHARE_SIZE = 2**32 - 1
 """DAP writes the size of an input share in four bytes."""
 
 
-@dataclass(frozen=True)  # No slots: sizes are computed once, when they are first asked for.
+@dataclass(frozen=True)  # No slots: sizes are cached when they are first asked for.
 class Parameters:
     """The parameters of one Prio3 and the sizes that follow, in bytes.
 
@@ -25,11 +25,10 @@ class Parameters:
         algorithm_id: The VDAF code point, part of every domain separation tag.
         circuit: The validity circuit.
         num_shares: How many aggregators share a measurement, 2 to 255.
-        num_proofs: How many proofs a report carries, 1 to 255; more than one lets a small field do.
+        num_proofs: How many proofs a report carries, 1 to 255; several make a small field sound.
 
     Raises:
-        ParameterError: One of them is out of its range, or the leader's share would not fit a
-            message.
+        ParameterError: One is out of range, or the leader's share would not fit in a message.
     """
 
     algorithm_id: int
@@ -86,12 +85,12 @@ class Parameters:
 
     @cached_property
     def rand_size(self) -> int:
-        """Random bytes to shard one measurement: a seed an aggregator, and as many blinds."""
+        """Random bytes to shard one measurement: a seed and a blind, if any, per aggregator."""
         return self.num_shares * (SEED_SIZE + self.blind_size)
 
     @cached_property
     def public_share_size(self) -> int:
-        """A joint randomness part an aggregator."""
+        """A joint randomness part per aggregator."""
         return self.num_shares * self.blind_size
 
     @cached_property
@@ -107,7 +106,7 @@ class Parameters:
     def input_share_size(self, agg_id: int) -> int:
         """Return the size of one aggregator's input share.
 
-        The leader, aggregator 0, gets residues; a helper gets the seed of its residues.
+        The leader, aggregator 0, gets residues; a helper gets the seed that expands to its own.
         """
         share = self.meas_share_size + self.proofs_share_size if agg_id == 0 else SEED_SIZE
         return share + self.blind_size

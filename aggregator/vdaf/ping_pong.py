@@ -1,12 +1,12 @@
-"""Two aggregators verify a batch by turns: the leader's shares, the helper's messages, done.
+"""Two aggregators verify a batch in turn: the leader's shares, the helper's messages, done.
 
 Prio3 has one round, so each party speaks once:
 
     leader_initialized   ── initialize(verifier share) ──▶   helper_initialized
     leader_continued     ◀── finish(verifier message) ──     (has its out shares already)
 
-The messages of the reports are separate byte strings; how they travel is not for this module. Those
-of a batch have one size and begin alike, so they are made and read as rows of an array.
+Each report's message is a byte string of its own; how it travels is not this module's business.
+Those of a batch have one size and begin alike, so they are made and read as rows of an array.
 
 Source:
     VDAF, "The Ping-Pong Topology (Only Two Aggregators)".
@@ -52,8 +52,8 @@ class LeaderContinued:
     """The leader has spoken and waits for the helper.
 
     Attributes:
-        state: To be kept for `leader_continued`.
-        outbound: For the helper, one a report; empty where there is an error.
+        state: For `leader_continued`.
+        outbound: For the helper, one per report; empty where there is an error.
     """
 
     state: VerifyState
@@ -71,7 +71,7 @@ class HelperFinished:
 
     Attributes:
         out_shares: Its out shares, and each report's error.
-        outbound: For the leader, one a report; empty where there is an error.
+        outbound: For the leader, one per report; empty where there is an error.
     """
 
     out_shares: OutShares
@@ -107,10 +107,10 @@ def helper_initialized(
         prio3: The VDAF, for two aggregators.
         verify_key: As for `Prio3.verify_init`; so are the next four.
         ctx: The application context string.
-        nonces: One a report.
-        public_shares: One a report.
-        input_shares: One a report.
-        inbound: The leader's messages as they came, one a report.
+        nonces: One per report.
+        public_shares: One per report.
+        input_shares: One per report.
+        inbound: The leader's messages as they came, one per report.
     """
     init = prio3.verify_init(verify_key, ctx, HELPER_ID, nonces, public_shares, input_shares)
     shares, wrong = _decoded(MessageType.INITIALIZE, inbound, prio3.verifier_share_size)
@@ -131,7 +131,7 @@ def leader_continued(
     Args:
         prio3: The VDAF.
         continued: From `leader_initialized`.
-        inbound: One a report: the helper's message as it came, or why the report is rejected.
+        inbound: Per report, the helper's message as it came, or why the report is rejected.
     """
     received, rejected = without_errors(inbound)
     rows, wrong = _decoded(MessageType.FINISH, received, prio3.verifier_message_size)
@@ -141,25 +141,25 @@ def leader_continued(
 
 
 def message_size(content: int) -> int:
-    """Return the size of a message whose one part has `content` bytes."""
+    """Return the size of a message whose single part has `content` bytes."""
     return _HEADER_SIZE + content
 
 
 def encode(message_type: MessageType, content: bytes) -> bytes:
-    """Return a message of one part: a verifier share to initialize, a message to finish."""
+    """Return a message of one part: a verifier share, or a verifier message to finish."""
     return _header(message_type, len(content)) + content
 
 
 def decode(expected: MessageType, message: bytes) -> bytes | VerifyError:
-    """Return what a message of the expected type says; with anything else the report fails.
+    """Return the content of a message of the expected type, or why the report fails.
 
-    The result is a value, because one peer's bad message is one report's failure.
+    An error is a value here, because the peer's bad message is one report's failure.
     """
     if not message or message[0] != expected:
         return VerifyError(f"a ping-pong message is not of type {expected.name}")
     size = int.from_bytes(message[1:_HEADER_SIZE], "big")
     if len(message) != _HEADER_SIZE + size:
-        return VerifyError("a ping-pong message has another size than it says")
+        return VerifyError("a ping-pong message does not have the size that it states")
     return message[_HEADER_SIZE:]
 
 
@@ -182,8 +182,8 @@ def _decoded(
     """Return `decode` of every message as a row of `size` bytes.
 
     Returns:
-        Shape `(rows, size)`; and the messages that are none, whose rows mean nothing, with their
-        errors: None where a message is well formed, and what it holds has another size.
+        Shape `(rows, size)`; and why some rows are meaningless: a malformed message's error, or
+        None for a well-formed one whose content has another size.
     """
     rows, wrong = to_rows(messages, _HEADER_SIZE + size)
     header = np.frombuffer(_header(expected, size), np.uint8)

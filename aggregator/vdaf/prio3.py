@@ -1,9 +1,9 @@
 """Prio3 over a batch of reports, in the draft's steps: shard, verify, aggregate, unshard.
 
-Shares, verifier shares and messages go in and out in their wire form: as arrays, one row a report,
-or as byte strings, one a report. Arrays are what is computed with; to take strings apart and make
-new ones costs more than to verify a small report. Each report of a batch has its own outcome: what
-is wrong with one is a value in its place, and the others are bit for bit what they would be alone.
+Shares, verifier shares and messages go in and out in their wire form: as an array, one row per
+report, or as byte strings, one per report. Computation is on arrays; taking strings apart and
+making new ones costs more than verifying a small report. Each report of a batch has its own
+outcome: an error is a value in its place, and the others are bit for bit what they would be alone.
 Randomness is an argument.
 
 Source:
@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 SLICE_SIZE = 2**21
-"""Bytes of strings that are joined for a fused kernel at a time: they stay in the fast caches."""
+"""How many bytes of strings are joined at a time for a kernel: few enough for the fast caches."""
 
 
 @dataclasses.dataclass(frozen=True)  # No slots: see `Parameters`.
@@ -70,8 +70,8 @@ class Prio3(Parameters):
     def aggregating(self, agg_param: AggregationParameter) -> Self:
         """Return this VDAF as it verifies, aggregates and unshards under a parameter.
 
-        What a VDAF computes with, its field and its sizes may depend on the parameter, so whoever
-        has one asks for this before anything else. Prio3 takes none and is always the same.
+        A VDAF's computations, its field and its sizes may depend on the parameter, so whoever has
+        one asks for this first. Prio3 takes none and is always the same.
 
         Raises:
             ParameterError: The parameter is not empty.
@@ -87,13 +87,13 @@ class Prio3(Parameters):
         nonces: Batch,
         rands: Batch,
     ) -> Shards:
-        """Split each measurement into one input share an aggregator, and a public share.
+        """Split each measurement into one input share per aggregator, and a public share.
 
         Args:
             ctx: The application context string.
-            measurements: As the circuit wants them.
+            measurements: As the circuit takes them.
             nonces: `nonce_size` bytes each, public and different for each report.
-            rands: `rand_size` bytes each, secret, uniform, used once.
+            rands: `rand_size` bytes each, secret, uniform and used once.
 
         Raises:
             MeasurementError: A measurement is out of range; the message has its index.
@@ -119,11 +119,11 @@ class Prio3(Parameters):
             nonces: `nonce_size` bytes each.
             public_shares: As they came from the client; an array has `public_share_size` columns.
             input_shares: As they came from the client; an array has `input_share_size(agg_id)`
-                columns. It must stay as it is: the leader's out shares may be a part of it.
+                columns. It must not change: the leader's out shares may be part of it.
 
         Returns:
-            For each report a verifier share, or in the state's `errors` a `ShareDecodeError`, or a
-            `VerifyError` where the test point is a root of unity.
+            For each report a verifier share or, in the state's `errors`, a `ShareDecodeError`, or a
+            `VerifyError` if the test point is a root of unity.
 
         Raises:
             ParameterError: The key, a nonce, `agg_id` or the shape of an array is wrong, or `ctx`
@@ -141,7 +141,7 @@ class Prio3(Parameters):
         check_batch("input share", input_shares, rows, input_share_size)
         aggregator = Aggregator(verify_key, ctx, agg_id)
         parts = self._verification_slices(agg_id, rows, public_shares, input_shares)
-        # Out shares are left where they lie, unless that is memory of a slice only.
+        # Out shares are left where they lie, unless that is a slice's own memory.
         stays = len(parts) == 1 and dispatch.has_leading_out_shares(self, agg_id)
         outputs = dispatch.new_outputs(self, rows, has_out_shares=not stays)
         encoded, rejected = outputs.out_shares, dict[int, ReportRejected]()
@@ -151,7 +151,7 @@ class Prio3(Parameters):
             encoded = input_rows if stays else encoded
             shares = ReportShares(aggregator, nonce_rows[part], public_rows, input_rows)
             found = dispatch.query(self, shares, outputs.rows(part) if len(parts) > 1 else outputs)
-            # Of several errors of one report the first applies: that of its public share.
+            # Of several errors of a report the first applies: that of its public share.
             for name, wrong in (("input", wrong_input), ("public", wrong_public)):
                 for index in wrong:
                     found[index] = ShareDecodeError(f"the {name} share has the wrong size")
@@ -163,7 +163,7 @@ class Prio3(Parameters):
             outputs.verifier_shares[wrong] = NO_ENCODING
             out_shares = out_shares.copy() if stays else out_shares
             out_shares[wrong] = 0
-        # Nobody may change it from here on, and kernels take read-only rows as they are.
+        # Nothing may change it from here on, and kernels take read-only rows as they are.
         outputs.verifier_shares.setflags(write=False)
         state = VerifyState(Vector(self.field, out_shares), outputs.joint_rand_seeds, rejected)
         return BegunBatch(state, outputs.verifier_shares)
@@ -186,11 +186,11 @@ class Prio3(Parameters):
         Args:
             ctx: The application context string.
             verifier_shares: For each *aggregator*, in the order of their ids, the array of its
-                shares, one row a report. Or for each *report* one string an aggregator.
+                shares, one row per report. Or for each *report* one string per aggregator.
 
         Returns:
-            The verifier messages and each report's error, a `VerifyError`: of arrays as arrays, of
-            strings as a list of both.
+            The verifier messages and each report's error, a `VerifyError`: for arrays as arrays,
+            for strings as one list of both.
 
         Raises:
             ParameterError: A report has more or fewer shares than there are aggregators, or an
@@ -208,7 +208,7 @@ class Prio3(Parameters):
         messages: list[bytes | ReportRejected] = []
         memory = 2 * self.num_shares * self.verifier_share_size
         for part in slices(len(groups), memory, WORKING_MEMORY):
-            # Of no report there is nothing to turn around.
+            # An empty batch has nothing to transpose.
             by_aggregator = list(zip(*groups[part], strict=True)) or [()] * self.num_shares
             arrays, wrong = [], []
             for strings in by_aggregator:
@@ -230,12 +230,12 @@ class Prio3(Parameters):
 
         Args:
             state: From this aggregator's `verify_init`.
-            verifier_messages: One a report, in one of the forms that `verifier_shares_to_message`
-                returns; where it is an error, that is the report's error.
+            verifier_messages: One per report, in either form that `verifier_shares_to_message`
+                returns; an error among them is the report's error.
 
         Returns:
             For each report an out share, or its error: the state's, the message's, or a
-            `VerifyError` where the client lied about the joint randomness.
+            `VerifyError` if the client lied about the joint randomness.
 
         Raises:
             ParameterError: There are more or fewer messages than reports, or messages in an array
@@ -248,7 +248,7 @@ class Prio3(Parameters):
         else:
             if len(verifier_messages) != rows:
                 raise ParameterError(
-                    f"there must be one verifier message a report, {rows}, "
+                    f"there must be one verifier message per report, {rows}, "
                     f"not {len(verifier_messages)}"
                 )
             strings, received = without_errors(verifier_messages)
@@ -264,7 +264,7 @@ class Prio3(Parameters):
         return OutShares(state.out_shares.where(is_good), rejected)
 
     def agg_init(self) -> Vector:
-        """Return the aggregate share of no report."""
+        """Return the aggregate share of no reports."""
         return Vector.zeros(self.field, self.output_len)
 
     def agg_update(self, agg_share: Vector, out_shares: Vector) -> Vector:
@@ -286,7 +286,7 @@ class Prio3(Parameters):
         """Return an aggregate share from its wire form.
 
         Raises:
-            ParameterError: The size is wrong, or a number is no residue.
+            ParameterError: The size is wrong, or a number is not a residue.
         """
         size = self.output_len * self.field.encoded_size
         if len(data) != size:
@@ -295,7 +295,7 @@ class Prio3(Parameters):
             return decode(self.field, data)
         except FieldError as error:
             raise ParameterError(
-                f"an aggregate share holds a number that is no residue: {error}"
+                f"an aggregate share holds a number that is not a residue: {error}"
             ) from error
 
     def unshard(self, agg_shares: Sequence[Vector], num_measurements: int) -> AggResult:
@@ -336,17 +336,17 @@ class Prio3(Parameters):
     def _verification_slices(
         self, agg_id: int, rows: int, public_shares: Batch, input_shares: Batch
     ) -> Sequence[slice]:
-        """Return the parts of a batch to be verified one after the other."""
+        """Return the slices of a batch that are verified one after the other."""
         memory = WORKING_MEMORY
         if dispatch.is_fused(self):
             if _are_contiguous(public_shares, input_shares):
-                # A fused kernel needs no more memory for a larger batch; nothing is to be copied.
+                # A kernel needs no more memory for a larger batch, and nothing is copied.
                 return [slice(0, rows)]
             memory = SLICE_SIZE
         return [*slices(rows, dispatch.working_size(self, agg_id), memory)]
 
     def _checked_shares(self, verifier_shares: Sequence[ByteRows]) -> Sequence[ByteRows]:
-        """Return the arrays of all aggregators' shares, which must have one shape."""
+        """Return the arrays of all aggregators' shares, which must all have the same shape."""
         if len(verifier_shares) != self.num_shares:
             raise ParameterError(
                 f"there must be {self.num_shares} arrays of verifier shares, "

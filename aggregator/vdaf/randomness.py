@@ -1,7 +1,7 @@
-"""Every use that Prio3 makes of its XOF, by name.
+"""Every use of the XOF in Prio3, by name.
 
-Each method draws for a whole batch. What a drawn value depends on, and so who can know or bias it,
-is its seed and its binder: the joint randomness depends on every aggregator's share of the
+Each method derives values for a whole batch. What a value depends on, and so who can know or bias
+it, is its seed and its binder: the joint randomness depends on every aggregator's share of the
 measurement, so that a client cannot choose a false measurement after seeing it; the query
 randomness depends on the aggregators' key, so that a client cannot foresee it.
 
@@ -21,7 +21,7 @@ _ZERO_SEED = bytes(xof.SEED_SIZE)
 
 @dataclass(frozen=True, slots=True)
 class Randomness:
-    """The derived values of one Prio3 in one application context.
+    """The values that one Prio3 derives in one application context.
 
     Attributes:
         parameters: The Prio3.
@@ -68,7 +68,7 @@ class Randomness:
 
         Args:
             agg_id: The aggregator.
-            blinds: What keeps the part from telling anything about the share.
+            blinds: They keep the parts from revealing anything about the shares.
             nonces: The reports' nonces.
             meas_shares: The aggregator's shares of the measurements, encoded.
         """
@@ -85,7 +85,7 @@ class Randomness:
         """Return the seeds of the joint randomness.
 
         Args:
-            parts: All aggregators' parts, joined in their order; without joint randomness there is
+            parts: All aggregators' parts, concatenated in order; without joint randomness there is
                 neither part nor seed.
         """
         if not self.parameters.has_joint_rand:
@@ -101,7 +101,7 @@ class Randomness:
         return self._vectors(xof.USAGE_JOINT_RANDOMNESS, length, seeds, binder)
 
     def _vectors(self, usage: int, length: int, seeds: ByteRows, binder: bytes) -> Vector:
-        """Expand one seed a report under a binder that all reports share."""
+        """Expand one seed per report under a binder that all reports share."""
         return xof.expand_into_vectors(
             self.parameters.field, length, len(seeds), seeds, self._dst(usage), binder
         )

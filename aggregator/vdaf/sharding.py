@@ -20,11 +20,11 @@ from field import Vector, concat, encode_rows
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shards:
-    """A batch of sharded measurements, encoded.
+    """Measurements, sharded and encoded.
 
     Attributes:
-        public_shares: One a report.
-        input_shares: For each aggregator, one a report: `input_shares[agg_id][report]`.
+        public_shares: One per report.
+        input_shares: For each aggregator, one per report: `input_shares[agg_id][report]`.
     """
 
     public_shares: list[bytes] = dataclasses.field(repr=False)

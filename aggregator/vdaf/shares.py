@@ -1,8 +1,8 @@
 """Public shares, input shares, verifier shares and messages in their wire form, a batch at a time.
 
-A batch of one kind of share is an array of bytes, one row a report; or it is a sequence of byte
-strings, as they come from a peer, any of which may have the wrong size. This is where the second
-form turns into the first, and back where somebody asks for strings.
+A batch of shares is an array of bytes, one row per report, or a sequence of byte strings as they
+come from a peer, any of which may have the wrong size. Here the second form becomes the first, and
+the first the second if strings are asked for.
 
 Source:
     VDAF, "Message Serialization".
@@ -21,23 +21,23 @@ from field import Vector
 BoolRows: TypeAlias = npt.NDArray[np.bool_]
 
 Batch: TypeAlias = Sequence[bytes] | ByteRows
-"""One byte string a report: the rows of a `uint8` array, or strings that may have any size."""
+"""One byte string per report: the rows of a `uint8` array, or strings of any size."""
 
 WORKING_MEMORY = 2**24
-"""Bytes that the intermediate values of one slice of a batch may take, about."""
+"""About how many bytes the intermediate values of one slice of a batch may take."""
 
 ROWS_TOGETHER = 8
 """Kernels take this many reports side by side: no slice but the last should leave lanes empty."""
 
 
 def check_batch(name: str, batch: Batch, rows: int, size: int) -> None:
-    """Refuse a batch that is not one of so many reports; strings may have any size.
+    """Refuse a batch of another number of reports; strings may have any size.
 
     Raises:
-        ParameterError: There are more or fewer reports, or an array is none of rows of this size.
+        ParameterError: There are more or fewer reports, or an array's rows have another size.
     """
     if len(batch) != rows:
-        raise ParameterError(f"there must be one {name} a report, {rows}, not {len(batch)}")
+        raise ParameterError(f"there must be one {name} per report, {rows}, not {len(batch)}")
     if isinstance(batch, np.ndarray) and (batch.dtype != np.uint8 or batch.shape != (rows, size)):
         raise ParameterError(
             f"an array of {name}s must be uint8{[rows, size]}, not {batch.dtype}{list(batch.shape)}"
@@ -45,19 +45,19 @@ def check_batch(name: str, batch: Batch, rows: int, size: int) -> None:
 
 
 def to_rows(batch: Batch, size: int) -> tuple[ByteRows, list[int]]:
-    """Return a batch as an array, and which of its strings have another size than the right one.
+    """Return a batch as an array, and which of its strings have the wrong size.
 
     Args:
-        batch: One string a report, or an array of rows of the right size.
-        size: The size that each should have.
+        batch: One string per report, or an array of rows of the right size.
+        size: The right size.
 
     Returns:
-        Shape `(rows, size)`, zero where a string has another size; and the indices of those.
+        Shape `(rows, size)`, zero where a string has the wrong size; and the indices of those.
     """
     if isinstance(batch, np.ndarray):
         return batch, []
     wrong: list[int] = []
-    # Looking only whether there is one takes half as long.
+    # Only asking whether there is one takes half as long.
     if [string for string in batch if len(string) != size]:
         wrong = [index for index, string in enumerate(batch) if len(string) != size]
         blank = bytes(size)
@@ -67,7 +67,7 @@ def to_rows(batch: Batch, size: int) -> tuple[ByteRows, list[int]]:
 
 
 def checked_rows(name: str, batch: Batch, rows: int, size: int) -> ByteRows:
-    """Return an argument whose strings all must have the right size as an array.
+    """Return a batch as an array; all its strings must have the right size.
 
     Raises:
         ParameterError: There are more or fewer strings than reports, or one has the wrong size.
@@ -84,18 +84,18 @@ def to_strings(rows: ByteRows) -> list[bytes]:
     count, size = rows.shape
     if size == 0:
         return [b""] * count
-    # Items of a type that says nothing but its size come out as bytes, all at once.
+    # Items of a type that has only a size come out as bytes, all at once.
     strings: list[bytes] = np.ascontiguousarray(rows).view(f"V{size}").reshape(count).tolist()
     return strings
 
 
 def different_rows(left: ByteRows, right: ByteRows) -> list[int]:
-    """Return which rows, of whole words, differ, in time that does not depend on where they do."""
+    """Return which rows, of whole words, differ, in time independent of where they do."""
     if not left.size:
         return []
     left_words, right_words = (np.ascontiguousarray(rows).view(np.uint64) for rows in (left, right))
     is_different = left_words != right_words
-    # Nearly always nothing differs, and one look at all words says so.
+    # Nearly always nothing differs, and one comparison of all words says so.
     if not np.count_nonzero(is_different):
         return []
     different: list[int] = np.flatnonzero(np.count_nonzero(is_different, axis=1)).tolist()
@@ -106,9 +106,9 @@ def slices(rows: int, size: int, most: int) -> Iterator[slice]:
     """Yield slices that cover a batch in order.
 
     Args:
-        rows: How many reports the batch has; a batch of none is one empty slice.
-        size: Memory that one report needs, in bytes.
-        most: Memory that one slice may need, in bytes; a slice has one report at least.
+        rows: How many reports the batch has; an empty batch is one empty slice.
+        size: Bytes of memory that one report needs.
+        most: Bytes of memory that a slice may need; a slice has at least one report.
     """
     step = max(1, most // max(1, size))
     if step > ROWS_TOGETHER:
@@ -118,5 +118,5 @@ def slices(rows: int, size: int, most: int) -> Iterator[slice]:
 
 
 def nth(vectors: Vector, index: int, length: int) -> Vector:
-    """Return the residues of the `index`-th proof, where each proof has `length` of them."""
+    """Return the residues of the `index`-th proof; each proof has `length` of them."""
     return vectors[:, index * length : (index + 1) * length]

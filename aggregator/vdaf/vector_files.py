@@ -1,4 +1,4 @@
-"""Test vector files as typed values: whatever is not as the format says is a `VectorFailure`."""
+"""Test vector files as typed values; a departure from the format is a `VectorFailure`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class VectorFailure(AggregatorError):
 
     Attributes:
         what: What is wrong.
-        operation: The step's place in the file, from 0; None if the fault lies in no step.
+        operation: The step's place in the file, from 0; None if no step is at fault.
     """
 
     def __init__(self, what: str, operation: int | None = None) -> None:
@@ -40,7 +40,7 @@ class JsonObject:
     def member(self, name: str) -> Json:
         """Return a member of any type."""
         if not isinstance(self.value, dict):
-            raise VectorFailure(f"{self.place} is no JSON object")
+            raise VectorFailure(f"{self.place} is not a JSON object")
         if name not in self.value:
             raise VectorFailure(f"{self.place} has no {name}")
         return self.value[name]
@@ -49,7 +49,7 @@ class JsonObject:
         """Return an integer."""
         value = self.member(name)
         if type(value) is not int:
-            raise VectorFailure(f"{name} is no integer")
+            raise VectorFailure(f"{name} is not an integer")
         return value
 
     def boolean(self, name: str) -> bool:
@@ -63,11 +63,11 @@ class JsonObject:
         """Return a string."""
         value = self.member(name)
         if not isinstance(value, str):
-            raise VectorFailure(f"{name} is no string")
+            raise VectorFailure(f"{name} is not a string")
         return value
 
     def byte_string(self, name: str) -> bytes:
-        """Return bytes that are written in hexadecimal."""
+        """Return bytes written in hexadecimal."""
         try:
             return bytes.fromhex(self.text(name))
         except ValueError as error:
@@ -86,10 +86,10 @@ class JsonObject:
         return [JsonObject(item, f"an item of {name}") for item in self.items(name)]
 
     def items(self, name: str) -> list[Json]:
-        """Return a list of anything."""
+        """Return a list."""
         value = self.member(name)
         if not isinstance(value, list):
-            raise VectorFailure(f"{name} is no list")
+            raise VectorFailure(f"{name} is not a list")
         return value
 
 

@@ -1,9 +1,8 @@
 """What `verify_init` computes for a slice of a batch: shares in, verifier shares out.
 
-One function, `query_shares`, does the whole of it on arrays: it expands or decodes the input
-shares, derives the joint randomness and queries the proofs, in terms of the field's vectors. It
-works for every circuit, and it is the definition against which a faster function of the same
-signature for some circuits is to be checked.
+`query_shares` does all of it, in terms of the field's vectors: it expands or decodes the input
+shares, derives the joint randomness and queries the proofs. It works for every circuit, and it is
+the definition that faster functions of the same signature are checked against.
 
 Source:
     VDAF, "Verification" of Prio3.
@@ -24,7 +23,7 @@ from field import Vector, concat, decode_rows, encode_rows
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Aggregator:
-    """What an aggregator verifies all reports of a task with.
+    """What all of an aggregator's verifications in a task have in common.
 
     Attributes:
         verify_key: The aggregators' key.
@@ -70,14 +69,14 @@ class ReportShares:
 class QueriedShares:
     """What an aggregator learns from its shares of a batch of reports.
 
-    Where a report is marked in one of the masks its other values mean nothing.
+    Where a mask marks a report, its other values are meaningless.
 
     Attributes:
         out_shares: Shape `(rows, output_len)`.
         verifiers_shares: Shape `(rows, verifiers_len)`.
         joint_rand_parts: Shape `(rows, 32)`, or `(rows, 0)` without joint randomness.
         joint_rand_seeds: Shape `(rows, 32)`, or `(rows, 0)` without joint randomness.
-        is_undecodable: Which input shares hold a number that is no residue.
+        is_undecodable: Which input shares hold a number that is not a residue.
         is_rejected: Which reports met a test point that is a root of unity.
     """
 
@@ -110,7 +109,7 @@ def query_shares(parameters: Parameters, shares: ReportShares) -> QueriedShares:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Expanded:
-    """Input shares as residues, `meas_len` and `proofs_len` a row, and the blinds."""
+    """Input shares as residues, `meas_len` and `proofs_len` per row, and the blinds."""
 
     meas_shares: Vector
     proofs_shares: Vector
@@ -136,10 +135,10 @@ def _expand(randomness: Randomness, shares: ReportShares) -> _Expanded:
 def _joint_rand(
     randomness: Randomness, shares: ReportShares, expanded: _Expanded
 ) -> tuple[ByteRows, ByteRows]:
-    """Return this aggregator's joint randomness parts, and the seeds with these put in their place.
+    """Return this aggregator's joint randomness parts, and the seeds that use them.
 
-    The client's word is taken for the parts of the others only. If it lied about one, the
-    aggregators' seeds differ from the seed of the verifier message, and the report is rejected.
+    Only the other aggregators' parts are taken from the client. If it lied about one, an
+    aggregator's seed differs from that of the verifier message, and the report is rejected.
     """
     if not randomness.parameters.has_joint_rand:
         nothing = np.empty((len(shares), 0), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""XofTurboShake128 over a batch: one seed and one binder a report, the same number of bytes out.
+"""XofTurboShake128 for a batch: one seed and one binder per report, and equally long outputs.
 
 Source:
     VDAF, "Extendable Output Functions (XOFs)".
@@ -14,7 +14,7 @@ from aggregator.vdaf.kernels.keccak import turboshake128
 from field import Field, Vector, sample_rows
 
 ByteRows: TypeAlias = npt.NDArray[np.uint8]
-"""Shape `(rows, size)`: one byte string a report, all of one size."""
+"""Shape `(rows, size)`: one byte string per report, all of one size."""
 
 VERSION = 18
 """The wire version of VDAF in every domain separation tag; drafts 18 to 20 share it."""
@@ -26,7 +26,7 @@ SEED_SIZE = 32
 MAX_DST_SIZE = 2**16 - 1
 
 SPARE_WORDS = 8
-"""How many more words are drawn where a stream held a word that is no residue."""
+"""How many more words are drawn if a stream holds a word that is not a residue."""
 
 USAGE_MEAS_SHARE = 1
 USAGE_PROOF_SHARE = 2
@@ -61,9 +61,9 @@ def derive_seeds(
 
     Args:
         rows: How many reports.
-        seeds: `SEED_SIZE` bytes a report, or the same bytes for all.
+        seeds: `SEED_SIZE` bytes per report, or the same bytes for all.
         dst: The domain separation tag.
-        binder: The parts of the binder string, each one a report's or the same for all.
+        binder: The parts of the binder string, each one per report or the same for all.
     """
     return turboshake128(_messages(rows, seeds, dst, binder), TURBOSHAKE_DOMAIN, SEED_SIZE)
 
@@ -80,7 +80,7 @@ def expand_into_vectors(
 
     Args:
         field: The field.
-        length: How many residues a report.
+        length: How many residues per report.
         rows: How many reports.
         seeds: As for `derive_seeds`.
         dst: The domain separation tag.
@@ -96,10 +96,10 @@ def expand_into_vectors(
         vectors, is_complete = sample_rows(field, stream, length)
         if is_complete.all():
             return vectors
-        # A word at or above p was skipped, so a row lacks its last residues. One word in 2^32 or
-        # 2^59 does that: drawing the whole batch again, a little longer, costs nothing on average.
-        # The time it takes tells that some stream holds such a word; the residues kept are
-        # independent of that.
+        # A word at or above p was skipped, so a row lacks its last residues. That is one word in
+        # 2^32 or 2^59: drawing the whole batch again, a little longer, costs nothing on average.
+        # The time reveals that some stream holds such a word; the residues kept are independent of
+        # that.
         num_words += SPARE_WORDS
 
 

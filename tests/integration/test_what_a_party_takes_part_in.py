@@ -183,7 +183,7 @@ def test_an_aggregator_adds_no_task_below_the_floor_of_its_settings(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["0", "--max-epsilon", "1/3"], "this client takes part up to epsilon 1/3"),
+        (["0", "--max-epsilon", "1/3"], "this client accepts at most epsilon 1/3"),
         (["0", "--max-epsilon", "0.x"], "max-epsilon"),
         (["0", "--max-rho", "1/99"], "this client takes part up to rho 1/99"),
         (["0", "--max-delta", "1"], "max-delta must be below 1"),

@@ -166,7 +166,7 @@ def test_the_messages_of_an_array_are_those_of_the_strings() -> None:
     in_strings = HISTOGRAM.verifier_shares_to_message(CTX, groups)
     assert told(messages.errors)[1:3] == [
         (VerifyError, "the proof does not hold"),
-        (VerifyError, "a verifier share is no encoding of one"),
+        (VerifyError, "a verifier share does not decode"),
     ]
     assert [m if isinstance(m, bytes) else str(m) for m in messages.to_list()] == [
         m if isinstance(m, bytes) else str(m) for m in in_strings
@@ -209,12 +209,12 @@ def test_an_array_of_the_wrong_shape_is_the_callers_fault() -> None:
         init(nonces, public[:, 1:], shares)
     with pytest.raises(ParameterError, match=r"must be uint8\[2, 64\], not uint64\[2, 8\]"):
         init(nonces, public, shares.view(np.uint64))  # type: ignore[arg-type]  # that is the test
-    with pytest.raises(ParameterError, match="one input share a report, 2, not 1"):
+    with pytest.raises(ParameterError, match="one input share per report, 2, not 1"):
         init(nonces, public, shares[:1])
     rows = init(nonces, public, shares).verifier_share_rows
     with pytest.raises(ParameterError, match="2 arrays of verifier shares, not 1"):
         HISTOGRAM.verifier_shares_to_message(CTX, [rows])
-    with pytest.raises(ParameterError, match="one verifier share a report, 2, not 1"):
+    with pytest.raises(ParameterError, match="one verifier share per report, 2, not 1"):
         HISTOGRAM.verifier_shares_to_message(CTX, [rows, rows[1:]])
     with pytest.raises(ParameterError, match=r"verifier shares must be uint8\[2, \d+\]"):
         HISTOGRAM.verifier_shares_to_message(CTX, [rows[:, 1:], rows])

@@ -1,4 +1,4 @@
-"""Exact samplers, a whole vector at a time, from a fresh key of a stream cipher each."""
+"""Exact samplers of whole vectors, each with a fresh key of a stream cipher."""
 
 from aggregator.dp.samplers.discrete_gaussian import DiscreteGaussianSampler
 from aggregator.dp.samplers.discrete_laplace import DiscreteLaplaceSampler

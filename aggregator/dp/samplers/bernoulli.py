@@ -2,16 +2,16 @@
 
 A *row* is a probability p, a *column* one draw of every row. The outcome is U < p for U uniform on
 [0, 1). The first 32 bits of U are one word of keystream. They decide unless they equal the first 32
-bits of p, a tie, once in 2^32. A second pass then decides with 64 more bits. Every block of columns
-takes that pass, for the same number of columns: the tied ones and, in place of the missing ones, a
-spare column whose outcome nobody reads. Work depends on the outcomes only
+bits of p: a tie, once in 2^32. A second pass then decides with 64 more bits. Every block takes that
+pass for the same number of columns: the tied ones, filled up with a spare column whose outcome
+nobody reads. Work depends on the outcomes only
 
 - if more than `_SLOTS` columns of a block tie: a block makes at most 2^22 comparisons, so ties are
   at most Poisson-like with mean 2^-10, and nine of them have a probability below 2^-90 / 9!;
 - if the 64 bits tie as well: below 2^-64 for each column of the second pass.
 
 Then Python integers settle the outcome with as many bits as it takes. Nothing is rounded: the
-probabilities are reals known to any number of digits, and no floating-point number is involved.
+probabilities are reals known to any number of digits, and no floating point is involved.
 """
 
 from collections.abc import Sequence
@@ -46,11 +46,11 @@ class Bits(Protocol):
 
 
 class BernoulliRows:
-    """Independent Bernoulli variables, one a row, drawn many columns at a time.
+    """Independent Bernoulli variables, one per row, drawn many columns at a time.
 
     Args:
-        probabilities: Reals strictly between 0 and 1, none of them a rational number with a power
-            of two below the bar (e^x at rational x other than 0 never is).
+        probabilities: Reals strictly between 0 and 1, none with a power of two as its denominator
+            (e^x at rational x other than 0 is never rational).
     """
 
     __slots__ = ("_high", "_low", "_probabilities", "num_limbs")
@@ -89,7 +89,7 @@ class BernoulliRows:
             words, extensions, self._high, self._low, outcomes, ties, slots
         )
         if num_tied > _SLOTS or not is_settled:
-            # `words` is the stream's buffer: copy what is needed before asking for more bits.
+            # `words` is the stream's buffer: copy what is needed before drawing more bits.
             tied = np.flatnonzero(ties)
             prefixes = [
                 [
@@ -146,7 +146,7 @@ def _compare(
         high: The first 32 bits of each row's probability.
         low: The next 64 bits.
         outcomes: Receives the packed outcomes, shape `(limbs, columns)`; zero before.
-        ties: Receives other than zero where a column tied; zero before.
+        ties: Receives a nonzero value where a column tied; zero before.
         slots: Receives the tied columns; filled with `columns`, the spare one, before.
 
     Returns:
@@ -157,10 +157,10 @@ def _compare(
     fours = rows - rows % 4
     none, one = np.uint32(0), np.uint32(1)
     for start in range(0, columns, _CHUNK):
-        # Slices, indexed from 0, because only then the compiler makes vector instructions of them.
+        # Slices indexed from 0, because only those are compiled to vector instructions.
         stop = min(start + _CHUNK, columns)
         tied = ties[start:stop]
-        # Four rows at a time, which share a limb: outcomes are loaded and stored less often.
+        # Four rows at a time share a limb, so that outcomes are loaded and stored less often.
         for row in range(0, fours, 4):
             limb = outcomes[row >> 5, start:stop]
             bit0, bit1 = one << np.uint32(row & 31), one << np.uint32(row + 1 & 31)
@@ -187,7 +187,7 @@ def _compare(
                 tied[column] |= one if line[column] == bound else none
     num_tied = 0
     for column in range(columns):
-        # Written always, kept only if the column tied: no branch.
+        # Always written, but kept only if the column tied: no branch.
         slots[min(num_tied, _SLOTS)] = column
         num_tied += int(ties[column])
     slots[min(num_tied, _SLOTS)] = columns

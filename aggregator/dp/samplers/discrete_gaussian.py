@@ -5,10 +5,10 @@ e^(-(|y| - s)^2 / (2 sigma^2)); what is kept is discrete Gaussian, since
 
     |y| s / sigma^2 + (|y| - s)^2 / (2 sigma^2) = y^2 / (2 sigma^2) + s^2 / (2 sigma^2).
 
-With s the integer next to sigma about three draws of four are kept; below sigma = 1, s = sigma^2
+With s the integer part of sigma, about three draws in four are kept; below sigma = 1, s = sigma^2
 keeps the zeros. For s = n/d the exponent is N / D with the integer N = (|y| d - n)^2 and
-D = 2 sigma^2 d^2. e^(-N/D) is the product of e^(-2^i/D) over the binary digits i of N, so a draw is
-kept if an independent Bernoulli(e^(-2^i/D)) succeeds for every digit that is set.
+D = 2 sigma^2 d^2. e^(-N/D) is the product of e^(-2^i/D) over the binary digits i of N, so a
+draw is kept if an independent Bernoulli(e^(-2^i/D)) succeeds for every digit that is set.
 
 Source:
     [CKS20], Algorithm 3, with s in place of sigma^2 / (floor(sigma) + 1).
@@ -37,10 +37,10 @@ class DiscreteGaussianSampler:
 
     Args:
         sigma_squared: An exact rational; 0 is the constant 0. The variance is at most this, and
-            equal to it but for a tiny amount once it is above 1.
+            almost equal to it once it is above 1.
 
     Raises:
-        ParameterError: It is negative or no `Fraction`.
+        ParameterError: It is negative or not a `Fraction`.
     """
 
     __slots__ = ("sigma_squared",)
@@ -51,10 +51,10 @@ class DiscreteGaussianSampler:
         self.sigma_squared = sigma_squared
 
     def sample(self, count: int, entropy: Entropy) -> Draws:
-        """Return `count` independent exact draws; at 0, zeros, and `entropy` is not asked.
+        """Return `count` independent exact draws; at 0, zeros, and no entropy is drawn.
 
-        Rejections make the total time vary. How many there are is independent of the values kept,
-        but no promise is made about the time of a single draw.
+        Rejections make the total time vary. Their number is independent of the values kept, but no
+        promise is made about the time of a single draw.
         """
         check_count(count)
         if self.sigma_squared == 0:
@@ -80,7 +80,7 @@ class _Proposal:
     __slots__ = ("_decay", "_laplace", "_num_digits", "_peak", "_rows", "_unit")
 
     def __init__(self, sigma_squared: Fraction) -> None:
-        # Any positive s is right; these reject least.
+        # Any positive s is correct; these reject least.
         s = Fraction(math.isqrt(int(sigma_squared))) if sigma_squared >= 1 else sigma_squared
         self._peak, self._unit = s.numerator, s.denominator
         self._laplace = laplace_digits(sigma_squared / s)
@@ -94,7 +94,7 @@ class _Proposal:
         self._rows = BernoulliRows([*digits, self._decay])
 
     def draw(self, count: int, stream: Keystream) -> Draws:
-        """Return those of `count` proposals that are kept."""
+        """Return those of `count` proposals that are accepted."""
         values = self._laplace.draw(count, stream)
         outcomes = self._rows.draw(count, stream)
         if values.dtype == np.int64 and self._num_digits <= _MOST_DIGITS_IN_A_WORD:
@@ -119,7 +119,7 @@ class _Proposal:
             packed |= outcomes[1].astype(np.int64) << LIMB_BITS
         is_kept: NDArray[np.bool_] = (exponents & (2**self._num_digits - 1) & ~packed) == 0
         is_above = exponents >> self._num_digits > 0
-        # Above the highest digit a value is kept with a probability below 2^-64 each.
+        # Above the highest digit each value is kept with a probability below 2^-64.
         for column in np.flatnonzero(is_kept & is_above):
             is_kept[column] = self._is_kept(int(values[column]), outcomes[:, column], stream)
         return is_kept

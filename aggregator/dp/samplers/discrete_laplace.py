@@ -24,7 +24,7 @@ class DiscreteLaplaceSampler:
         scale: t, an exact rational; 0 is the constant 0.
 
     Raises:
-        ParameterError: The scale is negative or no `Fraction`.
+        ParameterError: The scale is negative or not a `Fraction`.
     """
 
     __slots__ = ("scale",)
@@ -35,7 +35,7 @@ class DiscreteLaplaceSampler:
         self.scale = scale
 
     def sample(self, count: int, entropy: Entropy) -> Draws:
-        """Return `count` independent exact draws; at scale 0, zeros, and `entropy` is not asked.
+        """Return `count` independent exact draws; at scale 0, zeros, and no entropy is drawn.
 
         The time does not depend on the values, up to events of probability 2^-64. The tail is
         exact: a draw that does not fit in 64 bits comes out whole, in an object array.

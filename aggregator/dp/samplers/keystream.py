@@ -15,7 +15,7 @@ _BLOCK_SIZE = 16
 
 
 class Keystream:
-    """Bytes nobody can tell from uniform ones, from 32 bytes of `entropy`."""
+    """Bytes indistinguishable from uniform ones, from 32 bytes of `entropy`."""
 
     __slots__ = ("_buffer", "_encryptor", "_zeros")
 
@@ -30,7 +30,7 @@ class Keystream:
         """Return the next `size` bytes; they are overwritten by the next call."""
         if size > len(self._zeros):
             self._zeros = bytes(size)
-            # `update_into` asks for room for one block more, less a byte.
+            # `update_into` requires room for one more block, less a byte.
             self._buffer = np.empty(size + _BLOCK_SIZE - 1, np.uint8)
         self._encryptor.update_into(memoryview(self._zeros)[:size], self._buffer.data)
         return self._buffer[:size]

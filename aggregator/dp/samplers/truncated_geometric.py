@@ -26,7 +26,7 @@ class TruncatedGeometricSampler:
         bound: k, from 0 to 2^61.
 
     Raises:
-        ParameterError: The scale is negative or no `Fraction`, or the bound is out of range.
+        ParameterError: The scale is negative or not a `Fraction`, or the bound is out of range.
     """
 
     __slots__ = ("bound", "scale")
@@ -40,12 +40,11 @@ class TruncatedGeometricSampler:
         self.bound = bound
 
     def sample(self, count: int, entropy: Entropy) -> Draws:
-        """Return `count` independent exact draws; at scale 0, zeros, and `entropy` is not asked.
+        """Return `count` independent exact draws; at scale 0, zeros, and no entropy is drawn.
 
-        A two-sided geometric variable with as many digits as the bound has is drawn again while it
-        is beyond the bound, less than half of the time. How often that happens is independent of
-        the value kept, so the time does not depend on the values, up to events of probability
-        2^-64.
+        A two-sided geometric variable with as many digits as the bound is redrawn while it exceeds
+        the bound, less than half of the time. How often that happens is independent of the value
+        kept, so the time does not depend on the values, up to events of probability 2^-64.
         """
         check_count(count)
         if self.scale == 0 or self.bound == 0:
@@ -55,7 +54,7 @@ class TruncatedGeometricSampler:
         values = np.empty(count, np.int64)
         filled = 0
         while filled < count:
-            # A few more than are missing, so that one round is most often enough.
+            # A few more than are missing, so that one round is usually enough.
             missing = count - filled
             draws = digits.draw(missing + missing // 64 + 16, stream)
             kept = draws[(draws >= -self.bound) & (draws <= self.bound)][:missing]

@@ -22,7 +22,7 @@ from aggregator.dp.samplers.bernoulli import LIMB_BITS, BernoulliRows, Bits, set
 from field.lanes import kernel
 
 Draws = NDArray[np.int64] | NDArray[np.object_]
-"""Integers as `int64` where all of them fit, else as Python integers in an object array."""
+"""Integers as `int64` if all of them fit, else as Python integers in an object array."""
 
 _MOST_DIGITS_IN_A_WORD = 62
 """Digits, overflow and sign fill a 64-bit word."""
@@ -54,7 +54,7 @@ class TwoSidedGeometric:
         if self._num_digits <= _MOST_DIGITS_IN_A_WORD:
             values = np.empty(count, np.int64)
             num_overflows = _fold(outcomes, self._num_digits, int(self._has_tail), values)
-            # The probability of an overflow is below 2^-64 a draw.
+            # The probability of an overflow is below 2^-64 per draw.
             return values if num_overflows == 0 else self._unfold(outcomes, stream)
         return self._unfold(outcomes, stream)
 
@@ -91,7 +91,7 @@ def as_array(values: list[int]) -> Draws:
 
 
 def decay(rate: Fraction) -> Enclosed:
-    """Return e^-rate as a real to any number of digits."""
+    """Return e^-rate as a real number."""
     return lambda digits: exp(-rate, digits)
 
 

@@ -1,4 +1,4 @@
-"""One validity circuit a module; a new type of measurement is a new module here."""
+"""One validity circuit per module; a new type of measurement is a new module here."""
 
 from aggregator.vdaf.circuits.base import AggResult, Circuit, Run
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit

@@ -1,12 +1,12 @@
 """`Circuit`: what a type of measurement must define, and the lengths that follow from it.
 
-A circuit encodes a measurement as residues, says by a circuit of additions and gadget calls which
-residues are valid, and says which part of them is summed. `evaluate` returns zeros, and only zeros,
-for a valid encoding.
+A circuit encodes a measurement as residues, defines by additions and gadget calls which residues
+are valid, and says which part of them is summed. `evaluate` returns zeros, and only zeros, for a
+valid encoding.
 
-The circuits of the draft have one gadget, and no call of it needs the result of another. So the
-evaluation falls in two halves, `gadget_inputs` before all calls and `evaluate` after them, and each
-half works on all calls of all reports at once. The prover puts the gadget between the halves; the
+The draft's circuits have one gadget, and no call of it needs the result of another. So evaluation
+falls into two halves, `gadget_inputs` before all calls and `evaluate` after them, and each half
+works on all calls of all reports at once. The prover puts the gadget between the halves; the
 verifier puts the gadget polynomial of the proof there.
 
 Source:
@@ -34,12 +34,12 @@ MAX_MEASUREMENT = 2**64 - 1
 
 
 class Run(NamedTuple):
-    """Neighbouring entries of a sum to which each of two measurements adds the same.
+    """Adjacent entries of a sum, to all of which a measurement adds the same number.
 
     Attributes:
         entries: How many; it may be 0.
-        first: What the first measurement adds to each.
-        second: What the second measurement adds to each.
+        first: What the first of two measurements adds to each.
+        second: What the second adds to each.
     """
 
     entries: int
@@ -49,7 +49,7 @@ class Run(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Circuit(ABC):
-    """A validity circuit over one field; a value, compared by its parameters."""
+    """A validity circuit over one field: a value, equal if its parameters are."""
 
     name: ClassVar[str]
     """The type's name in the draft, without "Prio3"."""
@@ -118,8 +118,8 @@ class Circuit(ABC):
         Args:
             meas: Encoded measurements or shares of them, shape `(rows, meas_len)`.
             joint_rands: Shape `(rows, joint_rand_len)`.
-            num_shares: In how many shares `meas` was split; a constant c is entered as c /
-                num_shares so that the shares' constants add up to c. 1 for the measurement itself.
+            num_shares: How many shares `meas` was split into, 1 for the measurement itself; a
+                constant c enters as c / num_shares, so that the shares' constants add up to c.
 
         Returns:
             Shape `(rows, num_calls, gadget.arity)`.
@@ -144,10 +144,10 @@ class Circuit(ABC):
 
     @abstractmethod
     def furthest(self) -> Sequence[Run]:
-        """Return what the two measurements add to a sum between which it moves furthest.
+        """Return what each of the two measurements furthest apart adds to a sum.
 
-        All that depends on how far a measurement can move a sum is computed from this one pair, so
-        the pair has to be extremal in two ways:
+        Everything that depends on how far a measurement can move a sum is computed from this one
+        pair, so the pair must be extremal in two ways:
 
         - For any two measurements and any k: the k entries in which they differ most do not differ
           by more, added up, than the k entries in which this pair differs most.
@@ -159,7 +159,7 @@ class Circuit(ABC):
         """
 
     def furthest_measurements(self) -> tuple[Measurement, Measurement]:
-        """Return the two measurements that `furthest` is about.
+        """Return the two measurements that `furthest` describes.
 
         A type whose measurement is not just what it adds to the sum overrides this.
         """
@@ -180,13 +180,13 @@ class Circuit(ABC):
 
     @property
     def parameters(self) -> dict[str, int]:
-        """The type's parameters by the draft's names; the field is none of them."""
+        """The type's parameters by the draft's names, without the field."""
         names = [parameter.name for parameter in dataclasses.fields(self)]
         return {name: getattr(self, name) for name in names if name != "field"}
 
     @property
     def wire_poly_len(self) -> int:
-        """Values of a wire polynomial: one for the seed, one a call, padded to a power of two."""
+        """Values of a wire polynomial: the seed, one per call, padding to a power of two."""
         return next_power_of_two(1 + self.num_calls)
 
     @property
@@ -201,7 +201,7 @@ class Circuit(ABC):
 
     @property
     def query_rand_len(self) -> int:
-        """Residues of query randomness: one for each output if there are many, one test point."""
+        """Residues of query randomness: one per output if there are several, and the test point."""
         return 1 + (self.eval_output_len if self.eval_output_len > 1 else 0)
 
     @property

@@ -21,8 +21,8 @@ class BitVectorCircuit(Circuit):
         sum over j of r^(j+1) * m_j * (m_j - 1) = 0
 
     with r random and unknown to whoever chose the m_j: a polynomial in r that is not zero has few
-    zeros. A chunk is one call of a parallel sum of multiplications and has an r of its own; the
-    range check is the sum over all chunks.
+    zeros. A chunk is one call of a parallel sum of multiplications and has its own r; the range
+    check is the sum over all chunks.
 
     Source:
         VDAF, "Prio3SumVec"; [BBCGGI19], Section 4.4.
@@ -34,7 +34,7 @@ class BitVectorCircuit(Circuit):
     """How many sums there are."""
 
     chunk_length: int
-    """How many residues one call checks: a parameter of every such type."""
+    """How many residues one call checks."""
 
     def with_chunk_length(self, chunk_length: int) -> Self:
         """Return the same circuit, checked in other chunks."""
@@ -42,13 +42,12 @@ class BitVectorCircuit(Circuit):
         return dataclasses.replace(self, **changes)
 
     def optimal_chunk_length(self) -> int:
-        """Return the chunk length that makes proofs shortest, whatever the circuit's own is.
+        """Return the chunk length with the shortest proofs, whatever the circuit's own is.
 
-        Among equally short proofs the one with the shortest chunks wins, since its verifiers are
-        shorter.
+        Of equally short proofs the one with the shortest chunks wins: its verifiers are shorter.
         """
-        # The number of calls counts only by the power of two above it. So for each power as many
-        # calls as fit under it are tried, which makes the chunks as short as that power allows.
+        # Only the power of two above the number of calls matters. So for each power, try as many
+        # calls as fit under it, which makes the chunks as short as that power allows.
         chunk_lengths = sorted(
             -(-self.meas_len // (2**power - 1))
             for power in range(1, self.meas_len.bit_length() + 1)
@@ -78,8 +77,8 @@ class BitVectorCircuit(Circuit):
 
     @override
     def gadget_inputs(self, meas: Vector, joint_rands: Vector, num_shares: int) -> Vector:
-        # The wires of a call are r * m, m - 1, r^2 * m', m' - 1, ...; the last call is filled up
-        # with m = 0, which is a bit.
+        # The wires of a call are r * m, m - 1, r^2 * m', m' - 1, ...; the last call is padded with
+        # m = 0, which is a valid bit.
         rows = len(meas)
         calls, length = self.num_calls, self.chunk_length
         padding = Vector.zeros(self.field, (rows, calls * length - self.meas_len))

@@ -1,7 +1,8 @@
 """A circuit with a gadget of degree three, which none of the draft's types has.
 
 Its published vectors check the proof system where a gadget polynomial is longer than twice a wire
-polynomial. It is for tests: any residue may be encoded, so that a client can state what is false.
+polynomial. It is for tests: any residue may be encoded, so that a client can make a false
+statement.
 
 Source:
     VDAF's test vectors for "Prio3HigherDegree".

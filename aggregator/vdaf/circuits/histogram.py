@@ -20,7 +20,7 @@ from field import FIELD128, Field, Vector, stack
 
 @dataclass(frozen=True, slots=True)
 class Histogram(BitVectorCircuit):
-    """One bucket of `length`, as a vector with a 1 there and zeros elsewhere.
+    """One of `length` buckets, as a vector with a 1 there and zeros elsewhere.
 
     Valid if every entry is 0 or 1 and the entries add up to 1.
     """
@@ -45,7 +45,7 @@ class Histogram(BitVectorCircuit):
     @override
     def encode(self, measurements: Sequence[Measurement]) -> Vector:
         buckets = integers(measurements, self.length - 1)
-        # Every entry is compared, so that no memory address depends on the bucket.
+        # Compare every entry, so that no memory address depends on the bucket.
         is_bucket = buckets[:, None] == np.arange(self.length, dtype=np.uint64)
         return Vector.from_array(self.field, is_bucket.astype(np.uint64))
 

@@ -1,8 +1,8 @@
 """Prio3L1BoundSum: the sum of vectors whose entries add up to a bounded total.
 
-A vector may put its whole bound in one entry or spread it. So one measurement moves the sum by
-2 * max_value at most, in L1, whatever the length; the same bound on each entry of a SumVec alone
-would allow length * max_value.
+A vector may put its whole bound in one entry or spread it. So one measurement moves the sum by at
+most 2 * max_value in L1, whatever the length; a SumVec with the same bound on each entry would
+allow length * max_value.
 
 Source:
     draft-ietf-ppm-l1-bound-sum, "Prio3L1BoundSum Definition".
@@ -36,8 +36,8 @@ from field import FIELD128, Field, Vector, stack
 class L1BoundSum(BitVectorCircuit):
     """Vectors of `length` integers from 0 to `max_value` whose sum is at most `max_value` too.
 
-    The client appends the sum. Valid if all of them are written in digits 0 and 1, which keeps each
-    in its range, and the appended sum is what the entries add up to.
+    The client appends the sum. Valid if every digit is 0 or 1, which keeps each number in its
+    range, and the appended sum is what the entries add up to.
     """
 
     length: int
@@ -55,7 +55,7 @@ class L1BoundSum(BitVectorCircuit):
 
     @property
     def bits(self) -> int:
-        """How many digits an entry has, and the sum too."""
+        """How many digits each entry has, and the sum."""
         return self.max_value.bit_length()
 
     @property
@@ -90,8 +90,8 @@ class L1BoundSum(BitVectorCircuit):
 
     @override
     def furthest(self) -> Sequence[Run]:
-        # All of the bound in one entry, then all of it in another: what one measurement has more
-        # of than the other adds up to the bound at most, and so does what it has less of.
+        # The whole bound in one entry, then in another: what one measurement has more of than the
+        # other adds up to at most the bound, and so does what it has less of.
         if self.length == 1:
             return [Run(1, self.max_value, 0)]
         return [Run(1, self.max_value, 0), Run(self.length - 2, 0, 0), Run(1, 0, self.max_value)]

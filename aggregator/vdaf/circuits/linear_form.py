@@ -1,7 +1,7 @@
-"""What a circuit computes besides the check that each residue is 0 or 1: linear functions of them.
+"""What a circuit computes besides the check that each residue is 0 or 1: linear functions.
 
-Kernels that verify on lanes know how to check digits; from a circuit they need only this. A circuit
-that states no linear form is verified all the same, by its own `evaluate` and `truncate`.
+The kernels know how to check digits; from a circuit they need only this. A circuit without a linear
+form is verified all the same, by its own `evaluate` and `truncate`.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ class LinearCheck(NamedTuple):
 
     Attributes:
         constant: The constant.
-        last_weights: The weights of the last residues. All residues before have the weight 1.
+        last_weights: The weights of the last residues; all before them have the weight 1.
     """
 
     constant: int = 0
@@ -22,16 +22,16 @@ class LinearCheck(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LinearForm:
-    """The linear part of a circuit whose encodings are of zeros and ones.
+    """The linear part of a circuit whose encodings are zeros and ones.
 
     Besides this the circuit checks that each residue is 0 or 1, and nothing else. It checks them as
     `BitVectorCircuit` does, or by one gadget call per residue x: `Mul` on (x, x), from whose output
     it subtracts x, or `PolyEval` of x^2 - x, whose output it returns.
 
     Attributes:
-        weights: Entry i of the sum is made of `len(weights)` residues, from residue
-            `i * len(weights)` on, each times its weight.
-        check: The output after that of the range check, if there is one.
+        weights: Entry i of the sum adds up `len(weights)` residues, from residue `i * len(weights)`
+            on, each times its weight.
+        check: The output after that of the range check, if any.
     """
 
     weights: tuple[int, ...]

@@ -1,7 +1,7 @@
 """Measurements as they come from a caller: checked, and turned into machine integers.
 
-A batch that is in order is checked at once; a batch that is not is walked through to say which
-measurement is wrong.
+A valid batch is checked as a whole; only a faulty one is searched, to say which measurement is
+wrong.
 """
 
 import operator
@@ -19,8 +19,8 @@ Measurement: TypeAlias = int | Sequence[int]
 class MeasurementError(ParameterError):
     """A measurement that its type does not allow.
 
-    The message names its place in the batch, the limit and what was given. It is raised at the
-    client only, who knows the measurement already.
+    The message names its place in the batch, the limit and what was given. It is raised only at the
+    client, which knows the measurement already.
 
     Attributes:
         index: Its place in the batch, from 0.
@@ -33,12 +33,12 @@ class MeasurementError(ParameterError):
         self.problem = problem
 
     def moved_by(self, start: int) -> "MeasurementError":
-        """Return the same error in a batch where `start` measurements come before."""
+        """Return the same error for a batch in which `start` measurements come first."""
         return MeasurementError(self.index + start, self.problem)
 
 
 def integers(measurements: Sequence[Measurement], largest: int) -> npt.NDArray[np.uint64]:
-    """Return a batch of measurements that are one integer each.
+    """Return a batch of integer measurements.
 
     Args:
         measurements: Anything that Python accepts as an index counts as an integer.
@@ -48,7 +48,7 @@ def integers(measurements: Sequence[Measurement], largest: int) -> npt.NDArray[n
         Shape `(num_measurements,)`.
 
     Raises:
-        MeasurementError: One is no integer from 0 to `largest`.
+        MeasurementError: One is not an integer from 0 to `largest`.
     """
     array = _array(measurements)
     if _is_in_order(array, (len(measurements),), largest):
@@ -60,7 +60,7 @@ def integers(measurements: Sequence[Measurement], largest: int) -> npt.NDArray[n
 def vectors(
     measurements: Sequence[Measurement], length: int, largest: int
 ) -> npt.NDArray[np.uint64]:
-    """Return a batch of measurements that are `length` integers each.
+    """Return a batch of measurements of `length` integers each.
 
     Args:
         measurements: Sequences of anything that Python accepts as an index.
@@ -71,7 +71,7 @@ def vectors(
         Shape `(num_measurements, length)`.
 
     Raises:
-        MeasurementError: One is no sequence of `length` integers from 0 to `largest`.
+        MeasurementError: One is not a sequence of `length` integers from 0 to `largest`.
     """
     array = _array(measurements)
     if _is_in_order(array, (len(measurements), length), largest):
@@ -100,8 +100,8 @@ def sums(vectors: npt.NDArray[np.uint64], name: str, largest: int) -> npt.NDArra
     Raises:
         MeasurementError: A vector adds up to more than `largest`.
     """
-    # The high and the low halves of the words are summed apart, so that nothing can wrap: a vector
-    # has fewer than 2^32 entries.
+    # Sum the high and the low halves of the words apart, so that nothing can wrap: a vector has
+    # fewer than 2^32 entries.
     half = np.uint64(32)
     low = (vectors & np.uint64(2**32 - 1)).sum(axis=1, dtype=np.uint64)
     high = (vectors >> half).sum(axis=1, dtype=np.uint64) + (low >> half)
@@ -121,12 +121,12 @@ def _array(measurements: Sequence[Measurement]) -> npt.NDArray[np.generic]:
     try:
         return np.asarray(measurements)
     except (ValueError, TypeError, OverflowError):
-        # Lists of different lengths, or things that are no numbers.
+        # Lists of different lengths, or things that are not numbers.
         return np.empty(0, dtype=object)
 
 
 def _is_in_order(array: npt.NDArray[np.generic], shape: tuple[int, ...], largest: int) -> bool:
-    """Whether an array is one of integers, of the right shape and range."""
+    """Return whether an array holds integers of the right shape and range."""
     if array.shape != shape or array.dtype.kind not in "biu" or array.size == 0:
         return False
     return int(array.min()) >= 0 and int(array.max()) <= largest

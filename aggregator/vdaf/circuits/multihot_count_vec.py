@@ -1,4 +1,4 @@
-"""Prio3MultihotCountVec: how many measurements set each entry, each setting only so many.
+"""Prio3MultihotCountVec: how many measurements set each entry; each may set only so many.
 
 Source:
     VDAF, "Prio3MultihotCountVec".
@@ -26,9 +26,8 @@ from field import FIELD128, Field, Vector, concat, stack
 class MultihotCountVec(BitVectorCircuit):
     """Vectors of `length` zeros and ones with at most `max_weight` ones.
 
-    The client appends the number of ones, its weight, in digits that cannot say more than
-    `max_weight`. Valid if every entry and digit is 0 or 1 and the weight is what the entries add up
-    to.
+    The client appends the number of ones, its weight, in digits that cannot exceed `max_weight`.
+    Valid if every entry and digit is 0 or 1 and the entries add up to the weight.
     """
 
     length: int
@@ -83,8 +82,8 @@ class MultihotCountVec(BitVectorCircuit):
 
     @override
     def furthest(self) -> Sequence[Run]:
-        # Two sets of at most `max_weight` entries differ in all of both where they are disjoint,
-        # or, where there is no room for that, in every entry there is.
+        # Two sets of at most `max_weight` entries differ most if they are disjoint or, if there is
+        # no room for that, if they differ in every entry.
         rest = self.length - self.max_weight
         opposite = min(self.max_weight, rest)
         return [Run(self.max_weight, 1, 0), Run(rest - opposite, 0, 0), Run(opposite, 0, 1)]

@@ -1,14 +1,14 @@
 """Integers from 0 to any maximum, as zeros and ones that cannot add up to more.
 
 An integer is written with `bits = max.bit_length()` digits, 0 or 1. The weights are 1, 2, 4, ...
-but for the last, which is chosen so that all weights together make the maximum:
+except for the last, which makes all weights add up to the maximum:
 
     last = max - (2^(bits - 1) - 1)
 
 The other digits reach every integer up to 2^(bits - 1) - 1, and with the last digit set every
-integer from `last` up to max. `last` is at most 2^(bits - 1), so there is no gap between, and no
-choice of digits exceeds max: checking the digits checks the range. Some integers can be written in
-two ways; the last digit is set only where it must be.
+integer from `last` up to max. `last` is at most 2^(bits - 1), so there is no gap, and no choice of
+digits exceeds max: checking the digits checks the range. Some integers can be written in two ways;
+the last digit is set only where it must be.
 
 Source:
     VDAF, "Prio3Sum".

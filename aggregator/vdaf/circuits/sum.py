@@ -26,8 +26,7 @@ from field import FIELD64, Field, Vector
 class Sum(Circuit):
     """Integers from 0 to `max_measurement`, digit by digit: valid if x^2 - x = 0 for each.
 
-    Each digit's check is an output of its own; the verifiers reduce them by a random linear
-    combination.
+    Each digit's check is its own output; the verifiers reduce them by a random linear combination.
     """
 
     max_measurement: int

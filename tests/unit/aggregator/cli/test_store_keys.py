@@ -133,7 +133,9 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> Non
     open_database(settings_in(tmp_path)).close()
     key_file = tmp_path / "helper.sqlite.key"
     key_file.chmod(mode)
-    with pytest.raises(ConfigurationError, match=f"mode {mode:04o} lets others at it; chmod 600"):
+    with pytest.raises(
+        ConfigurationError, match=f"mode {mode:04o} lets others read or write it; chmod 600"
+    ):
         open_database(settings_in(tmp_path))
     key_file.chmod(0o400)
     open_database(settings_in(tmp_path)).close()

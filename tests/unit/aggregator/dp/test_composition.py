@@ -87,13 +87,13 @@ def test_gaussian_releases_add_up_their_rho() -> None:
     assert list(fixed) == ["PLD", "zCDP", "basic"]
 
 
-def test_what_protects_nothing_or_has_nothing_to_protect_is_said_to_be_so() -> None:
+def test_without_noise_there_is_no_bound_and_without_a_secret_no_cost() -> None:
     assert of_one_task(NoPrivacy(), HISTOGRAM, 3) == {}
     found = of_one_task(PureDpDiscreteLaplace(Fraction(1)), Histogram(1, 1), 3)
     assert {name: bound.epsilon for name, bound in found.items()} == {"nothing to protect": 0}
 
 
-def test_one_task_without_noise_leaves_no_bound_and_one_without_a_secret_costs_nothing() -> None:
+def test_a_task_without_noise_leaves_no_bound_and_one_without_a_secret_costs_nothing() -> None:
     half, nothing = Releases(HALF, Count(), 2), Releases(HALF, Histogram(1, 1), 5)
     assert bounds([half, Releases(NoPrivacy(), Count(), 1)], DELTA) == []
     assert bounds([half, nothing], DELTA) == bounds([half], DELTA)
@@ -136,7 +136,7 @@ def test_the_library_composes_different_tasks_below_the_sum_of_their_bounds() ->
     assert alone < float(found["PLD"].epsilon) < float(found["zCDP"].epsilon)
 
 
-def test_truncated_noise_among_them_leaves_only_the_sums() -> None:
+def test_truncated_noise_among_the_releases_leaves_only_the_basic_bound() -> None:
     geometric = TruncatedGeometric(Fraction(1), Fraction(1, 10**7))
     tasks = [Releases(HALF, Count(), 2), Releases(geometric, HISTOGRAM, 3)]
     (bound,) = bounds(tasks, DELTA)

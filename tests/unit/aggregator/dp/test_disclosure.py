@@ -26,7 +26,7 @@ def suppressing(limit: int, probability: Fraction | None = None) -> PrivacyPolic
     return PrivacyPolicy(NoPrivacy(), suppression=Suppression(limit, probability))
 
 
-def test_without_a_rule_everything_is_shown_and_nothing_more_is_said() -> None:
+def test_without_a_rule_everything_is_shown_without_comment() -> None:
     shown = disclose(PrivacyPolicy(GEOMETRIC), FOUR, [3, -3, 100, 7], 107)
     assert shown.values == (3, -3, 100, 7)
     assert (shown.rule, shown.withheld, shown.caveats) == ("everything", 0, ())
@@ -56,7 +56,7 @@ def test_noised_buckets_are_shown_above_twice_k_and_public_ones_above_their_own(
     ],
     ids=["k", "below k", "all public", "laplace"],
 )
-def test_other_thresholds_are_told_what_they_do_to_empty_buckets(
+def test_other_thresholds_say_what_they_do_to_empty_buckets(
     policy: PrivacyPolicy, words: str
 ) -> None:
     with_words = disclose(policy, FOUR, [50, 50, 0, 0], 100).guarantee
@@ -79,7 +79,7 @@ def test_other_thresholds_are_told_what_they_do_to_empty_buckets(
         ([7, 7, 9, 3], 5, [None, None, 9, None]),  # a choice between equals would tell
     ],
 )
-def test_small_buckets_are_suppressed_and_none_is_left_to_be_found_by_subtraction(
+def test_small_buckets_are_suppressed_and_cannot_be_found_by_subtraction(
     counts: list[int], limit: int, expected: list[int | None]
 ) -> None:
     shown = disclose(suppressing(limit), FOUR, counts, sum(counts))
@@ -89,7 +89,7 @@ def test_small_buckets_are_suppressed_and_none_is_left_to_be_found_by_subtractio
     assert (WITHHELD in shown.caveats) == (expected == [None] * 4)
 
 
-def test_of_two_buckets_one_small_one_takes_the_result_with_it() -> None:
+def test_one_small_bucket_of_two_withholds_the_whole_result() -> None:
     shown = disclose(suppressing(5), Histogram(2, 1), [3, 97], 100)
     assert shown.values == (None, None)
     assert WITHHELD in shown.caveats
@@ -138,7 +138,7 @@ def test_entries_of_a_vector_of_counts_are_suppressed_one_by_one() -> None:
     assert shown.figures is None
 
 
-def test_figures_are_told_of_one_count_under_the_assumption_that_the_task_names() -> None:
+def test_figures_are_given_for_one_count_under_the_assumption_that_the_task_names() -> None:
     shown = disclose(suppressing(20, Fraction(1, 200)), Count(), [12], 1000)
     assert shown.values == (None,)
     assert shown.figures is not None
@@ -158,7 +158,9 @@ def test_figures_are_told_of_one_count_under_the_assumption_that_the_task_names(
     ],
     ids=["no assumption", "r above 1", "T above n"],
 )
-def test_where_the_theorem_says_nothing_that_is_said(policy: PrivacyPolicy, words: str) -> None:
+def test_a_result_to_which_the_theorem_does_not_apply_says_so(
+    policy: PrivacyPolicy, words: str
+) -> None:
     shown = disclose(policy, Count(), [30], 1000)
     assert shown.figures is None
     assert re.search(words, shown.guarantee), shown.guarantee

@@ -28,7 +28,7 @@ def log_moment(epsilon: Fraction, order: mpmath.mpf) -> mpmath.mpf:
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
-def test_the_rho_of_pure_privacy_bounds_every_moment_of_randomised_response_and_no_less_does(
+def test_the_rho_of_pure_privacy_is_the_least_that_bounds_randomised_response(
     epsilon: Fraction,
 ) -> None:
     found = rho_of_pure(epsilon)
@@ -51,7 +51,7 @@ def test_costs_add_up_however_they_are_grouped() -> None:
     assert mixed == Cost(None, 2 * one.rho + Fraction(3, 200), Fraction(2, 10**8))
 
 
-def test_what_costs_nothing_leaves_an_epsilon_to_the_others() -> None:
+def test_a_release_that_costs_nothing_leaves_the_others_an_epsilon() -> None:
     free = [cost_of_dp(Fraction(0), count=9), cost_of_zcdp(Fraction(0), 9), cost_of_zcdp(DELTA, 0)]
     assert total(free) == Cost()
     assert total([*free, cost_of_dp(Fraction(1))]).epsilon == 1
@@ -114,7 +114,7 @@ def test_a_million_releases_take_no_longer_than_one() -> None:
 
 
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 100), Fraction(1)], ids=str)
-def test_a_delta_that_is_no_small_probability_is_refused(delta: Fraction) -> None:
+def test_a_delta_that_is_not_a_small_probability_is_refused(delta: Fraction) -> None:
     with pytest.raises(ParameterError, match=r"delta must be (positive|below 1/100)"):
         check_delta(delta)
     with pytest.raises(ParameterError, match=r"delta must be (positive|below 1/100)"):

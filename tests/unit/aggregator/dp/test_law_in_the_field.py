@@ -188,7 +188,7 @@ def test_truncated_noise_has_exactly_the_delta_of_its_two_edges(room: int) -> No
         assert abs(number(TRUNCATED.exact_delta(TWO_BUCKETS)) - delta) < 1e-10
 
 
-def test_where_truncated_noise_wraps_delta_is_less() -> None:
+def test_delta_is_less_where_truncated_noise_wraps() -> None:
     bound = TRUNCATED.bound(TWO_BUCKETS)
     with mpmath.workdps(DIGITS):
         exact = 1 - (1 - edge_mass(TRUNCATED, TWO_BUCKETS)) ** 2
@@ -198,7 +198,7 @@ def test_where_truncated_noise_wraps_delta_is_less() -> None:
             assert hockey_stick(first, second, mpmath.mpf(2)) < exact
 
 
-def test_truncated_noise_for_two_reports_a_person_covers_every_move_of_both() -> None:
+def test_truncated_noise_for_two_reports_per_person_covers_every_move_of_both() -> None:
     circuit = Histogram(length=3, chunk_length=1)
     delta = Fraction(2, 5)
     mechanism = TruncatedGeometric(Fraction(3), delta, max_reports_per_person=2)

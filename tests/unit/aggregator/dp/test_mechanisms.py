@@ -47,7 +47,7 @@ def test_the_variance_of_the_gaussian_grows_with_the_square_of_a_persons_reports
     assert DiscreteGaussian(Fraction(1, 8)).scale(SumVec(2, 3, 1)) == 4 * 2 * 9
 
 
-def test_truncated_noise_for_several_reports_a_person_is_recomputed_and_not_stretched() -> None:
+def test_truncated_noise_for_several_reports_per_person_is_recomputed_and_not_stretched() -> None:
     delta = Fraction(1, 10**5)
     assert TruncatedGeometric(Fraction(1), delta).bound(HISTOGRAM) == 22
     assert TruncatedGeometric(Fraction(1), delta, max_reports_per_person=10).bound(HISTOGRAM) == 222
@@ -168,7 +168,7 @@ def test_parameters_make_the_same_mechanism_again(mechanism: Mechanism) -> None:
 
 
 @pytest.mark.parametrize("mechanism", [*NOISY, NoPrivacy()], ids=lambda m: m.name)
-def test_no_draw_is_beyond_a_bound_and_the_tail_is_not_either(mechanism: Mechanism) -> None:
+def test_neither_a_draw_nor_the_tail_exceeds_the_bound(mechanism: Mechanism) -> None:
     bound, tail = mechanism.bound(HISTOGRAM), mechanism.tail_bound(HISTOGRAM)
     draws = [abs(x) for seed in range(50) for x in mechanism.noise(HISTOGRAM, SeededEntropy(seed))]
     assert max(draws) <= tail

@@ -54,7 +54,7 @@ def test_the_bound_is_that_of_the_theorem(rho: str) -> None:
         assert 0 <= real(Odometer(DELTA).epsilon(gaussian(rho))) - expected < 2e-12
 
 
-def test_what_has_cost_nothing_is_worth_no_epsilon() -> None:
+def test_releases_that_cost_nothing_have_epsilon_zero() -> None:
     assert Odometer(DELTA).epsilon(Cost()) == 0
     assert Odometer(DELTA).epsilon(cost_of_zcdp(Fraction(0), 5)) == 0
     assert Odometer(DELTA).epsilon(cost_of_dp(Fraction(0), DELTA, 5)) == 0
@@ -75,7 +75,7 @@ def test_the_bound_grows_with_every_release_and_falls_with_delta() -> None:
 
 
 @pytest.mark.parametrize(("times", "price"), [("1/10", 1.16), ("1", 1.06), ("100", 1.11)])
-def test_the_price_of_leaving_the_moment_free_is_what_is_said(times: str, price: float) -> None:
+def test_the_price_of_the_freedom_to_stop_is_as_stated(times: str, price: float) -> None:
     rho = Fraction(times) * TIGHTEST_RHO
     fixed = textbook_epsilon(rho, DELTA)
     assert 1 < Odometer(DELTA).epsilon(cost_of_zcdp(rho)) / fixed < price
@@ -103,7 +103,7 @@ def test_deltas_of_the_releases_change_no_epsilon() -> None:
 
 
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 100), Fraction(1)], ids=str)
-def test_a_delta_that_is_no_small_probability_is_refused(delta: Fraction) -> None:
+def test_a_delta_that_is_not_a_small_probability_is_refused(delta: Fraction) -> None:
     with pytest.raises(ParameterError, match=r"delta must be (positive|below 1/100)"):
         Odometer(delta)
 

@@ -62,7 +62,7 @@ def test_every_field_of_the_encoding_has_its_place() -> None:
     assert decode_policy(bytes.fromhex(expected)) == FULL
 
 
-def test_what_is_left_out_is_empty_or_zero() -> None:
+def test_a_setting_that_is_left_out_is_empty_or_zero() -> None:
     plain = PrivacyPolicy(NoPrivacy())
     assert encode_policy(plain).hex() == "020001000000000000010000000000000000000000"
     assert decode_policy(encode_policy(plain)) == plain
@@ -92,7 +92,7 @@ def test_suppression_is_encoded_where_thresholds_would_be() -> None:
             Histogram(4, 2),
             "the theorem is about one count, Prio3Count; for Prio3Histogram there is no guarantee",
         ),
-        ({**LAPLACE, "suppress_at_or_below": 5}, Count(), "is for the mechanism None only"),
+        ({**LAPLACE, "suppress_at_or_below": 5}, Count(), "only for the mechanism None"),
         ({**LAPLACE, "private_threshold": "2k"}, Count(), "PureDpDiscreteLaplace has none"),
         (
             {**LAPLACE, "private_threshold": 9, "public_threshold": 1, "public_buckets": "1 4"},
@@ -201,7 +201,7 @@ def with_text(epsilon: str, mechanism: int = 1, neighbours: int = 1, version: in
     return head + bytes.fromhex("0000000000010000000000000000000000")
 
 
-def test_the_helper_of_these_tests_encodes_a_right_policy_right() -> None:
+def test_the_helper_of_these_tests_encodes_a_valid_policy_correctly() -> None:
     assert decode_policy(with_text("1/2")) == PrivacyPolicy(PureDpDiscreteLaplace(Fraction(1, 2)))
 
 

@@ -26,7 +26,7 @@ def test_clamping_keeps_to_what_the_reports_can_sum_to() -> None:
     assert post_process(Rule.CLAMP, Sum(7), [141], 20).integers == (140,)
 
 
-def test_what_is_withheld_stays_withheld() -> None:
+def test_a_withheld_value_stays_withheld() -> None:
     assert post_process(Rule.CLAMP, Histogram(3, 2), [None, 25, -1], 20).integers == (None, 20, 0)
     with pytest.raises(ParameterError, match="buckets are withheld"):
         post_process(Rule.SIMPLEX, Histogram(3, 2), [None, 15, 6], 20)
@@ -93,7 +93,7 @@ def test_a_projected_histogram_is_no_farther_from_the_truth() -> None:
     assert distance(truth, projected) < distance(truth, [Fraction(value) for value in noised])
 
 
-def test_what_cannot_be_projected_or_rounded_is_refused() -> None:
+def test_values_that_cannot_be_projected_or_rounded_are_refused() -> None:
     for values, total in (([], 1), ([1], -1)):
         with pytest.raises(ParameterError, match="project_on_simplex"):
             project_on_simplex(values, total)

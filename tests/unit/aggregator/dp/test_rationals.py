@@ -50,9 +50,7 @@ def test_text_is_read_exactly(text: object, value: Fraction) -> None:
     ],
     ids=repr,
 )
-def test_anything_else_is_refused_with_the_parameter_and_the_reason(
-    text: object, reason: str
-) -> None:
+def test_other_text_is_refused_with_the_parameter_and_the_reason(text: object, reason: str) -> None:
     with pytest.raises(ParameterError, match=rf"^epsilon .*{reason}"):
         parse_rational(text, "epsilon")
 

@@ -126,7 +126,7 @@ def test_no_rule_to_stop_passes_the_odometer_of_gaussian_releases_as_often_as_it
 
 
 @pytest.mark.parametrize("delta", [DELTA, Fraction(1, 101)], ids=str)
-def test_what_a_filter_promises_holds_whenever_the_collector_stops(delta: Fraction) -> None:
+def test_a_filters_promise_holds_whenever_the_collector_stops(delta: Fraction) -> None:
     for (law, cost), releases in (
         (count_with_laplace_noise("1/5"), 400),
         (count_with_gaussian_noise("1/200"), 200),
@@ -143,7 +143,7 @@ def test_what_a_filter_promises_holds_whenever_the_collector_stops(delta: Fracti
 
 
 @pytest.mark.parametrize(("epsilon", "horizon"), [("1/10", 1000), ("1/2", 300), ("1", 40)])
-def test_the_optimal_bound_of_an_enforced_number_of_releases_holds_whenever_one_stops(
+def test_the_optimal_bound_of_an_enforced_number_of_releases_holds_at_any_stop(
     epsilon: str, horizon: int
 ) -> None:
     """To stop early gains nothing: the delta is that at the horizon, and all of it is used."""
@@ -315,7 +315,7 @@ def four_digits(epsilon: Fraction | None) -> str:
         (f"{RHO} = 1/200", cost_of_zcdp(Fraction(1, 200)), 1000),
     ],
 )
-def test_the_document_tells_what_the_bounds_are(what: str, cost: Cost, releases: int) -> None:
+def test_the_document_states_the_bounds(what: str, cost: Cost, releases: int) -> None:
     spent = times(cost, releases)
     numbers = (
         spent.epsilon,
@@ -339,7 +339,7 @@ def test_the_document_tells_what_the_bounds_are(what: str, cost: Cost, releases:
         (f"{RHO} = 1/50", *count_with_gaussian_noise("1/50"), 1000),
     ],
 )
-def test_the_document_tells_what_watching_after_every_release_gains(
+def test_the_document_states_what_watching_every_release_gains(
     what: str, law: LossLaw, cost: Cost, releases: int
 ) -> None:
     def gain(stated: Epsilons) -> str:

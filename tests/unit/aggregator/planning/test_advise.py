@@ -62,7 +62,7 @@ def test_a_person_with_several_reports_needs_as_much_more_noise() -> None:
     assert "more than 5 reports" in five.sentences[2]
 
 
-def test_what_a_steward_should_think_about_is_said() -> None:
+def test_a_steward_is_told_what_to_consider_first() -> None:
     advice = advise(Question.of(500, 100, epsilon=4, releases=365))
     text = " ".join(advice.warnings)
     assert "weak promise" in text
@@ -72,16 +72,16 @@ def test_what_a_steward_should_think_about_is_said() -> None:
     assert "as large as an average bucket" in " ".join(noisy.warnings)
 
 
-def test_a_percentage_is_a_part_of_the_reports() -> None:
+def test_an_error_in_percent_is_relative_to_the_reports() -> None:
     assert Question.of(2000, 3, error="5 %").error == 100
 
 
-def test_what_a_sentence_says_is_the_most_is_rounded_up() -> None:
+def test_a_stated_maximum_is_rounded_up() -> None:
     """e^0.16 is 1.1735; the optimal bound of 365 releases of 1/3 is 30.6187."""
     promise, _, _ = advise(Question.of(1800, 6, epsilon="0.16")).sentences
     assert "a factor of at most 1.18 " in promise
     _, _, cost = advise(Question.of(500, 4, epsilon="1/3", releases=365)).sentences
-    assert "or 30.7 but for a chance" in cost
+    assert "or 30.7 except with a probability" in cost
 
 
 def test_a_tiny_epsilon_is_never_said_to_be_smaller_than_it_is() -> None:

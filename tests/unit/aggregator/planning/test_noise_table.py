@@ -67,7 +67,7 @@ def test_a_draw_outside_of_the_support_is_impossible() -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_family_is_met_at_its_standard_deviation(name: str) -> None:
+def test_a_law_of_a_family_has_the_standard_deviation_asked_for(name: str) -> None:
     assert of_deviation(FAMILIES[name], 3.0, 200).deviation == pytest.approx(3)
 
 

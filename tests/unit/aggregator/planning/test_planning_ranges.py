@@ -107,7 +107,7 @@ def test_a_parameter_out_of_range_is_named_with_its_range(
 
 
 @pytest.mark.parametrize("value", [2.5, "3", None])
-def test_a_count_that_is_no_integer_is_refused(value: object) -> None:
+def test_a_count_that_is_not_an_integer_is_refused(value: object) -> None:
     with pytest.raises(ParameterError, match="count must be an integer"):
         OptimalSelection.of(1, "0.1").keep_probability(value)  # type: ignore[arg-type] # on purpose
 
@@ -136,7 +136,7 @@ def test_the_law_of_many_counts_is_found_or_refused_without_delay() -> None:
         LatticeLaw.of(1, worst_move(SumVec(100_001, 1, 1)))
 
 
-def test_two_draws_lose_never_more_than_epsilon0() -> None:
+def test_two_draws_never_lose_more_than_epsilon0() -> None:
     law = TwoDrawLaw.of("2.5", worst_move(Count()))
     assert law.probability_above("2.5") == 0
     assert law.probability_at_most("2.5") == 1

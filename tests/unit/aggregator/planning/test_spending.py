@@ -65,7 +65,7 @@ def test_one_task_without_a_bound_leaves_the_populations_number_open() -> None:
     assert rows["PLD"].note == NOT_FIXED
 
 
-def test_what_is_not_installed_or_has_nothing_to_say_is_told(
+def test_a_theorem_that_gives_no_bound_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     task = make_task(privacy={**GEOMETRIC, "max_releases": 5})
@@ -78,7 +78,7 @@ def test_what_is_not_installed_or_has_nothing_to_say_is_told(
     assert rows["optimal (KOV)"].is_valid
 
 
-def test_nothing_released_and_nothing_promised_have_no_bounds() -> None:
+def test_without_a_release_or_a_promise_there_are_no_bounds() -> None:
     assert ledger_bounds([(make_task(privacy=LAPLACE), 0)], DELTA) == []
     assert ledger_bounds([(make_task(privacy=NO_NOISE), 5)], DELTA) == []
     assert smallest_valid([]) is None

@@ -22,7 +22,7 @@ def test_a_p_value_is_never_below_the_exact_one(trials: int, p: float) -> None:
     assert np.all(binom.logsf(hits - 1, trials, p) <= above + 1e-9)
 
 
-def test_what_cannot_happen_has_the_p_value_zero() -> None:
+def test_an_impossible_count_has_the_p_value_zero() -> None:
     assert log_tail(1, 10, 0.0) == -math.inf
     assert log_tail(9, 10, 1.0) == -math.inf
     assert log_tail(0, 10, 0.0) == 0
@@ -30,7 +30,7 @@ def test_what_cannot_happen_has_the_p_value_zero() -> None:
     assert log_tail(0, 0, 1.0) == 0
 
 
-def test_too_few_hits_are_nothing_to_a_bound_of_too_many() -> None:
+def test_too_few_hits_do_not_count_against_a_bound_on_too_many() -> None:
     assert log_tail_above(0, 1000, 0.5) == 0
     assert log_tail_above(900, 1000, 0.5) < -300
 

@@ -235,7 +235,7 @@ def test_a_report_with_an_unknown_extension_is_an_invalid_message(task: Task, wh
     ],
     ids=["too short", "too long", "no residue", "one byte"],
 )
-def test_an_input_share_that_is_no_encoding_is_an_invalid_message(
+def test_an_input_share_that_does_not_decode_is_an_invalid_message(
     task: Task, spoil: object
 ) -> None:
     report, good = prepared(task, [0, 1])
@@ -273,7 +273,9 @@ def test_a_helper_that_can_open_nothing_answers_for_every_report(task: Task) -> 
     assert helper.verified.bucket_shares() == []
 
 
-def test_what_the_store_refuses_is_in_the_answer_and_not_in_the_buckets(task: Task) -> None:
+def test_a_report_that_the_store_refuses_is_in_the_answer_and_not_in_the_buckets(
+    task: Task,
+) -> None:
     reports = reports_of(task, [0, 1, 2])
     init = lead(task, reports)
     assert init.request is not None

@@ -48,7 +48,7 @@ def test_totals_of_parts_add_up_to_those_of_the_whole(cut: int) -> None:
     assert (whole.report_count, whole.interval) == (5, Interval.of(0, 29))
 
 
-def test_no_interval_is_told_of_no_report() -> None:
+def test_the_totals_of_no_reports_have_no_interval() -> None:
     with pytest.raises(LocalError, match="empty batch"):
         _ = BatchTotals().interval
 
@@ -77,7 +77,7 @@ def test_the_order_of_buckets_is_the_order_of_time() -> None:
     assert buckets == sorted(buckets)
 
 
-def test_what_the_leader_selects_lies_within_what_the_collector_asked_for() -> None:
+def test_the_leader_selects_within_what_the_collector_asked_for() -> None:
     query = TimeIntervalQuery(Interval.of(5, 10))
     inside = TimeIntervalSelector(Interval.of(6, 3))
     assert MODE.selected(inside, query) == batch_of_interval(Interval.of(6, 3))

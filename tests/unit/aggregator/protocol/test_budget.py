@@ -138,7 +138,7 @@ def test_releases_that_are_free_at_their_delta_still_have_a_last_one() -> None:
     assert cost(task, most) <= 1 < cost(task, most + 1)
 
 
-def test_where_nothing_is_to_be_protected_no_budget_ends() -> None:
+def test_a_budget_never_ends_where_there_is_nothing_to_protect() -> None:
     lonely = {"type": "Prio3Histogram", "length": 1, "chunk_length": 1}
     task = make_task(lonely, {**LAPLACE, "budget": "1"})
     assert horizon(task) is None

@@ -193,7 +193,7 @@ def test_releases_cost_epsilon_each_however_few_a_person_says_to_be_in() -> None
         (NO_NOISE, None),
     ],
 )
-def test_a_release_more_than_the_budget_pays_for_is_refused(
+def test_a_release_that_the_budget_does_not_cover_is_refused(
     privacy: dict[str, str | int], allowed: int | None
 ) -> None:
     task = make_task(privacy=privacy)

@@ -26,7 +26,7 @@ def test_a_report_counts_within_its_task_and_not_ahead_of_the_clock(
     assert refusal(Timing(Time(time), TASK, NOW)) is expected
 
 
-def test_without_limits_every_time_will_do() -> None:
+def test_without_limits_any_time_counts() -> None:
     assert refusal(Timing(Time(2**64 - 1), None, None)) is None
     assert refusal() is None
 
@@ -38,6 +38,6 @@ def test_a_report_of_a_closed_batch_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-def test_a_report_that_was_seen_is_a_replay_whatever_else_it_is(*, is_closed: bool) -> None:
+def test_a_report_that_was_seen_is_a_replay_whatever_else_is_wrong(*, is_closed: bool) -> None:
     untimely = Timing(Time(9), TASK, NOW)
     assert refusal(untimely, is_seen=True, is_closed=is_closed) is ReportError.REPORT_REPLAYED

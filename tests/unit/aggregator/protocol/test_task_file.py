@@ -69,14 +69,14 @@ def test_the_policy_is_bound_into_the_configuration_and_changes_the_fingerprint(
     assert other.fingerprint != task.fingerprint
 
 
-def test_a_policy_may_be_left_out_of_the_configuration_and_then_it_is_known() -> None:
+def test_a_task_knows_whether_its_configuration_leaves_the_policy_out() -> None:
     task = make_task(privacy={**LAPLACE, "bound": False})
     assert not task.is_policy_bound
     assert task.configuration.privacy is None
     assert task.policy == make_task(privacy=LAPLACE).policy
 
 
-def test_what_is_applied_is_decoded_from_the_configurations_own_bytes() -> None:
+def test_the_policy_that_is_applied_is_decoded_from_the_configurations_own_bytes() -> None:
     task = make_task(privacy=LAPLACE)
     configuration = decode(TaskConfiguration, task.configuration_bytes)
     again = Task.create(TASK_ID, configuration, task.collector_hpke_config, task.max_reports)
@@ -151,7 +151,7 @@ def test_a_file_with_a_fault_is_refused_and_the_fault_named(old: str, new: str, 
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "1/0", "nan", "inf", "", "1/-2", "0x10"])
-def test_an_epsilon_that_is_no_positive_rational_is_refused(epsilon: str) -> None:
+def test_an_epsilon_that_is_not_a_positive_rational_is_refused(epsilon: str) -> None:
     with pytest.raises(ParameterError, match="epsilon"):
         make_task(privacy={**LAPLACE, "epsilon": epsilon})
 

@@ -59,7 +59,7 @@ def test_an_uploaded_report_is_kept_as_it_came() -> None:
     assert (found.time, found.leader_config_id) == (TASK.time(NOW), 1)
 
 
-def test_of_a_report_with_a_thousand_extensions_nothing_is_kept_and_the_next_one_is_read() -> None:
+def test_a_report_with_a_thousand_extensions_is_skipped_and_the_next_one_is_read() -> None:
     report = report_of()
     many = tuple(Extension(kind, b"") for kind in range(1000))
     metadata = dataclasses.replace(report.report_metadata, public_extensions=many)
@@ -70,14 +70,14 @@ def test_of_a_report_with_a_thousand_extensions_nothing_is_kept_and_the_next_one
     assert check_upload(TASK, first, {1}, NOW) is ReportError.INVALID_MESSAGE
 
 
-def test_a_report_that_ends_before_its_fields_do_is_no_report() -> None:
+def test_a_truncated_report_does_not_decode() -> None:
     body = encode(report_of())
     for size in range(len(body)):
         with pytest.raises(DecodeError):
             UploadedReport.read(Reader(body[:size]), SIZES)
 
 
-def test_a_report_may_be_old_but_not_of_another_age() -> None:
+def test_a_report_may_be_old_but_not_too_old() -> None:
     limits = {"clock_skew_seconds": 300, "max_age_seconds": 30 * DAY}
     assert check_upload(TASK, uploaded(report_of(NOW - 29 * DAY)), {1}, NOW, **limits) is None
     old = uploaded(report_of(NOW - 31 * DAY))

@@ -50,7 +50,7 @@ CONFIGURATIONS = [
     ("vdaf_type", "configuration", "prio3"),
     [pytest.param(*case, id=case[2].circuit.name) for case in CONFIGURATIONS],
 )
-def test_a_configuration_names_its_prio3_and_back(
+def test_a_configuration_and_its_prio3_name_each_other(
     vdaf_type: int, configuration: str, prio3: Prio3
 ) -> None:
     data = bytes.fromhex(configuration)
@@ -118,7 +118,7 @@ def test_there_are_2_to_255_shares(num_shares: int) -> None:
         prio3_count(num_shares)
 
 
-def test_types_by_name_are_those_by_function() -> None:
+def test_a_type_by_name_is_the_one_made_by_its_function() -> None:
     assert vdaf_from_parameters("Prio3Count", {}) == prio3_count()
     given = {"length": 3, "max_measurement": 9, "chunk_length": 2}
     assert vdaf_from_parameters("Prio3SumVec", given) == prio3_sum_vec(3, 9, 2)

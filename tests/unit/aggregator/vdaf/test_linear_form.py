@@ -105,7 +105,7 @@ def test_a_circuit_with_a_linear_form_is_verified_by_a_kernel(circuit: Circuit) 
     ],
     ids=str,
 )
-def test_any_other_is_verified_by_the_general_path(circuit: Circuit) -> None:
+def test_a_circuit_without_a_linear_form_is_verified_by_the_general_path(circuit: Circuit) -> None:
     assert not dispatch.is_fused(Prio3(4, circuit))
 
 

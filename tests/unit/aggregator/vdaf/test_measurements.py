@@ -91,7 +91,7 @@ def test_whatever_counts_as_an_integer_is_accepted(
 
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=str)
-def test_digits_say_every_value_up_to_the_largest_and_no_more(field: Field) -> None:
+def test_digits_reach_every_value_up_to_the_largest_and_no_more(field: Field) -> None:
     for largest in [*range(1, 40), 2**32 - 1, 2**32, 2**32 + 1, 2**62 + 5, 2**63 - 1]:
         values = sorted({0, 1, largest // 2, largest - 1, largest, *range(min(largest, 40))})
         digits = encode_range_checked(field, np.array(values, dtype=np.uint64), largest)

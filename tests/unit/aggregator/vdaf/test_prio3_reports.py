@@ -47,7 +47,7 @@ def comparable(outcome: Outcome, index: int) -> list[object]:
     return outcome.values(index)
 
 
-def test_one_cheater_among_1000_is_rejected_and_the_others_are_what_they_would_be_alone() -> None:
+def test_one_cheater_among_1000_is_rejected_and_changes_no_other_report() -> None:
     measurements = [index % 7 for index in range(1000)]
     batch = make_batch(HISTOGRAM, measurements)
     batch.input_shares[0][77] = flipped(batch.input_shares[0][77], 5)
@@ -125,7 +125,7 @@ def test_a_share_of_the_wrong_size_is_its_reports_error_only(
 
 
 @pytest.mark.parametrize("prio3", [HISTOGRAM, SUM], ids=["Field128", "Field64"])
-def test_a_number_that_is_no_residue_is_its_reports_error_only(prio3: Prio3) -> None:
+def test_a_number_that_is_not_a_residue_is_its_reports_error_only(prio3: Prio3) -> None:
     batch = make_batch(prio3, [0, 1, 2])
     good = verify(prio3, batch)
     size = prio3.field.encoded_size
@@ -144,7 +144,7 @@ def test_a_number_that_is_no_residue_is_its_reports_error_only(prio3: Prio3) -> 
             assert outcome.values(2) == good.values(2)
 
 
-def test_a_verifier_share_that_is_none_is_its_reports_error_only() -> None:
+def test_a_malformed_verifier_share_is_its_reports_error_only() -> None:
     outcome = verify(HISTOGRAM, make_batch(HISTOGRAM, [0, 1]))
     leader, helper = (init.verifier_shares for init in outcome.inits)
     too_large = HISTOGRAM.field.modulus.to_bytes(16, "little") + leader[0][16:]
@@ -248,7 +248,7 @@ def test_a_batch_adds_up(
     assert result(prio3, outcome, len(measurements)) == expected
 
 
-def test_a_batch_that_spans_many_slices_is_what_its_parts_are(
+def test_a_batch_of_many_slices_gives_what_its_parts_give(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     batch = make_batch(HISTOGRAM, [index % 7 for index in range(23)])
@@ -265,7 +265,7 @@ def test_a_batch_that_spans_many_slices_is_what_its_parts_are(
 
 
 @pytest.mark.parametrize("offset", [0, 3], ids=["aligned", "unaligned"])
-def test_the_leaders_out_shares_are_the_beginnings_of_its_input_shares_which_stay_as_they_are(
+def test_the_leaders_out_shares_are_part_of_its_input_shares_which_do_not_change(
     offset: int,
 ) -> None:
     batch = make_batch(HISTOGRAM, list(range(7)))
@@ -318,7 +318,7 @@ def test_messages_of_any_strides_are_taken() -> None:
         assert list(finished.rejected) == [3]
 
 
-def test_of_shares_that_lie_apart_a_part_is_copied_at_a_time(
+def test_shares_that_lie_apart_are_copied_a_part_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows, memory = 2000, 2**17
@@ -368,18 +368,18 @@ def test_the_callers_own_mistakes_are_parameter_errors() -> None:
         HISTOGRAM.verify_init(VERIFY_KEY, CTX, 2, *arguments)
     with pytest.raises(ParameterError, match="nonce 0 must have 16 bytes, not 3"):
         HISTOGRAM.verify_init(VERIFY_KEY, CTX, 0, [b"abc"], *arguments[1:])
-    with pytest.raises(ParameterError, match="one public share a report, 1, not 0"):
+    with pytest.raises(ParameterError, match="one public share per report, 1, not 0"):
         HISTOGRAM.verify_init(VERIFY_KEY, CTX, 0, batch.nonces, [], batch.input_shares[0])
-    with pytest.raises(ParameterError, match="one input share a report, 1, not 2"):
+    with pytest.raises(ParameterError, match="one input share per report, 1, not 2"):
         HISTOGRAM.verify_init(VERIFY_KEY, CTX, 0, batch.nonces, batch.public_shares, [b"", b""])
     with pytest.raises(ParameterError, match="report 0 must have 2 verifier shares, not 3"):
         HISTOGRAM.verifier_shares_to_message(CTX, [[b"", b"", b""]])
     outcome = verify(HISTOGRAM, batch)
-    with pytest.raises(ParameterError, match="one verifier message a report, 1, not 0"):
+    with pytest.raises(ParameterError, match="one verifier message per report, 1, not 0"):
         HISTOGRAM.verify_next(outcome.inits[0].state, [])
     with pytest.raises(ParameterError, match="rand 0 must have 128 bytes, not 1"):
         HISTOGRAM.shard(CTX, [1], [bytes(16)], [b"x"])
-    with pytest.raises(ParameterError, match="one nonce a report, 1, not 0"):
+    with pytest.raises(ParameterError, match="one nonce per report, 1, not 0"):
         HISTOGRAM.shard(CTX, [1], [], [bytes(128)])
     with pytest.raises(ParameterError, match="ctx must have at most 65527 bytes, not 65528"):
         HISTOGRAM.verify_init(VERIFY_KEY, bytes(65528), 0, *arguments)
@@ -425,14 +425,16 @@ def test_no_repr_shows_what_it_holds() -> None:
 
 
 @pytest.mark.parametrize("prio3", [HISTOGRAM, SUM], ids=["Field128", "Field64"])
-def test_an_aggregate_share_survives_its_wire_form_and_nothing_else_does(prio3: Prio3) -> None:
+def test_an_aggregate_share_survives_its_wire_form_and_other_bytes_are_refused(
+    prio3: Prio3,
+) -> None:
     share = Vector.from_ints(prio3.field, [prio3.field.modulus - 1] * prio3.output_len)
     data = prio3.encode_agg_share(share)
     assert prio3.decode_agg_share(data) == share
     for bad in (b"", data[:-1], data + b"\x00"):
         with pytest.raises(ParameterError, match=f"must have {len(data)} bytes, not {len(bad)}"):
             prio3.decode_agg_share(bad)
-    with pytest.raises(ParameterError, match="no residue"):
+    with pytest.raises(ParameterError, match="not a residue"):
         prio3.decode_agg_share(b"\xff" * len(data))
 
 

@@ -19,7 +19,7 @@ def stream_of(numbers: list[int], size: int) -> bytes:
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=str)
 @pytest.mark.parametrize("spoilt", [[0], [4], [1, 2], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]], ids=str)
-def test_a_word_that_is_no_residue_is_skipped_in_its_row_only(
+def test_a_word_that_is_not_a_residue_is_skipped_in_its_row_only(
     field: Field, spoilt: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size, wanted = field.encoded_size, 5
