@@ -38,7 +38,7 @@ from tests.support.dap_messages import (
 
 @pytest.mark.parametrize("metadata", [METADATA, EXTENDED_METADATA])
 @pytest.mark.parametrize("public_share", [b"", b"public"])
-def test_the_quick_associated_data_of_a_report_is_that_of_the_struct(
+def test_the_fast_associated_data_of_a_report_equals_the_structs(
     metadata: ReportMetadata, public_share: bytes
 ) -> None:
     prefix = input_share_aad_prefix(TASK_ID, encode(TASK_CONFIGURATION))
@@ -46,7 +46,7 @@ def test_the_quick_associated_data_of_a_report_is_that_of_the_struct(
     assert input_share_aad(prefix, metadata, public_share) == slow
 
 
-def test_the_quick_associated_data_of_an_aggregate_share_is_that_of_the_struct() -> None:
+def test_the_fast_associated_data_of_an_aggregate_share_equals_the_structs() -> None:
     slow = encode(AggregateShareAad(TASK_ID, TASK_CONFIGURATION, COLLECTION_JOB_REQ))
     request = encode(COLLECTION_JOB_REQ)
     assert aggregate_share_aad(TASK_ID, encode(TASK_CONFIGURATION), request) == slow

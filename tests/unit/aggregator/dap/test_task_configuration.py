@@ -19,7 +19,7 @@ def test_extensions_are_found_by_their_type() -> None:
     assert bare.privacy is None
 
 
-def test_unknown_extensions_are_kept_for_the_protocol_to_refuse() -> None:
+def test_unknown_extensions_are_kept_so_that_the_protocol_can_refuse_them() -> None:
     extended = dataclasses.replace(
         TASK_CONFIGURATION, extensions=(Extension(2, b"?"), Extension(0xFF51, b""))
     )
@@ -66,7 +66,7 @@ def test_hostile_bytes_are_refused(old: str, new: str, reason: str) -> None:
         decode(TaskConfiguration, bytes.fromhex(encoded.replace(old, new)))
 
 
-def test_a_slash_more_is_another_configuration() -> None:
+def test_one_more_slash_makes_another_configuration() -> None:
     other = dataclasses.replace(
         TASK_CONFIGURATION, leader_aggregator_endpoint="https://leader.example/dap"
     )
