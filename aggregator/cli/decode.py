@@ -86,7 +86,7 @@ def decode_file(
     try:
         decoded = decode(MESSAGES[message], data)
     except DecodeError as error:
-        typer.echo(f"{len(data)} bytes are no {message}: {error}", err=True)
+        typer.echo(f"{len(data)} bytes are not a valid {message}: {error}", err=True)
         raise typer.Exit(1) from error
     for line in describe(decoded):
         typer.echo(line)

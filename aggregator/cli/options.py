@@ -19,7 +19,7 @@ class TaskCommand(TyperCommand):
     def parse_args(  # type: ignore[override]  # typer runs its commands in its own context
         self, ctx: typer.Context, args: list[str]
     ) -> list[str]:
-        """Parse arguments, and take such task ids for arguments, not for options."""
+        """Parse arguments, taking such task ids for arguments and not for options."""
         if "--" not in args:
             task_ids = [arg for arg in args if _TASK_ID_WITH_HYPHEN.fullmatch(arg)]
             others = [arg for arg in args if arg not in task_ids]

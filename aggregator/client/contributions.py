@@ -112,7 +112,7 @@ class Contributions:
         if not isinstance(tasks, dict) or document.get("version") != VERSION:
             raise self._unusable(f"not version {VERSION} of a file of reports counted")
         if not all(_is_count(counted) for counted in tasks.values()):
-            raise self._unusable("a count is no number")
+            raise self._unusable("a count is not a number")
         return tasks
 
     def _write(self, tasks: _Tasks) -> None:

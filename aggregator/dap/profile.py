@@ -26,7 +26,7 @@ class Role(IntEnum):
             LocalError: The role is not an aggregator's.
         """
         if self not in (Role.LEADER, Role.HELPER):
-            raise LocalError(f"the {self.name.lower()} is no aggregator")
+            raise LocalError(f"the {self.name.lower()} is not an aggregator")
         return self - Role.LEADER
 
 

@@ -70,7 +70,7 @@ class TaskConfiguration:
         try:
             _ = self.task_interval
         except DecodeError as error:
-            raise ParameterError(f"task_interval is no interval: {error}") from error
+            raise ParameterError(f"task_interval is not an interval: {error}") from error
 
     @property
     def task_interval(self) -> Interval | None:
@@ -144,7 +144,7 @@ def read_batch_mode(reader: Reader) -> BatchMode:
     try:
         return BatchMode(value)
     except ValueError as error:
-        raise reader.error(f"{value} is no batch mode") from error
+        raise reader.error(f"{value} is not a batch mode") from error
 
 
 def _check(name: str, value: int, minimum: int, maximum: int) -> None:

@@ -26,12 +26,12 @@ def log_kernel_cache(cache: KernelCache | None) -> None:
         cache: The cache that the process found; None if it cannot write one.
     """
     if cache is None:
-        log.warning("no cache of kernels can be written: every process compiles them anew")
+        log.warning("no cache of kernels can be written: every process compiles them again")
     elif cache.is_warm:
         log.info("kernels are cached", directory=str(cache.directory))
     elif cache.has_others:
         log.warning(
-            "cached kernels are of another version, processor or compiler: compiling anew",
+            "cached kernels are of another version, processor or compiler: compiling again",
             directory=str(cache.directory),
         )
     else:

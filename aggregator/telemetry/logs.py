@@ -29,7 +29,7 @@ _MEANINGS = {
     "SQLITE_READONLY": "the file or its folder cannot be written",
     "SQLITE_CANTOPEN": "the file cannot be opened",
     "SQLITE_CORRUPT": "the file is damaged",
-    "SQLITE_NOTADB": "the file is no database",
+    "SQLITE_NOTADB": "the file is not a database",
 }
 """What SQLite's errors mean for the operator."""
 

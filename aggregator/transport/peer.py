@@ -37,7 +37,7 @@ _FAILURES: Mapping[type[BaseException], str] = {
     httpx.ConnectTimeout: "no connection in time",
     httpx.ReadTimeout: "no answer in time",
     httpx.WriteTimeout: "it takes no more of the request",
-    httpx.RemoteProtocolError: "the connection broke, or the answer is no HTTP",
+    httpx.RemoteProtocolError: "the connection broke, or the answer is not HTTP",
     httpx.ReadError: "the connection broke",
 }
 _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -97,7 +97,7 @@ class Answer:
         """
         content_type = self.headers.get("content-type")
         if self.body and message_of(content_type) != message:
-            raise PeerUnreachable(f"the answer is no {media_type(message)}")
+            raise PeerUnreachable(f"the answer is not {media_type(message)}")
         return self.body
 
 
@@ -170,7 +170,7 @@ class Peer:
             try:
                 with anyio.move_on_after(self._http.timeout.read or math.inf):
                     return await self._send_once(request, limit)
-                raise self._unreachable("no whole answer in time")
+                raise self._unreachable("no complete answer in time")
             except PeerUnreachable as error:
                 if attempt == self._attempts:
                     raise
@@ -242,7 +242,7 @@ class Peer:
         try:
             return self._own(requested.join(location))
         except httpx.InvalidURL as error:
-            raise PeerRefused(Problem("the peer named a resource by no URL"), 502) from error
+            raise PeerRefused(Problem("the peer gave a resource an invalid URL"), 502) from error
 
     def _own(self, url: httpx.URL) -> httpx.URL:
         """Return `url` if it is of the endpoint's origin: the token goes nowhere else."""

@@ -159,7 +159,7 @@ def read_verify_resp(reader: Reader) -> VerifyResp:
         return VerifyRespFinish(report_id)
     if kind == VerifyRespType.REJECT:
         return VerifyRespReject(report_id, read_report_error(reader))
-    raise reader.error(f"{kind} is no type of verification response")
+    raise reader.error(f"{kind} is not a type of verification response")
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,7 +209,7 @@ def read_report_error(reader: Reader) -> ReportError:
     try:
         report_error = ReportError(value)
     except ValueError as error:
-        raise reader.error(f"{value} is no report error") from error
+        raise reader.error(f"{value} is not a report error") from error
     if report_error not in DAP_18.report_errors:
-        raise reader.error(f"{report_error.draft_name} is no report error of this draft")
+        raise reader.error(f"{report_error.draft_name} is not a report error of this draft")
     return report_error

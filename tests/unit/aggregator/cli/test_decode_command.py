@@ -115,7 +115,7 @@ def test_bytes_that_are_no_such_message_are_refused_with_the_place(tmp_path: Pat
     file.write_bytes(encode(REPORT)[:-1])
     code, output = run("-m", "report", str(file))
     assert code == 1
-    assert "bytes are no report: Report: byte" in output
+    assert "bytes are not a valid report: Report: byte" in output
 
 
 @pytest.mark.parametrize("arguments", [["-m", "report", "missing"], ["-m", "report", "--hex", "-"]])

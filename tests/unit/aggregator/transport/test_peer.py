@@ -209,7 +209,7 @@ async def test_an_answer_that_drips_is_given_up_when_its_time_is_over() -> None:
 
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body()))
     http = httpx.AsyncClient(transport=transport, timeout=0.2)
-    with pytest.raises(PeerUnreachable, match="no whole answer in time"):
+    with pytest.raises(PeerUnreachable, match="no complete answer in time"):
         await Peer(http, BASE, attempts=1).get("/x")
 
 
