@@ -1,1 +1,1 @@
-"""How fast this machine is: part of the source checkout, not of the package that is installed."""
+"""Measures how fast this machine is; part of the source checkout, not of the installed package."""

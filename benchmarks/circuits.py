@@ -1,4 +1,4 @@
-"""Made-up reports of any type, for measurements of time."""
+"""Made-up reports of any type, for timing."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ CTX = b"benchmark"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
-    """A Prio3, what to call it, and a measurement of it."""
+    """A Prio3, its name, and a measurement for it."""
 
     name: str
     prio3: Prio3
@@ -23,10 +23,10 @@ class Case:
 
 
 def case(vdaf_type: VdafType, **parameters: int) -> Case:
-    """Return a case by its parameters; those that are not given are typical ones.
+    """Return a case with these parameters, and typical values for the others.
 
     Raises:
-        ParameterError: A parameter is not the type's, or out of its range.
+        ParameterError: A parameter is unknown to the type, or out of range.
     """
     prio3 = vdaf_type.prio3(vdaf_type.typical() | parameters)
     circuit = prio3.circuit
@@ -42,9 +42,9 @@ class Reports:
     Attributes:
         prio3: The VDAF.
         verify_key: The aggregators' key.
-        nonces: One a report.
-        public_shares: One a report.
-        input_shares: For each aggregator, one a report.
+        nonces: One per report.
+        public_shares: One per report.
+        input_shares: For each aggregator, one per report.
     """
 
     prio3: Prio3
@@ -54,7 +54,7 @@ class Reports:
     input_shares: Sequence[Batch] = dataclasses.field(repr=False)
 
     def as_arrays(self) -> "Reports":
-        """Return the same reports, each kind of share an array of rows."""
+        """Return the same reports, with each kind of share in an array of rows."""
         prio3 = self.prio3
 
         def rows(strings: Batch, size: int) -> ByteRows:
@@ -72,7 +72,7 @@ class Reports:
         )
 
     def verify_init(self, agg_id: int, part: slice = slice(None)) -> BegunBatch:
-        """Begin to verify all reports, or some, as one aggregator."""
+        """Begin to verify all or some reports as one aggregator."""
         return self.prio3.verify_init(
             self.verify_key,
             CTX,
@@ -90,7 +90,7 @@ def drawn(size: int, count: int) -> list[bytes]:
 
 
 def honest_reports(made: Case, count: int) -> Reports:
-    """Return reports that clients would send, as byte strings."""
+    """Return reports as clients would send them, in byte strings."""
     prio3 = made.prio3
     nonces = drawn(prio3.nonce_size, count)
     shards = prio3.shard(CTX, [made.measurement] * count, nonces, drawn(prio3.rand_size, count))
@@ -99,7 +99,7 @@ def honest_reports(made: Case, count: int) -> Reports:
 
 
 def random_reports(made: Case, count: int) -> Reports:
-    """Return strings that no client made, of random bytes: nothing is compiled to make them."""
+    """Return reports of random bytes, which need nothing compiled to make them."""
     prio3 = made.prio3
     (key,) = drawn(prio3.verify_key_size, 1)
     return Reports(

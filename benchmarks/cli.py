@@ -1,4 +1,4 @@
-"""`prio bench`: how fast this machine is, against other ways in the same run."""
+"""`prio bench`: how fast this machine is, beside other implementations in the same run."""
 
 import json
 import time
@@ -25,7 +25,7 @@ from field.lanes import lanes
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    pretty_exceptions_enable=False,  # as the command line whose part this is
+    pretty_exceptions_enable=False,  # as in the command line that this is part of
     help="Measure this machine.",
 )
 
@@ -42,7 +42,7 @@ class RoleName(StrEnum):
         return LEADER_ID if self is RoleName.LEADER else HELPER_ID
 
 
-Count = Annotated[int, typer.Option(min=1, help="Reports a batch.")]
+Count = Annotated[int, typer.Option(min=1, help="Reports per batch.")]
 Rounds = Annotated[int, typer.Option(min=1, help="Rounds; the median counts.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Role = Annotated[RoleName, typer.Option(help="Which aggregator.")]
@@ -52,7 +52,7 @@ Role = Annotated[RoleName, typer.Option(help="Which aggregator.")]
 def bench() -> None:
     """Measure this machine.
 
-    Times are processor time of one thread, and medians; what is compared takes turns in one run.
+    Times are medians of one thread's processor time; what is compared takes turns in one run.
     """
 
 
@@ -69,9 +69,9 @@ def verify(
     """Time `verify_init`, and how much of it is hashing.
 
     `microseconds_per_report` is from arrays to arrays; `microseconds_per_report_from_strings` is
-    the same from lists of byte strings, which are joined to arrays first, to lists of byte strings.
-    `xof_fraction` is the time of the XOF alone, as much absorbed and squeezed as this role and type
-    need, over the whole.
+    from lists of byte strings, which are first joined to arrays, to lists of byte strings.
+    `xof_fraction` is the share of the XOF alone, absorbing and squeezing as much as this role and
+    type need.
     """
     made = case(type_of(circuit), **parameters)
     times = time_verify(made, role.agg_id, reports, rounds)
@@ -96,7 +96,7 @@ def shard(
     rounds: Rounds = 5,
     as_json: AsJson = False,
 ) -> None:
-    """Time what a client does to a measurement: many at once, and one alone."""
+    """Time what a client does with measurements: many at once, and one alone."""
     made = case(type_of(circuit), **parameters)
     times = time_shard(made, reports, rounds)
     _print(
@@ -127,14 +127,14 @@ def noise(
     scale: Annotated[
         list[str] | None, typer.Option(help="Scales of discrete Laplace noise, 4 and 25500.")
     ] = None,
-    count: Annotated[int, typer.Option(min=1, help="Draws a round.")] = 1_000_000,
+    count: Annotated[int, typer.Option(min=1, help="Draws per round.")] = 1_000_000,
     rounds: Rounds = 5,
     as_json: AsJson = False,
 ) -> None:
     """Time exact discrete Laplace draws against OpenDP's, if that is installed.
 
-    OpenDP, whose time a draw does not change with their number, makes at most 20,000 a round. The
-    ratio is how many times as long it takes.
+    OpenDP's time per draw does not depend on their number, so it makes at most 20,000 per round.
+    The ratio says how many times as long it takes.
     """
     scales = [parse_rational(text, "scale") for text in scale or ("4", "25500")]
     found = [time_noise(t, count, rounds) for t in scales]
@@ -150,7 +150,7 @@ def noise(
         ]
         print(json.dumps(rows))
         return
-    table = Table("t", "ns a draw", "OpenDP, ns a draw", "times as fast")
+    table = Table("t", "ns per draw", "OpenDP, ns per draw", "times as fast")
     for times in found:
         table.add_row(
             format_rational(times.scale),
@@ -163,7 +163,7 @@ def noise(
 
 @app.command()
 def field(
-    length: Annotated[int, typer.Option(min=1, help="Elements a round.")] = 2**16,
+    length: Annotated[int, typer.Option(min=1, help="Elements per round.")] = 2**16,
     rounds: Rounds = 5,
     as_json: AsJson = False,
 ) -> None:
@@ -183,7 +183,7 @@ def field(
         ]
         print(json.dumps(rows))
         return
-    table = Table("field", "operation", "ns an element", "Python, ns", "times as fast")
+    table = Table("field", "operation", "ns per element", "Python, ns", "times as fast")
     for name, all_times in found.items():
         for times in all_times:
             table.add_row(
@@ -206,9 +206,9 @@ def first(
 ) -> None:
     """Time the first `verify_init` of this process: it loads kernels or compiles them.
 
-    Both on the wall clock and of the processor, which on an idle machine are the same. With
-    `NUMBA_CACHE_DIR` set to an empty folder it compiles; done again with that it loads. There are
-    twenty reports of random bytes, so that some fill all lanes and some do not.
+    It prints wall-clock and processor time, which are the same on an idle machine. With
+    `NUMBA_CACHE_DIR` set to an empty folder it compiles; when repeated it loads. Twenty reports of
+    random bytes fill all lanes in some steps and not in others.
     """
     made = case(type_of(circuit), **parameters)
     batch = random_reports(made, 20)
@@ -221,12 +221,12 @@ def first(
 
 @app.command("all")
 def everything(reports: Count = 1000, rounds: Rounds = 7) -> None:
-    """Run every measurement beside its baseline, and print the ratios."""
+    """Run every measurement beside its baseline and print the ratios."""
     bench_all(reports, rounds)
 
 
 def _print(values: Mapping[str, float], as_json: bool) -> None:
-    """Print measured values as one JSON object, or one a line."""
+    """Print measured values as one JSON object, or one per line."""
     if as_json:
         print(json.dumps(values))
         return

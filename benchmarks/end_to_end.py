@@ -1,10 +1,9 @@
-"""What a report costs both aggregators: from the bytes that arrive to the sums that are kept.
+"""What a report costs both aggregators, from the bytes that arrive to the sums that are kept.
 
-Everything that `aggregator.protocol` does for an aggregation job is timed, with the messages read
-and written. HTTP and the store are not: they depend on how many reports a request or a transaction
-carries. The opening of the HPKE ciphertexts and the kernels are timed by themselves as well; what
-is left is Python's handling: messages, checks, one object per report, arrays put together and taken
-apart.
+This times everything that `aggregator.protocol` does for an aggregation job, including reading and
+writing messages. It leaves out HTTP and the store, which depend on how many reports a request or a
+transaction carries. Opening the HPKE ciphertexts and the kernels are also timed alone. The rest is
+Python's handling: messages, checks, one object per report, arrays put together and taken apart.
 """
 
 import dataclasses
@@ -70,12 +69,12 @@ class EndToEndTimes:
 
     Attributes:
         upload: The leader reads an uploaded report and checks it.
-        leader_init: It opens its shares, begins to verify them, and writes the request.
+        leader_init: The leader opens its shares, begins to verify them, and writes the request.
         helper_init: The helper reads the request, opens and verifies its shares, and answers.
         leader_finish: The leader reads the answer and finishes.
         sums: Both add up their out shares.
-        hpke: To open both ciphertexts, by itself.
-        kernels: All steps of Prio3 from arrays to arrays, by themselves.
+        hpke: Opening both ciphertexts, alone.
+        kernels: All steps of Prio3 from arrays to arrays, alone.
     """
 
     upload: float
@@ -88,7 +87,7 @@ class EndToEndTimes:
 
     @property
     def total(self) -> float:
-        """The whole way."""
+        """All steps together."""
         return self.upload + self.leader_init + self.helper_init + self.leader_finish + self.sums
 
     @property
@@ -123,7 +122,7 @@ def time_end_to_end(reports: int, rounds: int) -> EndToEndTimes:
 
 
 class _Job:
-    """One aggregation job, each step on what the step before has just made."""
+    """One aggregation job; each step takes what the step before has just made."""
 
     def __init__(self, count: int) -> None:
         entropy = SystemEntropy()

@@ -28,7 +28,7 @@ _MEBIBYTE = 2**20
 
 
 def bench_all(reports: int, rounds: int) -> None:
-    """Measure everything, and print tables as they are ready."""
+    """Measure everything, and print each table as soon as it is ready."""
     console = Console()
     console.print(
         f"{lanes()} lanes; batches of {reports:,}; processor time, medians of {rounds} rounds; of "
@@ -69,11 +69,11 @@ def _end_to_end(reports: int, rounds: int) -> Table:
 def _verification(reports: int, rounds: int) -> Table:
     table = _table(
         "verify_init",
-        "us a report",
+        "us per report",
         "reports/s",
         "x Keccak permutations",
         "XOF, %",
-        "from byte strings, us a report",
+        "from byte strings, us per report",
     )
     for made in cases():
         for agg_id, role in ((LEADER_ID, "leader"), (HELPER_ID, "helper")):
@@ -94,7 +94,7 @@ def _steps(reports: int, rounds: int) -> Table:
         "steps",
         "leader's init over helper's",
         "general path over helper's init",
-        "after init, us a report",
+        "after init, us per report",
         "after init over helper's init, %",
     )
     for made in cases():
@@ -110,7 +110,7 @@ def _steps(reports: int, rounds: int) -> Table:
 
 
 def _sharding(reports: int, rounds: int) -> Table:
-    table = _table("shard", "us a report", "one alone, us", "one alone over one of a batch")
+    table = _table("shard", "us per report", "one alone, us", "one alone over one of a batch")
     for made in cases():
         times = time_shard(made, reports, rounds)
         table.add_row(
@@ -125,7 +125,7 @@ def _sharding(reports: int, rounds: int) -> Table:
 def _threads_and_memory(reports: int, rounds: int) -> Table:
     table = _table(
         f"verify_init, batches of {3 * reports:,}",
-        "two threads over one, a batch each",
+        "two threads over one, one batch each",
         "two threads over one, half a batch each",
         "working memory, MiB",
     )
@@ -142,7 +142,7 @@ def _threads_and_memory(reports: int, rounds: int) -> Table:
 
 
 def _noise(rounds: int) -> Table:
-    table = _table("discrete Laplace, t", "ns a draw", "OpenDP, ns a draw", "times as fast")
+    table = _table("discrete Laplace, t", "ns per draw", "OpenDP, ns per draw", "times as fast")
     for scale in (Fraction(4), Fraction(25_500)):
         times = time_noise(scale, 1_000_000, rounds)
         table.add_row(
@@ -155,7 +155,7 @@ def _noise(rounds: int) -> Table:
 
 
 def _fields(rounds: int) -> Table:
-    table = _table("field", "ns an element", "Python integers, ns", "times as fast")
+    table = _table("field", "ns per element", "Python integers, ns", "times as fast")
     for field in (FIELD64, FIELD128):
         for times in time_field(field, 2**16, rounds):
             table.add_row(

@@ -14,12 +14,12 @@ NTT_SIZE = 256
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FieldTimes:
-    """Nanoseconds of processor time an element.
+    """Nanoseconds of processor time per element.
 
     Attributes:
-        operation: What was done.
-        ours: Our kernels'.
-        python: Python integers'.
+        operation: The operation.
+        ours: With our kernels.
+        python: With Python's integers.
     """
 
     operation: str
@@ -37,7 +37,7 @@ def time_field(field: Field, length: int, rounds: int) -> list[FieldTimes]:
 
     Args:
         field: The field.
-        length: Elements a round, rounded down to a multiple of the transform's 256.
+        length: Elements per round, rounded down to a multiple of the transform's 256.
         rounds: Rounds; the medians count.
     """
     length = max(1, length // NTT_SIZE) * NTT_SIZE
@@ -82,7 +82,7 @@ def _random(field: Field, length: int) -> Vector:
 
 
 def _transform(values: list[int], root: int, p: int) -> list[int]:
-    """Return the values of a polynomial at the powers of a root, as one writes it in Python."""
+    """Return the values of a polynomial at the powers of a root, in plain Python."""
     if len(values) == 1:
         return values
     even = _transform(values[::2], root * root % p, p)

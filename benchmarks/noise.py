@@ -14,7 +14,7 @@ _LARGEST_RIVAL_COUNT = 20_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NoiseTimes:
-    """Nanoseconds of processor time a draw.
+    """Nanoseconds of processor time per draw.
 
     Attributes:
         scale: t of P(z) ~ exp(-|z|/t).
@@ -37,8 +37,8 @@ def time_noise(scale: Fraction, count: int, rounds: int) -> NoiseTimes:
 
     Args:
         scale: The scale.
-        count: Draws a round. OpenDP, whose time a draw does not change with their number, makes at
-            most 20,000.
+        count: Draws per round. OpenDP's time per draw does not depend on their number, so it makes
+            at most 20,000.
         rounds: Rounds; the medians count.
     """
     sampler, entropy = DiscreteLaplaceSampler(scale), SystemEntropy()
@@ -56,7 +56,7 @@ def time_noise(scale: Fraction, count: int, rounds: int) -> NoiseTimes:
 
 
 def _opendp(scale: Fraction, count: int) -> Callable[[], object] | None:
-    """Return what makes OpenDP draw, or None if it is not installed."""
+    """Return a function that draws with OpenDP, or None if it is not installed."""
     try:
         opendp = importlib.import_module("opendp.prelude")
     except ImportError:

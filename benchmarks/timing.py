@@ -1,8 +1,8 @@
-"""Processor time of pieces of work, taken by turns.
+"""Times pieces of work by turns.
 
 Other programs slow a shared machine down, and not evenly. Processor time leaves out the time when
-another program ran; that it shared caches and memory stays in. Pieces that are to be compared take
-turns, so that what slows one down slows the other down too.
+another program ran, but not the effect of shared caches and memory. Pieces that are compared take
+turns, so that whatever slows one down slows the others too.
 """
 
 import statistics
@@ -16,7 +16,7 @@ def median_seconds(works: Mapping[str, Work], rounds: int) -> dict[str, float]:
     """Return the median processor time of each piece of work, in seconds.
 
     Args:
-        works: The pieces, by name; each is done once before time is taken.
+        works: The pieces, by name; each is done once before timing begins.
         rounds: How often all of them are done, one after the other.
     """
     taken = _taken(works, rounds, time.process_time)
@@ -24,9 +24,9 @@ def median_seconds(works: Mapping[str, Work], rounds: int) -> dict[str, float]:
 
 
 def least_wall_seconds(works: Mapping[str, Work], rounds: int) -> dict[str, float]:
-    """Return the least time by the clock on the wall, for works of more than one thread.
+    """Return the least wall-clock time, for works of more than one thread.
 
-    Not the median: while another program runs, several threads get no more than one would.
+    The median would mislead: while another program runs, several threads get no more than one.
     """
     return {name: min(times) for name, times in _taken(works, rounds, time.perf_counter).items()}
 

@@ -1,6 +1,6 @@
-"""Time of the steps of Prio3 for a batch, and what it is to be compared with.
+"""Times the steps of Prio3 for a batch, and the baselines to compare them with.
 
-Batches are arrays, one row a report, as kernels have them; what byte strings cost besides is
+Batches are arrays with one row per report, as kernels take them; the extra cost of byte strings is
 measured once, for `verify_init`.
 """
 
@@ -30,18 +30,18 @@ from benchmarks.xof import hash_only, permute_only
 _GENERAL_REPORTS = 100
 
 _LEAST_SECONDS = 0.02
-"""What a thread works at a time, that handing work to it count for little."""
+"""How much a thread does at a time, so that handing work to it costs little in comparison."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerifyTimes:
-    """Microseconds of processor time a report, of one aggregator.
+    """Microseconds of processor time per report, for one aggregator.
 
     Attributes:
         init: `verify_init`, from arrays to arrays.
-        from_strings: The same from lists of byte strings to lists of byte strings.
-        hashing: The XOF alone: as much absorbed and squeezed as `init` does.
-        permutations: The Keccak permutations alone that this takes.
+        from_strings: `verify_init`, from lists of byte strings to lists of byte strings.
+        hashing: The XOF alone, absorbing and squeezing as much as `init` does.
+        permutations: Only the Keccak permutations in that.
     """
 
     init: float
@@ -52,12 +52,12 @@ class VerifyTimes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Microseconds of processor time a report.
+    """Microseconds of processor time per report.
 
     Attributes:
         leader: The leader's `verify_init`.
         helper: The helper's.
-        general: The helper's by the general path, which works for every circuit.
+        general: The helper's on the general path, which works for every circuit.
         message: `verifier_shares_to_message`.
         finish: `verify_next`.
         aggregate: `agg_update`.
@@ -81,8 +81,8 @@ class ShardTimes:
     """Microseconds of processor time.
 
     Attributes:
-        batch: A report, in a batch.
-        single: A report by itself.
+        batch: Per report, in a batch.
+        single: For a report alone.
     """
 
     batch: float
@@ -90,7 +90,7 @@ class ShardTimes:
 
 
 def time_verify(made: Case, agg_id: int, reports: int, rounds: int) -> VerifyTimes:
-    """Time `verify_init` of one aggregator, and the hashing in it, by turns."""
+    """Time one aggregator's `verify_init` and the hashing in it, by turns."""
     strings = honest_reports(made, reports)
     batch = strings.as_arrays()
     seconds = median_seconds(
@@ -106,7 +106,7 @@ def time_verify(made: Case, agg_id: int, reports: int, rounds: int) -> VerifyTim
 
 
 class _Steps:
-    """Both aggregators' steps, each on what those before have just made, as in service."""
+    """Both aggregators' steps, each on what the ones before have just made, as in service."""
 
     def __init__(self, batch: Reports) -> None:
         self._batch = batch
@@ -129,14 +129,14 @@ class _Steps:
         self._batch.prio3.agg_update(self._agg_share, self._out_shares.shares)
 
     def drop(self) -> None:
-        """Let go of what was made before the next batch, as services do."""
+        """Free what was made before the next batch, as services do."""
         del self._leader, self._helper, self._messages, self._out_shares
 
 
 def time_steps(made: Case, reports: int, rounds: int) -> StepTimes:
-    """Time every step of verification and aggregation: by turns, in the order of service.
+    """Time every step of verification and aggregation by turns, in the order of service.
 
-    The general path has turns of its own: it leaves nothing of the others in the caches.
+    The general path takes separate turns, because it would evict the others from the caches.
     """
     batch = honest_reports(made, reports).as_arrays()
     few = min(reports, _GENERAL_REPORTS)
@@ -174,10 +174,9 @@ def time_shard(made: Case, reports: int, rounds: int) -> ShardTimes:
 
 
 def speedup_of_threads(made: Case, agg_id: int, reports: int, threads: int, rounds: int) -> float:
-    """Return how many times as many reports several threads verify as one does, on the wall clock.
+    """Return how many times as many reports several threads verify as one, by the wall clock.
 
-    Each has batches of its own, one after the other, as in the services; kernels hold no lock while
-    they run.
+    Each works through its own batches, as in the services; kernels hold no lock while they run.
     """
     batches = [honest_reports(made, reports).as_arrays() for _ in range(threads)]
     works = [functools.partial(batch.verify_init, agg_id) for batch in batches]
@@ -190,7 +189,7 @@ def speedup_of_threads(made: Case, agg_id: int, reports: int, threads: int, roun
 
 
 def speedup_of_halves(made: Case, agg_id: int, reports: int, rounds: int) -> float:
-    """Return how many times as fast two threads verify the halves of a batch as one does it all."""
+    """Return how many times as fast two threads verify half a batch each as one does it all."""
     batch = honest_reports(made, reports).as_arrays()
     halves = slice(0, reports // 2), slice(reports // 2, reports)
     return _speedup(
@@ -201,9 +200,9 @@ def speedup_of_halves(made: Case, agg_id: int, reports: int, rounds: int) -> flo
 
 
 def speedup_of_machine(threads: int, rounds: int) -> float:
-    """Return the same for permutations that share nothing: what the machine has to give just now.
+    """Return the same for permutations that share nothing: what the machine can give just now.
 
-    On an idle machine with so many cores it is their number.
+    On an idle machine with enough cores it is the number of threads.
     """
     prio3, reports = case(HISTOGRAM).prio3, 20_000
     part = functools.partial(permute_only, prio3, CTX, HELPER_ID, reports // threads)
@@ -224,7 +223,7 @@ def _speedup(whole: Work, parts: Sequence[Work], rounds: int) -> float:
 
 
 def working_bytes(made: Case, agg_id: int, reports: int) -> int:
-    """Return how much memory `verify_init` takes at most, beyond its inputs and its outputs."""
+    """Return the most memory that `verify_init` takes, beyond its inputs and outputs."""
     batch = honest_reports(made, reports).as_arrays()
     batch.verify_init(agg_id, slice(0, 1))  # What is kept for the next batch is not counted.
     tracemalloc.start()
@@ -238,7 +237,7 @@ def working_bytes(made: Case, agg_id: int, reports: int) -> int:
 
 
 def _report_shares(batch: Reports, part: slice) -> ReportShares:
-    """Return a helper's shares as the general path wants them."""
+    """Return a helper's shares in the form that the general path takes."""
     arrays = batch.nonces, batch.public_shares, batch.input_shares[HELPER_ID]
     nonces, public_shares, input_shares = (np.asarray(array, np.uint8)[part] for array in arrays)
     aggregator = Aggregator(batch.verify_key, CTX, HELPER_ID)

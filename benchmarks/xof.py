@@ -1,8 +1,8 @@
-"""The part of verification that is hashing, done by itself: what the rest is measured against.
+"""The hashing in verification done alone, as the baseline for the rest.
 
-One aggregator hashes for each report, whatever the implementation: its shares of measurement and
-proof (a helper), its part of the joint randomness, the seed of that and what comes of it, and the
-query randomness. This follows from the sizes in `aggregator.vdaf.randomness`.
+Whatever the implementation, an aggregator hashes per report: its shares of measurement and proof (a
+helper), its part of the joint randomness, the seed of that and its expansion, and the query
+randomness. The amounts follow from the sizes in `aggregator.vdaf.randomness`.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from field.lanes import LaneArray, LaneWidth, kernel, lane_width, new_lane_array
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class XofPass:
-    """One stream for each report.
+    """One stream per report.
 
     Attributes:
         message_size: Bytes absorbed.
@@ -33,7 +33,7 @@ class XofPass:
 
     @property
     def permutations(self) -> int:
-        """One for each block absorbed, and for each block squeezed but the first."""
+        """One per block absorbed, and one per block squeezed except the first."""
         return self.blocks_in + max(0, -(-self.stream_size // RATE_SIZE) - 1)
 
 

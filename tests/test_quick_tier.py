@@ -49,7 +49,7 @@ def test_marked():
 
 
 @pytest.mark.slow
-def test_what_needs_more_is_left_out_and_what_takes_long_unmarked_or_is_wrong_fails(
+def test_tests_that_need_more_are_left_out_and_slow_unmarked_or_wrong_ones_fail(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "conftest.py").write_text("from tests.conftest import *  # noqa: F403\n")

@@ -1,4 +1,4 @@
-"""The `prio` command: the composition root, which builds every party out of its parts."""
+"""The `prio` command: the composition root, which builds every party from its parts."""
 
 from typing import Annotated
 
@@ -41,6 +41,6 @@ def prio(
 
 def main() -> None:
     """Run the command line."""
-    configure_logs(LogFormat.CONSOLE, "warning")  # a service sets its own
+    configure_logs(LogFormat.CONSOLE, "warning")  # a service configures its own
     with faults.reported():
         app()

@@ -1,7 +1,7 @@
 """`prio audit`: tests of the release path that is installed here, and of a running pair.
 
-The self-test takes no configuration, store or key, and reads none: task, parties and keys are made
-up for the occasion, so it can neither spend a real budget nor look at a real share.
+The self-test takes no configuration, store or key: it makes up its own task, parties and keys, so
+it can neither spend a real budget nor see a real share.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """`prio audit pair`: whether two running aggregators add the noise that they should.
 
-Needs a collector's service file and no secret of an aggregator. The first call makes a task for the
-purpose and says what each operator has to do with it; the next ones upload, collect and test.
+It needs a collector's service file and no secret of an aggregator. The first call makes a task for
+the purpose and says what each operator must do with it; later calls upload, collect and test.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ from aggregator.transport.peer import PeerRefused
 FALSE_ALARM = 1e-6
 LENGTH = 4096
 BUDGET = 10**6
-"""Epsilon that the task's budget allows: nobody's measurements are in it."""
+"""Epsilon of the task's budget; it may be large, because nobody's measurements are in the task."""
 
 _REFUTED = 1
 _NOT_RUN = 2
@@ -48,7 +48,7 @@ _MOST_REPORTS = 1000
 
 def pair(
     folder: Annotated[
-        Path, typer.Argument(help="Where the task and what was collected stand; made if missing.")
+        Path, typer.Argument(help="Folder of the task and of what was collected; made if missing.")
     ] = Path("pair-audit"),
     collector: Annotated[
         Path | None,
@@ -70,13 +70,13 @@ def pair(
     ] = None,
     epsilon: Annotated[
         str | None,
-        typer.Option(help="To make the task: of one release, as in the tasks to come; 1 if unset."),
+        typer.Option(help="To make the task: per release, as in the tasks to come; 1 by default."),
     ] = None,
     privacy: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="To make the task: as of `prio task new`, such as rho=1/8; repeatable.",
+            help="To make the task: as for `prio task new`, such as rho=1/8; repeatable.",
         ),
     ] = None,
     min_batch_size: Annotated[
@@ -85,25 +85,25 @@ def pair(
     ] = None,
     time_precision: Annotated[
         int | None,
-        typer.Option(help="To make the task: seconds of one window, 60 by default."),
+        typer.Option(help="To make the task: seconds in a window, 60 by default."),
     ] = None,
     windows: Annotated[
-        int, typer.Option(help="Windows of a new audit; one alone shows no repetition.", min=2)
+        int, typer.Option(help="Windows of a new audit; one alone cannot show repetition.", min=2)
     ] = 4,
     reports: Annotated[
         int | None,
         typer.Option(
-            help="Reports of each window; 8 by default, or min_batch_size if that is more."
+            help="Reports in each window; 8 by default, or min_batch_size if that is more."
         ),
     ] = None,
     false_alarm: Annotated[
-        float, typer.Option(help="How often right noise may be refuted, at most.")
+        float, typer.Option(help="How often correct noise may be refuted, at most.")
     ] = FALSE_ALARM,
     anew: Annotated[
-        bool, typer.Option("--anew", help="Leave an audit under way, and begin another one.")
+        bool, typer.Option("--anew", help="Abandon an audit under way and begin another.")
     ] = False,
     last: Annotated[
-        bool, typer.Option("--last", help="Test once more what the last audit collected.")
+        bool, typer.Option("--last", help="Test again what the last audit collected.")
     ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the results.")] = 300,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -152,7 +152,7 @@ def pair(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What the options say of the audit's task; None where they say nothing."""
+    """What the options say about the audit's task; None if they say nothing."""
 
     leader: str | None
     helper: str | None
@@ -185,7 +185,7 @@ class _Wanted:
         return task
 
     def check(self, task: Task) -> None:
-        """Refuse options that are not those of the task in the folder."""
+        """Refuse options that differ from the task in the folder."""
         stated = {
             "leader": task.configuration.leader_aggregator_endpoint,
             "helper": task.configuration.helper_aggregator_endpoint,

@@ -1,4 +1,4 @@
-"""`prio bench`: the door to the benchmarks, which the source checkout has and the wheel has not."""
+"""`prio bench`: runs the benchmarks, which a source checkout has and the wheel does not."""
 
 import importlib
 import importlib.util

@@ -65,7 +65,7 @@ async def _serve(desk: CollectorDesk, token: str) -> None:
 
 
 def token_of(settings: CollectorSettings) -> str:
-    """Return the token that requests to the collector service must carry, made now if need be."""
+    """Return the token that requests to the collector service must carry; make it if needed."""
     if settings.token is not None:
         return settings.token.get_secret_value()
     path = settings.token_path

@@ -1,6 +1,6 @@
-"""Every command by name, with the module that runs it: loaded when it is called, not before.
+"""Every command by name, with the module that runs it, loaded only when the command is called.
 
-`prio --help`, `prio --version` and a shell's completion read this table only. The module of a
+`prio --help`, `prio --version` and a shell's completion read only this table. The module of a
 command imports what it needs (numba, FastAPI, SQLAlchemy), which takes a second or more.
 """
 
@@ -21,13 +21,13 @@ class Entry:
     """One command, or one group of commands.
 
     Attributes:
-        panel: Under which heading the help shows it.
+        panel: The heading under which the help shows it.
         name: What the user types.
         module: The module of `aggregator.cli` that runs it.
-        attribute: In that module, its function, or the `typer.Typer` of a group.
-        help: What it does, in one line: the first of the function's docstring or group's help.
-        cls: The kind of command that a function is made into.
-        hands_on: Whether it reads none of its arguments itself, `--help` included.
+        attribute: Its function in that module, or the `typer.Typer` of a group.
+        help: What it does: the first line of the function's docstring or of the group's help.
+        cls: The class of the command made from a function.
+        hands_on: Whether it passes all its arguments on, `--help` included.
     """
 
     panel: str
@@ -139,7 +139,7 @@ class Commands(TyperGroup):
     """The commands of the table, each loaded when it is called."""
 
     def __init__(self, **settings: Any) -> None:  # noqa: ANN401  # typer's own
-        """Take typer's settings, and put a stand-in where each command will be."""
+        """Take typer's settings and put a placeholder for each command."""
         super().__init__(**settings)
         self._entries = {entry.name: entry for entry in COMMANDS}
         for entry in COMMANDS:
@@ -148,7 +148,7 @@ class Commands(TyperGroup):
 
     @override
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names in the order in which they are needed."""
+        """Return the names in the order of the table."""
         return [*self._entries, *(name for name in self.commands if name not in self._entries)]
 
     @override

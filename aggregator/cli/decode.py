@@ -1,7 +1,7 @@
 """`prio decode`: prints any DAP message as text, field by field.
 
-Ciphertexts and shares are shown by their size and first bytes. A plaintext input share cannot be
-printed: it is secret.
+For ciphertexts and shares it shows the size and the first bytes. It does not print plaintext input
+shares, which are secret.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ from aggregator.errors import ParameterError
 from aggregator.vdaf.instances import prio3_from_configuration
 
 PREFIX_SIZE = 16
-"""How many bytes of a long byte string are shown."""
+"""Bytes shown of a long byte string."""
 
 MESSAGES: Mapping[str, type[Message]] = {
     AggregateShare.message: AggregateShare,
@@ -63,7 +63,7 @@ MESSAGES: Mapping[str, type[Message]] = {
     UploadRequest.message: UploadRequest,
     "verify-init": VerifyInit,
 }
-"""What can be printed, by the name on the command line: the media type's where there is one."""
+"""What can be printed, by its name on the command line: the media type's name if it has one."""
 
 
 def decode_file(
@@ -86,7 +86,7 @@ def decode_file(
     try:
         decoded = decode(MESSAGES[message], data)
     except DecodeError as error:
-        typer.echo(f"{len(data)} bytes are no {message}: {error}", err=True)
+        typer.echo(f"{len(data)} bytes are not a valid {message}: {error}", err=True)
         raise typer.Exit(1) from error
     for line in describe(decoded):
         typer.echo(line)
@@ -113,7 +113,7 @@ def _fields(value: object, depth: int) -> Iterator[str]:
 
 
 def _vdaf(configuration: TaskConfiguration) -> str:
-    """Return the type and the parameters that a configuration names."""
+    """Return the type and the parameters in a VDAF configuration."""
     try:
         prio3 = prio3_from_configuration(configuration.vdaf_type, configuration.vdaf_configuration)
     except ParameterError as error:

@@ -1,6 +1,6 @@
-"""`prio demo`: leader, helper and collector on this machine, and a real data set through them.
+"""`prio demo`: sends a real data set through a leader, a helper and a collector on this machine.
 
-All three parties' keys lie on one desk here, as they never do in a deployment: the demo shows the
+One operator holds all three parties' keys, as nobody does in a deployment: the demo shows the
 machinery at work, and says that it protects nobody from whoever runs it.
 """
 
@@ -53,13 +53,13 @@ console = Console()
 
 @dataclass(frozen=True, slots=True)
 class DemoQuestion:
-    """What is asked of everybody in the data set.
+    """A question to everybody in the data set.
 
     Attributes:
         title: The heading of the answer.
         task: The task that answers it.
         columns: The CSV columns of a measurement.
-        labels: What each coordinate of the answer is called.
+        labels: The name of each coordinate of the answer.
         truth: The true sums, from the CSV.
     """
 
@@ -193,7 +193,7 @@ def _hand_out(task: Task, configs: Mapping[str, Path]) -> None:
 
 @contextmanager
 def _services(folder: Path, configs: Mapping[str, Path], urls: Mapping[str, str]) -> Iterator[None]:
-    """Run the three services, and end them whatever happens."""
+    """Run the three services, and stop them whatever happens."""
     commands = {
         "leader": ["leader", "serve", "--work"],
         "helper": ["helper", "serve"],
@@ -259,7 +259,7 @@ async def _upload(question: DemoQuestion) -> int:
 
 
 def _collect(collector: str, token: str, task: Task, reports: int) -> Document:
-    """Have the collector service collect everything that was uploaded, and wait for the result."""
+    """Make the collector service collect everything that was uploaded; wait for the result."""
     now = int(time.time())
     end = (now // TIME_PRECISION + 1) * TIME_PRECISION
     # The upload may have begun in the hour before; nothing older is in these fresh stores.
@@ -281,7 +281,7 @@ def _collect(collector: str, token: str, task: Task, reports: int) -> Document:
 
 
 def _verified(configs: Mapping[str, Path], task: Task) -> dict[str, int]:
-    """Return how many reports each aggregator verified and added up, by its own store."""
+    """Return how many reports each aggregator verified and added up, according to its store."""
     counts = {}
     for name in ("leader", "helper"):
         with open_aggregator(configs[name]) as desk:

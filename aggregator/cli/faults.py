@@ -1,4 +1,4 @@
-"""What the shell says when a command fails: one line that names the fault, and an exit status.
+"""How a command fails: one line that names the fault, and an exit status.
 
 0   done
 1   done in part: some reports were refused, some files failed; or our own fault
@@ -20,7 +20,7 @@ PEER = 3
 
 def status_of(error: BaseException) -> int:
     """Return the exit status for a fault."""
-    # Here, because `prio --help` must not wait for a database library.
+    # Imported here because `prio --help` must not wait for a database library.
     from aggregator.storage.engine import Conflict  # noqa: PLC0415  see above
     from aggregator.storage.schema import SchemaMismatch  # noqa: PLC0415  see above
 
@@ -40,7 +40,7 @@ def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[Non
     """Turn a fault into a line on standard error and an exit status.
 
     Args:
-        status: Returns the exit status for a fault, where a command has its own.
+        status: Returns the exit status for a fault; some commands have their own.
     """
     try:
         yield
@@ -53,7 +53,7 @@ def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[Non
 def _text(fault: BaseException) -> str:
     match fault:
         case UnicodeDecodeError():
-            # Of bytes that are no text nothing is shown: they may be a secret's.
+            # The offending bytes are not shown: they may be a secret's.
             return "a file is not UTF-8 text"
         case OSError(filename=str() | Path() as path, strerror=str(reason)):
             return f"{path}: {reason}"
@@ -62,7 +62,7 @@ def _text(fault: BaseException) -> str:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the first fault of a group of groups: task groups wrap what fails inside them."""
+    """Return the first fault in nested groups: task groups wrap what fails inside them."""
     fault: BaseException = group
     while isinstance(fault, BaseExceptionGroup):
         fault = fault.exceptions[0]

@@ -1,7 +1,7 @@
 """`prio hpke`: an aggregator's HPKE key pairs, to which clients seal input shares.
 
 To change the key: `new`, wait until no client still uses the old one (`hpke_cache_seconds`), then
-`retire` it. Reports that were sealed to it are opened as before.
+`retire` it. Reports that were sealed to it can still be opened.
 """
 
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ def new(config: Config = None) -> None:
 
 @app.command("list")
 def list_keys(config: Config = None) -> None:
-    """Print the ids of the HPKE key pairs, newest first, and since when they are retired."""
+    """Print the ids of the HPKE key pairs, newest first, and when they were retired."""
     with open_aggregator(config) as desk:
         for key in desk.hpke_keys():
             state = "advertised" if key.retired_at is None else f"retired {_day(key.retired_at)}"
@@ -38,7 +38,7 @@ def retire(
     ],
     config: Config = None,
 ) -> None:
-    """Advertise an HPKE key pair no longer; reports that were sealed to it are still opened."""
+    """Stop advertising an HPKE key pair; reports that were sealed to it can still be opened."""
     with open_aggregator(config) as desk:
         desk.retire_hpke_key(config_id)
 

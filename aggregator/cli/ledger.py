@@ -1,4 +1,4 @@
-"""`prio ledger`: what an aggregator has released, and what that has cost a person at most."""
+"""`prio ledger`: what an aggregator has released, and what that has cost any person at most."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from aggregator.storage.states import LedgerState
 
 RELEASE_COLUMNS = ("batch", "mechanism", "epsilon", "delta", "rho", "state")
 RELEASE_MEMBERS = (*RELEASE_COLUMNS, "at")
-"""What a release's document has beside the members that name its batch."""
+"""The members of a release's document besides those that name its batch."""
 
 
 def ledger(
@@ -32,7 +32,7 @@ def ledger(
     task: Annotated[str | None, typer.Option(help="Only this task, by its id.")] = None,
     delta: Annotated[
         str,
-        typer.Option(help="At which the bounds are compared; not to be chosen by looking at them."),
+        typer.Option(help="The delta at which bounds are compared; choose it before seeing them."),
     ] = "1e-6",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -230,7 +230,7 @@ def _print_costs(console: Console, document: Document) -> None:
 
 
 def _moment(seconds: int) -> str:
-    """Return a time as `prio collect` takes it; seconds since 1970 where the calendar ends."""
+    """Return a time as `prio collect` takes it; seconds since 1970 beyond the calendar's end."""
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
@@ -239,6 +239,6 @@ def _moment(seconds: int) -> str:
 
 
 def _short(value: object) -> str:
-    """Return an exact rational as it stands if it is short, else rounded to six digits."""
+    """Return an exact rational unchanged if it is short, otherwise rounded to six digits."""
     text = "" if value is None else str(value)
     return text if len(text) <= 9 else f"{float(Fraction(text)):.6g}"  # noqa: PLR2004 - "1/1000000"

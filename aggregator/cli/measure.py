@@ -1,4 +1,4 @@
-"""`prio upload` and `prio collect`: measurements in, results out, from a shell."""
+"""`prio upload` and `prio collect`: measurements in and results out, from a shell."""
 
 import dataclasses
 import json
@@ -55,16 +55,15 @@ def upload(
     ] = "",
     time: Annotated[
         str | None,
-        typer.Option(
-            help="When the reports are of: ISO 8601 or seconds since 1970; now if not given."
-        ),
+        typer.Option(help="Time of the reports: ISO 8601 or seconds since 1970; now if not given."),
     ] = None,
     per_request: Annotated[int, typer.Option(min=1, help="Reports in one request.")] = 200,
     person_column: Annotated[
         str | None,
         typer.Option(
-            help="The CSV column that says whose a row is: more rows of one person than the task's "
-            "max_reports_per_person are refused. Without it each row is another person's."
+            help="The CSV column that says whose row it is: more rows of one person than "
+            "the task's max_reports_per_person are refused. Without it each row is a different "
+            "person's."
         ),
     ] = None,
     state: Annotated[
@@ -78,8 +77,8 @@ def upload(
         int | None,
         typer.Option(
             min=1,
-            help="With --state: how long each batch of the collector's lasts, to count by batch; "
-            "without it the task's bound is for ever.",
+            help="With --state: the length of the collector's batches, to count per batch; without "
+            "it the task's bound is for ever.",
         ),
     ] = None,
     max_epsilon: Annotated[
@@ -115,8 +114,8 @@ def upload(
 ) -> None:
     """Shard, seal and upload measurements, one report each.
 
-    Everything is read and checked before the first report is sent. Exit status 1 says that some
-    reports were refused, 2 that the input is bad and nothing was sent, 3 that an aggregator could
+    Everything is read and checked before the first report is sent. The exit status is 1 if some
+    reports were refused, 2 if the input is bad and nothing was sent, and 3 if an aggregator could
     not be reached.
     """
     task = read_task(task_file)
@@ -126,7 +125,9 @@ def upload(
     )
     reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())
     if person_column is not None and (csv is None or state is not None):
-        raise ParameterError("person-column: goes with --csv, and --state is of one person")
+        raise ParameterError(
+            "person-column: goes with --csv, and not with --state, which is for one person"
+        )
     if batch_seconds is not None and state is None:
         raise ParameterError("batch-seconds: needs --state")
     limits = _Limits(
@@ -165,7 +166,7 @@ def collect(
     start: Annotated[
         str, typer.Option(help="ISO 8601, UTC without a zone, or seconds since 1970.")
     ],
-    end: Annotated[str, typer.Option(help="The same; the batch ends before it.")],
+    end: Annotated[str, typer.Option(help="Likewise; the batch ends before it.")],
     config: Config = None,
     buckets: Annotated[
         str, typer.Option(help="Names of the coordinates, joined by commas, for the table.")
@@ -174,8 +175,8 @@ def collect(
         Rule | None,
         typer.Option(
             "--post-process",
-            help="Beside the noised values, clamp them to their range, or project a histogram on "
-            "those that are possible.",
+            help="Beside the noised values, also print them clamped to their range, or projected "
+            "onto the possible histograms.",
         ),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 300,
@@ -183,9 +184,9 @@ def collect(
 ) -> None:
     """Collect the reports of an interval and print the result with its error bars.
 
-    The request and the result are kept in the collector's store: a command that was interrupted can
-    be repeated and goes on with the same collection. Exit status 3 says that the leader refused or
-    that the batch was not ready in time.
+    The request and the result are kept in the collector's store: if interrupted, repeat the command
+    and it goes on with the same collection. The exit status is 3 if the leader refused or the batch
+    was not ready in time.
     """
     document, trouble = anyio.run(
         _collect,
@@ -215,7 +216,7 @@ def read_task(path: Path) -> Task:
     """Read a task file.
 
     Raises:
-        ParameterError: It is no task file; the message names the setting.
+        ParameterError: It is not a task file; the message names the setting.
     """
     return task_from_toml(path.read_text(encoding="utf-8"))
 
@@ -251,7 +252,7 @@ def _required_time(text: str, name: str) -> int:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Limits:
-    """What the client takes part in, and how often."""
+    """What the client takes part in and how often."""
 
     contributions: Contributions | None
     floor: Floor
@@ -306,10 +307,10 @@ async def _upload(
                 )
         except PeerError:
             if settled:
-                # Whoever repeats the command must know what was counted already.
+                # Whoever repeats the command must know what was already counted.
                 console.print(
                     f"prio: the first {settled} of {len(measurements)} measurements are settled; "
-                    f"of the next {min(per_request, len(measurements) - settled)} it is not known"
+                    f"the next {min(per_request, len(measurements) - settled)} may or may not be"
                 )
             raise
 
@@ -317,7 +318,7 @@ async def _upload(
 async def _collect(
     config: Path | None, task_id: str, start: int, end: int, seconds: float, rule: Rule | None
 ) -> tuple[Document, str]:
-    """Return the collection, and why the leader did not answer when it was asked last, if so."""
+    """Return the collection, and why the leader did not answer the last request, if it did not."""
     with open_collector(config) as desk:
         known = task_id_of(task_id)
         record = desk.database.read_sync(
@@ -328,7 +329,7 @@ async def _collect(
         task = task_from_toml(record.definition)
         if (
             rule is not None
-        ):  # what no result could be put through is refused before it is asked for
+        ):  # a rule that cannot apply to any result is refused before we ask for one
             circuit = task.prio3.circuit
             post_process(rule, circuit, [0] * circuit.output_len, task.min_batch_size)
         new = new_collection(

@@ -51,13 +51,13 @@ def noise(
     ] = None,
     delta: Annotated[
         str | None,
-        typer.Option(help="In place of a bound: the least k whose edge has at most this mass."),
+        typer.Option(help="Instead of a bound: the least k whose edge has at most this mass."),
     ] = None,
 ) -> None:
     """Draw noise as a release does, from the operating system's entropy, and save it.
 
-    The draws are one vector under one fresh key. Where all of them fit they are saved as int64,
-    else as Python integers (dtype object), which `numpy.load` reads with `allow_pickle=True`.
+    The draws are one vector under one fresh key. They are saved as int64 if all of them fit,
+    otherwise as Python integers (dtype object), which `numpy.load` reads with `allow_pickle=True`.
     """
     sampler, description = _sampler(kind, parse_rational(scale, "scale"), bound, delta)
     draws = sampler.sample(count, SystemEntropy())

@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 from typing_extensions import override
 
 _TASK_ID_WITH_HYPHEN = re.compile(r"-[A-Za-z0-9_-]{42}")
-"""One task id in 64 begins with a hyphen, as options do; no option is that long."""
+"""One task id in 64 begins with a hyphen, as an option does; no option is that long."""
 
 
 class TaskCommand(TyperCommand):
@@ -19,7 +19,7 @@ class TaskCommand(TyperCommand):
     def parse_args(  # type: ignore[override]  # typer runs its commands in its own context
         self, ctx: typer.Context, args: list[str]
     ) -> list[str]:
-        """Parse arguments, with such task ids where an argument is none but an option."""
+        """Parse arguments, taking such task ids for arguments and not for options."""
         if "--" not in args:
             task_ids = [arg for arg in args if _TASK_ID_WITH_HYPHEN.fullmatch(arg)]
             others = [arg for arg in args if arg not in task_ids]
@@ -36,7 +36,7 @@ InsecureHttp = Annotated[
     typer.Option(
         "--insecure-http",
         envvar="PRIO_INSECURE_HTTP",
-        help="Allow plain http:// to other machines: everybody on the way can read.",
+        help="Allow plain http:// to other machines: everybody on the way can read it.",
     ),
 ]
 
@@ -54,6 +54,6 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="The party's service file; without it the environment (PRIO_…) says everything.",
+        help="The party's service file; without it settings come from the environment (PRIO_…).",
     ),
 ]

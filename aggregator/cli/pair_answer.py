@@ -1,4 +1,4 @@
-"""What an audit of a pair comes to: JSON, and the same for a reader."""
+"""The outcome of an audit of a pair, as JSON and as text."""
 
 import dataclasses
 import math
@@ -15,7 +15,7 @@ _SMALL = math.log(1e-12)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PairAnswer:
-    """What an audit of a pair comes to."""
+    """The outcome of an audit of a pair."""
 
     task: Task
     releases: Releases
@@ -31,7 +31,7 @@ class PairAnswer:
 
     @property
     def noise_of(self) -> str:
-        """Whose noise is in the results; unknown where a share is no sum of the reports."""
+        """Whose noise is in the results; unknown if a share is not the sum of the reports."""
         mended = {mistake.party for mistake in self.releases.mistakes}
         if any(f.kind is FaultKind.WRONG_SUM and f.party not in mended for f in self.faults):
             return "unknown"
@@ -47,7 +47,7 @@ class PairAnswer:
                 return "both"
 
     def document(self) -> dict[str, object]:
-        """Return the answer as JSON has it; p-values as their natural logarithms, null for 0."""
+        """Return the answer for JSON; p-values as their natural logarithms, null for 0."""
         windows, buckets = self.releases.leader.shape
         mechanism, circuit = self.task.policy.mechanism, self.task.prio3.circuit
         return {
@@ -74,7 +74,7 @@ class PairAnswer:
         }
 
     def text(self) -> str:
-        """Return the same for a reader."""
+        """Return the answer as text for a reader."""
         windows, buckets = self.releases.leader.shape
         mechanism, circuit = self.task.policy.mechanism, self.task.prio3.circuit
         false_alarm = self.power.false_alarm

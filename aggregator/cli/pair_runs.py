@@ -1,9 +1,9 @@
-"""What an audit of a running pair does: uploads reports of known truth, and collects them.
+"""Runs an audit of a running pair: uploads reports of known truth, and collects them.
 
-Everything stands in one folder: the task's files, and in `audit.json` the windows of each audit.
-Reports are made from a window's seed, so the same reports can be made again: to upload them once
-more after an interruption, which changes nothing, and to know both un-noised aggregate shares. What
-comes back is kept there as well, so a repeated command goes on where the last one ended.
+Everything is in one folder: the task's files, and in `audit.json` the windows of each audit.
+Reports are made from a window's seed, so they can be made again: to upload them again after an
+interruption, which changes nothing, and to know both un-noised aggregate shares. Results are kept
+there as well, so a repeated command goes on where the last one ended.
 """
 
 import dataclasses
@@ -39,24 +39,24 @@ from field import Vector, lift
 STATE = "audit.json"
 VERSION = 1
 LARGEST_UPLOAD = 2**25
-"""Bytes of the leader's shares of one window, which go in one request."""
+"""The most bytes of the leader's shares of one window, which go in one request."""
 
 _SEED_SIZE = 32
 _PARTIES = ("leader", "helper")
 
 
 class AuditError(PeerError):
-    """An aggregator did what leaves nothing to be tested."""
+    """An aggregator's answer leaves nothing to test."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Released:
-    """What came back of a window.
+    """The results of a window.
 
     Attributes:
-        noise: Of the leader, of the helper, and what the result is off by; one number a bucket.
-        report_count: By the leader's word.
-        mistakes: Reports that a share holds another time than once.
+        noise: The leader's, the helper's, and the error of the result; one number per bucket each.
+        report_count: According to the leader.
+        mistakes: Reports that a share does not hold exactly once.
     """
 
     noise: tuple[list[int], list[int], list[int]]
@@ -66,13 +66,13 @@ class Released:
 
 @dataclasses.dataclass(slots=True)
 class Window:
-    """One unit of the task's time, and the reports of it.
+    """One unit of the task's time, and its reports.
 
     Attributes:
         unit: The unit.
         reports: How many reports are uploaded.
         seed: What they are made from.
-        released: What came back; None if nothing did so far.
+        released: The results; None until there are some.
     """
 
     unit: int
@@ -92,7 +92,7 @@ class Window:
 
 
 class ReplayedEntropy(Entropy):
-    """The same bytes for the same seed, for reports about nobody: SHAKE-256 of it and a counter."""
+    """Entropy replayed from a seed, for reports about nobody: SHAKE-256 of it and a counter."""
 
     def __init__(self, seed: bytes) -> None:
         self._seed = seed
@@ -110,10 +110,10 @@ class PairAudit:
     """An audit in its folder.
 
     Attributes:
-        folder: Where everything stands.
+        folder: The folder.
         task: The task that was made for the purpose.
-        token: The collector's at the leader.
-        audits: The windows of each audit, the last one perhaps under way.
+        token: The collector's token at the leader.
+        audits: The windows of each audit; the last may be under way.
     """
 
     folder: Path
@@ -123,7 +123,7 @@ class PairAudit:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Read what stands in a folder.
+        """Read an audit's folder.
 
         Raises:
             ParameterError: A file is not what it should be.
@@ -139,13 +139,13 @@ class PairAudit:
         return cls(folder, task, str(token), audits)
 
     def begin(self, windows: int, reports: int, now: int, *, anew: bool = False) -> list[Window]:
-        """Return the windows of an audit: those of the one under way, or new ones.
+        """Return the windows of the audit under way, or new ones.
 
         Args:
-            windows: How many new ones; the latest units of time that have ended.
+            windows: How many new ones; they are the latest units of time that have ended.
             reports: How many reports each gets.
             now: Seconds since the epoch.
-            anew: Leave the audit under way as it is.
+            anew: Abandon the audit under way.
 
         Raises:
             ParameterError: The reports of a window are too few or too many.
@@ -177,10 +177,10 @@ class PairAudit:
         return self.audits[-1]
 
     def last(self) -> list[Window]:
-        """Return the windows of the last audit that came back whole.
+        """Return the windows of the last audit that was completed.
 
         Raises:
-            ParameterError: None did.
+            ParameterError: No audit was.
         """
         for audit in reversed(self.audits):
             if all(window.released is not None for window in audit):
@@ -202,11 +202,11 @@ class PairAudit:
             keypair: The collector's.
             http: Sends the requests.
             timeout_seconds: How long each batch may take.
-            progress: Called when a window was uploaded and when it was collected.
+            progress: Called once a window is uploaded and once it is collected.
 
         Raises:
             PeerError: An aggregator could not be reached, refused, or was not ready in time. What
-                was done stays done.
+                was done so far is kept.
         """
         missing = [window for window in windows if window.released is None]
         for window in missing:
@@ -242,7 +242,7 @@ class PairAudit:
             reports_per_request=len(measurements),
         )
         for error, count in summary.refused.items():
-            # What was uploaded before an interruption is there already.
+            # Reports that were uploaded before an interruption count as replays.
             if error is not ReportError.REPORT_REPLAYED:
                 raise AuditError(f"the leader refused {count} reports: {error.draft_name}")
 
@@ -286,10 +286,10 @@ class PairAudit:
 
 
 def releases_of(windows: list[Window]) -> Releases:
-    """Return what windows that all came back say.
+    """Return the results of windows.
 
     Raises:
-        ParameterError: One did not.
+        ParameterError: One has no results yet.
     """
     released = [window.released for window in windows if window.released is not None]
     if len(released) != len(windows):
@@ -308,15 +308,15 @@ def releases_of(windows: list[Window]) -> Releases:
 
 
 def _mistake(rest: Vector, out_shares: Vector) -> tuple[int, int, Vector] | None:
-    """Return which report is missing or doubled in a share that is no sum of them, if one is.
+    """Return the report that is missing from a share or in it twice, if any.
 
     Args:
         rest: The share less the sum of the out shares.
-        out_shares: One row a report.
+        out_shares: One row per report.
 
     Returns:
         The report's index, how often the share holds it, and the share's noise; None if the share
-        holds each report once, or if no single report explains it.
+        holds each report once, or if no single report explains the difference.
     """
     if _is_noise(rest):
         return None
@@ -329,7 +329,7 @@ def _mistake(rest: Vector, out_shares: Vector) -> tuple[int, int, Vector] | None
 
 
 def _is_noise(rest: Vector) -> bool:
-    """Return whether most numbers are small: of residues that are as good as random, none is."""
+    """Return whether most numbers are small, as none is among residues that look random."""
     numbers = lift(rest)
     return 2 * sum(abs(number) < LARGEST for number in numbers) > len(numbers)
 

@@ -1,6 +1,6 @@
-"""A party's store on its operator's desk: its tasks, what became of reports, what was spent.
+"""A party's store as its operator uses it: tasks, counts of reports, privacy spent.
 
-Works beside a running service of the same party, on the same store.
+It can be used while a service of the same party runs on the same store.
 """
 
 from collections.abc import Iterator
@@ -68,7 +68,7 @@ class AggregatorDesk:
         self.database.run_sync("end task", lambda tx: task_store.end_task(tx, task_id.value))
 
     def document(self, task_id: TaskId) -> Document:
-        """Return a task and what became of its reports, by stage and reason."""
+        """Return a task and the counts of its reports, by stage and reason."""
 
         def read(tx: Transaction) -> Document:
             stored = task_store.get_task(tx, task_id.value)
@@ -93,13 +93,13 @@ class AggregatorDesk:
         return counts.get(AGGREGATED, 0)
 
     def hpke_keys(self) -> list[task_store.HpkeKey]:
-        """Return our HPKE key pairs, newest first, retired ones among them."""
+        """Return our HPKE key pairs, newest first, including retired ones."""
         return self.database.read_sync(
             "list hpke keys", lambda tx: task_store.list_hpke_keys(tx, retired=True)
         )
 
     def new_hpke_key(self) -> int:
-        """Make an HPKE key pair with an id that none ever had; return the id.
+        """Make an HPKE key pair under an id that was never used; return the id.
 
         Raises:
             ParameterError: All ids were used.
@@ -119,10 +119,10 @@ class AggregatorDesk:
         return self.database.run_sync("new hpke key", make)
 
     def retire_hpke_key(self, config_id: int) -> None:
-        """Advertise an HPKE key pair no longer.
+        """Stop advertising an HPKE key pair.
 
         Raises:
-            ParameterError: It is not advertised, or no other one is.
+            ParameterError: It is not advertised, or it is the only one that is.
         """
 
         def retire(tx: Transaction) -> None:
@@ -181,7 +181,7 @@ class CollectorDesk:
         return [task_from_toml(record.definition) for record in records]
 
     def end_task(self, task_id: TaskId) -> None:
-        """Refuse: uploads are the leader's."""
+        """Refuse: only the leader ends a task."""
         raise ParameterError(f"task {task_id}: the leader ends it, not the collector")
 
     def document(self, task_id: TaskId) -> Document:
@@ -192,7 +192,7 @@ class CollectorDesk:
         raise _no_task(task_id)
 
     def keypair(self) -> HpkeKeypair:
-        """Return the key pair that results are sealed to, made on first use."""
+        """Return the key pair to which results are sealed; make it on first use."""
 
         def ensure(tx: Transaction) -> HpkeKeypair:
             for key in task_store.list_hpke_keys(tx, retired=False):
@@ -214,7 +214,7 @@ def open_desk(config: Path | None) -> Iterator[Desk]:
     """Open the store of whichever party the settings are for.
 
     Args:
-        config: The service file; None where the environment says everything.
+        config: The service file; None if all settings come from the environment.
 
     Raises:
         ConfigurationError: The settings or the store cannot be used.

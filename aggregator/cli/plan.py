@@ -1,4 +1,4 @@
-"""`prio plan`: choose an epsilon and defend it; nothing here touches a task or a report.
+"""`prio plan`: choose an epsilon and defend it, without touching a task or a report.
 
 Each command prints text for a reader, or with `--json` the same figures for a program. A parameter
 out of range is named on standard error and ends the command with status 2.
@@ -51,9 +51,9 @@ class NeighbourChoice(StrEnum):
 
 
 LAPLACE = "laplace"
-"""In place of a type of measurement: continuous Laplace noise."""
+"""Instead of a type of measurement: continuous Laplace noise."""
 _COLUMNS = 2
-"""Of a file of bucket counts: the name and the number of persons."""
+"""Fields per line of a file of bucket counts: the name and the number of persons."""
 
 CircuitOrLaplace = Annotated[
     str, typer.Option(help=f"Type of measurement: {CIRCUITS}; or {LAPLACE}, without a type.")
@@ -116,7 +116,7 @@ def threshold(
 ) -> None:
     """What suppressing small counts without noise protects, and what it does not.
 
-    Where the theorem says nothing the figures are printed and the status is 2.
+    If the theorem says nothing, the figures are printed and the status is 2.
     """
     with reported():
         answer, problem = answers.threshold(
@@ -206,7 +206,7 @@ def compose(
     circuit: CircuitOrLaplace = COUNT.short_name,
     task: Annotated[
         Path | None,
-        typer.Option(help="In place of epsilon0: a task file, for its mechanism and measurement."),
+        typer.Option(help="Instead of epsilon0: a task file, for its mechanism and measurement."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -230,7 +230,7 @@ def advise(
         str | None, typer.Option(help="Wanted 95 % half-width: reports, or a part such as 5%.")
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="Wanted epsilon of one release.")] = None,
-    releases: Annotated[int, typer.Option(help="Releases a year.")] = 12,
+    releases: Annotated[int, typer.Option(help="Releases per year.")] = 12,
     max_reports_per_person: Annotated[int, typer.Option(help="In one release.")] = 1,
     delta: Annotated[str, typer.Option(help="For the smaller yearly total.")] = "1e-6",
     population: Annotated[str, typer.Option(help="Name of the people asked.")] = "",
@@ -291,7 +291,7 @@ def figures(
     out: Annotated[Path, typer.Option(help="Directory to write SVG and PNG files to.")],
     json: Json = False,
 ) -> None:
-    """Draw the papers' figures, what was published and what is sound apart."""
+    """Draw the papers' figures, keeping what was published apart from what is sound."""
     with reported():
         pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}
         written: list[Value] = [str(path) for path in draw_all(pictures, out)]
@@ -299,7 +299,7 @@ def figures(
 
 
 def _bucket_counts(text: str) -> dict[str, int]:
-    """Return the persons in each bucket; messages name lines, not what stands there."""
+    """Return the persons in each bucket; messages name lines, not their content."""
     buckets: dict[str, int] = {}
     for number, row in enumerate(csv.reader(text.splitlines()), start=1):
         if len(row) != _COLUMNS or not row[1].strip().isdecimal() or not row[1].isascii():
@@ -311,7 +311,7 @@ def _bucket_counts(text: str) -> dict[str, int]:
 
 
 def _circuit(name: str, parameters: Parameters) -> circuits.Circuit | None:
-    """Return the circuit of a type, with the least parameters for those not given; None if none."""
+    """Return the circuit of a type, with the least value for parameters not given; None if none."""
     if name == LAPLACE:
         if parameters:
             raise ParameterError(f"{LAPLACE} has no parameter {min(parameters)}")

@@ -1,8 +1,8 @@
-"""How `prio plan` prints: JSON whose numbers may lie far below a double, and the same for a reader.
+"""How `prio plan` prints: as JSON, whose numbers may be far smaller than any double, or as text.
 
-JSON sets no limit to a number's size, so 5.746029482e-561 is written as it is; a parser that reads
-numbers into doubles makes 0 of it, one that reads decimals keeps it. What has no value (an infinite
-epsilon, a rule that does not exist) is null.
+JSON sets no limit to a number's size, so 5.746029482e-561 is written in full; a parser that reads
+doubles turns it into 0, one that reads decimals keeps it. What has no value (an infinite epsilon, a
+rule that does not exist) is null.
 """
 
 import json
@@ -13,13 +13,13 @@ from fractions import Fraction
 from aggregator.dp.decimals import to_decimal, working
 from aggregator.planning.values import Value
 
-# Between these a double holds a number to all of its digits.
+# Between these a double has its full precision.
 _SMALLEST, _LARGEST = Decimal("1e-300"), Decimal("1e300")
 _DIGITS = 17
 
 
 def to_json(value: Value, indent: int = 0) -> str:
-    """Return `value` as JSON text, indented by two spaces a level."""
+    """Return `value` as JSON text, indented by two spaces per level."""
     inner, outer = "  " * (indent + 1), "  " * indent
     match value:
         case str() | bool() | int() | None:
@@ -38,7 +38,7 @@ def to_json(value: Value, indent: int = 0) -> str:
 
 
 def to_text(value: Mapping[str, Value], indent: int = 0) -> str:
-    """Return the same for a reader: one line per value, ten digits, one line per sentence."""
+    """Return `value` as text for a reader: one line per value or sentence, ten digits."""
     lines = []
     for key, item in value.items():
         name = "  " * indent + key.replace("_", " ")

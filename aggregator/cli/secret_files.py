@@ -1,4 +1,4 @@
-"""Secrets that lie in files of their own, made once and readable by their owner only."""
+"""Secrets in files of their own, made once and readable only by their owner."""
 
 import os
 import tempfile
@@ -9,10 +9,10 @@ from aggregator.errors import ConfigurationError
 
 
 def read_secret(path: Path) -> str | None:
-    """Return what the file holds, or None if there is none.
+    """Return what the file holds, or None if it does not exist.
 
     Raises:
-        ConfigurationError: The file cannot be read, or others than its owner can read it.
+        ConfigurationError: The file cannot be read, or is readable by others than its owner.
     """
     try:
         check_private(path)
@@ -24,7 +24,7 @@ def read_secret(path: Path) -> str | None:
 
 
 def create_secret(path: Path, secret: str) -> str:
-    """Write a new secret, whole or not at all; one that another process has just written wins.
+    """Write a new secret, whole or not at all, unless another process has just written one.
 
     Returns:
         What the file holds now.
@@ -34,7 +34,7 @@ def create_secret(path: Path, secret: str) -> str:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # A name of its own, 0600 from the start: in two containers two processes have one number.
+        # A random name, 0600 from the start: in two containers processes may share a number.
         descriptor, draft = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)
         try:
             with os.fdopen(descriptor, "w") as file:
@@ -53,7 +53,7 @@ def create_secret(path: Path, secret: str) -> str:
 
 
 def _keep_entries(folder: Path) -> None:
-    """Have the names in a folder survive a power cut, as the store's rows do."""
+    """Make the names in a folder survive a power cut, as the store's rows do."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,8 +1,8 @@
-"""Builds an aggregator out of its parts and runs it until it is told to stop.
+"""Builds an aggregator from its parts and runs it until it is told to stop.
 
-One event loop runs the application, the health listener and, if asked to, the workers. A first
-SIGTERM or SIGINT lets requests and jobs that are under way come to their end; a second one, or too
-long a wait, drops them, which loses nothing: their leases expire and the work goes on elsewhere.
+One event loop runs the application, the health listener and, on request, the workers. The first
+SIGTERM or SIGINT lets requests and jobs under way finish. A second one, or too long a wait, drops
+them, which loses nothing: their leases expire and the work goes on elsewhere.
 """
 
 import signal
@@ -124,8 +124,8 @@ async def run_services(
 
     Args:
         listeners: Applications, each with its `host:port`; port 0 takes a free one.
-        works: What else runs; each ends soon after the event it is given is set.
-        max_connections: The most that are open at once, at each address.
+        works: What else runs; each ends soon after the event that it is given is set.
+        max_connections: The most connections open at once, per address.
 
     Raises:
         ConfigurationError: An address cannot be listened on.
@@ -190,7 +190,7 @@ def _warming_up(runtime: Runtime) -> Work:
 
 
 def _repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -> Work:
-    """Return a work that does round after round, resting where there was nothing to do."""
+    """Return a work that does round after round, and rests when there is nothing to do."""
 
     async def repeat(stop: anyio.Event) -> None:
         while not stop.is_set():
@@ -207,7 +207,7 @@ def _repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) 
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves the signals to us: several run in one process."""
+    """A server that leaves signals to us, because several run in one process."""
 
     @override
     @contextmanager
@@ -251,7 +251,7 @@ def _listen(address: str) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, int(port)))
-        # At once: whoever hears from one listener that we are up can reach the others too.
+        # All at once: whoever hears from one listener that we are up can reach the others too.
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()

@@ -1,8 +1,8 @@
 """Opens a party's store from its settings, with its key.
 
-The key lies in a file of its own, so that a copy of the database alone tells nothing. It is made
-together with a new database. A database whose key is missing is never given another one: what it
-holds could not be read, and what would be written could not be told apart.
+The key is in a file of its own, so that a copy of the database alone reveals nothing. It is made
+together with a new database. A database whose key is missing is never given another one: its
+contents could not be read, nor told apart from what would be written.
 """
 
 from aggregator.cli.secret_files import create_secret, read_secret
@@ -21,13 +21,13 @@ def open_database(
     on_transaction: OnTransaction | None = None,
     entropy: Entropy | None = None,
 ) -> Database:
-    """Open a party's store, made and brought to this program's schema if need be.
+    """Open a party's store; make it or upgrade its schema if needed.
 
     Raises:
         ConfigurationError: The store's key is missing or unusable.
         StoreError: The store cannot be made or opened.
     """
-    backend(settings.database_url)  # before a key is made for a store that cannot be
+    backend(settings.database_url)  # refuses a bad URL before a key is made for it
     crypter = Crypter.parse(_store_key(settings, entropy or SystemEntropy()), entropy)
     upgrade(settings.database_url)
     return Database.open(settings.database_url, crypter, clock, on_transaction, entropy)

@@ -10,7 +10,7 @@ from aggregator.collector.documents import Document
 
 
 def print_result(collection: Document, labels: Sequence[str] = ()) -> None:
-    """Print a finished collection: each value with its interval, and what it promises."""
+    """Print a finished collection: each value with its interval, and the guarantee."""
     result = collection["result"]
     if not isinstance(result, dict):
         return
@@ -47,7 +47,7 @@ def print_result(collection: Document, labels: Sequence[str] = ()) -> None:
 
 
 def _print_selection(console: Console, selection: Document | None) -> None:
-    """Print by which rule values are shown, to how many it was applied, and what that promises."""
+    """Print the rule by which values are shown, how many it withheld, and what that promises."""
     if selection is None:
         return
     if selection["rule"] == "threshold":

@@ -110,7 +110,7 @@ def add(
 
 @app.command("list")
 def list_(config: Config = None) -> None:
-    """Print the tasks that this party takes part in, a line each."""
+    """Print the tasks that this party takes part in, one per line."""
     with open_desk(config) as desk:
         for task in desk.tasks():
             print(
@@ -121,7 +121,7 @@ def list_(config: Config = None) -> None:
 
 @app.command(cls=TaskCommand)
 def show(task_id: TaskArgument, config: Config = None) -> None:
-    """Print a task with its privacy and what became of its reports, as JSON."""
+    """Print a task with its privacy and the counts of its reports, as JSON."""
     with open_desk(config) as desk:
         print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
 
@@ -150,10 +150,10 @@ def make_task(
     """Return a new time-interval task under a fresh id.
 
     Args:
-        collector_config: Whom results are sealed to.
+        collector_config: The configuration to which results are sealed.
         vdaf: The `[vdaf]` table of the task file.
         privacy: Its `[privacy]` table.
-        settings: What else stands in the file: `leader`, `helper`, `time_precision`,
+        settings: Everything else in the file: `leader`, `helper`, `time_precision`,
             `min_batch_size`, `max_reports`, `task_info`.
 
     Raises:
@@ -170,10 +170,10 @@ def make_task(
 
 
 def write_files(task: Task, out: Path) -> None:
-    """Write a task's public file and, with fresh secrets, each party's, to a folder not yet there.
+    """Write a task's public file and each party's, with fresh secrets, to a new folder.
 
     Raises:
-        FileExistsError: It is there.
+        FileExistsError: The folder exists.
     """
     out.mkdir(parents=True)
     (out / "task.toml").write_text(task_to_toml(task), encoding="utf-8")
@@ -182,21 +182,21 @@ def write_files(task: Task, out: Path) -> None:
 
 
 def task_id_of(text: str) -> TaskId:
-    """Return the task id that an argument says.
+    """Return the task id in an argument.
 
     Raises:
-        ParameterError: It is none.
+        ParameterError: It is not a task id.
     """
     try:
         return TaskId.parse(text)
     except DecodeError as error:
         raise ParameterError(
-            f"task id: {text!r} is none, `prio task list` prints them: {error}"
+            f"task id: {text!r} is not one; `prio task list` prints them: {error}"
         ) from None
 
 
 def describe_privacy(task: Task) -> str:
-    """Return what a task promises and what it costs in accuracy, for a reader."""
+    """Return a task's guarantee and what it costs in accuracy, for a reader."""
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     lines = [
         f"{mechanism.name}: {mechanism.guarantee(circuit).statement}",
@@ -226,7 +226,7 @@ def _collector_config(text: str) -> HpkeConfig:
 
 
 def assignment(text: str) -> tuple[str, Setting]:
-    """Return the name and the value of NAME=VALUE; whole numbers as such, and whether bound."""
+    """Return the name and the value of NAME=VALUE; whole numbers and `bound` in their own types."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ParameterError(f"privacy: must be NAME=VALUE, not {text!r}")
@@ -244,6 +244,6 @@ def _toml(top: Mapping[str, Setting], **tables: Mapping[str, Setting]) -> str:
 
 
 def _write_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, from the start."""
+    """Write a file that only its owner can ever read."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, SECRET_MODE), "w") as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""Types of measurement on the command line: names and parameters, as the table has them."""
+"""Types of measurement on the command line: names and parameters, as in the table."""
 
 import functools
 import inspect
@@ -15,14 +15,14 @@ CIRCUITS = ", ".join(row.short_name for row in TYPES.values())
 Circuit = Annotated[str, typer.Option(help=f"Type of measurement: {CIRCUITS}.")]
 
 Parameters = Mapping[str, int]
-"""What was given of a type's parameters, by name."""
+"""Those of a type's parameters that were given, by name."""
 
 
 def type_of(circuit: str) -> VdafType:
     """Return the type that an option names; case and hyphens do not matter.
 
     Raises:
-        ParameterError: There is none of that name.
+        ParameterError: No type has that name.
     """
     names = {row.short_name: row for row in TYPES.values()}
     row = names.get(circuit.lower().replace("-", ""))
@@ -35,7 +35,7 @@ def takes_parameters(command: Callable[..., None]) -> Callable[..., None]:
     """Return a command with an option for each parameter of any type.
 
     Args:
-        command: It is given those that were set as its argument `parameters`.
+        command: Gets those that were set as its argument `parameters`.
     """
     options = {
         parameter.name: inspect.Parameter(
@@ -66,7 +66,7 @@ def takes_parameters(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _help(name: str) -> str:
-    """Return what a parameter is, and of which types."""
+    """Return what a parameter means, and which types have it."""
     rows = {
         row.short_name: parameter.help
         for row in TYPES.values()

@@ -20,13 +20,15 @@ def vdaf() -> None:
 def check(
     files: Annotated[
         list[Path],
-        typer.Argument(help="Files in the published format; a type is a name up to the first _."),
+        typer.Argument(
+            help="Files in the published format; the type is the name up to the first _."
+        ),
     ],
 ) -> None:
     """Replay test vectors: every step, and every byte that a file publishes.
 
-    Prints a line for each file that fails, with the step and the reason, and ends with a count. The
-    exit status is 1 if any file failed.
+    Prints a line per file that fails, with the step and the reason, and ends with a count. The exit
+    status is 1 if any file failed.
     """
     failures = 0
     for file in files:

@@ -1,7 +1,7 @@
-"""`prio warm`: compiles the kernels ahead, so that no first report has to wait for them.
+"""`prio warm`: compiles the kernels ahead, so that the first report need not wait for them.
 
-An image is built with it: its cache then lies ready where a service with a read-only file system
-finds it. Kernels that are compiled already are only loaded.
+An image is built with it, so that a service with a read-only file system finds the cache ready.
+Kernels that are already compiled are only loaded.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""The Client: measurements to reports at the leader. Holds no server and no database.
+"""The Client: turns measurements into reports at the leader, without a server or a database.
 
 An application or a notebook needs a `Task` and a `Client`:
 

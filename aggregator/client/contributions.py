@@ -1,17 +1,17 @@
-"""Holds one person to the reports that a task allows: a file that counts before anything is sent.
+"""Holds one person to the reports that a task allows, with a file that counts before sending.
 
 A task's guarantee is for `max_reports_per_person` reports of one person in a batch, and aggregators
-see reports, not persons. So the software that makes a person's reports keeps to the bound: one file
-for one person on one device. What it cannot do is to know the same person on another device.
+see reports, not persons. So the software that makes a person's reports enforces the bound, with one
+file per person and device. It cannot recognise the same person on another device.
 
-Which reports meet in a batch is the collector's choice, made later. Without more knowledge the
-bound is therefore on all reports of the person for the task, for ever, and they cost no more than
-one release. Where the collector is known to collect windows of a fixed length, `batch_seconds`, it
-is on each window, and `max_batches_per_person` on the number of windows with a report.
+Which reports share a batch is the collector's choice, made later. Without more knowledge the bound
+is therefore on all reports of the person for the task, for ever, and they cost no more than one
+release. If the collector is known to collect windows of a fixed length, `batch_seconds`, the bound
+is per window, and `max_batches_per_person` limits the number of windows with a report.
 
-Reports are counted, on disk, before they are sent, and never uncounted. A crash in between loses
-the person's chance to be counted, not their privacy; and that a report was refused is the leader's
-word, which may not be true.
+Reports are counted on disk before they are sent, and never uncounted. A crash in between costs the
+person's chance to be counted, not their privacy; and only the leader's word, which may be false,
+says that a report was refused.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ VERSION = 1
 _OWNER_ONLY = 0o600
 
 _Tasks = dict[str, dict[str, int]]
-"""Reports by task identifier and by unit of the task's time, as JSON has them."""
+"""Numbers of reports by task identifier and by unit of the task's time, as in the JSON file."""
 
 
 class TooManyReports(ParameterError):
@@ -42,28 +42,28 @@ class Contributions:
     """What one person has sent from this device.
 
     Attributes:
-        path: The file; made when something is counted first. A file beside it, with .lock at its
-            end, keeps two processes from counting at once.
-        batch_seconds: How long each batch lasts that the collector collects, counted from the Unix
-            epoch, if that is known; a multiple of the task's time precision.
+        path: The file; made when something is first counted. A file beside it, ending in .lock,
+            keeps two processes from counting at once.
+        batch_seconds: The length of the collector's batches, which start at the Unix epoch, if it
+            is known; a multiple of the task's time precision.
     """
 
     path: Path
     batch_seconds: int | None = None
 
     def count(self, task: Task, reports: int, seconds: int) -> None:
-        """Count reports that are about to be sent; when this returns they are on disk.
+        """Count reports that are about to be sent; the count is on disk when this returns.
 
         Args:
             task: The task they are for.
             reports: How many.
-            seconds: The time that they are of, in seconds since the epoch.
+            seconds: Their time, in seconds since the epoch.
 
         Raises:
-            TooManyReports: They would be more than the task allows one person.
-            ParameterError: `batch_seconds` is no multiple of the task's time precision.
-            ConfigurationError: The file cannot be read or written, or is no such file: a person who
-                was counted is never taken for one who was not.
+            TooManyReports: There would be more than the task allows one person.
+            ParameterError: `batch_seconds` is not a multiple of the task's time precision.
+            ConfigurationError: The file cannot be read or written, or is not such a file: a person
+                who was counted is never taken for one who was not.
         """
         length = self._batch_units(task)
         with self._locked():
@@ -112,11 +112,11 @@ class Contributions:
         if not isinstance(tasks, dict) or document.get("version") != VERSION:
             raise self._unusable(f"not version {VERSION} of a file of reports counted")
         if not all(_is_count(counted) for counted in tasks.values()):
-            raise self._unusable("a count is no number")
+            raise self._unusable("a count is not a number")
         return tasks
 
     def _write(self, tasks: _Tasks) -> None:
-        """Put the new file in the old one's place: whole, and on disk, or not at all."""
+        """Replace the old file by the new one, whole and on disk or not at all."""
         draft = self.path.with_name(self.path.name + ".new")
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ONLY)
@@ -138,7 +138,7 @@ class Contributions:
 
 
 def _check(task: Task, counted: Mapping[str, int], batch_units: int | None) -> None:
-    """Refuse counts by unit of time that are more than a task allows one person."""
+    """Refuse counts by unit of time that exceed what a task allows one person."""
     policy = task.policy
     most, batches = policy.max_reports_per_person, policy.max_batches_per_person
     if batch_units is None:

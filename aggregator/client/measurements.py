@@ -1,7 +1,7 @@
-"""Text to measurements: what a command line or a CSV file says, checked before anything is sent.
+"""Reads measurements from a command line or a CSV file, and checks them before anything is sent.
 
-A histogram's measurement is a bucket: its index, or its name where names were given. A vector's is
-one cell a coordinate. Everything else is one cell.
+A histogram's measurement is a bucket: its index, or its name if names were given. A vector has one
+cell per coordinate. Everything else is one cell.
 """
 
 import csv
@@ -16,7 +16,7 @@ from aggregator.vdaf.circuits.measurements import Measurement, MeasurementError
 
 
 class CellError(ParameterError):
-    """A cell that is no measurement; the message names its row, its column and what is allowed."""
+    """An invalid cell; the message names its row, its column and what is allowed."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class MeasurementReader:
             raise ParameterError("buckets: two have the same name")
 
     def read(self, cells: Sequence[str], place: str = "measurement") -> Measurement:
-        """Return the measurement that some cells say.
+        """Return the measurement in some cells.
 
         Args:
-            cells: One cell; for a vector, one a coordinate.
-            place: Where the cells stand, for the message.
+            cells: One cell; for a vector, one per coordinate.
+            place: Where the cells are, for the message.
 
         Raises:
-            CellError: A cell is no integer, or the measurement is not allowed.
+            CellError: A cell is not an integer, or the measurement is not allowed.
         """
         expected = self.circuit.output_len if self.circuit.takes_vectors else 1
         if len(cells) != expected:
@@ -75,14 +75,14 @@ class MeasurementReader:
 
         Args:
             file: The file, opened as text with `newline=""`.
-            columns: The column to read; for a vector, one a coordinate, in their order.
-            person_column: The column that says whose a row is; without it each row is another
-                person's.
+            columns: The column to read; for a vector, one per coordinate, in order.
+            person_column: The column that says whose row it is; without it each row belongs to a
+                different person.
             max_reports_per_person: How many rows one person may have.
 
         Raises:
-            CellError: A column is missing, or a cell is no measurement, or a person has too many
-                rows: the message names the line, and no person.
+            CellError: A column is missing, a cell is invalid, or a person has too many rows; the
+                message names the line but no person.
         """
         rows = csv.DictReader(file, strict=True)
         return list(self._read_rows(rows, columns, person_column, max_reports_per_person))

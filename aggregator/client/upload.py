@@ -29,10 +29,10 @@ from aggregator.vdaf.circuits.measurements import Measurement
 REPORTS_PER_REQUEST = 200
 
 _STATUS_SIZE = ReportId.size + 1
-"""Bytes that an answer has for each report that is refused."""
+"""Bytes of an answer per refused report."""
 
 UPLOAD_ATTEMPTS = 8
-"""How often one request of reports is sent, half a minute in all: whoever gave up in the middle
+"""How often one request of reports is sent, within half a minute: a client that gave up midway
 could not upload the rest without knowing which measurements are settled."""
 
 
@@ -42,7 +42,7 @@ class UploadError(PeerError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UploadSummary:
-    """What became of an upload.
+    """The outcome of an upload.
 
     Attributes:
         accepted: Reports that the leader stored.
@@ -62,7 +62,7 @@ class Client:
     """Uploads measurements of one task.
 
     Args:
-        task: What is measured, and by whom it is aggregated.
+        task: What is measured, and who aggregates it.
         http: Sends the requests.
         entropy: Where report ids, shares and HPKE keys come from.
         clock: What time a report is of.
@@ -108,17 +108,18 @@ class Client:
         """Upload a report for each measurement.
 
         Args:
-            measurements: Integers or lists of integers, as the task's type wants them.
-            time: Seconds since the epoch that the reports are of, rounded down to the task's
-                precision; now, if it is not given.
-            reports_per_request: How many reports one request carries at most.
-            progress: Called after each request with the number of reports it settled.
+            measurements: Integers or lists of integers, as the task's type requires.
+            time: Time of the reports in seconds since the epoch, rounded down to the task's
+                precision; now by default.
+            reports_per_request: The most reports per request.
+            progress: Called after each request with the number of reports that it settled.
 
         Raises:
             TooManyReports: One person would have more reports than the task allows; none is sent.
-            ParameterError: A measurement is out of range; names its index and the limit.
-            PeerError: An aggregator could not be reached or refused a request. Reports of the
-                requests before it were settled; `progress` told how many.
+            ParameterError: A measurement is out of range; the message names its index and the
+                limit.
+            PeerError: An aggregator could not be reached or refused a request. Earlier requests
+                were settled; `progress` told how many reports.
         """
         seconds = self._clock.now() if time is None else time
         await self._count(measurements, seconds)
@@ -139,8 +140,8 @@ class Client:
     async def _count(self, measurements: Sequence[Measurement], seconds: int) -> None:
         """Count the reports of one person before any is sent.
 
-        What cannot be sent is not counted: neither measurements out of range nor without the
-        aggregators' configurations.
+        What cannot be sent is not counted: measurements out of range, or anything while the
+        aggregators' configurations are missing.
         """
         if self._contributions is None or not measurements:
             return
@@ -151,7 +152,7 @@ class Client:
         )
 
     async def _settle(self, prepared: Sequence[PreparedReport]) -> dict[ReportId, ReportError]:
-        """Send reports; those sealed under an outdated configuration once more, sealed anew."""
+        """Send reports; reseal and resend those sealed under an outdated configuration."""
         errors = await self._send(prepared)
         outdated = [
             report
@@ -160,7 +161,7 @@ class Client:
         ]
         if not outdated:
             return errors
-        # The same ids and shares: a second report would let a leader that lies about the
+        # With the same ids and shares: a new report would let a leader that lies about the
         # configuration count one measurement twice.
         self._configs = None
         for report in outdated:

@@ -1,14 +1,13 @@
 """Collects a batch: asks the leader, polls, opens both aggregate shares and adds them.
 
-A library for a notebook or another service; it holds no server and no database:
+A library for a notebook or another service, without a server or a database:
 
     async with httpx.AsyncClient() as http:
         collector = Collector(task, keypair, token, http)
         result = await collector.collect(collection_request(interval))
 
-Asking twice for the same batch is asking once: the leader answers with the same job. Whoever must
-not lose a result stores the `Collection` before the first poll and calls `forget` after the result
-is safe.
+Asking twice for the same batch gets the same job. A caller that must not lose a result stores the
+`Collection` before the first poll and calls `forget` once the result is safe.
 
 Source: DAP, "Collecting Results".
 """
@@ -36,7 +35,7 @@ from aggregator.protocol.task import Task
 from aggregator.transport.peer import Answer, Peer
 
 POLL_SECONDS = 2
-"""How long to wait before the next poll where the leader does not say."""
+"""How long to wait before the next poll if the leader does not say."""
 
 
 class CollectionError(PeerError):
@@ -71,11 +70,11 @@ class Collector:
     """Collects batches of one task.
 
     Args:
-        task: The collector's own view of the task; aggregate shares of another do not open.
+        task: The collector's own view of the task; shares made under any other view do not open.
         keypair: The key pair whose configuration the task names.
-        token: The bearer token that the leader knows us by.
+        token: The bearer token that the leader expects from us.
         http: Sends the requests.
-        confidence: The probability that error bars are to state.
+        confidence: The confidence level of the error bars.
         sleep: Waits between polls.
     """
 
@@ -98,7 +97,7 @@ class Collector:
 
     @override
     def __repr__(self) -> str:
-        """Name the task; key and token stay out."""
+        """Name the task, without key and token."""
         return f"Collector({self._task.task_id})"
 
     async def start(self, request: CollectionJobReq) -> tuple[Collection, Result | Pending]:
@@ -113,7 +112,7 @@ class Collector:
         return collection, self._opened(collection, state)
 
     async def poll(self, collection: Collection) -> Result | Pending:
-        """Ask how a collection stands; raises as `start` does."""
+        """Ask for the state of a collection; raises as `start` does."""
         return self._opened(collection, await self._look(collection))
 
     async def forget(self, collection: Collection) -> None:
@@ -132,7 +131,7 @@ class Collector:
     async def collect_sealed(
         self, request: CollectionJobReq, timeout_seconds: float = 300
     ) -> CollectionJobResp:
-        """Do the same, and return both aggregate shares as they come, still sealed to us.
+        """Do the same, but return both aggregate shares still sealed to us.
 
         Raises:
             PeerRefused, PeerUnreachable, CollectionTimeout: As above.

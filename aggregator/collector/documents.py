@@ -1,4 +1,4 @@
-"""What the Collector shows of tasks, collections and results: JSON, for the API and the shell.
+"""Tasks, collections and results as JSON documents, for the API and the shell.
 
 Exact numbers (epsilon, delta, rho, confidence) are text; every document carries `version`.
 """
@@ -24,7 +24,7 @@ Document = dict[str, object]
 
 
 def task_document(task: Task) -> Document:
-    """Return a task as the Collector's readers need it."""
+    """Return a task, for the Collector's readers."""
     configuration, circuit = task.configuration, task.prio3.circuit
     mechanism = task.policy.mechanism
     return {
@@ -43,7 +43,7 @@ def task_document(task: Task) -> Document:
         "scale": mechanism.describe_scale(circuit),
         "error": {
             "confidence": format_rational(DEFAULT_CONFIDENCE),
-            # As text: JSON has no infinity, which a tiny epsilon comes to.
+            # As text: JSON has no infinity, which a tiny epsilon leads to.
             "variance": f"{mechanism.variance(circuit):.6g}",
             "half_width": mechanism.half_width(circuit, DEFAULT_CONFIDENCE),
             "joint_half_width": mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE),
@@ -52,9 +52,9 @@ def task_document(task: Task) -> Document:
 
 
 def result_document(task: Task, result: Result) -> Document:
-    """Return a result with its error bars and everything that it promises.
+    """Return a result with its error bars and its guarantee.
 
-    It holds what may be shown and nothing else: a value that the policy withholds is null.
+    It holds only what may be shown: a value that the policy withholds is null.
     """
     return {
         "version": VERSION,
@@ -76,7 +76,7 @@ def result_document(task: Task, result: Result) -> Document:
 
 
 def post_processed_document(task: Task, result: Document, rule: Rule) -> Document:
-    """Return post-processed values of a result's document, to stand beside the raw ones.
+    """Return post-processed values of a result's document, to go beside the raw ones.
 
     Raises:
         ParameterError: The rule does not apply to this result.
@@ -94,7 +94,7 @@ def post_processed_document(task: Task, result: Document, rule: Rule) -> Documen
 
 
 def collection_document(task: Task, stored: StoredCollection) -> Document:
-    """Return a collection and what came of it."""
+    """Return a collection and its outcome."""
     return {
         "version": VERSION,
         "collection_id": stored.collection_id.hex(),
@@ -111,7 +111,7 @@ def collection_document(task: Task, stored: StoredCollection) -> Document:
 def with_post_processing(task: Task, collection: Document, rule: Rule | None) -> Document:
     """Return a collection's document with `post_processed` beside the result's raw values.
 
-    A collection without a result, and no rule, change nothing.
+    Without a result or without a rule nothing changes.
 
     Raises:
         ParameterError: The rule does not apply to this result.
@@ -124,7 +124,7 @@ def with_post_processing(task: Task, collection: Document, rule: Rule | None) ->
 
 
 def _selection(task: Task, disclosure: Disclosure) -> Document | None:
-    """Return by which rule values are shown; None if all are."""
+    """Return the rule by which values are shown; None if all are."""
     if disclosure.rule == "everything":
         return None
     document: Document = {
@@ -182,7 +182,7 @@ def _batch(task: Task, stored: StoredCollection) -> Batch:
 
 
 def _interval(task: Task, start: int, end: int) -> Document:
-    """Return an interval given in units, in seconds since the epoch."""
+    """Return an interval of units in seconds since the epoch."""
     return {"start": start * task.time_precision, "end": end * task.time_precision}
 
 

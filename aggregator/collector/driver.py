@@ -1,4 +1,4 @@
-"""Drives the Collector's pending collections: asks the Leader, polls, stores what comes.
+"""Drives the Collector's pending collections: asks the Leader, polls and stores the results.
 
 A collection is stored before the Leader is asked, and the Leader is told to forget its job only
 after the result is stored, so a crash at any point loses nothing: the same request goes on with the
@@ -31,7 +31,7 @@ from aggregator.transport.peer import PeerRefused, PeerUnreachable
 log = structlog.get_logger()
 
 RETRY_SECONDS = 5
-"""How long to wait before asking again a leader that did not answer."""
+"""How long to wait before asking a leader again that did not answer."""
 
 
 class Driver:
@@ -41,10 +41,10 @@ class Driver:
         database: The Collector's store.
         keypair: The Collector's HPKE key pair.
         http: Sends the requests.
-        confidence: The probability that error bars are to state.
+        confidence: The confidence level of the error bars.
 
     Attributes:
-        trouble: Why the leader did not answer when it was asked last; empty if it did.
+        trouble: Why the leader did not answer the last request; empty if it did.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class Driver:
         self.trouble = ""
 
     def wake(self) -> None:
-        """Look at the pending collections now: there is a new one."""
+        """Look at the pending collections now, because there is a new one."""
         self._wake.set()
 
     async def run(self, stop: anyio.Event) -> None:
-        """Finish what is pending until `stop` is set; what is under way then goes on next time."""
+        """Finish what is pending until `stop` is set; whatever is left goes on next time."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._drive)
             await stop.wait()
@@ -74,22 +74,22 @@ class Driver:
 
     async def _drive(self) -> None:
         while True:
-            # Made before the look, so that what is added during the look is seen by the next one.
+            # Made before the look, so that the next look sees what is added during this one.
             self._wake = anyio.Event()
             wait = await self.step()
             with anyio.move_on_after(math.inf if wait is None else wait):
                 await self._wake.wait()
 
     async def finish(self, collection_id: bytes) -> None:
-        """Ask for one collection until it has ended."""
+        """Poll one collection until it has ended."""
         while (wait := await self.step(collection_id)) is not None:  # noqa: ASYNC110 - it is polled
             await anyio.sleep(wait)
 
     async def step(self, only: bytes | None = None) -> float | None:
-        """Ask once for every pending collection, or for the one that is named.
+        """Ask once for every pending collection, or for `only` that one.
 
         Returns:
-            How many seconds to wait before the next step; None if nothing is pending any more.
+            The seconds to wait before the next step; None if nothing is pending any more.
         """
         pending = await self._database.read(
             "list pending collections",
@@ -103,7 +103,7 @@ class Driver:
         return min((wait for wait in waits if wait is not None), default=None)
 
     async def _ask_or_wait(self, stored: StoredCollection) -> float | None:
-        """Ask for one collection; what goes wrong with it keeps no other one waiting."""
+        """Ask for one collection; its failure does not hold up the others."""
         try:
             return await self._ask(stored)
         except Exception:  # the outermost edge: logged, and asked again
@@ -180,7 +180,7 @@ class Driver:
         try:
             await self._collector(task, record).forget(collection)
         except PeerError as error:
-            # The leader keeps a job it could have dropped; the result is safe here.
+            # The leader keeps a job that it could have dropped; the result is safe here.
             log.info("leader keeps the collection job", reason=str(error))
 
     async def _fail(self, stored: StoredCollection, problem: dict[str, object]) -> None:

@@ -7,8 +7,8 @@
     GET  /api/collections/{collection_id}    a collection: pending, finished or failed; with
                                              ?post_process=clamp or simplex also post-processed
 
-Every request must carry the service's token and name a host that the service answers to; one that
-a page of another origin made is refused. So neither another user of the machine nor a page in the
+Every request must carry the service's token and name a host that the service answers to; requests
+from pages of another origin are refused. So neither another user of the machine nor a page in the
 operator's browser, whatever name it has given our address, can collect.
 """
 
@@ -51,7 +51,7 @@ from aggregator.web.messages import read_bytes
 
 COLLECTION_ID_SIZE = 16
 MAX_QUERY_SIZE = 1024
-"""Bytes of a request to collect."""
+"""The most bytes of a request to collect."""
 
 
 class CollectionQuery(BaseModel):
@@ -59,7 +59,7 @@ class CollectionQuery(BaseModel):
 
     Attributes:
         start: Seconds since the epoch; a multiple of the task's time precision.
-        end: The same; the interval ends before it.
+        end: Likewise; the interval ends before it.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -100,7 +100,7 @@ class CollectorApi:
         return [collection_document(task, each) for each in stored]
 
     async def collect(self, task_id: str, request: Request, response: Response) -> Document:
-        """Start a collection, or return the one that the same batch has already."""
+        """Start a collection, or return the one that the batch already has."""
         task = await self._task(task_id)
         query = await _read_query(request)
         interval = interval_of(task, query.start, query.end)
@@ -113,7 +113,7 @@ class CollectorApi:
         return collection_document(task, stored)
 
     async def collection(self, collection_id: str, post_process: Rule | None = None) -> Document:
-        """Return one collection, with its values post-processed beside the raw ones if asked."""
+        """Return one collection, on request with post-processed values beside the raw ones."""
         try:
             identifier = bytes.fromhex(collection_id)
         except ValueError:
@@ -174,7 +174,7 @@ def create_collector_app(
 
 
 def _check_site(request: Request, hosts: AbstractSet[str]) -> None:
-    """Refuse a request for another host than ours, or from a page of another one.
+    """Refuse a request for a host that is not ours, or from a page of another origin.
 
     Raises:
         HTTPException: 421 for a foreign `Host`, 403 for a foreign `Origin`.
@@ -190,13 +190,13 @@ def _check_site(request: Request, hosts: AbstractSet[str]) -> None:
 async def _read_query(request: Request) -> CollectionQuery:
     """Return the batch that a request's body names.
 
-    The body is read here and not by the framework: after the token was checked, no more of it than
-    a query needs, and only where it says that it is JSON, which no page of another site can say.
+    The body is read here and not by the framework: after the token was checked, no further than a
+    query needs, and only if it is declared as JSON, which no page of another site can do.
 
     Raises:
-        UnsupportedMediaType: The body says that it is something else.
+        UnsupportedMediaType: The body is declared as something else.
         MessageTooLarge: It is too long.
-        InvalidMessage: It is no query; the detail names every faulty member.
+        InvalidMessage: It is not a query; the detail names every faulty member.
     """
     if request.headers.get("content-type", "").split(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType("the media type must be application/json")
@@ -212,7 +212,7 @@ async def _read_query(request: Request) -> CollectionQuery:
 
 
 def new_collection(task: Task, request: CollectionJobReq, entropy: Entropy) -> store.NewCollection:
-    """Return the collection of the batch that a request asks for, under a name of our own."""
+    """Return the collection that a request asks for, under a fresh id."""
     return store.NewCollection(
         collection_id=entropy.bytes(COLLECTION_ID_SIZE),
         task_id=task.task_id.value,
@@ -224,7 +224,7 @@ def interval_of(task: Task, start: int, end: int) -> Interval:
     """Return an interval, given in seconds since the epoch, in the task's units.
 
     Raises:
-        BatchInvalid: It is empty, or a bound is no multiple of the task's time precision.
+        BatchInvalid: It is empty, or a bound is not a multiple of the task's time precision.
     """
     precision = task.time_precision
     for name, value in (("start", start), ("end", end)):

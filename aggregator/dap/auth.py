@@ -1,7 +1,7 @@
-"""Bearer tokens: how a Leader shows itself to a Helper, and a Collector to a Leader.
+"""Bearer tokens, by which a Leader authenticates to a Helper and a Collector to a Leader.
 
-Who receives a token keeps its hash only. A token is 256 random bits, so a plain hash tells nothing
-of it and comparing hashes in constant time tells nothing by its duration.
+The receiver keeps only a token's hash. A token is 256 random bits, so a plain hash reveals nothing
+about it, and neither does the duration of a constant-time comparison.
 
 Source:
     DAP, "Request Authentication"; RFC 6750, "Authorization Request Header Field".
@@ -16,10 +16,10 @@ from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import Entropy
 
 TOKEN_SIZE = 32
-"""How many random bytes a token has."""
+"""Random bytes in a token."""
 
 HASH_SIZE = 32
-"""How many bytes are kept of a token."""
+"""Bytes in a token's hash."""
 
 _BEARER = compile_pattern(r"bearer +([A-Za-z0-9._~+/-]+=*) *", ASCII | IGNORECASE)
 
@@ -45,6 +45,6 @@ def bearer_header(token: str) -> str:
 
 
 def bearer_token(authorization: str | None) -> str | None:
-    """Return the token in the value of an `Authorization` header, or None if there is none."""
+    """Return the token in the value of an `Authorization` header, if any."""
     match = _BEARER.fullmatch(authorization or "")
     return None if match is None else match[1]

@@ -1,14 +1,14 @@
 """Extensions of tasks, reports, aggregation jobs and collection jobs: typed byte strings in order.
 
-All four lists have the same form and the same rule, a strictly increasing type, but differ in what
-breaking the rule costs:
+All four lists have the same form and the same rule, that types strictly increase, but breaking it
+has different consequences:
 
 - a task configuration or an aggregation job is refused whole (`DecodeError`, invalidMessage);
 - a collection job is refused whole (`MisorderedCollectionExtensions`, invalidExtension);
-- a report is refused by itself, so its lists are read as they come and `report_extensions_fault`
-  judges them: one client must not be able to spoil the job its report is in.
+- a report is refused alone, so its lists are read as they come and `report_extensions_fault` judges
+  them: one client must not be able to spoil the job that its report is in.
 
-Which types are understood is in `profile`, and refusing the others is the protocol's work.
+`profile` lists the types that are understood, and `protocol` refuses the others.
 
 Source:
     DAP, "Task Extensions", "Report Extensions", "Aggregation Job Extensions", "Collection Job
@@ -53,7 +53,7 @@ class MisorderedCollectionExtensions(InvalidExtension, DecodeError):
 
 
 def read_any_order(reader: Reader) -> Extensions:
-    """Take a report's list, in whatever order it is."""
+    """Take a report's list, in any order."""
     return reader.list16(Extension.read)
 
 
@@ -96,7 +96,7 @@ def is_increasing(extensions: Sequence[Extension]) -> bool:
 
 
 def find(extensions: Sequence[Extension], extension_type: int) -> bytes | None:
-    """Return the data of the first extension of that type, if there is one."""
+    """Return the data of the first extension of that type, if any."""
     for extension in extensions:
         if extension.extension_type == extension_type:
             return extension.extension_data
@@ -104,7 +104,7 @@ def find(extensions: Sequence[Extension], extension_type: int) -> bytes | None:
 
 
 def unrecognized(extensions: Sequence[Extension], recognized: AbstractSet[int]) -> tuple[int, ...]:
-    """Return the types that are not `recognized`, in the order they stand."""
+    """Return the types that are not `recognized`, in the list's order."""
     types = (extension.extension_type for extension in extensions)
     return tuple(kind for kind in types if kind not in recognized)
 

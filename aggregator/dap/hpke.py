@@ -1,7 +1,7 @@
 """HPKE in base mode, single shot: seal to a public key, open with a private one.
 
-Ours because the library's own HPKE takes no associated data, which DAP needs. It is composed of
-X25519, HMAC and AES-GCM as OpenSSL has them. A suite is a row of `SUITES`; the one there is the one
+We need our own because the library's HPKE takes no associated data, which DAP needs. It is composed
+of OpenSSL's X25519, HMAC and AES-GCM. A suite is a row of `SUITES`; the only one is the one that
 DAP requires.
 
 Source:
@@ -37,18 +37,18 @@ _CONFIG_HEADER = Struct(">BHHHH")
 
 
 class DecryptError(ReportRejected):
-    """A ciphertext that does not open; why is not said."""
+    """A ciphertext that does not open; the message does not say why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The algorithms of one row: X25519 as the KEM, HKDF-SHA256 as its and the schedule's KDF.
+    """The algorithms of one row: X25519 as the KEM, HKDF-SHA256 in the KEM and the key schedule.
 
     Attributes:
         kem_id: RFC 9180's code point of the key encapsulation.
         kdf_id: That of the key derivation.
         aead_id: That of the encryption.
-        aead: What encrypts, made of a key.
+        aead: Makes the cipher from a key.
         key_size: The encryption's key, in bytes.
         nonce_size: The encryption's nonce, in bytes.
     """
@@ -62,12 +62,12 @@ class Suite:
 
     @property
     def kem_label(self) -> bytes:
-        """What separates the KEM's derivations from others'."""
+        """Domain separation of the KEM's derivations."""
         return b"HPKE-v1KEM" + self.kem_id.to_bytes(2, "big")
 
     @property
     def label(self) -> bytes:
-        """What separates the key schedule's derivations from others'."""
+        """Domain separation of the key schedule's derivations."""
         ids = (self.kem_id, self.kdf_id, self.aead_id)
         return b"HPKE-v1HPKE" + b"".join(code.to_bytes(2, "big") for code in ids)
 
@@ -80,15 +80,15 @@ SUITES: Mapping[tuple[int, int, int], Suite] = {
 """The suites we speak, by (kem_id, kdf_id, aead_id)."""
 
 PUBLIC_KEY_SIZE = 32
-"""An X25519 public key, and so an encapsulated one too, in bytes."""
+"""Bytes of an X25519 public key, and so of an encapsulated key."""
 
 TAG_SIZE = 16
-"""What sealing adds to a plaintext, in bytes."""
+"""Bytes that sealing adds to a plaintext."""
 
 
 @dataclass(frozen=True, slots=True)
 class HpkeConfig:
-    """A public key and what to use it with.
+    """A public key and the algorithms to use it with.
 
     Attributes:
         id: 0 to 255, distinct among an aggregator's configurations in use.
@@ -138,7 +138,7 @@ class HpkeConfigList:
         """Return the first configuration that we support.
 
         Raises:
-            DecodeError: There is none, so the list is of no use to us.
+            DecodeError: We support none of them.
         """
         for config in self.configs:
             if config.is_supported:
@@ -250,9 +250,9 @@ def seal(
 
     Args:
         config: The recipient's.
-        info: What the message is for; `input_share_info` or `aggregate_share_info`.
+        info: The message's purpose: `input_share_info` or `aggregate_share_info`.
         aad: What the message is bound to.
-        plaintext: What only the recipient shall read.
+        plaintext: The message.
         entropy: Gives the ephemeral private key, 32 bytes, and nothing else.
 
     Raises:
@@ -274,9 +274,9 @@ def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphert
 
     Args:
         keypair: The one whose configuration has the ciphertext's `config_id`.
-        info: As it was sealed with.
-        aad: As it was sealed with.
-        ciphertext: From anyone, so anything.
+        info: As for sealing.
+        aad: As for sealing.
+        ciphertext: From anyone, so possibly malformed.
 
     Raises:
         DecryptError: It does not open.
@@ -284,8 +284,8 @@ def open_(keypair: HpkeKeypair, info: bytes, aad: bytes, ciphertext: HpkeCiphert
     suite = SUITES[keypair.config.kem_id, keypair.config.kdf_id, keypair.config.aead_id]
     enc = ciphertext.enc
     try:
-        # A wrong length and a point of small order are bare ValueErrors, a wrong tag InvalidTag,
-        # a payload shorter than a tag the one or the other: all the sender's doing.
+        # A wrong length or a point of small order is a bare ValueError, a wrong tag InvalidTag, and
+        # a payload shorter than a tag either of them: all of it the sender's fault.
         secret = keypair.exchange(enc)
         key, nonce = _key_schedule(suite, secret, enc + keypair.config.public_key, info)
         return suite.aead(key).decrypt(nonce, ciphertext.payload, aad)
@@ -307,7 +307,7 @@ def aggregate_share_info(sender: Role) -> bytes:
 def _key_schedule(
     suite: Suite, secret: bytes, kem_context: bytes, info: bytes
 ) -> tuple[bytes, bytes]:
-    """Return the message's key and nonce; the first and only one, its nonce is the base."""
+    """Return the message's key and nonce; for the first and only message that is the base nonce."""
     kem_label, label = suite.kem_label, suite.label
     shared = _expand(
         _extract(b"", kem_label + b"eae_prk" + secret), kem_label, b"shared_secret", kem_context, 32
@@ -330,6 +330,6 @@ def _extract(salt: bytes, labelled: bytes) -> bytes:
 
 
 def _expand(prk: bytes, suite_label: bytes, label: bytes, info: bytes, size: int) -> bytes:
-    # One block of HKDF is enough: no size here is over SHA-256's 32 bytes.
+    # One block of HKDF is enough: no size here exceeds SHA-256's 32 bytes.
     labelled = size.to_bytes(2, "big") + suite_label + label + info + b"\x01"
     return hmac.digest(prk, labelled, "sha256")[:size]

@@ -26,11 +26,11 @@ def encode_base64url(data: bytes) -> str:
 
 
 def decode_base64url(text: str) -> bytes:
-    """Return the bytes `text` encodes.
+    """Return the bytes that `text` encodes.
 
     Raises:
-        DecodeError: A character outside the URL-safe alphabet, padding, an impossible length, or
-            bits set behind the last byte: the text is not what `encode_base64url` gives.
+        DecodeError: The text has a character outside the URL-safe alphabet, padding, an impossible
+            length, or bits set after the last byte, so `encode_base64url` does not give it.
     """
     if not _ALPHABET.fullmatch(text) or len(text) % 4 == 1:
         raise DecodeError(f"not unpadded base64url, in {len(text)} characters")
@@ -42,9 +42,9 @@ def decode_base64url(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """A byte string whose size its class fixes; `str` gives it as it stands in a URL.
+    """A byte string whose size its class fixes; `str` gives its form in a URL.
 
-    Two identifiers of different classes are never equal.
+    Identifiers of different classes are never equal.
 
     Raises:
         ParameterError: `value` is not `size` bytes long.
@@ -65,7 +65,7 @@ class Identifier:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the identifier that `text` is in unpadded base64url.
+        """Return the identifier that `text` encodes in unpadded base64url.
 
         Raises:
             DecodeError: `text` is not canonical, or of another size.

@@ -1,7 +1,7 @@
 """Problem types: why a whole request was refused, as RFC 9457 documents name it.
 
-One class a type. The draft's types have its URN; ours have a URI of our own, for the draft keeps
-its namespace to itself. Status codes are not known here: `web.problems` gives each type one.
+One class per type. The draft's types have its URN; ours have our own URI, because the draft
+reserves its namespace. `web.problems` gives each type its status code.
 
 Source:
     DAP, "Errors"; RFC 9457, "Members of a Problem Details Object".
@@ -18,7 +18,7 @@ from aggregator.dap.profile import DAP_18
 from aggregator.errors import Abort
 
 OWN_NAMESPACE = "tag:prio-aggregator.invalid,2026:problem:"
-"""What stands before our own types: a tag URI in a domain that never resolves (RFC 4151)."""
+"""Prefix of our own types: a tag URI in a domain that never resolves (RFC 4151)."""
 
 MAX_TEXT = 1000
 """How many characters of a peer's title or detail are kept."""
@@ -31,9 +31,9 @@ class Problem(Abort):
     """A refusal with a type.
 
     Attributes:
-        type_uri: What kind of problem; the peer's program reads this.
+        type_uri: The kind of problem, for the peer's program.
         title: The same for a person.
-        detail: What was wrong this time, fit for the peer to read.
+        detail: What was wrong this time, without anything that the peer must not see.
         task_id: The task at hand, if it was known.
     """
 
@@ -112,7 +112,7 @@ class StepMismatch(Problem):
 
 
 class BatchOverlap(Problem):
-    """A batch that holds reports which were collected before."""
+    """A batch with reports that were collected before."""
 
     type_uri = DAP_18.error_namespace + "batchOverlap"
     title = "The batch includes reports that were collected in a different batch"
@@ -204,7 +204,7 @@ class BudgetExceeded(Problem):
 
 
 class OtherProblem(Problem):
-    """A problem a peer reported whose type we do not know; passed on as it came."""
+    """A problem that a peer reported and whose type we do not know; passed on as it came."""
 
     def __init__(
         self, type_uri: str, title: str, detail: str = "", task_id: TaskId | None = None
@@ -257,7 +257,7 @@ def problem_document(abort: Abort, task_id: TaskId | None = None) -> dict[str, o
 
 
 def as_problem(abort: Abort) -> Problem:
-    """Return `abort` itself if it has a type, else the type that stands for it."""
+    """Return `abort` itself if it has a type, otherwise the problem that stands for it."""
     if isinstance(abort, Problem):
         return abort
     if isinstance(abort, DecodeError):

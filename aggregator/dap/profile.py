@@ -1,6 +1,6 @@
-"""The draft spoken: what moves from one draft to the next, in one value.
+"""The draft that we speak: what changes from one draft to the next, in one value.
 
-Code that follows another draft is another `Profile`, not a parameter of every codec.
+Another draft is another `Profile`, not a parameter of every codec.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from aggregator.errors import LocalError
 
 
 class Role(IntEnum):
-    """Who takes part, as the HPKE info strings name them (DAP, "Basic Type Definitions")."""
+    """The parties, as the HPKE info strings number them (DAP, "Basic Type Definitions")."""
 
     COLLECTOR = 0
     CLIENT = 1
@@ -23,10 +23,10 @@ class Role(IntEnum):
         """The VDAF's number of an aggregator: 0 for the leader, 1 for the helper.
 
         Raises:
-            LocalError: The role is no aggregator's.
+            LocalError: The role is not an aggregator's.
         """
         if self not in (Role.LEADER, Role.HELPER):
-            raise LocalError(f"the {self.name.lower()} is no aggregator")
+            raise LocalError(f"the {self.name.lower()} is not an aggregator")
         return self - Role.LEADER
 
 
@@ -41,7 +41,7 @@ TASK_EXTENSION_INTERVAL = 0x0001
 """`task_interval`: when reports of the task may be generated."""
 
 TASK_EXTENSION_PRIVACY = 0xFF50
-"""The task's privacy policy. Not a registered code point: no draft defines one, this is ours."""
+"""The task's privacy policy. Our own code point, not a registered one: no draft defines one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Profile:
     Attributes:
         tag: The protocol's name in every domain separation string.
         min_task_info_size: The fewest bytes of `TaskConfiguration.task_info`.
-        error_namespace: What stands before an error's token in a problem document's type.
+        error_namespace: Prefix of an error's token in a problem document's type.
         report_errors: The report errors the draft defines.
         task_extensions: The task extensions we understand; a task with any other is refused.
         report_extensions: The report extensions we understand: none are registered.

@@ -1,4 +1,4 @@
-"""Every DAP resource in one table, and the media type of its messages. Routers and clients read it.
+"""Every DAP resource and the media type of its messages: one table for routers and clients.
 
 Source:
     DAP, "HTTP Resources Reference", "HTTP Usage", "Request Authentication" and "Protocol Message
@@ -37,14 +37,14 @@ class Resource:
     """One method of one resource.
 
     Attributes:
-        name: What `path` finds the template by; the same for all methods of a resource.
+        name: The resource's name for `path`; the same for all its methods.
         method: The HTTP method.
         template: The path under the role's base URL, ids in braces.
         servers: The roles that serve it.
         caller: The role that must authenticate, or None if anyone may call.
         request: The message in the request's body, as its media type names it, or None.
-        response: The message in a body of the response, or None; a body may always be left out
-            where the response is deferred or there is nothing to say.
+        response: The message in the response's body, or None; the body is left out if the response
+            is deferred or there is nothing to say.
     """
 
     name: str
@@ -143,7 +143,7 @@ RESOURCES = (
     ),
     Resource("aggregate_share", "DELETE", _AGGREGATE_SHARE, _HELPER, Role.LEADER, None, None),
 )
-"""Every method of every resource that the draft has."""
+"""Every method of every resource in the draft."""
 
 TEMPLATES: Mapping[str, str] = {resource.name: resource.template for resource in RESOURCES}
 """The path template of each resource, by its name."""
@@ -163,7 +163,7 @@ def path(name: str, **ids: Identifier) -> str:
 
 
 def resources_of(role: Role) -> tuple[Resource, ...]:
-    """Return what `role` serves."""
+    """Return the resources that `role` serves."""
     return tuple(resource for resource in RESOURCES if role in resource.servers)
 
 
@@ -173,11 +173,10 @@ def media_type(message: str) -> str:
 
 
 def message_of(content_type: str | None) -> str | None:
-    """Return which message a `Content-Type` header promises, or None if it promises none.
+    """Return the message that a `Content-Type` header declares, if any.
 
-    Case, spaces and other parameters make no difference; the message's own name is compared as it
-    stands by whoever asks. A header that is not well-formed, or that gives the parameter twice,
-    promises none.
+    Case, spaces and other parameters make no difference, except that the message's own name keeps
+    its case. A header that is not well-formed, or has the parameter twice, declares nothing.
     """
     match = _TYPE.match(content_type or "")
     if content_type is None or match is None or match[1].lower() != MEDIA_TYPE:

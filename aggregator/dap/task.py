@@ -1,7 +1,7 @@
 """The task configuration: what clients, aggregators and the collector must agree on.
 
-Its encoding is in the associated data of every HPKE ciphertext, so parties that disagree on any
-byte of it cannot open each other's shares.
+Its encoding is part of the associated data of every HPKE ciphertext, so parties that disagree on
+any byte of it cannot open each other's shares.
 
 Source:
     DAP, "Task Configuration", "Task Extensions" and "Task Interval Task Extension".
@@ -34,12 +34,12 @@ class TaskConfiguration:
     """A task's public parameters, fixed for its life.
 
     Attributes:
-        task_info: 1 to 255 bytes that tell apart tasks otherwise alike.
-        leader_aggregator_endpoint: The Leader's base URL, ASCII; never altered, a slash more is
-            another task.
+        task_info: 1 to 255 bytes that distinguish tasks otherwise alike.
+        leader_aggregator_endpoint: The Leader's base URL, ASCII; never altered: one more slash
+            makes another task.
         helper_aggregator_endpoint: The Helper's base URL, as above.
-        time_precision: How many seconds a unit of time has, at least 1.
-        min_batch_size: The fewest reports a batch may be collected with.
+        time_precision: Seconds per unit of time, at least 1.
+        min_batch_size: The fewest reports with which a batch may be collected.
         batch_mode: How reports fall into batches.
         vdaf_type: The VDAF's code point.
         vdaf_configuration: The VDAF's parameters, encoded.
@@ -70,7 +70,7 @@ class TaskConfiguration:
         try:
             _ = self.task_interval
         except DecodeError as error:
-            raise ParameterError(f"task_interval is no interval: {error}") from error
+            raise ParameterError(f"task_interval is not an interval: {error}") from error
 
     @property
     def task_interval(self) -> Interval | None:
@@ -80,7 +80,7 @@ class TaskConfiguration:
 
     @property
     def privacy(self) -> bytes | None:
-        """The encoded privacy policy bound to this task, if one is."""
+        """The encoded privacy policy bound to this task, if any."""
         return find(self.extensions, TASK_EXTENSION_PRIVACY)
 
     def write(self, writer: Writer) -> None:
@@ -129,7 +129,7 @@ class TaskConfiguration:
 def task_extensions(
     task_interval: Interval | None = None, privacy: bytes | None = None
 ) -> Extensions:
-    """Return the task extensions we know, those that are given, in order."""
+    """Return those of the task extensions we know that are given, in order."""
     extensions = []
     if task_interval is not None:
         extensions.append(Extension(TASK_EXTENSION_INTERVAL, encode(task_interval)))
@@ -139,12 +139,12 @@ def task_extensions(
 
 
 def read_batch_mode(reader: Reader) -> BatchMode:
-    """Take a batch mode, one that we know."""
+    """Take a batch mode that we know."""
     value = reader.u8()
     try:
         return BatchMode(value)
     except ValueError as error:
-        raise reader.error(f"{value} is no batch mode") from error
+        raise reader.error(f"{value} is not a batch mode") from error
 
 
 def _check(name: str, value: int, minimum: int, maximum: int) -> None:

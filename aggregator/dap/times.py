@@ -1,7 +1,7 @@
 """Times and durations, counted in units of a task's time precision.
 
 A `Time` of one task means nothing in another: seconds become units with the precision of the task
-at hand, and nowhere is a `Time` compared with seconds.
+at hand, and a `Time` is never compared with seconds.
 
 Source:
     DAP, "Times, Durations and Intervals".
@@ -29,11 +29,11 @@ class Time:
 
     @classmethod
     def from_seconds(cls, seconds: int, time_precision: int) -> Self:
-        """Return the unit in which the second `seconds` after the epoch lies."""
+        """Return the unit that contains the second `seconds` after the epoch."""
         return cls(seconds_to_units(seconds, time_precision))
 
     def to_seconds(self, time_precision: int) -> int:
-        """Return the first second of this unit, after the epoch."""
+        """Return the first second of this unit, counted from the epoch."""
         return self.units * time_precision
 
     def write(self, writer: Writer) -> None:

@@ -1,8 +1,8 @@
-"""Answers for an aggregate share, noise added: once for a batch, then from the stored bytes.
+"""Releases our noised aggregate share of a batch once, then repeats the stored bytes.
 
-Everything that may refuse comes first. Then, in the one transaction that the checks were made in,
-the noise is drawn, the sum sealed and stored, the ledger charged, the batch marked collected and
-the un-noised shares destroyed.
+Everything that may refuse comes first. Then, in the same transaction as the checks, the noise is
+drawn, the sum sealed and stored, the ledger charged, the batch marked collected and the un-noised
+shares destroyed.
 
 Source: DAP, "Obtaining Aggregate Shares".
 """
@@ -42,7 +42,7 @@ class AggregateShares:
         self._runtime = runtime
 
     async def answer(self, served: ServedTask, body: bytes) -> StoredAggregateShare:
-        """Return the released share of a batch, releasing it if that was not done before.
+        """Return the released share of a batch; release it the first time.
 
         Raises:
             Abort: The request is refused: nothing is drawn, stored or destroyed.

@@ -1,8 +1,7 @@
-"""Answers an aggregation job, the same answer to the same request.
+"""Answers aggregation jobs: the same request always gets the same answer.
 
-Out shares, report ids and the answer's very bytes are stored in one transaction before the leader
-hears of it. A request that was answered before, or that another copy of answered in the meantime,
-gets those bytes.
+Out shares, report ids and the exact answer are stored in one transaction before the leader gets the
+answer. A request that was answered before, even a moment ago by another process, gets those bytes.
 
 Source: DAP, "Helper Initialization" and "Batch Buckets".
 """

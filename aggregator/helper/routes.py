@@ -44,10 +44,10 @@ from aggregator.web.messages import (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HelperLimits:
-    """What the helper's application takes and says.
+    """Limits of the helper's application.
 
     Attributes:
-        max_body_size: The most bytes of an aggregation job.
+        max_body_size: The largest aggregation job, in bytes.
         hpke_cache_seconds: How long clients may keep our HPKE configurations.
     """
 
@@ -60,7 +60,7 @@ AGGREGATE_SHARE = Kind("aggregate share", AggregateShareId, UnrecognizedAggregat
 
 
 class HelperResources(AggregatorResources):
-    """Answers what clients and the leader ask."""
+    """Answers clients and the leader."""
 
     def __init__(self, runtime: Runtime, limits: HelperLimits) -> None:
         """Answer for `runtime`."""
@@ -86,7 +86,7 @@ class HelperResources(AggregatorResources):
         )
 
     async def create_aggregation_job(self, request: Request) -> Response:
-        """Verify the reports of a job, or find the answer to the very same request."""
+        """Verify the reports of a job, or find the answer to exactly this request."""
         served = await self._authorised(request)
         body = await read_body(
             request,

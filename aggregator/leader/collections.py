@@ -6,8 +6,9 @@
     T2  only on its success: draw our noise, seal, store both shares, charge, mark the batch
         collected, destroy the un-noised shares
 
-A refusal of the helper's opens the batch again: nothing was drawn. A crash before T1 or T2 leaves
-nothing of it, a crash after leaves all of it, and the next driver goes on with the same bytes.
+A refusal by the helper reopens the batch: nothing was drawn. A crash before the commit of T1 or T2
+leaves nothing of it, a crash after leaves all of it, and the next driver goes on with the same
+bytes.
 
 Source: DAP, "Collection Job Initialization" and "Obtaining Aggregate Shares".
 """
@@ -72,9 +73,9 @@ class CollectionDriver:
 
         Args:
             runtime: The leader.
-            http: Asks helpers.
+            http: Sends the requests to helpers.
             settings: How jobs are leased.
-            poll_seconds: When a batch that was not ready is looked at again.
+            poll_seconds: How soon a batch that was not ready is looked at again.
         """
         self._runtime = runtime
         self._http = http
@@ -82,7 +83,7 @@ class CollectionDriver:
         self._poll_seconds = poll_seconds
 
     async def run_once(self) -> int:
-        """Lease jobs that nobody holds and step each of them; return how many."""
+        """Lease free jobs and step each of them; return how many."""
         leased = await self._runtime.database.run(
             "lease collection jobs",
             lambda tx: lease_collection_jobs(
@@ -127,7 +128,7 @@ class CollectionDriver:
         """T1: freeze the batch and reserve its cost, or wait, or fail the job.
 
         Returns:
-            The exact request to the helper, or None where the job waits or has failed.
+            The exact request to the helper, or None if the job waits or has failed.
         """
         job, task = leased.job, served.task
         closed = closed_batches(tx, job.task_id, job.batch).overall()
@@ -137,7 +138,7 @@ class CollectionDriver:
             return None
         pending = pending_reports(tx, job.task_id, job.batch)
         if closed is not None or pending.unclaimed or pending.claimed:
-            # No failed attempt: having waited long must make no later outage longer.
+            # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
             release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
             return None
         totals = summarize_batch(tx, job.task_id, job.batch)
@@ -171,7 +172,7 @@ class CollectionDriver:
     async def _finish(
         self, served: ServedTask, leased: Leased[CollectionJob], helper_share: AggregateShare
     ) -> None:
-        """T2: release our own share beside the helper's."""
+        """T2: release our own share with the helper's."""
         job, task = leased.job, served.task
 
         def finish(tx: Transaction) -> None:
@@ -201,7 +202,7 @@ class CollectionDriver:
         log.info("collection job finished", job=job.job_id.hex())
 
     async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
-        """The helper answers later: remember where, and come again."""
+        """Remember where the helper will answer, and ask again later."""
         delay = self._poll_seconds if answer.retry_after is None else answer.retry_after
 
         def wait(tx: Transaction) -> None:
@@ -220,7 +221,7 @@ class CollectionDriver:
         )
 
     async def _refused(self, leased: Leased[CollectionJob], error: PeerRefused) -> None:
-        """The helper released nothing if it says why; else we cannot know, and ask again."""
+        """Fail the job if the helper says why; otherwise ask again, for it may have released."""
         log.error("helper refused an aggregate share", reason=str(error))
         if is_refusal(error.problem):
             await self._runtime.database.run(

@@ -1,4 +1,4 @@
-"""How the leader speaks to a task's helper, and what it makes of a refusal."""
+"""How the leader speaks to a task's helper, and how it reads a refusal."""
 
 import httpx
 
@@ -11,16 +11,16 @@ LONGEST_DELAY_SECONDS = 60
 
 
 def helper_of(served: ServedTask, http: httpx.AsyncClient, attempts: int) -> Peer:
-    """Return the helper of a task, with the token that it knows us by."""
+    """Return the helper of a task, with the token that it expects from us."""
     endpoint = served.task.configuration.helper_aggregator_endpoint
     return Peer(http, endpoint, served.peer_token, name="the helper", attempts=attempts)
 
 
 def is_refusal(problem: Problem) -> bool:
-    """Return whether the helper has decided on the request, and would decide so again.
+    """Return whether the helper has decided on the request, and would decide the same again.
 
-    Everything else is an operator's to repair, such as a wrong token, a task not yet provisioned or
-    a proxy in between: the same request is sent again later.
+    Everything else is for an operator to repair, such as a wrong token, a task not yet provisioned
+    or a proxy in between: the same request is sent again later.
     """
     if problem.type_uri in (BudgetExceeded.type_uri, TaskRefused.type_uri):
         return True

@@ -1,8 +1,8 @@
 """Groups stored reports into aggregation jobs.
 
-A job is made as soon as there are reports for a full one. What is left over waits a moment for
-company, so that a trickle of uploads does not become a job for each report. Reports of long vectors
-fill a job sooner: a job is held in memory whole.
+A job is made as soon as there are reports for a full one. The rest wait a moment for company, so
+that a trickle of uploads does not become a job per report. Reports of long vectors fill a job
+sooner, for a whole job is held in memory.
 """
 
 from aggregator.dap.profile import Role
@@ -13,7 +13,7 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.reports import unclaimed_reports
 
 MAX_JOB_SIZE = 32 * 2**20
-"""Bytes of input shares in one job, about."""
+"""Approximate bytes of input shares per job."""
 
 
 class JobCreator:

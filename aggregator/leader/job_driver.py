@@ -1,8 +1,8 @@
-"""Leases an aggregation job, steps it, asks the helper, and stores what came of it.
+"""Leases an aggregation job, steps it, asks the helper, and stores the outcome.
 
 The exact request is stored before it is sent. Whoever leases the job after a crash sends the same
-bytes again, gets the same answer, recomputes its own half and commits: out shares, report ids and
-the job's end in one transaction.
+bytes again, gets the same answer, recomputes our half and commits the out shares, the report ids
+and the job's end in one transaction.
 
 Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 """
@@ -56,7 +56,7 @@ class DriverSettings:
 
     Attributes:
         concurrency: Jobs that one process steps at once.
-        lease_seconds: How long a job is ours; after a crash it is taken up again that much later.
+        lease_seconds: How long a job is ours; after a crash, another driver takes it up then.
         max_attempts: After how many refusals an aggregation job is abandoned.
         peer_attempts: How often one request is sent before its job waits.
     """
@@ -69,7 +69,7 @@ class DriverSettings:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Request:
-    """A stored request, and the state that belongs to it unless it is to be recomputed."""
+    """A stored request and the state that belongs to it; None if that must be recomputed."""
 
     body: bytes = dataclasses.field(repr=False)
     state: LeaderState | None
@@ -83,12 +83,12 @@ class JobDriver:
         self._runtime = runtime
         self._http = http
         self._settings = settings
-        # By job. The attempts of a lease would count outages and crashes too. In memory, because a
-        # driver that begins anew only asks more often before it drops reports.
+        # Per job. A lease's attempts would count outages and crashes too. It is kept in memory:
+        # a restarted driver only asks more often before it drops reports.
         self._refusals: Counter[int] = Counter()
 
     async def run_once(self) -> int:
-        """Lease jobs that nobody holds and step each of them; return how many."""
+        """Lease free jobs and step each of them; return how many."""
         leased = await self._runtime.database.run(
             "lease aggregation jobs",
             lambda tx: lease_aggregation_jobs(
@@ -127,7 +127,7 @@ class JobDriver:
             await self._commit(leased, verified, rejected)
 
     async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
-        """Start verification and store the request; None where no report is left to ask about."""
+        """Start verification and store the request; None if no report is left to ask about."""
         reports = await self._reports(leased.job)
         keypairs = await self._runtime.keypairs()
         init = await self._runtime.verify(
@@ -215,7 +215,7 @@ class JobDriver:
         )
 
     async def _wait(self, leased: Leased[AggregationJob], answer: Answer) -> None:
-        """The helper answers later: remember where, and come again."""
+        """Remember where the helper will answer, and ask again later."""
         delay = _DEFAULT_POLL_SECONDS if answer.retry_after is None else answer.retry_after
 
         def wait(tx: Transaction) -> None:
@@ -249,7 +249,7 @@ class JobDriver:
     async def _abandon(
         self, served: ServedTask, leased: Leased[AggregationJob], location: str | None, reason: str
     ) -> None:
-        """Give a job up that the helper may have committed: its reports cannot be used again."""
+        """Give up a job that the helper may have committed: its reports cannot be used again."""
         await self._runtime.database.run(
             "abandon aggregation job",
             lambda tx: abandon_aggregation_job(tx, leased.lease, reason),

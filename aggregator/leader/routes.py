@@ -45,12 +45,12 @@ from aggregator.web.problems import stored_problem_response
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaderLimits:
-    """What the leader's application takes and says.
+    """Limits of the leader's application.
 
     Attributes:
-        max_body_size: The most bytes of an upload.
+        max_body_size: The largest upload, in bytes.
         hpke_cache_seconds: How long clients may keep our HPKE configurations.
-        poll_seconds: When a collector is asked to come again.
+        poll_seconds: How soon a collector is asked to come again.
         max_report_age_seconds: How far behind our clock a report's time may lie.
     """
 
@@ -64,7 +64,7 @@ COLLECTION_JOB = Kind("collection job", CollectionJobId, UnrecognizedCollectionJ
 
 
 class LeaderResources(AggregatorResources):
-    """Answers what clients and the collector ask."""
+    """Answers clients and the collector."""
 
     def __init__(self, runtime: Runtime, limits: LeaderLimits) -> None:
         """Answer for `runtime`."""
@@ -96,7 +96,7 @@ class LeaderResources(AggregatorResources):
         return encoded_response(errors) if errors.status else empty_response()
 
     async def create_collection_job(self, request: Request) -> Response:
-        """Take a collector's request, or find the job of the very same one."""
+        """Take a collector's request, or find the job of exactly this request."""
         served = await self._authorised(request)
         body = await read_body(request, CollectionJobReq.message, MAX_SHORT_MESSAGE)
         batch = check_collection_request(served.task, decode(CollectionJobReq, body))
@@ -120,14 +120,14 @@ class LeaderResources(AggregatorResources):
         return self._state(job, created)
 
     async def get_collection_job(self, request: Request) -> Response:
-        """Say how a collection job stands."""
+        """Return the result of a collection job, or ask the collector to wait."""
         served, job = await self._found(request, COLLECTION_JOB, get_collection_job)
         if job.state is CollectionJobState.DELETED:
             raise COLLECTION_JOB.missing(served)
         return self._state(job, None)
 
     async def delete_collection_job(self, request: Request) -> Response:
-        """Forget a collection job: the collector has saved its result, or does not want it."""
+        """Forget a collection job, whose result the collector has saved or does not want."""
         return await self._deleted(request, COLLECTION_JOB, delete_collection_job)
 
     def _state(self, job: CollectionJob, created: str | None) -> Response:

@@ -1,4 +1,4 @@
-"""Steps leased jobs side by side; one that goes wrong is logged, and the others go on."""
+"""Steps leased jobs concurrently; one that fails is logged, and the others go on."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,15 +15,15 @@ log = structlog.get_logger()
 
 
 class Job(Protocol):
-    """What jobs of all kinds have."""
+    """What all kinds of jobs have."""
 
     @property
     def task_id(self) -> bytes:
-        """The task it is of."""
+        """Its task."""
 
     @property
     def job_id(self) -> bytes:
-        """What names the job among those of its task."""
+        """Its id, unique in its task."""
 
 
 J = TypeVar("J", bound=Job)
@@ -32,12 +32,12 @@ J = TypeVar("J", bound=Job)
 async def step_all(
     kind: str, leased: Sequence[Leased[J]], step: Callable[[Leased[J]], Awaitable[None]]
 ) -> None:
-    """Step jobs, all at once; one that fails is taken up again when its lease ends.
+    """Step jobs all at once; one that fails is taken up again when its lease ends.
 
     Args:
         kind: What the log calls such a job.
         leased: The jobs.
-        step: Moves one job, and may raise whatever it likes.
+        step: Moves one job; may raise anything.
     """
 
     async def step_and_log(leased_job: Leased[J]) -> None:

@@ -1,7 +1,7 @@
-"""Checks uploaded reports and writes them, several requests a transaction.
+"""Checks uploaded reports and writes them, several requests per transaction.
 
-Requests that arrive while a transaction is being written wait together and are written by the next
-one: under load a transaction carries many requests, without load nobody waits.
+Requests that arrive while a transaction is being written are all written by the next one: under
+load a transaction carries many requests, and without load nobody waits.
 
 Source: DAP, "Uploading Reports".
 """
@@ -32,12 +32,12 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.reports import StoredReport, put_reports
 
 MAX_REPORTS = 20_000
-"""The most reports of one request."""
+"""The most reports per request."""
 
 
 @dataclasses.dataclass(slots=True)
 class _Upload:
-    """One request's checked reports, and what became of them once they are written."""
+    """The checked reports of one request and, once they are written, their outcomes."""
 
     task_id: TaskId
     reports: list[StoredReport]
@@ -64,12 +64,12 @@ class Uploads:
     async def take(self, served: ServedTask, body: bytes) -> UploadErrors:
         """Store the reports of one request; return those that were refused, in their order.
 
-        A report whose identifier was uploaded before is discarded without a word: whoever sends a
-        report again because the answer was lost has been heard, and it is counted once.
+        A report whose id was uploaded before is discarded silently: a client that repeats a report
+        because the answer was lost needs no error, and the report counts once.
 
         Raises:
-            DecodeError: The body is no sequence of reports; none of them is stored.
-            MessageTooLarge: They are more than `MAX_REPORTS`; none of them is stored.
+            DecodeError: The body is not a sequence of reports; none of it is stored.
+            MessageTooLarge: There are more than `MAX_REPORTS`; none of them is stored.
         """
         config_ids = await self._runtime.config_ids()
         now = self._runtime.clock.now()
@@ -135,8 +135,8 @@ class Uploads:
 def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
     """Yield the reports of an upload request.
 
-    A body of our limit in bytes could hold over a million reports of next to nothing, which anybody
-    may send: each would take far more memory than it has bytes, and all of them one transaction.
+    A body within our limit in bytes could hold over a million tiny reports, and anybody may send
+    one: each report would take far more memory than it has bytes, and all of them one transaction.
     """
     reader = Reader(body)
     for _ in range(MAX_REPORTS):

@@ -1,4 +1,4 @@
-"""The aggregators' runtime: what the leader's and the helper's shells have in common."""
+"""The aggregators' runtime: what the leader's and the helper's shells share."""
 
 from aggregator.runtime.commitment import charge_of, commit
 from aggregator.runtime.runtime import Runtime, ServedTask, TaskRefused

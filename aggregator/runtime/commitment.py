@@ -1,4 +1,4 @@
-"""Verified reports to their buckets, and a release to its charge: the same for both aggregators."""
+"""Adds verified reports to their buckets and prices a release, the same for both aggregators."""
 
 from aggregator.dap.ids import ReportId
 from aggregator.dap.report_errors import ReportError
@@ -19,7 +19,7 @@ def commit(tx: Transaction, verified: Verified) -> dict[ReportId, ReportError]:
     """Add verified reports to their buckets and remember their ids.
 
     Returns:
-        The reports that were left out, because they come too late or again.
+        The reports that were left out because they are late or replayed.
     """
     accepted = verified.accepted
     if not accepted:

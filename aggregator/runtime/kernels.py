@@ -1,7 +1,7 @@
-"""What an aggregator says on its log of the kernels that it may have to compile.
+"""What an aggregator logs about the kernels that it may have to compile.
 
-Compiling takes seconds a task, and the first report waits for it. Whoever reads the log is told
-before, and whether a cache that was meant to spare it did not fit.
+Compiling takes seconds per task, and the first report waits for it. The log announces it, and says
+if a cache that should have spared it did not fit.
 """
 
 from pathlib import Path
@@ -20,18 +20,18 @@ def vdaf_kernel_cache() -> KernelCache | None:
 
 
 def log_kernel_cache(cache: KernelCache | None) -> None:
-    """Say whether kernels are cached, and if they are not, why they will be compiled.
+    """Say whether kernels are cached and, if not, why they will be compiled.
 
     Args:
-        cache: The cache that the process found; None if it can write none.
+        cache: The cache that the process found; None if it cannot write one.
     """
     if cache is None:
-        log.warning("no cache of kernels can be written: every process compiles them anew")
+        log.warning("no cache of kernels can be written: every process compiles them again")
     elif cache.is_warm:
         log.info("kernels are cached", directory=str(cache.directory))
     elif cache.has_others:
         log.warning(
-            "cached kernels are of another version, processor or compiler: compiling anew",
+            "cached kernels are of another version, processor or compiler: compiling again",
             directory=str(cache.directory),
         )
     else:

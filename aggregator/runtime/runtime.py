@@ -1,7 +1,7 @@
 """One aggregator: its database, its tasks and its HPKE keys.
 
-What the leader's and the helper's shells have in common. The database is asked anew each time, so
-that several processes of one aggregator agree; only what is costly to make from its rows is kept.
+The leader's and the helper's shells share it. It reads the database anew each time, so that several
+processes of one aggregator agree, and keeps only what is costly to make from its rows.
 """
 
 import dataclasses
@@ -52,7 +52,7 @@ class TaskRefused(Problem):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServedTask:
-    """A task with what this aggregator holds of it.
+    """A task and what this aggregator holds for it.
 
     Attributes:
         task: The task.
@@ -68,7 +68,7 @@ class ServedTask:
 
 
 class Runtime:
-    """One aggregator, as its web application and its workers see it."""
+    """One aggregator, for its web application and its workers."""
 
     def __init__(
         self,
@@ -84,11 +84,11 @@ class Runtime:
         """Put an aggregator together.
 
         Args:
-            role: LEADER or HELPER; tasks of the other role are not ours to serve.
+            role: LEADER or HELPER; tasks of the other role are not served.
             database: Its store, at the head of its migrations.
-            clock: Tells what time it is.
+            clock: Tells the time.
             entropy: Where noise and ephemeral keys are drawn from.
-            floor: The least protection of the tasks it takes part in.
+            floor: The least protection that a task must give.
             clock_skew_seconds: How far ahead of the clock a report's time may lie.
             verification_threads: How many batches are verified at once; one per core by default.
         """
@@ -106,7 +106,7 @@ class Runtime:
         """Return a task that we serve.
 
         Raises:
-            UnrecognizedTask: There is none of that name for our role.
+            UnrecognizedTask: There is no such task for our role.
             TaskRefused: It is below our floor.
         """
         stored = await self.database.read("task", lambda tx: get_task(tx, task_id.value))
@@ -115,7 +115,7 @@ class Runtime:
         return self._served(stored)
 
     async def tasks(self) -> list[ServedTask]:
-        """Return all tasks that we serve, oldest first, those below our floor left out."""
+        """Return all tasks that we serve, oldest first, without those below our floor."""
         served = []
         for stored in await self.database.read("tasks", list_tasks):
             if stored.record.role == self.role.name.lower():
@@ -124,7 +124,7 @@ class Runtime:
         return served
 
     async def keypairs(self) -> dict[int, HpkeKeypair]:
-        """Return our HPKE key pairs by configuration id, retired ones among them."""
+        """Return our HPKE key pairs by configuration id, including retired ones."""
         keys = await self.database.read("hpke keys", lambda tx: list_hpke_keys(tx, retired=True))
         return {key.config_id: self._keypair(key) for key in keys}
 
@@ -134,7 +134,7 @@ class Runtime:
         return HpkeConfigList(tuple(configs))
 
     async def config_ids(self) -> frozenset[int]:
-        """Return the ids of our HPKE configurations, retired ones among them."""
+        """Return the ids of our HPKE configurations, including retired ones."""
         return frozenset(config.id for config in await self._configs(retired=True))
 
     async def _configs(self, *, retired: bool) -> list[HpkeConfig]:
@@ -151,7 +151,7 @@ class Runtime:
         )
 
     async def ensure_keypair(self) -> None:
-        """Make this aggregator's first HPKE key pair, if it has none."""
+        """Make an HPKE key pair if this aggregator has none."""
 
         def ensure(tx: Transaction) -> None:
             if not list_hpke_keys(tx, retired=True):
@@ -161,11 +161,11 @@ class Runtime:
         await self.database.run("ensure hpke key", ensure)
 
     async def verify(self, task: Task, work: Callable[[], T]) -> T:
-        """Run a step of verification beside the event loop, as many at once as there are cores."""
+        """Run a step of verification in a thread, as many at once as there are cores."""
         return await self._verification.run(task, work)
 
     async def warm_up(self) -> None:
-        """Have the kernels of all tasks compiled before the first report comes."""
+        """Compile the kernels of all tasks before the first report comes."""
         log_kernel_cache(vdaf_kernel_cache())
         for served in await self.tasks():
             log.info("task", task=str(served.task.task_id), fingerprint=served.task.fingerprint)

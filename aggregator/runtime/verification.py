@@ -24,7 +24,7 @@ class VerificationThreads:
     """Runs steps of verification for one role."""
 
     def __init__(self, role: Role, threads: int | None) -> None:
-        """Verify as `role`, in so many threads; one per core by default."""
+        """Verify as `role`, in this many threads; one per core by default."""
         self._role = role
         self._threads = threads or os.cpu_count() or 1
         self._limiter: anyio.CapacityLimiter | None = None
@@ -33,13 +33,13 @@ class VerificationThreads:
     async def run(self, task: Task, work: Callable[[], T]) -> T:
         """Return `work()`, a step of verification of reports of `task`.
 
-        The first step of a kind of task may have to compile its kernels, which the log says.
+        The first step for a kind of task may have to compile its kernels; the log says so.
         """
         limiter = await self.warm_up(task)
         return await to_thread.run_sync(work, limiter=limiter)
 
     async def warm_up(self, task: Task) -> anyio.CapacityLimiter:
-        """Have the kernels of a task compiled; return the limiter of the threads."""
+        """Compile the kernels of a task; return the limiter of the threads."""
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(self._threads)
         kind = (task.configuration.vdaf_type, task.configuration.vdaf_configuration)

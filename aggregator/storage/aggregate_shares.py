@@ -44,7 +44,7 @@ class StoredAggregateShare:
 def find_aggregate_share(
     tx: Transaction, task_id: bytes, selector: bytes
 ) -> StoredAggregateShare | None:
-    """Return the release of this very selector, deleted or not; compare its `body_sha256`."""
+    """Return the release of exactly this selector, deleted or not; compare its `body_sha256`."""
     return _find(tx, task_id, tables.aggregate_shares.c.selector == selector)
 
 
@@ -60,7 +60,7 @@ def put_aggregate_share(
 ) -> StoredAggregateShare:
     """Release a batch: store the sealed share, charge it, mark it collected, destroy the rest.
 
-    Check the Leader's count and checksum and draw the noise in the same transaction, before.
+    Before that, in the same transaction, check the Leader's count and checksum and draw the noise.
 
     Raises:
         BatchClosed: A part of the batch was released.

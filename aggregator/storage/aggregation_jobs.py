@@ -1,8 +1,8 @@
 """The Leader's aggregation jobs: created with their reports, sent, finished or abandoned.
 
 The exact request is stored before it is sent, and only the driver that holds the job's lease moves
-it. So a killed driver's successor sends the same bytes again, and the Helper answers with the same
-bytes; `states.AGGREGATION_JOB` draws the life of a job.
+it. So the successor of a killed driver sends the same bytes again and gets the same answer.
+`states.AGGREGATION_JOB` draws the life of a job.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ class AggregationJob:
     Attributes:
         key: Its key in the database; `reports_of_job` takes it.
         task_id: Its task, 32 bytes.
-        job_id: Our own name for it, 16 bytes; the Helper gives it another.
+        job_id: Our own name for it, 16 bytes; the Helper has its own.
         state: Where it is in its life.
         request: The exact AggregationJobInitReq, from `store_request` until the job ends.
         helper_location: Where the Helper put the job, if it said so.

@@ -1,7 +1,7 @@
 """The Helper's answered aggregation jobs: the same request gets the same bytes.
 
-A request is known by its task and its SHA-256. Its answer is stored in the transaction that
-accumulates its out shares, so either the reports are counted and the answer is kept, or neither.
+A request is identified by its task and its SHA-256. Its answer is stored in the transaction that
+adds its out shares, so either the reports are counted and the answer is kept, or neither.
 """
 
 import dataclasses
@@ -28,19 +28,19 @@ class AnsweredJob:
 
 
 def find_answered_job(tx: Transaction, task_id: bytes, body_sha256: bytes) -> AnsweredJob | None:
-    """Return the live answer to the request with this digest, if there is one."""
+    """Return the live answer to the request with this digest, if any."""
     return _find(tx, task_id, tables.answered_jobs.c.body_sha256 == body_sha256)
 
 
 def get_answered_job(tx: Transaction, task_id: bytes, job_id: bytes) -> AnsweredJob | None:
-    """Return the live answer with this id, if there is one."""
+    """Return the live answer with this id, if any."""
     return _find(tx, task_id, tables.answered_jobs.c.job_id == job_id)
 
 
 def put_answered_job(
     tx: Transaction, task_id: bytes, body_sha256: bytes, response: bytes
 ) -> AnsweredJob:
-    """Store the answer to a request, in the transaction that does what it asks.
+    """Store the answer to a request in the transaction that does the work.
 
     Args:
         tx: The transaction.
@@ -49,7 +49,7 @@ def put_answered_job(
         response: The exact response.
 
     Raises:
-        Conflict: It was answered in the meantime; the transaction must be given up.
+        Conflict: It was answered in the meantime; give the transaction up.
     """
     if find_answered_job(tx, task_id, body_sha256) is not None:
         raise tx.refuse(Conflict("the request was answered already"))
@@ -69,7 +69,7 @@ def put_answered_job(
 
 
 def delete_answered_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
-    """Forget an answer; its reports stay counted, so the same request again finds replays.
+    """Forget an answer; its reports stay counted, so the same request is a replay from now on.
 
     Returns:
         Whether there was such a live answer.

@@ -1,9 +1,9 @@
-"""Batches: their un-noised aggregate shares, until they are collected and the shares destroyed.
+"""Batches and their un-noised aggregate shares, which are destroyed on collection.
 
-A bucket's share is ciphertext under a random key of the bucket, which is itself stored encrypted
-(`crypter`). Releasing a batch deletes the keys' rows and the ciphertext, and empties the database's
-log. Which batches are closed is kept as ranges of buckets, so a batch of 2^63 units costs what one
-of one unit does; only buckets that hold reports have rows.
+A bucket's share is encrypted under a random key of its own, which is itself stored encrypted
+(`crypter`). Releasing a batch deletes the keys and the ciphertext, and empties the database's log.
+Closed batches are kept as ranges of buckets, so one of 2^63 units costs no more than one of a
+single unit; only buckets that hold reports have rows.
 """
 
 import bisect
@@ -34,12 +34,12 @@ class BatchClosed(StoreError):
 
 
 class ClosedBatches:
-    """Closed batches of a task, to look buckets up in, many times: `bucket in closed`."""
+    """Closed batches of a task, for looking up many buckets: `bucket in closed`."""
 
     __slots__ = ("_firsts", "_lasts", "_states")
 
     def __init__(self, rows: list[tuple[bytes, bytes, str]]) -> None:
-        """Hold `(first bucket, last bucket, state)` rows, which do not overlap and are in order."""
+        """Hold `(first bucket, last bucket, state)` rows, in order and without overlap."""
         self._firsts = [first for first, _, _ in rows]
         self._lasts = [last for _, last, _ in rows]
         self._states = [BatchState(state) for _, _, state in rows]
@@ -85,8 +85,8 @@ def accumulate(
         tx: The transaction.
         task_id: The task.
         bucket: The bucket's key.
-        merge: Takes the encoded aggregate share so far, None if there is none, and returns the new.
-        totals: What is said of the reports that are merged.
+        merge: Returns the new encoded aggregate share for the one so far, None for the first.
+        totals: The totals of the reports that are merged.
 
     Raises:
         BatchClosed: The bucket is frozen or collected; the transaction must not go on.
@@ -118,7 +118,7 @@ def summarize_batch(tx: Transaction, task_id: bytes, batch: Batch) -> BatchTotal
 
 
 def read_shares(tx: Transaction, task_id: bytes, batch: Batch) -> list[bytes]:
-    """Return the encoded un-noised aggregate shares of the batch's buckets, to be added up.
+    """Return the encoded un-noised aggregate shares of the batch's buckets.
 
     Raises:
         CrypterError: One of them was destroyed or changed.
@@ -146,7 +146,7 @@ def freeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
 
 
 def unfreeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
-    """Open the batch again, which `freeze` closed."""
+    """Reopen a batch that `freeze` closed."""
     tx.connection.execute(delete(tables.closed_batches).where(*_is_frozen(tx, task_id, batch)))
 
 
@@ -198,7 +198,7 @@ def _is_frozen(tx: Transaction, task_id: bytes, batch: Batch) -> tuple[ColumnEle
 def _in_batch(
     tx: Transaction, bucket: Column[bytes], task_id: bytes, batch: Batch
 ) -> tuple[ColumnElement[bool], ...]:
-    """Return the condition that a row of the table of the column `bucket` is of the batch."""
+    """Return the condition that a row belongs to the batch, by its column `bucket`."""
     return (
         bucket.table.c.task == tx.task_key(task_id),
         bucket.between(batch.first, batch.last),

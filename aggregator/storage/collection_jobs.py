@@ -3,14 +3,13 @@
 Two transactions make a release (`states.COLLECTION_JOB`):
 
 1. `freeze_collection_job` closes the batch, reserves its cost and stores the exact request to the
-   Helper. Killed after it, the Leader sends the same bytes again; the Helper answers with the same
-   sealed share.
+   Helper. If killed after it, the Leader sends the same bytes again, and the Helper answers with
+   the same sealed share.
 2. `finish_collection_job` stores both sealed shares, turns the reservation into a charge, marks the
-   batch collected and destroys our un-noised shares. Killed before it, our noise was never stored
-   and never sent; killed after it, every poll gets these bytes.
+   batch collected and destroys our un-noised shares. If the Leader is killed before it, our noise
+   was never stored or sent; if after it, every poll gets these bytes.
 
-Where the Helper refuses, `fail_collection_job` opens the batch again and takes the reservation
-back.
+If the Helper refuses, `fail_collection_job` reopens the batch and cancels the reservation.
 """
 
 import dataclasses
@@ -45,7 +44,7 @@ class CollectionResult:
         report_count: Reports in the batch.
         interval: The smallest interval that holds all reports.
         leader_share: Our share, an encoded HpkeCiphertext.
-        helper_share: The Helper's, the same.
+        helper_share: The Helper's share, likewise.
     """
 
     report_count: int
@@ -88,9 +87,9 @@ class CollectionJob:
 def create_collection_job(
     tx: Transaction, task_id: bytes, request: bytes, batch: Batch
 ) -> CollectionJob:
-    """Return the live job of this very request, making one if there is none.
+    """Return the live job of exactly this request; make one if needed.
 
-    A job that failed or was deleted is not live: its request asks for a new one.
+    A job that failed or was deleted is not live: its request makes a new one.
 
     Args:
         tx: The transaction.
@@ -121,7 +120,7 @@ def create_collection_job(
 
 
 def find_collection_job(tx: Transaction, task_id: bytes, request: bytes) -> CollectionJob | None:
-    """Return the live job of this very request, if there is one."""
+    """Return the live job of exactly this request, if any."""
     job = tables.collection_jobs.c
     found = _select(
         tx,
@@ -133,7 +132,7 @@ def find_collection_job(tx: Transaction, task_id: bytes, request: bytes) -> Coll
 
 
 def get_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> CollectionJob | None:
-    """Return the task's job with this id, in whatever state."""
+    """Return the task's job with this id, in any state."""
     job = tables.collection_jobs.c
     found = _select(tx, job.task == tx.task_key(task_id), job.job_id == job_id)
     return found[0] if found else None
@@ -162,7 +161,7 @@ def freeze_collection_job(
 ) -> None:
     """First transaction of a release: close the batch, reserve its cost, store the request.
 
-    Check the size of the batch and the budget in the same transaction, before.
+    Before that, in the same transaction, check the size of the batch and the budget.
 
     Args:
         tx: The transaction.
@@ -215,9 +214,9 @@ def finish_collection_job(tx: Transaction, lease: Lease, result: CollectionResul
 
 
 def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
-    """End the job with a problem document, JSON; a frozen batch opens again and costs nothing.
+    """End the job with a problem document, JSON; a frozen batch reopens and costs nothing.
 
-    A frozen job must fail only when the Helper has certainly released nothing.
+    Call it for a frozen job only when the Helper has certainly released nothing.
 
     Raises:
         LeaseLost: The lease is not ours any more.
@@ -230,10 +229,10 @@ def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
 
 
 def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
-    """Forget the job's result: the Collector has saved it, or does not want it.
+    """Forget the job's result, which the Collector has saved or does not want.
 
-    The batch of a finished job stays collected. The Helper may have released the batch of a frozen
-    one, so that is charged and burnt, never collected again.
+    The batch of a finished job stays collected. So does that of a frozen job, and its cost is
+    charged: the Helper may have released it.
 
     Returns:
         Whether there was such a job.

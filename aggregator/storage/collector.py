@@ -1,4 +1,4 @@
-"""The Collector's own store: its tasks, and every collection it asked for with what came of it."""
+"""The Collector's own store: its tasks, and every collection it asked for with its outcome."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ class CollectorTask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewCollection:
-    """A batch to collect; `request` is the exact CollectionJobReq, whose query asks for it."""
+    """A batch to collect; `request` is the exact CollectionJobReq."""
 
     collection_id: bytes
     task_id: bytes
@@ -36,14 +36,14 @@ class NewCollection:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StoredCollection:
-    """A collection and how it stands.
+    """A collection and its state.
 
     Attributes:
         collection_id: Our own random name for it, 16 bytes.
         task_id: 32 bytes.
         request: The exact CollectionJobReq.
-        location: Where the Leader keeps the job, once it answered.
-        state: How it stands.
+        location: Where the Leader keeps the job, once it has answered.
+        state: Pending, finished or failed.
         result: The result, JSON; None unless finished.
         problem: Why it failed, JSON; None unless failed.
         created_at: Seconds.
@@ -83,7 +83,7 @@ def put_collector_task(tx: Transaction, task: CollectorTask) -> None:
 
 
 def get_collector_task(tx: Transaction, task_id: bytes) -> CollectorTask | None:
-    """Return the task with this id, if there is one."""
+    """Return the task with this id, if any."""
     columns = tables.collector_tasks.c
     query = select(tables.collector_tasks).where(columns.task_id == task_id)
     row = tx.connection.execute(query).one_or_none()
@@ -99,7 +99,7 @@ def list_collector_tasks(tx: Transaction) -> list[CollectorTask]:
 def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
     """Store a collection before the Leader is asked; the same batch again is the same collection.
 
-    A failed one is no hindrance: the batch may have been too small then.
+    A failed one does not count: the batch may have been too small then.
     """
     columns = tables.collections.c
     same = select(tables.collections).where(
@@ -123,7 +123,7 @@ def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollecti
 
 
 def get_collection(tx: Transaction, collection_id: bytes) -> StoredCollection | None:
-    """Return the collection with this id, if there is one."""
+    """Return the collection with this id, if any."""
     query = select(tables.collections).where(tables.collections.c.collection_id == collection_id)
     row = tx.connection.execute(query).one_or_none()
     return None if row is None else _collection(row)

@@ -1,4 +1,4 @@
-"""How many reports came to what end, by stage and reason: an operator's view of what was lost."""
+"""Counts of reports by stage and outcome: an operator's view of what was lost."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,12 +8,12 @@ from sqlalchemy import select
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
 
-STORED = "stored"  # the reason under which a report is counted that waits to be aggregated
-AGGREGATED = "aggregated"  # and one that is in a batch; every other reason is a report error
+STORED = "stored"  # the reason that counts reports waiting to be aggregated
+AGGREGATED = "aggregated"  # the reason for those in a batch; every other reason is a report error
 
 
 class Stage(StrEnum):
-    """Where a report came to its end."""
+    """Where the outcome of a report was decided."""
 
     UPLOAD = "upload"
     AGGREGATION = "aggregation"
@@ -22,7 +22,7 @@ class Stage(StrEnum):
 def count_reports(
     tx: Transaction, task_id: bytes, stage: Stage, reasons: Mapping[str, int]
 ) -> None:
-    """Add `reasons`, a number of reports each, to the counters of `stage`."""
+    """Add `reasons`, the number of reports for each, to the counters of `stage`."""
     counter = tables.report_counters
     for reason, reports in reasons.items():
         statement = tx.insert(counter).values(

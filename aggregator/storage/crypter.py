@@ -1,11 +1,11 @@
 """Secret columns at rest: AES-256-GCM, bound to the table, the row and the column.
 
-A ciphertext moved to another row or column does not decrypt, so somebody who can write the
-database, but does not hold the key, cannot swap one task's key for another's. Keys come as a list:
-the first encrypts, all decrypt, so a key is replaced by putting the new one in front.
+A ciphertext moved to another row or column does not decrypt, so somebody who can write to the
+database but does not hold the key cannot swap one task's key for another's. Keys come as a list:
+the first encrypts and all decrypt, so a key is replaced by putting the new one in front.
 
 A stored value is `fingerprint (4 bytes) || nonce (12 bytes) || ciphertext and tag`. The fingerprint
-names the key, so that a missing one is told from a tampered value.
+names the key, so that a missing key can be told from a tampered value.
 """
 
 import base64
@@ -49,7 +49,7 @@ class Crypter:
         """Return a crypter over the keys in `text`: base64url, separated by commas or white space.
 
         Raises:
-            ConfigurationError: A key is no base64url or not 32 bytes long.
+            ConfigurationError: A key is not base64url or not 32 bytes long.
         """
         keys = []
         for word in text.replace(",", " ").split():
@@ -75,7 +75,7 @@ class Crypter:
         """Return the plaintext of what `encrypt` returned for the same place.
 
         Raises:
-            CrypterError: No key of the list made it, or it was changed or moved.
+            CrypterError: It was made with no key of the list, or was changed or moved.
         """
         if len(stored) < _FINGERPRINT_SIZE + _NONCE_SIZE + _TAG_SIZE:
             raise CrypterError(f"{table}.{column} is too short for a ciphertext")
@@ -104,6 +104,6 @@ def _fingerprint(key: bytes) -> bytes:
 
 
 def _associated_data(table: str, row: bytes, column: str) -> bytes:
-    # Lengths first, so that no two places read the same.
+    # Each part behind its length, so that no two places read the same.
     parts = (table.encode(), row, column.encode())
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

@@ -1,6 +1,6 @@
 """Writes `docs/data-model.md` from the tables and the transitions, so that it cannot be wrong.
 
-`python -m aggregator.storage.data_model > docs/data-model.md` after a change; a test compares.
+Run `python -m aggregator.storage.data_model > docs/data-model.md` after a change; a test compares.
 """
 
 import re
@@ -31,7 +31,7 @@ What the order of the transactions promises, whenever a process is killed:
   claim it, `aggregated_reports` is written in the transaction that adds to the bucket.
 - **A retry is the same request.** The Leader stores the exact bytes before it sends them, and
   the Helper stores its answer in the transaction that does the work.
-- **A batch has one noised share a side.** Noise is drawn inside the transaction that stores the
+- **A batch has one noised share per side.** Noise is drawn inside the transaction that stores the
   sealed share, charges the ledger, marks the batch collected and destroys the un-noised shares.
   Before its commit nothing has left the process; after it, only these bytes do.
 - **Leases.** A driver moves a job only while the random token in the job's row is its own.

@@ -1,10 +1,10 @@
 """The database: one transaction is one synchronous function, run whole in a worker thread.
 
-`Database.run(name, work)` opens a write transaction, calls `work(transaction)` and commits; either
-all that `work` wrote is there or nothing, whatever is killed when. `Database.read` is the same over
-one snapshot, without writing. `work` may be called again when the database was busy, so its only
-effects must be in the transaction. A verb that refuses (a `StoreError`) spoils its transaction: it
-is rolled back even where `work` catches the error, so half a verb is never committed.
+`Database.run(name, work)` opens a write transaction, calls `work(transaction)` and commits: either
+all that `work` wrote is stored or none of it, whenever the process is killed. `Database.read` does
+the same over one snapshot, without writing. If the database was busy, `work` may be called again,
+so it must have no effects outside the transaction. A verb that refuses (a `StoreError`) spoils its
+transaction, which is rolled back even if `work` catches the error: half a verb is never committed.
 
 A transaction is not cancelled half-way: a cancelled caller waits until its thread has committed or
 rolled back.
@@ -45,13 +45,13 @@ class UnknownTask(StoreError):
 
 @dataclasses.dataclass(slots=True)
 class Transaction:
-    """What a verb works with: an open transaction and what the verbs need beside it."""
+    """An open transaction, and what else the verbs need."""
 
     connection: Connection
     backend: Backend
     crypter: Crypter
     entropy: Entropy
-    now: int  # seconds since the Unix epoch, by the database's clock, the same all through
+    now: int  # seconds since the Unix epoch by the database's clock, fixed for the transaction
     scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
     failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
     _task_keys: dict[bytes, int] = dataclasses.field(default_factory=dict)
@@ -65,7 +65,7 @@ class Transaction:
         return self.entropy.bytes(_ID_SIZE)
 
     def refuse(self, error: E) -> E:
-        """Return `error`, to be raised; whatever becomes of it, nothing is committed."""
+        """Return `error`, to be raised; from now on nothing is committed, even if it is caught."""
         self.failure = error
         return error
 
@@ -106,7 +106,7 @@ class Database:
         self._on_transaction = on_transaction
         self._writer = threading.Lock()
         self._scrub_log = True  # a killed process may have left its log: empty it once
-        # Waiting for the writer's turn happens in the event loop, not in a thread each.
+        # Writers wait for their turn in the event loop, without holding a thread each.
         self._write_limiter: RunVar[CapacityLimiter] = RunVar(f"store writers {id(self)}")
         self._read_limiter: RunVar[CapacityLimiter] = RunVar(f"store readers {id(self)}")
 
@@ -123,10 +123,10 @@ class Database:
         Args:
             url: An SQLAlchemy URL; `engine.backend` says of which databases.
             crypter: The keys of the secret columns.
-            clock: Tells `Transaction.now`; the database's own clock if there is none.
+            clock: Gives `Transaction.now`; the database's own clock by default.
             on_transaction: Called with the transaction's name and `begin`, `before commit` or
-                `committed` at those moments, in the thread of the transaction. What it raises ends
-                the transaction there.
+                `committed` at those moments, in the transaction's thread. If it raises, the
+                transaction ends there.
             entropy: Where keys, tokens and resource ids come from.
 
         Raises:
@@ -142,10 +142,10 @@ class Database:
         )
 
     async def run(self, name: str, work: Callable[[Transaction], T]) -> T:
-        """Return `work(transaction)` of one committed write transaction, run in a worker thread.
+        """Return `work(transaction)` for one committed write transaction, run in a worker thread.
 
         Raises:
-            Busy: Other processes held the database through every attempt.
+            Busy: Other processes held the database during every attempt.
             StoreError: The database failed; nothing was written.
         """
         limiter = _limiter(self._write_limiter, 1)
@@ -199,7 +199,7 @@ class Database:
 
 
 def _ignore(_name: str, _moment: str) -> None:
-    """Nobody listens."""
+    """Do nothing: nobody listens."""
 
 
 def _limiter(variable: RunVar[CapacityLimiter], tokens: int) -> CapacityLimiter:

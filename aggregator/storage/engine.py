@@ -1,7 +1,7 @@
-"""The database under the store: what we need of one, and its errors in our words.
+"""The database under the store: what we need from it, and its errors in our words.
 
-The verbs speak SQLAlchemy Core, which every database understands; what they do not agree on is in
-`Backend`. SQLite is the one there is.
+The verbs speak SQLAlchemy Core, which every database understands; where databases differ is in
+`Backend`. SQLite is the only one so far.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Busy(StoreError):
 
 
 class DiskFull(StoreError):
-    """There is no room for what was to be stored; nothing of it was."""
+    """There is no room for what was to be stored; none of it was."""
 
 
 class Conflict(StoreError):
@@ -36,7 +36,7 @@ class Conflict(StoreError):
 
 
 class Backend(Protocol):
-    """What is a database's own; `sqlite.Sqlite` says what each of these is for."""
+    """What each database does its own way; `sqlite.Sqlite` says what each method is for."""
 
     def engine(self, readers: int = 0) -> Engine:
         """Return an engine for one writer, or for `readers` readers."""
@@ -45,7 +45,7 @@ class Backend(Protocol):
         """Return whether there is a store."""
 
     def create(self) -> None:
-        """Make an empty store, if there is none."""
+        """Make an empty store unless there is one."""
 
     def now(self, connection: Connection) -> int:
         """Return the seconds since the Unix epoch by the database's clock."""
@@ -67,11 +67,11 @@ def backend(url: str) -> Backend:
     """Return the database that `url` names, for example `sqlite:////var/lib/prio/leader.sqlite`.
 
     Raises:
-        ConfigurationError: It is no URL, or names a database that we do not know.
+        ConfigurationError: It is not a URL, or names a database that we do not know.
     """
     try:
         parsed = make_url(url)
-    except (ArgumentError, ValueError):  # the latter for a port that is no number
+    except (ArgumentError, ValueError):  # the latter for a port that is not a number
         # `from None`: the cause repeats the text, which may hold a password.
         raise ConfigurationError("the store's URL cannot be read") from None
     if parsed.get_backend_name() != "sqlite":

@@ -1,8 +1,8 @@
 """Leases: a driver holds a job for a while, and only the holder moves it.
 
-A lease is a random token in the job's row with an expiry by the database's clock. Whatever a holder
-writes is a compare-and-set on the token, so a driver that slept past its expiry, while another took
-the job, changes nothing: it gets `LeaseLost`.
+A lease is a random token in the job's row with an expiry by the database's clock. Every write of a
+holder is a compare-and-set on the token, so a driver that sleeps past its expiry while another
+takes the job changes nothing: it gets `LeaseLost`.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ class Leased(Generic[T]):
 def acquire(
     tx: Transaction, table: Table, states: Sequence[str], limit: int, seconds: int
 ) -> list[Lease]:
-    """Lease at most `limit` jobs of `table` in `states` that nobody holds, longest due first."""
+    """Lease at most `limit` free jobs of `table` in `states`, longest due first."""
     free = (
         select(table.c.id, table.c.lease_attempts)
         .where(table.c.state.in_(states), table.c.lease_expires_at <= tx.now)

@@ -1,8 +1,8 @@
 """Privacy spent: one row per release, written in the transaction that makes the release.
 
-The Leader reserves the cost when it freezes a batch, before it asks the Helper, and the reservation
-counts as spent until the release turns it into a charge or the failure takes it back. Costs are
-exact rationals, kept as the text that they were given as.
+The Leader reserves the cost when it freezes a batch, before it asks the Helper. The reservation
+counts as spent until the release turns it into a charge or a failure cancels it. Costs are exact
+rationals, kept as the text in which they were given.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ class Charge:
 
     Attributes:
         mechanism: Its name; `None` for the mechanism that adds no noise.
-        epsilon: Exact rational as text, None where the mechanism has none; so `delta` and `rho`.
-        delta: See `epsilon`.
-        rho: See `epsilon`.
+        epsilon: Exact rational as text; None if the mechanism has no such parameter.
+        delta: Likewise.
+        rho: Likewise.
         population: The population that the task declares, empty if it declares none.
     """
 
@@ -55,7 +55,7 @@ class LedgerEntry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Spent:
-    """What a task has spent if its releases simply add up, reservations included."""
+    """What a task has spent by plain addition, reservations included."""
 
     releases: int
     epsilon: Fraction
@@ -84,7 +84,7 @@ def settle(tx: Transaction, task_id: bytes, batch: Batch) -> None:
 
 
 def cancel(tx: Transaction, task_id: bytes, batch: Batch) -> None:
-    """Take the batch's reservation back: nothing was drawn and nothing was released."""
+    """Cancel the batch's reservation: nothing was drawn and nothing was released."""
     tx.connection.execute(delete(tables.ledger).where(*_reserved(tx, task_id, batch)))
 
 
@@ -158,5 +158,5 @@ def _insert(
 
 
 def _cost(text: str | None, name: str) -> Fraction:
-    """Return the rational that `text` writes, 0 for None."""
+    """Return the rational in `text`, 0 for None."""
     return Fraction(0) if text is None else parse_cost(text, name)

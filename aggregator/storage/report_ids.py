@@ -1,4 +1,4 @@
-"""Narrow tables of report ids: being there is the duplicate check and the replay check."""
+"""Narrow tables of report ids, which serve as the duplicate check and the replay check."""
 
 from collections.abc import Iterable, Sequence
 
@@ -21,7 +21,7 @@ def record_ids(
         arrivals: Each report's id, and whether its batch is closed: such an id is only looked up.
 
     Returns:
-        For each report whether its id was there before. Of two with one id, the first is new.
+        For each report, whether its id was known. Of two with the same id, the first is new.
     """
     task = tx.task_key(task_id)
     known = _known(tx, table, task, [each for each, is_closed in arrivals if is_closed])

@@ -1,8 +1,8 @@
 """The Leader's reports: stored as they came, claimed by one aggregation job, dropped with it.
 
-A report's id stays for ever in a narrow table, where being there is the duplicate check; its body
-leaves when its job ends. So for every id there is either a body, still to be counted, or a counter
-that says what became of it.
+A report's id stays for ever in a narrow table, which is the duplicate check; its body is deleted
+when its job ends. So every id has either a body that is still to be counted, or a place in a
+counter that says what became of it.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ class StoredReport:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PendingReports:
-    """How many stored reports of a batch are in no job yet, and how many are in one."""
+    """How many stored reports of a batch are unclaimed, and how many are in a job."""
 
     unclaimed: int
     claimed: int
@@ -48,8 +48,8 @@ def put_reports(
     that was stored before is a replay even when its batch is closed by now.
 
     Returns:
-        Why each report was refused, or None, in order. Of two reports with one id in `reports`,
-        the first is new.
+        Why each report was refused, or None, in order. Of two reports with the same id in
+        `reports`, the first is new.
     """
     if not reports:
         return []
@@ -180,6 +180,6 @@ def reject_reports(
 
 
 def _task_of(job: int) -> ScalarSelect[int]:
-    # Every index starts with the task, so a job's reports are found through the job's task.
+    # Every index starts with the task, so we find a job's reports through the job's task.
     jobs = tables.aggregation_jobs.c
     return select(jobs.task).where(jobs.id == job).scalar_subquery()

@@ -1,4 +1,4 @@
-"""The schema's version: Alembic revisions that are part of the package, run by `upgrade`."""
+"""The schema's version: `upgrade` runs the Alembic revisions in this package."""
 
 from collections.abc import Callable
 
@@ -12,13 +12,13 @@ from aggregator.storage.engine import backend, translated
 
 
 class SchemaMismatch(StoreError):
-    """The database has another schema than this program was written for."""
+    """The database has a different schema from the one this program was written for."""
 
 
 def upgrade(url: str) -> None:
-    """Bring the store at `url` to this program's schema, making it if there is none.
+    """Bring the store at `url` to this program's schema, making the store if needed.
 
-    Several processes may do this at once: the first does the work, the others find it done.
+    Several processes may do this at once: the first does the work and the others find it done.
 
     Raises:
         SchemaMismatch: The store was made by a version that this program does not know.
@@ -39,7 +39,7 @@ def check(url: str) -> None:
     """Check that the store at `url` has this program's schema.
 
     Raises:
-        SchemaMismatch: It has not; the message names both versions.
+        SchemaMismatch: It does not; the message names both versions.
     """
     found = _version(url)
     if found != _scripts().get_current_head():

@@ -1,4 +1,4 @@
-"""SQLite: all that is SQLite's own, behind `engine.Backend`.
+"""Everything particular to SQLite, behind `engine.Backend`.
 
 One writer at a time (a lock within the process, `BEGIN IMMEDIATE` between processes), readers
 beside it (WAL), `synchronous=FULL` so that a commit survives a power cut, `secure_delete=ON` so
@@ -33,7 +33,7 @@ class Sqlite:
         """Keep the store in the file that `url` names.
 
         Raises:
-            ConfigurationError: It names none that lasts, or has options.
+            ConfigurationError: It names no lasting file, or has options.
         """
         if url.database in (None, "", ":memory:"):
             raise ConfigurationError("the store's URL must name a file that lasts")
@@ -80,9 +80,9 @@ class Sqlite:
         return self._path.exists()
 
     def create(self) -> None:
-        """Make the file, if there is none, readable by its owner only; the log inherits the mode.
+        """Make a missing file, readable by its owner only; the log inherits the mode.
 
-        A file that is there is left alone: closing any descriptor of it would drop the locks that
+        An existing file is left alone: closing any descriptor of it would drop the locks that
         SQLite holds on it in this process (POSIX), and another process could then empty the log of
         a store in use.
 
@@ -111,7 +111,7 @@ class Sqlite:
         """Empty the write-ahead log, where destroyed secrets may still lie.
 
         Returns:
-            Whether it is empty now: a reader that still needs it postpones that.
+            Whether it is empty now; a reader that still needs it prevents that.
         """
         driver = connection.connection.driver_connection
         if not isinstance(driver, sqlite3.Connection):

@@ -1,7 +1,7 @@
-"""Which states a row can be in, and which verb moves it: the one place that says so.
+"""The states that a row can be in, and the verbs that move it.
 
-The verbs that move jobs and stored answers take their `WHERE state IN (…)` from these tables, so a
-transition that is not listed here cannot happen; `docs/data-model.md` draws them.
+The verbs take their `WHERE state IN (…)` from these tables, so a transition that is not listed here
+cannot happen; `docs/data-model.md` draws them.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ class CollectionJobState(StrEnum):
 
 
 class BatchState(StrEnum):
-    """A batch that is closed; one without a row is open."""
+    """A closed batch; a batch without a row is open."""
 
     FROZEN = "frozen"  # no report is added; may open again
     COLLECTED = "collected"  # released, its un-noised shares destroyed; for ever
@@ -58,7 +58,7 @@ class LedgerState(StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Transition:
-    """`verb` takes a row from one of `sources` to `target`; no sources means the row is made."""
+    """`verb` takes a row from one of `sources` to `target`; without sources it makes the row."""
 
     verb: str
     sources: tuple[str, ...]

@@ -16,7 +16,7 @@ class TaskRecord:
 
     Attributes:
         task_id: 32 bytes.
-        role: What we are in it, `leader` or `helper`.
+        role: Ours in it, `leader` or `helper`.
         definition: The text of the public task file.
         verify_key: The VDAF verification key; a task has one for life.
         verify_key_id: Its id on the wire, 0 to 255.
@@ -59,7 +59,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
 
     Raises:
         Conflict: The id is taken by a task with another definition, key or token. A task never gets
-            a second verification key: a report verified under two gives its measurement away.
+            a second verification key: a report verified under two keys reveals its measurement.
     """
     stored = get_task(tx, task.task_id)
     if stored is not None:
@@ -87,7 +87,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
 
 
 def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:
-    """Return the task with this id, if there is one."""
+    """Return the task with this id, if any."""
     query = select(tables.tasks).where(tables.tasks.c.task_id == task_id)
     row = tx.connection.execute(query).one_or_none()
     return None if row is None else _stored_task(tx, row)
@@ -96,8 +96,7 @@ def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:
 def caller_token_hash(tx: Transaction, task_id: bytes, role: str) -> bytes | None:
     """Return the SHA-256 of the token that the caller of our protected resources must show.
 
-    Nothing is decrypted, so that asking for a task that there is takes as long as for one that
-    there is not.
+    Nothing is decrypted, so asking takes equally long whether the task exists or not.
 
     Args:
         tx: The transaction.
@@ -151,7 +150,7 @@ def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
 
 
 def list_hpke_keys(tx: Transaction, *, retired: bool) -> list[HpkeKey]:
-    """Return the key pairs, newest first; with `retired`, those that only open reports too."""
+    """Return the key pairs, newest first; `retired` includes those that only open old reports."""
     columns = tables.hpke_keys.c
     query = select(tables.hpke_keys).order_by(columns.created_at.desc(), columns.config_id.desc())
     if not retired:

@@ -1,1 +1,1 @@
-"""What operators see."""
+"""What operators see of a running process."""

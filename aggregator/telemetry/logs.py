@@ -1,8 +1,8 @@
-"""Structured logs, and a processor that lets no secret into them.
+"""Structured logs, and a processor that keeps secrets out of them.
 
-A log line is an event and a few fields. Fields are numbers, truth values and text that was meant
-for a reader; bytes, vectors and settings are refused whatever they hold, and so is every field
-whose name says that it is a key, a token, a seed or a share. What is refused is named, never shown.
+A log line is an event and a few fields. Fields are numbers, booleans and text meant for a reader.
+Bytes, vectors and settings are refused whatever they hold, as is every field whose name says that
+it is a key, a token, a seed or a share. What is refused is named, never shown.
 """
 
 import logging
@@ -22,34 +22,34 @@ _SECRET_NAME = re.compile(
 )
 _PUBLIC_NAMES = frozenset({"verification_key_id"})
 _CHATTY = ("httpx", "uvicorn", "alembic")
-"""Libraries that say at level `info` what our own events say better."""
+"""Libraries whose `info` lines only repeat what our own events say better."""
 _MEANINGS = {
     "SQLITE_FULL": "the disk is full",
     "SQLITE_IOERR": "the disk failed, or is full",
     "SQLITE_READONLY": "the file or its folder cannot be written",
     "SQLITE_CANTOPEN": "the file cannot be opened",
     "SQLITE_CORRUPT": "the file is damaged",
-    "SQLITE_NOTADB": "the file is no database",
+    "SQLITE_NOTADB": "the file is not a database",
 }
-"""What SQLite's errors mean for whoever has to do something about them."""
+"""What SQLite's errors mean for the operator."""
 
 _BEARER = re.compile(r"(?i)\bbearer\s+\S+")
 
 
 class LogFormat(StrEnum):
-    """How a line is written."""
+    """The format of a line."""
 
     JSON = "json"
     CONSOLE = "console"
 
 
 def configure_logs(log_format: LogFormat, level: str, role: str | None = None) -> None:
-    """Set up logging for the process: everything to standard error, one line an event.
+    """Set up logging for the process: everything to standard error, one line per event.
 
     Args:
         log_format: JSON for machines, console for people.
         level: `debug`, `info`, `warning` or `error`.
-        role: Which party the process is of, for every line; None for a command.
+        role: The party that the process belongs to, for every line; None for a command.
     """
 
     def name_role(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -89,10 +89,10 @@ def configure_logs(log_format: LogFormat, level: str, role: str | None = None) -
 
 
 def name_exception(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Replace an exception by its type and the lines it came through, without any message.
+    """Replace an exception by its type and its traceback's lines, without any message.
 
     The message of an exception that we did not raise may hold anything, such as the parameters of
-    a statement. Of one of the database's the name of its error is kept.
+    a statement. For database errors the name of the error is kept.
     """
     given = event.pop("exc_info", None)
     if given is True:
@@ -111,7 +111,7 @@ def refuse_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> Ev
     """Replace every field that is, or may hold, a secret."""
     for name, value in event.items():
         if name.startswith("_"):
-            continue  # structlog's own, removed before the line is written
+            continue  # structlog's own field, removed before the line is written
         if _SECRET_NAME.search(name) and name not in _PUBLIC_NAMES:
             event[name] = REFUSED
         else:
@@ -139,7 +139,7 @@ def _fit_to_print(value: object) -> object:
 
 
 def _database_error(error: BaseException | None) -> str | None:
-    """Return the name of SQLite's error below `error`, and what it means where that is known."""
+    """Return the name of SQLite's error below `error`, with its meaning if known."""
     while error is not None and not isinstance(error, sqlite3.Error):
         error = error.__cause__ or error.__context__
     name = getattr(error, "sqlite_errorname", None)

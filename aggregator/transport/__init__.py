@@ -1,1 +1,1 @@
-"""Speaking to another party."""
+"""HTTP to other parties."""

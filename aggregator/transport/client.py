@@ -1,7 +1,7 @@
-"""The HTTP client that our processes speak to others with: whom it reaches, and by which way.
+"""The HTTP client with which our processes speak to other parties.
 
-Tokens travel in its requests, so it sends nothing over plain HTTP but to this machine, and it uses
-no proxy that merely stands in the environment, unless the operator says so.
+Tokens travel in its requests. So, unless the operator says otherwise, it speaks plain HTTP only to
+this machine and ignores the proxies of the environment.
 """
 
 import ipaddress
@@ -29,7 +29,7 @@ def open_client(
 
     return httpx.AsyncClient(
         timeout=httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS),
-        # Certificate authorities of the operator's own (SSL_CERT_FILE) are no proxy.
+        # The operator's own certificate authorities (SSL_CERT_FILE) are honoured either way.
         verify=httpx.create_ssl_context(trust_env=True),
         trust_env=environment_proxy,
         event_hooks={"request": [refuse]},
@@ -37,10 +37,10 @@ def open_client(
 
 
 def check_scheme(url: str, name: str, *, insecure_http: bool) -> None:
-    """Refuse a URL that a token or a report would travel to in the clear.
+    """Refuse a URL to which a token or a report would travel in the clear.
 
     Args:
-        url: Where it would travel to.
+        url: The URL.
         name: What the message calls it.
         insecure_http: Whether the operator allows it.
 

@@ -5,8 +5,8 @@ and a `Location` of another origin is refused. Transient failures are retried a 
 then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; a problem
 document is reported as `PeerRefused`.
 
-Of an answer no more is read than the request can yield, uncompressed, and no longer altogether than
-the client's timeout for reading, however steadily it drips.
+We read no more of an answer than the request can yield, uncompressed, and take no longer in all
+than the client's read timeout, however steadily it drips.
 
 Source: DAP, "HTTP Usage" and "Asynchronous Request Handling"; RFC 9457.
 """
@@ -30,21 +30,21 @@ from aggregator.dap.resources import media_type, message_of
 from aggregator.errors import PeerError
 
 MAX_SHORT_ANSWER = 64 * 2**10
-"""Bytes that we read of an answer that carries nothing, and of a problem document."""
+"""The most bytes of a problem document, or of an answer that should carry nothing."""
 
 MAX_RETRY_AFTER_SECONDS = 3600
 _FAILURES: Mapping[type[BaseException], str] = {
     httpx.ConnectTimeout: "no connection in time",
     httpx.ReadTimeout: "no answer in time",
     httpx.WriteTimeout: "it takes no more of the request",
-    httpx.RemoteProtocolError: "the connection broke, or the answer is no HTTP",
+    httpx.RemoteProtocolError: "the connection broke, or the answer is not HTTP",
     httpx.ReadError: "the connection broke",
 }
 _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class PeerUnreachable(PeerError):
-    """No answer, or one that says to come again: nothing is known of what the peer did.
+    """No answer, or one that says to come again: we do not know what the peer did.
 
     Attributes:
         retry_after: Seconds that the peer asked us to wait, if it did.
@@ -59,7 +59,7 @@ class PeerRefused(PeerError):
     """The peer refused the request for good.
 
     Attributes:
-        problem: Why, by its problem document; of type `about:blank` where there was none.
+        problem: Why, by its problem document; of type `about:blank` if there was none.
         status: The HTTP status code.
     """
 
@@ -74,8 +74,8 @@ class Answer:
     """A successful answer.
 
     Attributes:
-        body: Empty where the peer will be ready later.
-        location: The resource's absolute URL, where the peer named one; of the endpoint's origin.
+        body: Empty if the peer will be ready later.
+        location: The resource's absolute URL at the endpoint's origin, if the peer named one.
         retry_after: Seconds that the peer asked us to wait, if it did.
         headers: All headers, lower case.
     """
@@ -86,23 +86,23 @@ class Answer:
     headers: dict[str, str] = dataclasses.field(repr=False)
 
     def carried(self, message: str) -> bytes:
-        """Return the body, which must be a certain message unless it is empty.
+        """Return the body, which must be the given message unless it is empty.
 
         Args:
             message: The message's name in the media type.
 
         Raises:
-            PeerUnreachable: It is something else, such as the page of a proxy in between: of what
-                the peer would have answered nothing is known.
+            PeerUnreachable: It is something else, such as the page of a proxy in between: we do not
+                know what the peer would have answered.
         """
         content_type = self.headers.get("content-type")
         if self.body and message_of(content_type) != message:
-            raise PeerUnreachable(f"the answer is no {media_type(message)}")
+            raise PeerUnreachable(f"the answer is not {media_type(message)}")
         return self.body
 
 
 class Peer:
-    """One party's endpoint, and the token that it knows us by."""
+    """One party's endpoint, and the token that it expects from us."""
 
     def __init__(
         self,
@@ -114,13 +114,13 @@ class Peer:
         attempts: int = 3,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
-        """Hold what requests to one party share.
+        """Hold what all requests to one party share.
 
         Args:
             http: The client to send with; its redirects are never followed.
             endpoint: The party's base URL, with or without a path prefix.
             token: The bearer token, if the party asks for one.
-            name: What it is to us, such as "the helper": for messages.
+            name: What messages call it, such as "the helper".
             attempts: How often a request is sent before it counts as unanswered.
             sleep: Waits between attempts.
         """
@@ -133,7 +133,7 @@ class Peer:
 
     @override
     def __repr__(self) -> str:
-        """Name the endpoint; the token stays out."""
+        """Name the endpoint, without the token."""
         return f"Peer({str(self._base)!r})"
 
     async def get(self, target: str, *, limit: int = MAX_SHORT_ANSWER) -> Answer:
@@ -141,7 +141,7 @@ class Peer:
 
         Args:
             target: The resource.
-            limit: The most bytes that its answer may have.
+            limit: The most bytes of the answer.
         """
         return await self._send("GET", target, None, None, limit)
 
@@ -159,7 +159,7 @@ class Peer:
         self, method: str, target: str, media_type: str | None, body: bytes | None, limit: int
     ) -> Answer:
         url = self._resource(target)
-        # Compressed, a few bytes could become any number.
+        # A few compressed bytes could become any number.
         headers = {"traceparent": _traceparent(), "accept-encoding": "identity"}
         if media_type is not None:
             headers["content-type"] = media_type
@@ -170,7 +170,7 @@ class Peer:
             try:
                 with anyio.move_on_after(self._http.timeout.read or math.inf):
                     return await self._send_once(request, limit)
-                raise self._unreachable("no whole answer in time")
+                raise self._unreachable("no complete answer in time")
             except PeerUnreachable as error:
                 if attempt == self._attempts:
                     raise
@@ -221,14 +221,14 @@ class Peer:
         try:
             return await self._http.send(request, stream=True, follow_redirects=False)
         except AttributeError as error:
-            # anyio over uvloop: a connection that the peer resets as soon as it is made, as one
-            # that is being killed does, has None for its socket, and anyio asks for its address.
+            # anyio over uvloop: a connection that the peer resets at once, as a dying process does,
+            # has None for its socket, and anyio asks for its address.
             if error.obj is not None:
                 raise
             raise httpx.ConnectError("reset as it was made", request=request) from error
 
     def _resource(self, target: str) -> httpx.URL:
-        """Return the URL of a resource: a path below the endpoint, or a URL we were told before."""
+        """Return the URL of a resource: a path below the endpoint, or a URL that we were given."""
         return self._own(self._base.join(target.removeprefix("/")))
 
     def _located(self, location: str, requested: httpx.URL) -> httpx.URL:
@@ -242,7 +242,7 @@ class Peer:
         try:
             return self._own(requested.join(location))
         except httpx.InvalidURL as error:
-            raise PeerRefused(Problem("the peer named a resource by no URL"), 502) from error
+            raise PeerRefused(Problem("the peer gave a resource an invalid URL"), 502) from error
 
     def _own(self, url: httpx.URL) -> httpx.URL:
         """Return `url` if it is of the endpoint's origin: the token goes nowhere else."""
@@ -253,7 +253,7 @@ class Peer:
 
 
 def _traceparent() -> str:
-    """Return the header that ties the peer's log lines to ours (W3C Trace Context)."""
+    """Return the header that links the peer's log lines to ours (W3C Trace Context)."""
     trace_id = structlog.contextvars.get_contextvars().get("trace_id", uuid.uuid4().hex)
     return f"00-{trace_id}-{uuid.uuid4().hex[:16]}-01"
 
@@ -283,7 +283,7 @@ def _problem(response: httpx.Response, content: bytes) -> Problem:
     if media_type == "application/problem+json":
         try:
             document = json.loads(content)
-        except (ValueError, RecursionError):  # the latter where lists lie too deep in each other
+        except (ValueError, RecursionError):  # the latter if lists are nested too deeply
             document = None
         if isinstance(document, dict):
             return abort_from_problem(document)
@@ -297,7 +297,7 @@ def _retry_after(headers: httpx.Headers) -> int | None:
     """
     value = headers.get("retry-after", "").strip()
     if value.isascii() and value.isdigit():
-        # Python refuses to read a number of thousands of digits.
+        # Python refuses to parse a number of thousands of digits.
         digits = value.lstrip("0")
         is_long = len(digits) > len(str(MAX_RETRY_AFTER_SECONDS))
         return (

@@ -1,1 +1,1 @@
-"""What every server shares."""
+"""The parts that every HTTP server shares."""

@@ -1,4 +1,4 @@
-"""What the leader's and the helper's resources have in common: whose they are, and how they end."""
+"""What the leader's and the helper's resources share: their tasks, and how they are deleted."""
 
 import dataclasses
 from collections.abc import Callable
@@ -18,19 +18,19 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of resource that can be read and deleted: its name for a person, id and problem."""
+    """A kind of resource that can be read and deleted: its name, type of id and problem."""
 
     name: str
     identifier: type[Identifier]
     unknown: type[Problem]
 
     def id_of(self, request: Request) -> bytes:
-        """Return the id that the request's path holds."""
+        """Return the id in the request's path."""
         parameter = self.name.replace(" ", "_") + "_id"
         return id_of(request, self.identifier, parameter, self.unknown).value
 
     def missing(self, served: ServedTask) -> Problem:
-        """Return the problem of a task that has none with the id asked for."""
+        """Return the problem that the task has no such resource."""
         return self.unknown(f"no such {self.name}", served.task.task_id)
 
 
@@ -38,7 +38,7 @@ class AggregatorResources:
     """The part of an aggregator's resources that does not depend on its role."""
 
     def __init__(self, runtime: Runtime, hpke_cache_seconds: int) -> None:
-        """Answer for `runtime`; clients may keep our configurations so many seconds."""
+        """Answer for `runtime`; clients may keep our configurations for this many seconds."""
         self._runtime = runtime
         self._hpke_cache_seconds = hpke_cache_seconds
 
@@ -48,9 +48,9 @@ class AggregatorResources:
         return encoded_response(await self._runtime.configs(), {"Cache-Control": max_age})
 
     async def _authorised(self, request: Request) -> ServedTask:
-        """Return the task of a request whose sender may work on it."""
+        """Return the task of a request, if its sender may work on it."""
         task_id = task_id_of(request)
-        # Before anything else is said of the task, such as whether there is one.
+        # Before anything is revealed about the task, such as whether it exists.
         require_token(request, await self._runtime.caller_token_hash(task_id))
         return await self._runtime.task(task_id)
 

@@ -1,6 +1,6 @@
-"""The application around the routes: every failure a problem document, every request a log line.
+"""The application around the routes: a problem document per failure, a log line per request.
 
-Handlers take the raw request and answer with bytes: DAP's bodies are no JSON.
+Handlers take the raw request and answer with bytes, because DAP's bodies are not JSON.
 """
 
 import re
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 HEALTH_PATH = "/health"
 FULL_DISK_SECONDS = 60
-"""When a peer is asked to come again that our full disk kept away."""
+"""When a peer is asked to come again after our disk was full."""
 
 _TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -40,12 +40,12 @@ _TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 def create_app(
     title: str, routers: Iterable[APIRouter], max_bytes_in_flight: int = DEFAULT_BUDGET
 ) -> FastAPI:
-    """Return an application that serves `routers`, every error as a problem document.
+    """Return an application that serves `routers` and answers errors with problem documents.
 
     Args:
         title: Its name.
         routers: What it serves.
-        max_bytes_in_flight: The most bytes that all requests' bodies have together.
+        max_bytes_in_flight: The most bytes of all requests' bodies together.
     """
     app = FastAPI(
         title=title,
@@ -78,10 +78,10 @@ def create_health_app() -> FastAPI:
 
 
 class Edge:
-    """The outermost layer: nothing that goes wrong inside leaves it but as a bare 500.
+    """The outermost layer: whatever goes wrong inside leaves it only as a bare 500.
 
     It also gives every request a trace identifier, the peer's if it sent one (`traceparent`), and
-    logs what became of it.
+    logs the outcome.
     """
 
     def __init__(self, app: ASGIApp, intake: Intake) -> None:
@@ -126,7 +126,7 @@ class Edge:
 
 @contextmanager
 def _without_task() -> Iterator[None]:
-    """Let what a handler binds as the task end with the request."""
+    """Unbind the task that a handler bound for the log when the request ends."""
     before = structlog.contextvars.get_contextvars().get("task")
     try:
         yield
@@ -137,7 +137,7 @@ def _without_task() -> Iterator[None]:
 
 
 def _trace_id(scope: Scope) -> str:
-    """Return the peer's trace id, which is for the log and nothing else, or a new one."""
+    """Return the peer's trace id, used only in the log, or a new one."""
     for name, value in scope["headers"]:
         if name == b"traceparent" and (match := _TRACE.fullmatch(value)):
             return match[1].decode()

@@ -1,4 +1,4 @@
-"""Who is asking: a bearer token to the role that it was given to.
+"""Authenticates a request by its bearer token.
 
 Source: DAP, "Request Authentication"; RFC 6750, "Authorization Request Header Field".
 """
@@ -14,15 +14,15 @@ def require_token(request: Request, token_hash: bytes | None) -> None:
 
     Args:
         request: The request.
-        token_hash: SHA-256 of the token; None where there is none, so none fits. The work is the
-            same, and so is the answer.
+        token_hash: SHA-256 of the token; None accepts no token, with the same work and the same
+            answer as for a wrong one.
 
     Raises:
-        Unauthorized: There is no token, or another one.
+        Unauthorized: The token is missing or wrong.
     """
     token = bearer_token(request.headers.get("authorization"))
     if token is None:
         raise Unauthorized("a bearer token is required")
-    # No hash is all zeros, as far as anybody can tell.
+    # As far as anybody knows, no token has the hash zero.
     if not token_matches(token, bytes(HASH_SIZE) if token_hash is None else token_hash):
         raise Unauthorized("the bearer token is not the one for this resource")

@@ -1,9 +1,9 @@
-"""Connections that cost no more than a limit, however many there are and however slow they are.
+"""Connections whose cost is bounded, however many and however slow they are.
 
-uvicorn's protocol with bounds on what comes before and around a body: on the bytes and the number
-of headers, on the time that headers, an unread rest and an unread answer may take, and on the
-number of connections. Where there are too many, the one gives way that has been sending slowest, so
-that whoever speaks at once is heard. Bodies are bounded by `web.intake`.
+This is uvicorn's protocol with bounds on everything around a body: the bytes and the number of
+headers, the time for headers, for the unread rest of a body and for an unread answer, and the
+number of connections. If there are too many, the slowest sender is dropped, so that whoever sends
+promptly is heard. `web.intake` bounds the bodies.
 """
 
 import asyncio
@@ -15,21 +15,21 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 log = structlog.get_logger()
 
 MAX_HEADER_BYTES = 16 * 2**10
-"""Bytes of a request line and headers; and of what frames a body, beside as many as the body."""
+"""Bytes of a request line and headers; and of a body's framing, beyond the body's own size."""
 
 MAX_HEADERS = 64
 
 HEADER_SECONDS = 10.0
-"""What a request line and headers may take, from the connection or the first byte on."""
+"""Time for a request line and headers, from the connection or the first byte on."""
 
 LINGER_SECONDS = 5.0
-"""How long the rest of a body that was answered already is waited for, and dropped."""
+"""How long we wait for, and drop, the rest of a body that was already answered."""
 
 UNREAD_SECONDS = 30.0
 """How long a peer may leave an answer unread."""
 
 _SETTLED_SECONDS = 1.0
-"""A younger connection never gives way: nothing is known of its pace."""
+"""A younger connection is never dropped for another: its pace is unknown."""
 
 
 class BoundedConnection(HttpToolsProtocol):
@@ -43,7 +43,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     @classmethod
     def limited_to(cls, max_connections: int) -> type["BoundedConnection"]:
-        """Return the class of the connections of a server that takes so many at once."""
+        """Return the class for a server that takes this many connections at once."""
         return type(cls.__name__, (cls,), {"max_connections": max_connections})
 
     @override
@@ -69,16 +69,16 @@ class BoundedConnection(HttpToolsProtocol):
 
     @property
     def pace(self) -> float | None:
-        """Bytes a second of the request that is coming; None while none is, or it is too young."""
+        """Bytes per second of the incoming request; None if there is none, or it is too young."""
         seconds = self.loop.time() - self._began
         if self.transport.is_closing():
-            return -1.0  # only an answer that is not read keeps it
+            return -1.0  # it is open only for an answer that is not read
         if seconds < _SETTLED_SECONDS or (self._is_answering and not self._is_body_coming):
             return None
         return (self._frame_bytes + self._body_bytes) / seconds
 
     def _displace(self) -> bool:
-        """Drop the slowest other connection; return whether there was one."""
+        """Drop the slowest other connection, if any; return whether there was one."""
         paces = [(other.pace, other) for other in self._others()]
         slow = [(pace, other) for pace, other in paces if pace is not None]
         if not slow:
@@ -95,7 +95,7 @@ class BoundedConnection(HttpToolsProtocol):
         ]
 
     def drop(self) -> None:
-        """End the connection, whatever is under way."""
+        """End the connection at once."""
         self.transport.abort()
         self.connections.discard(self)
 
@@ -114,8 +114,8 @@ class BoundedConnection(HttpToolsProtocol):
     @override
     def on_message_begin(self) -> None:
         if self._is_answering:
-            # A second request before the first is answered: nobody who means well sends one, and
-            # each would be held.
+            # No well-meaning peer sends a second request before the first is answered, and we would
+            # have to hold each.
             self.drop()
             raise ValueError("pipelined requests are not served")
         self._headers = 0
@@ -161,7 +161,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._frame_bytes = 0
         self._is_body_coming = False
         if not self._is_answering:
-            self.transport.close()  # what was not read is over; the next request begins anew
+            self.transport.close()  # the unread body has ended; the peer may connect again
         super().on_message_complete()
 
     @override

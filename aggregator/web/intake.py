@@ -1,9 +1,9 @@
-"""The bodies of requests: together no more bytes than a budget, and none slower than a pace.
+"""Reads request bodies, within a budget of bytes for all of them and at a least pace for each.
 
 A request holds its bytes from the moment they are read until it is answered, for what is made of
-them takes memory too. Where the budget is spent, the slowest body that is still on its way gives
-way to the one that needs room: whoever sends slowly holds nobody else up. Where all have come and
-are being worked on, the newcomer is asked to come again.
+them takes memory too. When the budget is spent, the slowest incoming body gives way to the one that
+needs room, so a slow sender holds nobody up. If no body is still incoming, the newcomer is asked to
+come again.
 """
 
 import time
@@ -16,19 +16,19 @@ from starlette.requests import Request
 from aggregator.dap.problems import MessageTooLarge, Problem, TooManyRequests
 
 DEFAULT_BUDGET = 64 * 2**20
-"""Bytes of all bodies together."""
+"""The most bytes of all bodies together."""
 
 GRACE_SECONDS = 10.0
-"""What a body may take beside the time that its size allows it."""
+"""Time for a body beyond what its size allows."""
 
 PACE = 32 * 2**10
-"""Bytes a second that a body must come at."""
+"""The least bytes per second of a body."""
 
 SCOPE_KEY = "prio_body"
-"""Where a request's scope has its `Body`."""
+"""The key of the `Body` in a request's scope."""
 
 _SETTLED_SECONDS = 1.0
-"""A younger body never gives way: nothing is known of its pace."""
+"""A younger body never gives way: its pace is unknown."""
 
 
 class BodyTooSlow(Problem):
@@ -47,7 +47,7 @@ class Intake:
 
     @contextmanager
     def request(self) -> Iterator["Body"]:
-        """Return the body of a request, which holds its bytes for as long as the request lasts."""
+        """Give the body of a request, which holds its bytes until the request ends."""
         body = Body(self)
         try:
             yield body
@@ -56,7 +56,7 @@ class Intake:
 
     @contextmanager
     def coming(self, body: "Body") -> Iterator[None]:
-        """Let `body` be asked to give way meanwhile."""
+        """Let `body` be asked to give way for the time being."""
         self._coming.add(body)
         try:
             yield
@@ -67,7 +67,7 @@ class Intake:
         """Take `size` bytes of the budget.
 
         Raises:
-            TooManyRequests: They are not there, and no slow body is coming that could give way.
+            TooManyRequests: They are not available, and no slow incoming body could give way.
         """
         while size > self._free:
             slow = [body for body in self._coming if body.seconds > _SETTLED_SECONDS]
@@ -89,11 +89,11 @@ class Body:
     """The body of one request.
 
     Attributes:
-        held: The bytes of the budget that it holds.
+        held: Its bytes of the budget.
     """
 
     def __init__(self, intake: Intake) -> None:
-        """Take what it needs from `intake`."""
+        """Take its bytes from the budget of `intake`."""
         self.held = 0
         self._intake = intake
         self._began = 0.0
@@ -105,17 +105,17 @@ class Body:
         return time.monotonic() - self._began
 
     def give_way(self) -> int:
-        """Come no farther; return how many bytes are given back."""
+        """Stop reading; return how many bytes are given back."""
         freed, self.held = self.held, 0
         self._scope.cancel()
         return freed
 
     async def read(self, request: Request, limit: int) -> bytes:
-        """Return the whole body; a request's is read once.
+        """Return the whole body, which can be read once.
 
         Args:
             request: The request.
-            limit: The most bytes that it may have; no more than that is ever held.
+            limit: The most bytes that it may have; no more are ever held.
 
         Raises:
             MessageTooLarge: It is longer.

@@ -1,6 +1,6 @@
-"""A request body to a message and a message to a response, by media type.
+"""Turns request bodies into messages and messages into responses, by media type.
 
-The routes themselves come from the table in `dap.resources`: what is served is what it says.
+The routes come from the table in `dap.resources`, so exactly those are served.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +18,7 @@ from aggregator.errors import Abort
 from aggregator.web import intake
 
 MAX_SHORT_MESSAGE = 128 * 2**10
-"""Bytes of a request that carries no reports: a few numbers and two lists of extensions."""
+"""The most bytes of a request without reports: a few numbers and two lists of extensions."""
 
 I = TypeVar("I", bound=Identifier)  # noqa: E741 - an identifier
 Handler = Callable[[Request], Awaitable[Response]]
@@ -35,7 +35,7 @@ def dap_router(role: Role, handlers: Mapping[tuple[str, str], Handler]) -> APIRo
 
     Args:
         role: LEADER or HELPER.
-        handlers: What answers each method of each resource, by method and the resource's name.
+        handlers: The handler of each method of each resource, by method and resource name.
 
     Raises:
         KeyError: A resource of the role has no handler.
@@ -53,15 +53,15 @@ def dap_router(role: Role, handlers: Mapping[tuple[str, str], Handler]) -> APIRo
 
 
 async def read_body(request: Request, message: str, limit: int) -> bytes:
-    """Return the body of a request that must carry a certain message.
+    """Return the body of a request that must carry the given message.
 
     Args:
         request: The request.
         message: The message's name in the media type.
-        limit: The most bytes that the body may have; no more than that is ever held.
+        limit: The most bytes that the body may have; no more are ever held.
 
     Raises:
-        UnsupportedMediaType: The request says that it carries something else.
+        UnsupportedMediaType: The request declares something else.
         MessageTooLarge: The body is longer than the limit.
     """
     if message_of(request.headers.get("content-type")) != message:
@@ -70,7 +70,7 @@ async def read_body(request: Request, message: str, limit: int) -> bytes:
 
 
 async def read_bytes(request: Request, limit: int) -> bytes:
-    """Return the body of a request, whatever it says that it carries.
+    """Return the body of a request of any media type.
 
     Raises:
         MessageTooLarge: The body is longer than the limit.
@@ -131,7 +131,7 @@ def message_response(
 
 
 def deferred_response(retry_after: int, *, created: str | None = None) -> Response:
-    """Return the answer that says to come again in so many seconds: a success with no body."""
+    """Return the answer that asks to come again in `retry_after` seconds: a success, no body."""
     location = {} if created is None else {"Location": created}
     return Response(
         status_code=status.HTTP_202_ACCEPTED if created is None else status.HTTP_201_CREATED,

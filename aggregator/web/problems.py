@@ -1,4 +1,4 @@
-"""An exception to a problem document; the only place that knows status codes.
+"""Turns exceptions into problem documents; the only place that knows status codes.
 
 Source: RFC 9457; DAP, "Errors".
 """
@@ -28,7 +28,7 @@ _STATUSES: Mapping[type[Problem], int] = {
     problems.TooManyRequests: status.HTTP_429_TOO_MANY_REQUESTS,
     BodyTooSlow: status.HTTP_408_REQUEST_TIMEOUT,
 }
-"""Every other problem is the peer's to repair: 400."""
+"""Every other problem is for the peer to repair: 400."""
 
 _HEADERS: Mapping[int, Mapping[str, str]] = {
     status.HTTP_401_UNAUTHORIZED: {"WWW-Authenticate": "Bearer"},
@@ -37,14 +37,14 @@ _HEADERS: Mapping[int, Mapping[str, str]] = {
 
 
 def abort_response(abort: Abort, task_id: TaskId | None = None) -> Response:
-    """Return the answer to a request that the peer has to change or to authorise."""
+    """Return the answer to a request that the peer must change or authenticate."""
     problem = as_problem(abort)
     code = _STATUSES.get(type(problem), status.HTTP_400_BAD_REQUEST)
     return _response(problem_document(problem, task_id), code, _HEADERS.get(code, {}))
 
 
 def stored_problem_response(document: str) -> Response:
-    """Return a problem that a job failed with earlier, as it was stored."""
+    """Return the stored problem with which a job failed."""
     members = json.loads(document)
     by_type = {kind.type_uri: code for kind, code in _STATUSES.items()}
     return _response(members, by_type.get(members.get("type"), status.HTTP_400_BAD_REQUEST), {})
@@ -53,15 +53,15 @@ def stored_problem_response(document: str) -> Response:
 def http_error_response(
     code: int, title: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return an answer for what HTTP itself refuses, such as an unknown path."""
+    """Return the answer for what HTTP itself refuses, such as an unknown path."""
     return _response({"type": "about:blank", "title": title}, code, headers or {})
 
 
 def busy_response(retry_after: int = 1) -> Response:
-    """Return the answer where our store cannot take more now: nothing was done.
+    """Return the answer if our store cannot take more now: nothing was done.
 
     Args:
-        retry_after: When the peer may come again, in seconds.
+        retry_after: In how many seconds the peer may come again.
     """
     title = problems.TooManyRequests.title
     return _response(
@@ -72,7 +72,7 @@ def busy_response(retry_after: int = 1) -> Response:
 
 
 def cut_off_response() -> Response:
-    """Return the answer to a peer that went away in the middle of its request: for the log only."""
+    """Return the answer to a peer that left in the middle of its request, for the log only."""
     return _response(
         {"type": "about:blank", "title": "The request was cut off"},
         status.HTTP_400_BAD_REQUEST,
@@ -81,7 +81,7 @@ def cut_off_response() -> Response:
 
 
 def internal_error_response() -> Response:
-    """Return the answer to a request that failed by our own fault: no detail leaves us."""
+    """Return the answer to a request that failed through our own fault, without any detail."""
     return _response(
         {"type": OWN_NAMESPACE + "internal-error", "title": "The server failed"},
         status.HTTP_500_INTERNAL_SERVER_ERROR,

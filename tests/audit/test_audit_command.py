@@ -44,7 +44,7 @@ def test_a_wrong_mechanism_is_refuted_with_status_1(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("option", ["--config", "--store-key-file", "--url"])
-def test_it_takes_no_configuration_store_or_key(option: str) -> None:
+def test_the_self_test_takes_no_configuration_store_or_key(option: str) -> None:
     result = run("--circuit", "count", "--epsilon", "1", option, "leader.toml")
     assert result.exit_code == 2
 

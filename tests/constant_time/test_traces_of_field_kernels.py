@@ -80,7 +80,7 @@ def test_a_kernel_executes_the_same_instructions_on_the_same_addresses_for_all_e
 
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=lambda field: field.name)
-def test_numbers_that_are_no_residues_are_found_by_the_same_instructions(field: Field) -> None:
+def test_numbers_that_are_not_residues_are_found_by_the_same_instructions(field: Field) -> None:
     module = _kernels64 if field is FIELD64 else _kernels128
 
     def call(data: bytes) -> Call:

@@ -202,7 +202,7 @@ def decide(prio3: Prio3, shares: list[ByteRows], width: LaneWidth) -> Call:
 
 
 @on_all_lanes
-def test_good_and_bad_proofs_are_decided_on_by_the_same_instructions_on_the_same_addresses(
+def test_good_and_bad_proofs_are_decided_by_the_same_instructions_on_the_same_addresses(
     case: Case, width: LaneWidth
 ) -> None:
     prio3 = case.prio3

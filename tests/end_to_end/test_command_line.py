@@ -134,7 +134,7 @@ def test_an_unknown_task_is_refused(line: Line) -> None:
     [(b"\0\1\2", 400, "invalidMessage"), (bytes(65 * 2**20), 413, "message-too-large")],
     ids=["truncated", "oversized"],
 )
-def test_a_body_that_is_no_upload_is_refused(
+def test_a_body_that_is_not_an_upload_is_refused(
     line: Line, body: bytes, status: int, problem: str
 ) -> None:
     answer = httpx.post(
@@ -198,7 +198,7 @@ def test_a_measurement_out_of_range_stops_the_upload_before_it_starts(
     assert message in said
 
 
-def test_a_cell_that_is_no_number_is_named_by_its_line(line: Line, tmp_path: Path) -> None:
+def test_a_cell_that_is_not_a_number_is_named_by_its_line(line: Line, tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("bucket\n1\n2\nmany\n")
     said = line.upload("--csv", table, "--column", "bucket", status=2)

@@ -83,7 +83,7 @@ def line(started: Line) -> Line:
 @pytest.mark.parametrize(
     "report", [hostile.report_of_extensions(), hostile.small_report()], ids=["extended", "smallest"]
 )
-def test_reports_that_are_none_cost_no_more_than_their_bytes(
+def test_bytes_that_are_not_reports_cost_no_more_than_their_size(
     line: Line, report: bytes, scale: int
 ) -> None:
     count = 4 * MIB * scale // len(report)

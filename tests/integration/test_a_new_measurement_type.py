@@ -59,14 +59,14 @@ def started(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_its_reports_are_verified_and_summed() -> None:
+def test_reports_of_a_new_type_are_verified_and_summed() -> None:
     prio3 = MOMENTS.prio3({"largest": 9})
     outcome = verify(prio3, make_batch(prio3, [0, 9, 4, 3]))
     assert outcome.rejected == []
     assert result(prio3, outcome, 4) == [16, 106]
 
 
-def test_a_false_proof_of_it_is_rejected() -> None:
+def test_a_false_proof_for_a_new_type_is_rejected() -> None:
     prio3 = MOMENTS.prio3({"largest": 9})
     batch = make_batch(prio3, [0, 9])
     residues = bytearray(batch.input_shares[0][1])
@@ -75,20 +75,20 @@ def test_a_false_proof_of_it_is_rejected() -> None:
     assert verify(prio3, batch).rejected == [1]
 
 
-def test_a_task_of_it_is_what_its_file_and_its_configuration_say() -> None:
+def test_a_task_of_a_new_type_survives_its_file_and_its_configuration() -> None:
     task = make_task({"type": "Prio3Moments", "largest": 9}, LAPLACE)
     assert task_from_toml(task_to_toml(task)) == task
     assert prio3_from_configuration(0xFFFF0002, bytes([0, 0, 0, 9])) == task.prio3
     assert configuration_bytes(task.prio3) == bytes([0, 0, 0, 9])
 
 
-def test_a_command_line_reads_its_measurements() -> None:
+def test_a_command_line_reads_measurements_of_a_new_type() -> None:
     assert MeasurementReader(Moments(9)).read_arguments(["4", "9"]) == [4, 9]
     assert MeasurementReader(AnyBits(3, 1)).read_arguments(["0,1,1"]) == [[0, 1, 1]]
 
 
 @pytest.mark.parametrize("reports", [1, 2])
-def test_its_noise_covers_the_furthest_neighbours(reports: int) -> None:
+def test_noise_for_a_new_type_covers_the_furthest_neighbours(reports: int) -> None:
     circuit = Moments(3)
     laplace = PureDpDiscreteLaplace(Fraction(1, 2), max_reports_per_person=reports)
     gaussian = DiscreteGaussian(Fraction(1, 2), max_reports_per_person=reports)
@@ -107,7 +107,7 @@ def test_its_noise_covers_the_furthest_neighbours(reports: int) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_its_furthest_measurements_are_audited(row: VdafType) -> None:
+def test_the_furthest_measurements_of_a_new_type_are_audited(row: VdafType) -> None:
     privacy = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1"}
     made = Audit(AuditedTask(row.name, row.least(), privacy), SystemEntropy())
     assert made.neighbours.distance == l1_sensitivity(made.task.prio3.circuit)
@@ -123,7 +123,7 @@ class Understated(Moments):
         return [Run(2, 0, self.largest)]
 
 
-def test_an_audit_refuses_a_circuit_whose_measurements_move_sums_further_than_it_says(
+def test_an_audit_refuses_a_circuit_that_understates_how_far_measurements_move_sums(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     row = VdafType("Prio3Moments", "moments", 0xFFFF0002, Understated, (LARGEST,))
@@ -133,7 +133,7 @@ def test_an_audit_refuses_a_circuit_whose_measurements_move_sums_further_than_it
         Audit(AuditedTask(row.name, {"largest": 3}, privacy), SystemEntropy())
 
 
-def test_a_shell_makes_a_task_of_it_with_the_options_of_its_row(tmp_path: Path) -> None:
+def test_a_command_makes_a_task_of_a_new_type_with_the_options_of_its_row(tmp_path: Path) -> None:
     common = (
         *("task", "new", "--out", tmp_path / "task", "--vdaf", "Prio3Moments"),
         *("--leader", "https://a.example/", "--helper", "https://b.example/"),
@@ -162,7 +162,7 @@ def test_a_shell_makes_a_task_of_it_with_the_options_of_its_row(tmp_path: Path) 
         pytest.param("warm", "Prio3Moments: ", marks=pytest.mark.slow),
     ],
 )
-def test_the_commands_that_ask_for_a_type_take_it(command: str, said: str) -> None:
+def test_commands_that_ask_for_a_type_take_a_new_one(command: str, said: str) -> None:
     done = run_here(*command.split())
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
@@ -177,7 +177,7 @@ class Uneven(Moments):
         return [Run(1, 0, 1), Run(1, 0, 2)]
 
 
-def test_what_is_not_known_of_it_is_refused_with_the_reason(
+def test_what_a_new_type_does_not_say_is_refused_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     row = VdafType("Prio3Moments", "moments", 0xFFFF0002, Uneven, (LARGEST,))

@@ -110,7 +110,7 @@ async def test_uploads_that_arrive_together_are_written_together(pair: Pair) -> 
     assert (await pair.collect()).report_count == 30
 
 
-async def test_when_the_transaction_of_a_group_fails_no_client_of_it_is_told_of_success(
+async def test_when_a_groups_transaction_fails_none_of_its_clients_is_told_of_success(
     pair: Pair,
 ) -> None:
     def die(transaction: str, moment: str) -> None:
@@ -184,7 +184,7 @@ async def test_a_helper_that_is_away_costs_nothing_but_time(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("driver", [JobDriver, CollectionDriver])
-async def test_the_page_of_a_proxy_in_between_is_no_answer_of_the_helpers(
+async def test_the_page_of_a_proxy_in_between_is_not_the_helpers_answer(
     pair: Pair, driver: type[JobDriver] | type[CollectionDriver]
 ) -> None:
     """A job given up for it would lose its reports, which the helper never saw."""
@@ -226,7 +226,7 @@ async def test_a_job_that_the_helper_refuses_for_good_is_given_up_and_counted(pa
     await refusing.aclose()
 
 
-async def test_an_outage_counts_for_no_refusal(pair: Pair) -> None:
+async def test_an_outage_does_not_count_as_a_refusal(pair: Pair) -> None:
     """After it, one refusal that an operator can repair must not cost the reports."""
     await pair.upload(await pair.reports([0, 1, 2]))
     problem = {"type": TaskRefused.type_uri}

@@ -480,7 +480,7 @@ async def test_another_query_for_a_collected_batch_overlaps(pair: Pair) -> None:
     assert (answer.status, answer.problem_type) == (400, "batchOverlap")
 
 
-async def test_of_two_overlapping_queries_that_wait_the_second_fails(pair: Pair) -> None:
+async def test_the_second_of_two_overlapping_queries_that_wait_fails(pair: Pair) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
     locations = [
         (await pair.ask(interval)).headers["location"]
@@ -565,7 +565,7 @@ async def test_a_release_beyond_the_budget_is_refused_before_anything_is_drawn(
     await pair.close()
 
 
-async def test_a_task_below_an_aggregators_floor_is_refused_by_it(tmp_path: Path) -> None:
+async def test_an_aggregator_refuses_a_task_below_its_floor(tmp_path: Path) -> None:
     pair = Pair(
         tmp_path,
         make_task(privacy=LAPLACE),

@@ -22,7 +22,7 @@ def nobody(_request: httpx.Request) -> httpx.Response:
     raise httpx.ConnectError("nobody there")
 
 
-async def test_having_waited_long_makes_no_later_outage_longer(tmp_path: Path) -> None:
+async def test_a_long_wait_does_not_lengthen_a_later_outage(tmp_path: Path) -> None:
     """Waiting for reports is no failed attempt: the back-off begins at its shortest."""
     pair = Pair(tmp_path, make_task(privacy=LAPLACE))
     await pair.provision()

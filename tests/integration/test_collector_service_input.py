@@ -97,7 +97,7 @@ def put_collection(database: Database, start: int = START) -> bytes:
         (b"[" * 900, "JSON"),
     ],
 )
-async def test_a_query_that_is_none_is_a_problem_that_names_the_fault(
+async def test_an_invalid_query_is_a_problem_that_names_the_fault(
     api: httpx.AsyncClient, database: Database, body: bytes, named: str
 ) -> None:
     headers = JSON | {"authorization": bearer_header(TOKEN)}
@@ -172,7 +172,7 @@ async def test_a_leader_that_counts_no_report_does_not_stop_the_driver(
     await pair.close()
 
 
-async def test_one_collection_that_goes_wrong_keeps_no_other_one_waiting(
+async def test_one_failing_collection_does_not_hold_up_the_others(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = put_collection(database), put_collection(database, START + TIME_PRECISION)

@@ -271,7 +271,7 @@ def test_a_mechanism_that_no_policy_could_name_is_refused_at_start() -> None:
     ],
     ids=lambda value: " ".join(map(str, value.values())),
 )
-def test_budget_ledger_and_plan_say_the_same_of_the_same_releases(
+def test_budget_ledger_and_plan_agree_on_the_same_releases(
     vdaf: dict[str, str | int], privacy: dict[str, str | int], tmp_path: Path
 ) -> None:
     task = make_task(vdaf, {**privacy, "max_releases": RELEASES, "budget": "1000"})

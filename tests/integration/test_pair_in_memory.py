@@ -241,7 +241,7 @@ async def test_reports_for_a_collected_batch_are_refused_by_name(tmp_path: Path)
         assert status.id == late[0].report_metadata.report_id
 
 
-async def test_a_report_that_was_counted_is_no_refusal_when_it_is_sent_again_after_collection(
+async def test_a_counted_report_that_is_sent_again_after_collection_is_not_refused(
     tmp_path: Path,
 ) -> None:
     """The client never heard the answer: told of a refusal, it might send the measurement anew."""

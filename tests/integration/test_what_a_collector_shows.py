@@ -81,7 +81,7 @@ def result_of(document: Document) -> Document:
     return result
 
 
-async def test_of_truncated_noise_only_buckets_above_their_thresholds_are_kept(
+async def test_with_truncated_noise_only_buckets_above_their_thresholds_are_kept(
     tmp_path: Path,
 ) -> None:
     privacy = {**GEOMETRIC, "public_threshold": 0, "public_buckets": "3"}

@@ -91,7 +91,7 @@ def test_a_report_lost_or_doubled_by_one_aggregator_is_told_by_its_number(
     assert np.abs(found.helper).max() < 100
 
 
-def test_what_was_collected_is_there_when_the_folder_is_opened_again(audit: PairAudit) -> None:
+def test_what_was_collected_survives_reopening_the_folder(audit: PairAudit) -> None:
     first, second = audit.begin(2, REPORTS, NOW)
     collected(audit, first, [*range(REPORTS)], [0, 1])
     again = PairAudit.open(audit.folder)
@@ -142,7 +142,7 @@ def test_more_reports_than_one_request_takes_are_refused(
 
 
 @pytest.mark.parametrize("text", ["", "[]", json.dumps({"version": 2, "audits": []})])
-def test_a_file_that_is_no_state_of_an_audit_is_refused(audit: PairAudit, text: str) -> None:
+def test_a_file_that_is_not_the_state_of_an_audit_is_refused(audit: PairAudit, text: str) -> None:
     (audit.folder / STATE).write_text(text)
     with pytest.raises(ParameterError, match="not version 1 of an audit's state"):
         PairAudit.open(audit.folder)

@@ -114,7 +114,9 @@ def test_theorem_9_at_the_papers_rounded_pairs(
 
 
 @pytest.mark.parametrize(("epsilon0", "first"), [("0.1", 27), ("0.5", 57), ("1", 2494)])
-def test_theorem_9_beats_adding_up_only_from_here_on(epsilon0: str, first: int) -> None:
+def test_theorem_9_beats_adding_up_from_this_number_of_releases_on(
+    epsilon0: str, first: int
+) -> None:
     for n, beats in ((first - 1, False), (first, True)):
         optimum = CostModel.of(1, 1).published_optimum(epsilon0)
         bound = published_composition.privacy_at_risk_theorem_9(

@@ -101,7 +101,7 @@ def test_the_cut_off_for_a_shift(shift: int, k: int) -> None:
     assert TruncatedGeometricRelease.of(1, "1e-5", shift).k == k
 
 
-def test_the_cut_off_for_ten_reports_a_person() -> None:
+def test_the_cut_off_for_ten_reports_per_person() -> None:
     assert TruncatedGeometricRelease.of("1/2", "5e-6", 10).k == 222
 
 

@@ -115,7 +115,7 @@ def test_the_bound_of_truncated_noise(epsilon: str, delta: str, k: int, edge: st
 
 
 @pytest.mark.parametrize(("shift", "k"), [(1, 11), (2, 23), (10, 114), (255, 2897)])
-def test_the_bound_for_several_reports_a_person(shift: int, k: int) -> None:
+def test_the_bound_for_several_reports_per_person(shift: int, k: int) -> None:
     assert least_bound(Fraction(1), Fraction(1, 10**5), shift) == k
 
 
@@ -233,7 +233,7 @@ def delta_of_two_truncated_draws(epsilon: mpmath.mpf, k: int) -> mpmath.mpf:
     return found
 
 
-def test_ten_reports_a_person_need_the_bound_of_a_tenfold_shift() -> None:
+def test_ten_reports_per_person_need_the_bound_of_a_tenfold_shift() -> None:
     mechanism = TruncatedGeometric(Fraction(1), Fraction(1, 10**5), max_reports_per_person=10)
     assert mechanism.bound(Histogram(8, 3)) == 222
     # Dividing epsilon alone leaves delta more than ten times too large.

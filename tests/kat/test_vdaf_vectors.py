@@ -150,7 +150,7 @@ def test_what_is_false_or_changed_is_rejected_and_the_rest_is_not(case: Case) ->
     assert rejected == set(range(honest, len(vector["reports"])))
 
 
-def test_the_chosen_seeds_do_make_streams_with_a_word_that_is_no_residue() -> None:
+def test_the_chosen_seeds_make_streams_with_a_word_that_is_not_a_residue() -> None:
     prio3 = TYPES["Prio3Sum"].prio3({"max_measurement": 2**63 - 1})
     oracle = oracle_of(prio3)
     for seed, usage, binder, place in zip(

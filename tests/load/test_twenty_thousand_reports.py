@@ -137,7 +137,7 @@ def test_every_one_of_20_000_reports_is_counted_once(
             f"{sum(map(len, bodies)) / REPORTS:,.0f} bytes each"
             f"\nfrom the first upload to the result: {collected - made:.1f} s, "
             f"{REPORTS / (collected - made):,.0f} reports/s"
-            f"\nprocessor: leader {1e6 * used['leader'] / REPORTS:,.0f} us a report, "
+            f"\nprocessor: leader {1e6 * used['leader'] / REPORTS:,.0f} us per report, "
             f"helper {1e6 * used['helper'] / REPORTS:,.0f} us"
             f"\nstores: leader {sizes['leader'] / 2**20:.0f} MiB, "
             f"helper {sizes['helper'] / 2**20:.0f} MiB"

@@ -103,7 +103,7 @@ def assert_nothing_happened(
     assert failures_in_logs(services, *COMMANDS) == []
 
 
-def test_20_000_reports_are_counted_once_whoever_is_killed_when(
+def test_20_000_reports_are_counted_once_whoever_is_killed_and_whenever(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Processes(tmp_path, **SETTINGS) as services:

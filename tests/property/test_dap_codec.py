@@ -95,7 +95,7 @@ def test_a_message_cut_anywhere_is_refused_or_ends_a_list_to_the_end(sample: Mes
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=SAMPLE_NAMES)
-def test_a_byte_more_is_refused(sample: Message) -> None:
+def test_an_extra_byte_is_refused(sample: Message) -> None:
     for extra in (b"\0", b"\xff"):
         with pytest.raises(DecodeError):
             decode(type(sample), encode(sample) + extra)

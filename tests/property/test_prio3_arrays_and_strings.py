@@ -132,7 +132,7 @@ def test_cheaters_are_found_alike_in_arrays_and_in_strings(
 
 
 @by_type
-def test_strings_of_the_wrong_size_are_no_residues_in_the_array_of_shares(prio3: Prio3) -> None:
+def test_strings_of_the_wrong_size_become_invalid_rows_in_the_array_of_shares(prio3: Prio3) -> None:
     batch = make_batch(prio3, [1] * 11)
     batch.input_shares[1][4] += b"\x00"
     batch.public_shares[9] += b"\x00"

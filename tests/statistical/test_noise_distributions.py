@@ -172,7 +172,7 @@ def test_coordinates_aggregators_and_batches_are_independent(mechanism: Mechanis
         assert statistic < chi_square_limit(degrees), name
 
 
-def test_the_independence_test_would_see_noise_that_is_used_twice_for_one_draw_in_twenty() -> None:
+def test_the_independence_test_finds_noise_of_which_one_draw_in_twenty_is_used_twice() -> None:
     circuit = Histogram(400, 20)
     leader = releases(MECHANISMS[0], circuit, 110, 100)
     helper = releases(MECHANISMS[0], circuit, 111, 100)

@@ -270,7 +270,7 @@ def test_the_sum_alone_tells_how_many_aggregators_drew() -> None:
 
 
 @pytest.mark.parametrize("series", ["leader", "helper", "sum"])
-def test_a_fault_of_one_is_seen_in_the_sum_as_well(series: str) -> None:
+def test_a_fault_of_one_aggregator_is_seen_in_the_sum_as_well(series: str) -> None:
     noise = Noise(11)
     found = releases(dropped(noise), dropped(noise))
     refused = {check.series for check in audit(found, LAWS, ALPHA) if check.is_refused}
@@ -317,7 +317,7 @@ def test_one_window_cannot_show_a_repetition_and_has_no_power_for_it() -> None:
 
 
 @pytest.mark.parametrize("false_alarm", [0.0, 1.0, math.nan])
-def test_a_false_alarm_that_is_no_probability_is_refused(false_alarm: float) -> None:
+def test_a_false_alarm_that_is_not_a_probability_is_refused(false_alarm: float) -> None:
     draws = Noise(13)()
     with pytest.raises(ParameterError, match="false_alarm"):
         audit(releases(draws, draws), LAWS, false_alarm)

@@ -1,4 +1,4 @@
-"""The command line in the test's own process, which spares the start of another."""
+"""Runs commands in the test's own process, which saves starting another."""
 
 import contextlib
 import dataclasses
@@ -13,7 +13,7 @@ from aggregator import cli
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """What a command said, and its exit status."""
+    """What a command printed, and its exit status."""
 
     returncode: int
     stdout: str
@@ -27,7 +27,7 @@ def run_here(*arguments: str | Path, stdin: str = "") -> Done:
     with (
         patch("sys.argv", ["prio", *map(str, arguments)]),
         patch("sys.stdin", io.StringIO(stdin)),
-        # How this process logs is not the command's to say.
+        # The command must not change how this process logs.
         patch("aggregator.cli.configure_logs"),
         capture_logs(),
         patch.dict("os.environ", COLUMNS="120"),

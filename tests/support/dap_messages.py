@@ -1,4 +1,4 @@
-"""One sample of every DAP message, and entropy that is written down beforehand."""
+"""Samples of every DAP message, and entropy that is written down beforehand."""
 
 from aggregator.codec import Message
 from aggregator.dap.extensions import Extension
@@ -128,7 +128,7 @@ SAMPLES: tuple[Message, ...] = (
     AggregateShare(HELPER_CIPHERTEXT),
     AggregateShareAad(TASK_ID, TASK_CONFIGURATION, COLLECTION_JOB_REQ),
 )
-"""At least one of every message, each with every list once empty and once not."""
+"""At least one of every message, with every list empty in one and not in another."""
 
 SAMPLE_NAMES = tuple(f"{type(sample).__name__}-{i}" for i, sample in enumerate(SAMPLES))
 """A name for each sample, to name a test case by."""

@@ -1,4 +1,4 @@
-"""A Docker engine with Compose: the one that is there, or the one that PRIO_DOCKER_UP gives."""
+"""A Docker engine with Compose: the one that is running, or the one that PRIO_DOCKER_UP starts."""
 
 import json
 import os
@@ -13,14 +13,14 @@ COMMAND_SECONDS = 900.0
 
 
 class NoEngine(Exception):
-    """There is no engine, and no command that gives one."""
+    """There is no engine, and no command that starts one."""
 
 
 def engine_environment() -> dict[str, str]:
     """Return the environment in which `docker` reaches an engine with Compose.
 
     Raises:
-        NoEngine: There is none to be had.
+        NoEngine: None can be reached or started.
     """
     environment = dict(os.environ)
     if _answers(environment):
@@ -102,7 +102,7 @@ class Project:
         )
 
     def containers(self) -> dict[str, dict[str, object]]:
-        """Return what the engine knows of each service's container."""
+        """Return what the engine knows about each service's container."""
         ids = self.compose("ps", "--all", "--quiet").split()
         described: Sequence[dict[str, object]] = json.loads(self.docker("inspect", *ids))
         return {_service(each): each for each in described}

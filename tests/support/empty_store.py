@@ -1,4 +1,4 @@
-"""An empty store as a copy of one that was migrated once: migrations take most of a small test."""
+"""Makes empty stores by copying one that was migrated once: migrations dominate small tests."""
 
 import functools
 import tempfile
@@ -8,7 +8,7 @@ from aggregator.storage.database import upgrade
 
 
 def upgraded(url: str) -> None:
-    """Do what `upgrade` does: by a copy if there is no file yet."""
+    """Do what `upgrade` does, by a copy if there is no file yet."""
     path = Path(url.removeprefix("sqlite:///"))
     if path.exists():
         upgrade(url)

@@ -1,4 +1,4 @@
-"""An aggregator whose noise is wrong: the fault is named in a file, and read at every release.
+"""An aggregator whose noise is wrong: a file names the fault, and is read at every release.
 
 Run as a program in place of `prio`, with the file first: only this process is patched.
 """
@@ -21,7 +21,7 @@ _kept: list[Vector] = []
 
 
 def faulty_noise(share: Vector, mechanism: Mechanism, circuit: Circuit, entropy: Entropy) -> Vector:
-    """Add noise with the fault that the file names; right noise if it names none."""
+    """Add noise with the fault that the file names, if any."""
     noise = add_noise(share, mechanism, circuit, entropy) - share
     match FAULT_FILE.read_text():
         case "dropped":

@@ -32,7 +32,7 @@ def post(url: str, message: str, size: int, *headers: str) -> bytes:
 
 
 def send(connection: socket.socket, data: Iterator[bytes]) -> int:
-    """Send until there is no more, or the peer will have no more; return the bytes sent."""
+    """Send until the data ends or the peer takes no more; return the bytes sent."""
     sent = 0
     with suppress(OSError):
         for chunk in data:
@@ -42,7 +42,7 @@ def send(connection: socket.socket, data: Iterator[bytes]) -> int:
 
 
 def status_of(connection: socket.socket) -> int | None:
-    """Return the status that a connection is answered with; None if it is closed without."""
+    """Return the status of the answer on a connection; None if it is closed without one."""
     try:
         answer = connection.recv(CHUNK)
     except OSError:
@@ -69,7 +69,7 @@ def report_of_extensions() -> bytes:
 
 
 def small_report() -> bytes:
-    """Return the smallest report there is, of no task's sizes."""
+    """Return the smallest possible report; its sizes are no task's."""
     ciphertext = b"\0" + struct.pack(">H", 1) + b"x" + struct.pack(">I", 1) + b"x"
     return bytes(26) + struct.pack(">I", 0) + ciphertext + ciphertext
 

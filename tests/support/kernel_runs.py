@@ -1,4 +1,4 @@
-"""Reports of one aggregator taken through kernels or through the definition, to be compared."""
+"""Takes one aggregator's reports through kernels or through the definition, to compare them."""
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def by_kernel(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None
 
 
 def queried(prio3: Prio3, shares: ReportShares, width: LaneWidth | None = None) -> QueriedShares:
-    """What is filled in, in the form that the definition has."""
+    """What the kernel fills in, in the form that the definition returns."""
     results = dispatch.new_outputs(prio3, len(shares))
     for array in results:
         array[...] = 0xAA

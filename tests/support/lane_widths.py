@@ -1,4 +1,4 @@
-"""The widths at which tests run what computes on lanes: interpreted, and compiled."""
+"""The widths at which tests run code on lanes: interpreted, and compiled."""
 
 import pytest
 
@@ -32,4 +32,4 @@ COMPILED = [
 QUICKEST = [
     _param(lanes, has_multiply_add=has_multiply_add(lanes), is_interpreted=False) for lanes in LANES
 ]
-"""Of each number of lanes the width that this processor is quickest with."""
+"""For each number of lanes, the width that is fastest on this processor."""

@@ -28,7 +28,7 @@ HOUR = 3600
 
 @dataclasses.dataclass(frozen=True)
 class MeasuredTask:
-    """A task with what was measured, as its clients and its collector know it.
+    """A task and its measurements, as its clients and its collector know them.
 
     Attributes:
         services: Who runs it.
@@ -101,7 +101,7 @@ class MeasuredTask:
         return values
 
     def assert_right(self, values: list[int]) -> None:
-        """The values are the true counts, or as near as the noise leaves them."""
+        """Check that the values are as near to the true counts as the noise allows."""
         if self.task.policy.mechanism.is_noisy:
             assert_near(values, self.truth, self.task_file.read_text())
         else:
@@ -115,7 +115,7 @@ class MeasuredTask:
         return counts
 
     def assert_counted_once(self) -> None:
-        """Each aggregator has added up every report once, and released them once."""
+        """Check that each aggregator added up every report once, and released once."""
         for party in ("leader", "helper"):
             assert self.aggregated(party) == {"aggregated": len(self.measurements)}, party
             with open_aggregator(self.services.configs[party]) as desk:
@@ -129,12 +129,12 @@ def make_measured_task(
     """Make a histogram task, and draw its measurements.
 
     Args:
-        services: Who shall run it.
-        name: Of its folder; seeds the measurements too.
-        reports: How many measurements, and the least that a batch may have.
+        services: Who runs it.
+        name: The name of its folder; it also seeds the measurements.
+        reports: How many measurements; also the fewest that a batch may have.
         length: How many buckets.
         start: When all is measured, in seconds: the beginning of an hour.
-        privacy: The option that says it, such as `--epsilon=1`.
+        privacy: The option for its privacy, such as `--epsilon=1`.
     """
     task_id, task_file = services.make_task(
         name,

@@ -1,16 +1,16 @@
-"""`prio`, but its process is killed (SIGKILL) around the store's write transactions.
+"""Runs `prio`, but kills its process (SIGKILL) around the store's write transactions.
 
     python -m tests.support.mortal FOLDER EVERY leader serve --config ...
 
-A transaction that wrote something has two moments: `before commit` and `committed`, the latter
-before anybody outside hears of it. The process dies there
+A transaction that wrote something has two moments: `before commit`, and `committed` before anybody
+outside hears of it. The process dies there
 
 - if the moment is the next one that `FOLDER/armed` lists;
-- at every EVERY-th moment, counted over all processes of this service; with 0, at none. An odd
-  number takes both kinds by turns.
+- at every EVERY-th moment, counted over all processes of this service, or never if that is 0. An
+  odd number takes both kinds by turns.
 
-Whenever it dies the next one begins, from nothing but its files. Each is forked from a process that
-has read the program and the kernels and done nothing else, which spares most of a start.
+Whenever it dies the next one starts, from nothing but its files. Each is forked from a process that
+has loaded the program and the kernels and done nothing else, which saves most of the startup.
 """
 
 import ctypes
@@ -40,7 +40,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Fate:
-    """What a test has in store for the processes of one service, kept in a folder."""
+    """What a test has planned for the processes of one service, kept in a folder."""
 
     def __init__(self, folder: Path, every: int = 0) -> None:
         self.folder = folder
@@ -51,19 +51,19 @@ class Fate:
         self._deaths = folder / "deaths"
 
     def command(self) -> tuple[str, ...]:
-        """Return what to run in place of `prio`."""
+        """Return the command to run instead of `prio`."""
         return (sys.executable, "-m", "tests.support.mortal", str(self.folder), str(self.every))
 
     def moments(self) -> list[tuple[str, str]]:
-        """Return the moments so far: a transaction's name and which of `MOMENTS`."""
+        """Return the moments so far: a transaction's name and one of `MOMENTS`."""
         return [(name, moment) for name, _, moment in map(_parted, _lines(self._moments))]
 
     def deaths(self) -> list[tuple[str, str]]:
-        """Return the moments that a process died at."""
+        """Return the moments at which a process died."""
         return [(name, moment) for name, _, moment in map(_parted, _lines(self._deaths))]
 
     def arm(self, deaths: Iterable[tuple[str, str]]) -> None:
-        """Have processes die when they come to these moments, one after the other."""
+        """Let processes die when they come to these moments, one after the other."""
         _write(self._armed, [f"{name}\t{moment}" for name, moment in deaths])
 
     @property
@@ -72,7 +72,7 @@ class Fate:
         return bool(_lines(self._armed))
 
     def meet(self, transaction: str, moment: str) -> None:
-        """Come to a moment, and die of it if that is its fate."""
+        """Come to a moment, and die if that is its fate."""
         line = f"{transaction}\t{moment}"
         _append(self._moments, line)
         armed = _lines(self._armed)

@@ -26,7 +26,7 @@ from field import FIELD64, FIELD128, Field, Vector, concat, stack
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AnyBits(BitVectorCircuit):
-    """Vectors of `length` zeros and ones, any of them: how many set each."""
+    """Vectors of `length` zeros and ones in any number: how many set each."""
 
     length: int
     chunk_length: int
@@ -87,7 +87,7 @@ class Moments(Circuit):
 
     @property
     def bits(self) -> int:
-        """How many digits x has."""
+        """The number of digits of x."""
         return self.largest.bit_length()
 
     @property
@@ -133,7 +133,7 @@ class Moments(Circuit):
         return 0, self.largest
 
     def _number(self, meas: Vector) -> Vector:
-        """Return x as one more axis, of length 1."""
+        """Return x with one more axis, of length 1."""
         return decode_range_checked(meas[:, :-1], self.largest)[:, None]
 
 
@@ -146,7 +146,7 @@ ROWS = (ANY_BITS, MOMENTS)
 
 if __name__ == "__main__":
     TYPES.update({row.name: row for row in ROWS})
-    # Options are made of the table when the commands are imported.
+    # Options are made from the table when the commands are imported.
     from aggregator.cli import main
 
     main()

@@ -1,4 +1,4 @@
-"""Comparing decimals with printed values, to as many digits as were printed."""
+"""Compares decimals with printed values, to as many digits as were printed."""
 
 from decimal import Decimal, localcontext
 

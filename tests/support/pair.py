@@ -1,7 +1,7 @@
 """A leader and a helper in one process: two stores, two applications, HTTP in memory between them.
 
-A service can be made to die at a moment of a transaction. Whoever was talking to it sees a broken
-connection; then it is started anew on the same file, with nothing of the old process in memory.
+A service can be made to die at a moment of a transaction. Its callers see a broken connection; then
+it is restarted on the same file, with nothing of the old process in memory.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ HELPER_LIMITS = HelperLimits(max_body_size=2**28, hpke_cache_seconds=86_400)
 
 
 class Died(BaseException):
-    """The process was killed here; no handler of the program may see it."""
+    """The process was killed here; no handler of the program may catch it."""
 
 
 OnMoment = Callable[[str, str], None]
@@ -71,7 +71,7 @@ def nothing_happens(_transaction: str, _moment: str) -> None:
 
 
 class CountingEntropy(SeededEntropy):
-    """Seeded, and counts how often it was asked."""
+    """Seeded entropy that counts how often it was asked."""
 
     def __init__(self, seed: bytes) -> None:
         super().__init__(seed)
@@ -135,7 +135,7 @@ class Service:
         self.start()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; if the process dies of it, the caller's connection breaks."""
+        """Serve a request; if the process dies, the caller's connection breaks."""
         try:
             await self.app(scope, receive, send)
         except Died as death:
@@ -145,7 +145,7 @@ class Service:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What a request was answered with."""
+    """The answer to a request."""
 
     status: int
     body: bytes
@@ -235,7 +235,7 @@ class Pair:
         return Answer(response.status_code, response.content, response.headers, problem)
 
     async def configs(self) -> tuple[HpkeConfig, HpkeConfig]:
-        """Return the leader's and the helper's present HPKE configurations."""
+        """Return the leader's and the helper's current HPKE configurations."""
         leader, helper = [
             decode(HpkeConfigList, (await self.send("GET", f"{url}hpke_config")).body).preferred()
             for url in (LEADER_URL, HELPER_URL)
@@ -245,7 +245,7 @@ class Pair:
     async def reports(
         self, measurements: Sequence[int | list[int]], seconds: int = NOW, task: Task | None = None
     ) -> list[Report]:
-        """Make a report of each measurement, under the aggregators' present configurations."""
+        """Make a report of each measurement, under the aggregators' current configurations."""
         configs = await self.configs()
         made_for = self.task if task is None else task
         return make_reports(
@@ -253,7 +253,7 @@ class Pair:
         )
 
     def url_of(self, resource: str) -> str:
-        """Return the URL of a resource that the task has one of."""
+        """Return the URL of a resource of which a task has only one."""
         base = HELPER_URL if resource.startswith("agg") else LEADER_URL
         return base.rstrip("/") + path(resource, task_id=self.task.task_id)
 
@@ -276,7 +276,7 @@ class Pair:
         return await self.send("POST", url, message, encode(request), COLLECTOR_TOKEN)
 
     async def poll(self, location: str) -> Answer:
-        """Ask how a collection stands."""
+        """Ask for the state of a collection."""
         return await self.send("GET", LEADER_URL.rstrip("/") + location, token=COLLECTOR_TOKEN)
 
     def open(self, body: bytes, interval: Interval | None = None) -> Result:
@@ -296,7 +296,7 @@ class Pair:
         return done + await CollectionDriver(runtime, self.http, settings).run_once()
 
     async def work_until_idle(self, rounds: int = 20) -> None:
-        """Let the workers work, time passing between the rounds, until there is nothing to do."""
+        """Let the workers work, with time passing between rounds, until there is nothing to do."""
         for _ in range(rounds):
             if not await self.work():
                 return

@@ -1,4 +1,4 @@
-"""Batches of reports for Prio3's tests: sharded, verified by all aggregators, and compared."""
+"""Shards batches of reports, verifies them as all aggregators, and compares the outcomes."""
 
 import random
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ class Outcome:
 
 
 PATHS = ("fused", "general")
-"""The ways to query reports: kernels where there are some, or vectors for every circuit."""
+"""The ways to query reports: kernels if there are any, or vectors for every circuit."""
 
 
 def take_path(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def take_path(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def seeded(seed: int | str) -> random.Random:
-    """The same choices each time."""
+    """Return a generator that makes the same choices each time."""
     return random.Random(seed)  # noqa: S311  tests are to be repeatable
 
 

@@ -38,10 +38,10 @@ class Processes:
         self.configs: dict[str, Path] = {}
         self.urls: dict[str, str] = {}
         self.programs: dict[str, Sequence[str]] = {}
-        """What runs a service in place of `prio`, where a test says so."""
+        """The command that runs a service instead of `prio`, if a test sets one."""
         self._health: dict[str, str] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        # One for all: making a client reads every certificate of the system.
+        # One for all, because making a client reads every certificate of the system.
         self._http = httpx.Client(timeout=2)
         names = (*COMMANDS, WORKER)
         ports = iter(free_ports(2 * len(names)))
@@ -93,23 +93,23 @@ class Processes:
             self._wait_until_healthy(name)
 
     def kill(self, name: str) -> None:
-        """Kill a service without a word (SIGKILL)."""
+        """Kill a service without warning (SIGKILL)."""
         process = self._running.pop(name)
         process.kill()
         process.wait()
 
     def exit_status(self, name: str) -> int | None:
-        """Return how a service that was started has ended, -9 if it was killed; None if it runs."""
+        """Return the exit status of a service, -9 if it was killed; None while it runs."""
         return self._running[name].poll()
 
     def stop(self, name: str) -> int:
-        """Ask a service to end; return its exit status."""
+        """Ask a service to stop; return its exit status."""
         process = self._running.pop(name)
         process.send_signal(signal.SIGTERM)
         return process.wait(STOP_SECONDS)
 
     def prio(self, *arguments: str | Path, status: int = 0, stdin: str = "") -> Done:
-        """Run a command, in this process, and expect an exit status."""
+        """Run a command in this process and check its exit status."""
         done = run_here(*arguments, stdin=stdin)
         assert done.returncode == status, (arguments, done.returncode, done.stdout, done.stderr)
         return done
@@ -134,19 +134,19 @@ class Processes:
         return int(line.split()[1]) // 2**10
 
     def forget_peak_memory(self, name: str) -> None:
-        """Let the peak be what a running service has now (Linux)."""
+        """Reset the peak to what a running service has now (Linux)."""
         Path(f"/proc/{self._running[name].pid}/clear_refs").write_text("5")
 
     def log_path(self, name: str) -> Path:
-        """Return the file that a service writes its log to."""
+        """Return the file to which a service writes its log."""
         return self.folder / f"{name}.log"
 
     def log(self, name: str) -> list[Mapping[str, object]]:
-        """Return a service's log, an object a line."""
+        """Return a service's log, one object per line."""
         return [json.loads(line) for line in self.log_path(name).read_text().splitlines()]
 
     def make_task(self, name: str, *arguments: str) -> tuple[str, Path]:
-        """Make a task as its parties would, one desk after the other; return its id and file."""
+        """Make a task as its parties would, one after the other; return its id and file."""
         config = self.prio("collector", "config", "--config", self.configs["collector"])
         desk = self.folder / name
         made = self.prio(

@@ -1,9 +1,8 @@
-"""`pytest --quick`: every test that needs no compiler, no process of its own, no socket, no second.
+"""`pytest --quick`: every test that needs no compiler, process or socket and takes under a second.
 
-Nobody keeps a list of them. Kernels are not compiled, and whatever asks for more than that is found
-when it does: code that only the compiler can run, a process, a socket that is bound. Such a test is
-left to `make test`, and counted at the end. A test that takes too long fails, and has to be marked
-`slow`.
+Nobody keeps a list of them. Kernels are not compiled, and a test that asks for more is found when
+it does so: code that only the compiler can run, a process, a bound socket. Such a test is left to
+`make test` and counted at the end. A test that takes too long fails, and must be marked `slow`.
 """
 
 import os
@@ -15,10 +14,10 @@ from typing import Any
 import pytest
 
 LEFT_OUT = ("slow", "statistical", "compose", "bench")
-"""Marked tests that are not tried; without kernels many draws take long."""
+"""Marks of tests that are not tried; without kernels many draws take long."""
 
 MAX_SECONDS = 2.0
-"""Of processor time. Quick tests take less than one; machines differ."""
+"""Seconds of processor time. Quick tests take less than one, but machines differ."""
 
 EVENTS = {
     "os.fork": "a process",
@@ -27,7 +26,7 @@ EVENTS = {
     "subprocess.Popen": "a process",
     "socket.bind": "a socket",
 }
-"""What Python tells audit hooks of."""
+"""The events that Python reports to audit hooks, and what each needs."""
 
 
 class NeedsMore(pytest.skip.Exception):
@@ -61,7 +60,7 @@ class Quick:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Leave out what is marked."""
+        """Leave out marked tests."""
         left_out = [item for item in items if any(map(item.get_closest_marker, LEFT_OUT))]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
@@ -100,7 +99,7 @@ class Quick:
                 raise
         finally:
             self._is_watching = False
-        # Whatever the test made of the refusal, it has not tested what it should.
+        # Even if the test handled the refusal, it has not tested what it should.
         if self._needed is not None:
             pytest.skip(self._needed)
         return result

@@ -1,4 +1,4 @@
-"""Whole reports at once, where a client would seal one by one."""
+"""Makes many whole reports at once, which a client would seal one by one."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ def make_reports(
     time: Time,
     entropy: Entropy,
 ) -> list[Report]:
-    """Shard and seal measurements, a report each; see `prepare_reports` and `seal_report`."""
+    """Shard and seal measurements, one per report; see `prepare_reports` and `seal_report`."""
     return [
         seal_report(task, prepared, leader_config, helper_config, entropy)
         for prepared in prepare_reports(task, measurements, time, entropy)

@@ -1,4 +1,4 @@
-"""Residues worth trying and slow, obvious versions of what the field does with them."""
+"""Residues worth trying, and slow, obvious versions of the field's operations."""
 
 import random
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ FIELDS = (FIELD64, FIELD128)
 
 
 def edge_residues(field: Field) -> list[int]:
-    """Return residues at which a carry, a borrow or a fold goes one way or the other."""
+    """Return residues at which carries, borrows and folds go one way or the other."""
     p, words = field.modulus, 64 * field.words
     numbers = [0, 1, 2, 27, 28, 29, p - 1, p - 2, p - 28, p // 2, p // 2 + 1]
     for exponent in range(32, words + 1, 32):
@@ -28,7 +28,7 @@ def random_residues(field: Field, count: int, seed: int) -> list[int]:
 
 
 def evaluate(field: Field, coefficients: Sequence[int], point: int) -> int:
-    """Return the value of a polynomial given from its constant upwards."""
+    """Return the value of a polynomial whose coefficients begin with the constant."""
     return sum(c * pow(point, k, field.modulus) for k, c in enumerate(coefficients)) % field.modulus
 
 

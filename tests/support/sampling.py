@@ -35,7 +35,7 @@ class ScriptedBits:
 
 
 def keystream(entropy: Entropy, size: int) -> bytes:
-    """What a release's keystream begins with."""
+    """The beginning of a release's keystream."""
     cipher = Cipher(algorithms.AES256(entropy.bytes(32)), modes.CTR(bytes(16)))
     return cipher.encryptor().update(bytes(size))
 
@@ -46,8 +46,8 @@ def block(
     """One block of a scripted keystream.
 
     Args:
-        words: For each row its 32-bit words, the spare column's last.
-        extensions: For each of the slots each row's 64-bit extension; zeros if none are given.
+        words: For each row its 32-bit words, with the spare column's last.
+        extensions: For each slot the rows' 64-bit extensions; zeros if not given.
     """
     rows = len(words)
     given = extensions or []

@@ -23,7 +23,7 @@ Law = dict[tuple[int, ...], mpmath.mpf]
 
 
 def small_field(modulus: int) -> Field:
-    """A prime field for `project` and `lift` alone: it has no transform and no encoding."""
+    """A prime field for `project` and `lift` only: it has no transform and no encoding."""
     return Field(f"F{modulus}", modulus, generator=1, two_adicity=0, encoded_size=8, words=1)
 
 
@@ -93,7 +93,7 @@ def contributions(circuit: Circuit) -> list[tuple[int, ...]]:
 
 
 def moves(circuit: Circuit, reports: int = 1) -> set[tuple[int, ...]]:
-    """Every difference that replacing so many reports can make."""
+    """Every difference that replacing this many reports can make."""
     single = contributions(circuit)
     sums = {
         tuple(map(sum, zip(*chosen, strict=True)))

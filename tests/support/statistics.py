@@ -1,4 +1,4 @@
-"""Goodness of fit with a stated size: a limit that the right law passes all but once in 10^9."""
+"""Goodness of fit of a stated size: the correct law exceeds the limit once in 10^9 times."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ SIX_SIGMA = 6.0
 
 
 def chi_square_limit(degrees: int, sigmas: float = SIX_SIGMA) -> float:
-    """Wilson-Hilferty: the chi-square quantile at so many standard deviations."""
+    """Wilson-Hilferty: the chi-square quantile at this many standard deviations."""
     spread = 2 / (9 * degrees)
     return degrees * (1 - spread + sigmas * math.sqrt(spread)) ** 3
 

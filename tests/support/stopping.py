@@ -1,18 +1,18 @@
 """The best moment to stop, by backward induction: what a collector gains by looking at results.
 
 The privacy loss of n releases is a walk on a lattice. After each release the collector, who knows
-the loss, stops or goes on; if it stops after n releases an epsilon(n) was stated. Its best rule is
-computed from the last release backwards. What it gains is
+the loss, stops or goes on; if it stops after n releases, the stated epsilon is epsilon(n). Its best
+rule is computed from the last release backwards. It gains
 
-    E[(1 - e^(epsilon(n) - L))+]    the delta that is true of the epsilon that was stated when it
-                                    stopped: P(E) - E'[e^epsilon(n) 1_E] for the worst event E
-    P(L > epsilon(n))               how often the loss ever passes what is stated
+    E[(1 - e^(epsilon(n) - L))+]    the true delta of the epsilon that was stated when it stopped:
+                                    P(E) - E'[e^epsilon(n) 1_E] for the worst event E
+    P(L > epsilon(n))               how often the loss ever exceeds what is stated
 
 Nothing here is shared with the code under test. Numbers are doubles, sums of positive terms only:
-n releases with a law of w probabilities make a relative error of n (w + 2) 2^-53 at most, below
-10^-9 for all that is asked here. A loss is compared with an epsilon exactly; their difference errs
-by some 10^-13. The walk is followed within twelve standard deviations of where it leads, and what
-leaves that range counts as more than it can be, some 10^-30.
+n releases with a law of w probabilities make a relative error of at most n (w + 2) 2^-53, which is
+below 10^-9 for everything here. A loss is compared with an epsilon exactly; their difference errs
+by some 10^-13. The walk is followed within twelve standard deviations of its mean, and whatever
+leaves that range is counted as more than it can be, some 10^-30.
 """
 
 import dataclasses
@@ -41,16 +41,16 @@ class LossLaw:
         return self.first + len(self.masses) - 1
 
     def expectation(self, values: Array) -> Array:
-        """Return the mean of a growing function of the walk after one more release."""
+        """Return the mean of an increasing function of the walk after one more release."""
         below = np.full(max(0, -self.first), values[0])
         above = np.ones(max(0, self.last))
         return np.correlate(np.concatenate((below, values, above)), self.masses, mode="valid")
 
 
 def randomised_response(epsilon: Fraction) -> LossLaw:
-    """Return the loss of a count with discrete Laplace noise, seen as coarsely as is enough.
+    """Return the loss of a count with discrete Laplace noise, as coarsely as suffices.
 
-    It is epsilon or -epsilon; what lies between the two sums tells nothing more of the person.
+    It is epsilon or -epsilon; nothing between the two sums says more about the person.
     """
     truth = 1 / (1 + math.exp(-epsilon))
     return LossLaw(2 * epsilon, -epsilon, 0, np.array([1 - truth, truth]))
@@ -69,11 +69,11 @@ def discrete_gaussian(variance_parameter: int) -> LossLaw:
 
 @dataclasses.dataclass(frozen=True)
 class Gain:
-    """What the best rule for each aim gains.
+    """The gain of the best rule for each aim.
 
     Attributes:
-        delta: The largest delta that is true of the epsilon stated at the stop.
-        passing: The largest probability with which the loss is above it at the stop.
+        delta: The largest true delta of the epsilon stated at the stop.
+        passing: The largest probability that the loss is above it at the stop.
     """
 
     delta: float
@@ -84,7 +84,7 @@ def best_stop(law: LossLaw, stated: Sequence[Fraction | None]) -> Gain:
     """Return what stopping at the best moment gains.
 
     Args:
-        law: Of each release's loss.
+        law: The law of each release's loss.
         stated: The epsilon stated after 1, 2, ... releases; None where the collector may not stop.
             After the last it must.
     """
@@ -128,10 +128,10 @@ def best_choice(
     """Return what a collector gains who also chooses what to ask next, after seeing results.
 
     Args:
-        unit: Of the epsilons.
+        unit: The unit of the epsilons.
         kinds: The epsilons to choose from for each release, in units; each is randomised response.
-        allowed: Whether so many releases of each kind may be made.
-        stated: The epsilon that is stated after so many.
+        allowed: Whether these numbers of releases of each kind may be made.
+        stated: The epsilon that is stated after these numbers.
     """
 
     @cache

@@ -1,4 +1,4 @@
-"""A store with one task, and short ways to do to it what drivers do."""
+"""A store with one task, and short versions of what drivers do to it."""
 
 import hashlib
 from collections.abc import Callable, Iterable
@@ -45,7 +45,7 @@ RESULT = CollectionResult(3, Interval.of(5, 3), b"leader's sealed share", b"help
 def make_store(
     path: Path, clock: Clock | None = None, on_transaction: OnTransaction | None = None
 ) -> Database:
-    """Return the store in `path`, made with one leader's task if it is not there."""
+    """Return the store in `path`, made with one task of a leader if it does not exist."""
     url = store_url(path)
     upgraded(url)
     database = Database.open(url, Crypter([STORE_KEY]), clock)
@@ -78,12 +78,12 @@ def unit(time: int) -> bytes:
 
 
 def units(start: int, end: int) -> Batch:
-    """Return the batch of the units of time from `start` on, `end` left out."""
+    """Return the batch of the units of time from `start` up to, but not including, `end`."""
     return batch_of_interval(Interval.of(start, end - start))
 
 
 def totals(report_ids: Iterable[bytes], time: int = 5) -> BatchTotals:
-    """Return what is said of reports of one time."""
+    """Return the totals of reports with the same time."""
     return BatchTotals.of((ReportId(one), Time(time)) for one in report_ids)
 
 
@@ -96,12 +96,12 @@ def checksum(report_ids: Iterable[bytes]) -> bytes:
 
 
 def adding(number: int) -> Callable[[bytes | None], bytes]:
-    """Return a merge that adds `number` to a share that is a decimal numeral."""
+    """Return a merge that adds `number` to a share, which is a decimal numeral."""
     return lambda share: str(int(share or b"0") + number).encode()
 
 
 def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
-    """Remember that the reports are in a bucket; return those that were in none before."""
+    """Remember that the reports are in a bucket; return those that are new."""
     seen = record_ids(tx, aggregated_reports, TASK_ID, [(one, False) for one in ids])
     return [one for one, was_there in zip(ids, seen, strict=True) if not was_there]
 
@@ -120,7 +120,7 @@ def lease_job(store: Database, seconds: int = 60) -> Leased[AggregationJob]:
 
 
 def finish_job(store: Database, leased: Leased[AggregationJob]) -> None:
-    """Send the job and aggregate all of its reports: a share of one each."""
+    """Send the job and aggregate all of its reports, each with a share of one."""
     if leased.job.request is None:
         store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"request", {}))
 

@@ -1,8 +1,8 @@
 """A leader and a helper over two stores, without protocol or HTTP, to be killed at any moment.
 
-Out shares are ones, noise is a random number, sealing is the identity: what is left is the order of
-the transactions. `run` may be called again and again after crashes, like restarted services; at the
-end every report is counted once on each side, and each side has shown one noised share only.
+Out shares are ones, noise is a random number and sealing is the identity, so that only the order of
+the transactions is left. `run` may be called again after each crash, like restarted services; at
+the end every report is counted once per side, and each side has shown only one noised share.
 """
 
 import hashlib
@@ -66,16 +66,16 @@ Hook = Callable[[str, str], None]
 
 
 def make_world(folder: Path) -> None:
-    """Make both stores, each with the task."""
+    """Make both stores with the task."""
     for name in ("leader", "helper"):
         make_store(folder / name).close()
 
 
 class World:
-    """Both services over the stores in `folder`; `shown` is what ever left them."""
+    """Both services over the stores in `folder`; `shown` is everything that ever left them."""
 
     def __init__(self, folder: Path, clock: ManualClock, hook: Hook) -> None:
-        clock.advance(LEASE_SECONDS)  # a successor waits until the leases of the dead run out
+        clock.advance(LEASE_SECONDS)  # a successor waits until the leases of dead processes expire
         self.leader, self.helper = (
             Database.open(store_url(folder / name), Crypter([STORE_KEY]), clock, hook)
             for name in ("leader", "helper")
@@ -89,7 +89,7 @@ class World:
     def run(self) -> CollectionResult:
         """Do everything that is left to do, and return what the Collector gets."""
         reports = new_reports(range(REPORTS))
-        for half in (reports[:3], reports[3:]):  # a client that heard no answer asks again
+        for half in (reports[:3], reports[3:]):  # a client that got no answer asks again
             self.leader.run_sync("upload", lambda tx, r=half: put_reports(tx, TASK_ID, r))
         while self.leader.run_sync(
             "create job", lambda tx: create_aggregation_job(tx, TASK_ID, JOB_SIZE)
@@ -186,13 +186,13 @@ class World:
 
 
 def noised(name: bytes, tx: Transaction) -> bytes:
-    """Return what stands for a sealed share: whose it is, the sum, and fresh noise."""
+    """Return a stand-in for a sealed share: whose it is, the sum, and fresh noise."""
     (share,) = read_shares(tx, TASK_ID, BATCH)
     return b" ".join((name, share, secrets.token_hex(16).encode()))
 
 
 def main() -> None:
-    """Run the world in the folder given first, and kill it at the moment whose number follows."""
+    """Run the world in the folder given first, and kill it at the moment numbered second."""
     folder, moment, now = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     moments = iter(range(moment))
 

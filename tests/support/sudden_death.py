@@ -1,4 +1,4 @@
-"""Services that die at any moment, clients that go on regardless, and what is said if they fail."""
+"""Services that die at any moment, clients that go on regardless, and reports if they fail."""
 
 import json
 import random
@@ -22,14 +22,14 @@ _REPORTED_BYTES = 600
 class Reaper:
     """Kills a service every now and then (SIGKILL), and starts it again on the same store.
 
-    The number of deaths is what bounds it, not a time: on a busy machine a start takes longer, and
-    a test must not become milder there.
+    The number of deaths bounds it, not a time: on a busy machine a start takes longer, and a test
+    must not become milder there.
 
     Args:
         services: Runs them.
-        names: Whom to kill.
+        names: The services to kill.
         rest_seconds: The shortest and the longest time between a start and the next death.
-        seed: Of what is drawn, so that a schedule can be tried again.
+        seed: The seed of the schedule, so that it can be repeated.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Reaper:
         self._random = random.Random(seed)  # noqa: S311 - no secret
 
     def reap(self, kills: int, is_over: Callable[[], bool]) -> None:
-        """Kill and start again, that many times at most; in the end all services run."""
+        """Kill and restart at most that many times; in the end all services run."""
         for _ in range(kills):
             time.sleep(self._random.uniform(*self._rest_seconds))
             if is_over():
@@ -58,7 +58,7 @@ class Reaper:
 
 
 class Patient(httpx.AsyncHTTPTransport):
-    """Sends a request again, the same bytes, until there is an answer; keeps what came.
+    """Repeats a request with the same bytes until there is an answer; records what happened.
 
     Args:
         pace_seconds: How long to wait before each request.
@@ -96,7 +96,7 @@ class Patient(httpx.AsyncHTTPTransport):
                 )
 
     def assert_no_failure(self) -> None:
-        """Whoever sends again when a connection breaks sees successes only, and some broke."""
+        """Check that repeated requests only saw successes, and that some connections broke."""
         assert not self.failures, self.failures
         assert set(self.statuses) <= _SUCCESSES, self.statuses
         assert self.broken_connections, "no request was ever interrupted"
@@ -104,7 +104,7 @@ class Patient(httpx.AsyncHTTPTransport):
 
 @contextmanager
 def explained(services: Processes, *witnesses: Reaper | Patient) -> Iterator[None]:
-    """Add to whatever goes wrong inside what the witnesses saw, and the ends of all logs."""
+    """Add what the witnesses saw, and the ends of all logs, to any failure inside."""
     try:
         yield
     except BaseException as error:
@@ -118,7 +118,7 @@ def explained(services: Processes, *witnesses: Reaper | Patient) -> Iterator[Non
 
 
 def failures_in_logs(services: Processes, *names: str) -> list[str]:
-    """Return the log lines that tell of an error of ours, or of an answer of 500 and above."""
+    """Return the log lines that report an error of ours, or an answer of 500 and above."""
     return [line for name in names for line in _lines(services, name) if _is_failure(line)]
 
 
@@ -137,5 +137,5 @@ def _is_failure(line: str) -> bool:
     try:
         said = json.loads(line)
     except ValueError:
-        return bool(line.strip())  # no line of ours: a traceback, or one cut off by a death
+        return bool(line.strip())  # not our own line: a traceback, or a line cut off by a death
     return said.get("level") in {"error", "critical"} or str(said.get("status"))[0] == "5"

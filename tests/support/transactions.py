@@ -14,4 +14,4 @@ WRITES = {
     ),
     "helper": ("commit aggregation job", "release batch"),
 }
-"""Of each aggregator, in their order."""
+"""The transactions of each aggregator, in order."""

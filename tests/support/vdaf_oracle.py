@@ -35,7 +35,7 @@ def roots(p: int, order: int) -> Ints:
 
 @functools.lru_cache(maxsize=2048)
 def basis(p: int, order: int, t: int) -> Ints:
-    """What each Lagrange polynomial over the `order`-th roots of unity is at t."""
+    """The value at t of each Lagrange polynomial over the `order`-th roots of unity."""
     nodes = roots(p, order)
     if t in nodes:
         return [int(x == t) for x in nodes]

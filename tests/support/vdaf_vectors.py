@@ -1,6 +1,6 @@
 """Makes the test vectors in `tests/kat/data`, by the oracle alone: no code of the product runs.
 
-They are in the published format, and let whoever has only this repository check every type: honest
+They are in the published format, so that this repository alone suffices to check every type: honest
 clients, clients that prove what is false, and reports that were changed on their way.
 `python -m tests.support.vdaf_vectors` writes them again.
 """
@@ -28,7 +28,7 @@ Json = dict[str, object]
 
 @dataclass(frozen=True)
 class OracleType:
-    """What the oracle knows of a type: its code point, its circuit, and the form of its result."""
+    """What the oracle knows about a type: code point, circuit, and the form of its result."""
 
     algorithm_id: int
     circuit: Callable[..., OracleCircuit]
@@ -61,7 +61,7 @@ class Case:
         false_residues: Encoded measurements that are not valid, proved by a client that says so.
         changes: What happens to honest reports of the first measurement; all must be rejected.
         num_shares: How many aggregators there are.
-        rands: The randomness of the first reports, where it is chosen.
+        rands: The randomness of the first reports, if it is chosen.
     """
 
     file: str
@@ -128,7 +128,7 @@ def bad_gadget_poly(prio3: OraclePrio3, sent: Sent) -> None:
 
 
 def not_a_residue(prio3: OraclePrio3, sent: Sent) -> None:
-    """Put the modulus where the leader's share of the measurement begins."""
+    """Put the modulus at the start of the leader's share of the measurement."""
     size = prio3.circuit.encoded_size
     sent.input_shares[0] = prio3.circuit.p.to_bytes(size, "little") + sent.input_shares[0][size:]
 
@@ -159,7 +159,7 @@ def bad_helper_jr_blind(_prio3: OraclePrio3, sent: Sent) -> None:
 
 
 def bad_public_share(_prio3: OraclePrio3, sent: Sent) -> None:
-    """Change what the helper is told of the leader's part."""
+    """Change what the helper is told about the leader's part."""
     sent.public_share = flipped(sent.public_share, 0)
 
 
@@ -192,7 +192,7 @@ JOINT_RAND_CHANGES: Sequence[Change] = (
 )
 
 # Found by trial: with these helper's seeds and the tests' ctx, word 29 of the measurement share's
-# stream, or word 109 of the proof share's, is no residue of Field64. One word in 2^32 is none.
+# stream, or word 109 of the proof share's, is not a residue of Field64. One word in 2^32 is not.
 SKIPPING_SEEDS = [number.to_bytes(8, "little") + bytes(24) for number in (16875388, 780684)]
 
 CASES = [
@@ -275,7 +275,7 @@ CASES = [
 
 
 def sent_reports(case: Case) -> list[Sent]:
-    """Return what a file's clients send, in its order, whatever becomes of it on the way."""
+    """Return what a file's clients send, in order, whatever happens to it on the way."""
     prio3 = case.prio3
     source = random.Random(case.file)  # noqa: S311  vectors are to be made again
     count = len(case.measurements) + len(case.false_residues) + len(case.changes)
@@ -355,7 +355,7 @@ def make_vector(case: Case) -> Json:
 
 @dataclass
 class _Verified:
-    """What the aggregators made of a report; it ends where one of them rejects it."""
+    """How the aggregators verified a report, until one of them rejects it."""
 
     verifier_shares: list[bytes]
     messages: list[bytes]

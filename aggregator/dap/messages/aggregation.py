@@ -18,7 +18,7 @@ from aggregator.dap.report_errors import ReportError
 
 @dataclass(frozen=True, slots=True)
 class ReportShare:
-    """What the Helper gets of a report."""
+    """The part of a report that the Helper gets."""
 
     report_metadata: ReportMetadata
     public_share: bytes
@@ -105,7 +105,7 @@ class VerifyRespType(IntEnum):
 class VerifyRespContinue:
     """The report verifies so far; the payload is the Helper's ping-pong message.
 
-    With Prio3 every report that verifies is answered so, though the ping-pong message inside says
+    With Prio3 this answers every report that verifies, though the ping-pong message inside says
     that the Helper has finished.
     """
 
@@ -121,7 +121,7 @@ class VerifyRespContinue:
 
 @dataclass(frozen=True, slots=True)
 class VerifyRespFinish:
-    """The report verifies and the Helper has nothing to say; never so with Prio3."""
+    """The report verifies and the Helper has nothing to send; never used with Prio3."""
 
     report_id: ReportId
 
@@ -159,7 +159,7 @@ def read_verify_resp(reader: Reader) -> VerifyResp:
         return VerifyRespFinish(report_id)
     if kind == VerifyRespType.REJECT:
         return VerifyRespReject(report_id, read_report_error(reader))
-    raise reader.error(f"{kind} is no type of verification response")
+    raise reader.error(f"{kind} is not a type of verification response")
 
 
 @dataclass(frozen=True, slots=True)

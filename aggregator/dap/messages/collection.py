@@ -17,7 +17,7 @@ from aggregator.dap.task import TaskConfiguration, read_batch_mode
 from aggregator.dap.times import Interval, IntervalOverflow
 
 CHECKSUM_SIZE = 32
-"""SHA-256 digests of report ids, added up by XOR, in bytes."""
+"""Bytes of the XOR of SHA-256 digests of report ids."""
 
 
 class InvalidBatchInterval(BatchInvalid, DecodeError):
@@ -26,7 +26,7 @@ class InvalidBatchInterval(BatchInvalid, DecodeError):
 
 @dataclass(frozen=True, slots=True)
 class TimeIntervalQuery:
-    """Asks for the reports of an interval; a duration of zero is the protocol's to refuse."""
+    """Asks for the reports of an interval; `protocol` refuses a duration of zero."""
 
     batch_mode: ClassVar[BatchMode] = BatchMode.TIME_INTERVAL
     batch_interval: Interval
@@ -39,7 +39,7 @@ class TimeIntervalQuery:
 
 @dataclass(frozen=True, slots=True)
 class LeaderSelectedQuery:
-    """Asks for the next batch the Leader has."""
+    """Asks for the next batch that the Leader has."""
 
     batch_mode: ClassVar[BatchMode] = BatchMode.LEADER_SELECTED
 
@@ -83,7 +83,7 @@ class TimeIntervalSelector:
 
 @dataclass(frozen=True, slots=True)
 class LeaderSelectedSelector:
-    """Selects a batch the Leader made."""
+    """Selects a batch that the Leader made."""
 
     batch_mode: ClassVar[BatchMode] = BatchMode.LEADER_SELECTED
     batch_id: BatchId
@@ -95,7 +95,7 @@ class LeaderSelectedSelector:
 
 
 BatchSelector = TimeIntervalSelector | LeaderSelectedSelector
-"""Which batch the Leader asks the Helper's share of."""
+"""The batch of which the Leader asks for the Helper's share."""
 
 
 def read_batch_selector(reader: Reader) -> BatchSelector:

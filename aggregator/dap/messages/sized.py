@@ -1,8 +1,8 @@
-"""Reports read by the sizes that their task fixes.
+"""Reads reports by the sizes that their task fixes.
 
-Every field of a report has one size in a task, and no report extension is known, so none may be
-there. A report of other sizes is refused by itself, and nothing is made of its fields: what a
-stranger put into them costs no more memory than it has bytes.
+Every field of a report has one size per task, and there may be no report extensions, because we
+know none. A report of other sizes is refused alone and its fields are not parsed: what a stranger
+puts into them costs no more memory than it has bytes.
 
 Source:
     DAP, "Upload Request" and "Aggregate Initialization".
@@ -21,7 +21,7 @@ from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.times import Time
 
 LARGEST_JOB = 100_000
-"""Reports in one aggregation job, at most."""
+"""The most reports in one aggregation job."""
 
 _HEAD = Struct(">16sQH")  # report id, time, bytes of extensions
 _CIPHERTEXT_HEAD = Struct(">BH")  # configuration id, bytes of the encapsulated key
@@ -48,17 +48,17 @@ class ReportSizes(NamedTuple):
 
     @property
     def report(self) -> int:
-        """A report, encoded."""
+        """Bytes of an encoded report."""
         return self._head + self._sealed(self.leader_payload) + self._sealed(self.helper_payload)
 
     @property
     def verify_init(self) -> int:
-        """A report in an aggregation job, encoded."""
+        """Bytes of an encoded report in an aggregation job."""
         return self._head + self._sealed(self.helper_payload) + _U32.size + self.verify_payload
 
     @property
     def job(self) -> int:
-        """An aggregation job of `LARGEST_JOB` reports, encoded."""
+        """Bytes of an encoded aggregation job of `LARGEST_JOB` reports."""
         return _JOB_HEAD_SIZE + LARGEST_JOB * self.verify_init
 
     def reports_in(self, job: bytes) -> int:
@@ -74,7 +74,7 @@ class ReportSizes(NamedTuple):
 
 
 class UploadedReport(NamedTuple):
-    """What the Leader looks at of an uploaded report; the rest stays as it came.
+    """The part of an uploaded report that the Leader looks at; the rest stays encoded.
 
     Attributes:
         report_id: The report's.
@@ -98,7 +98,7 @@ class UploadedReport(NamedTuple):
         """Take one report.
 
         Raises:
-            DecodeError: What is left is no report of any sizes.
+            DecodeError: What is left is not a report of any sizes.
         """
         start = reader.offset
         report_id, time, extensions = reader.unpack(_HEAD)
@@ -115,11 +115,11 @@ class UploadedReport(NamedTuple):
 def read_job(body: bytes, sizes: ReportSizes) -> AggregationJobInitReq:
     """Return the aggregation job in a request.
 
-    A report whose sizes are not the task's stands in it with empty fields, which no report of any
-    task has; a ping-pong message of another size is empty too.
+    A report whose sizes are not the task's appears with empty fields, as no real report has; a
+    ping-pong message of the wrong size becomes empty too.
 
     Raises:
-        DecodeError: The body is no aggregation job.
+        DecodeError: The body is not an aggregation job.
         MessageTooLarge: It has more than `LARGEST_JOB` reports.
     """
     reader = Reader(body)
@@ -155,7 +155,7 @@ def _read_verify_init(reader: Reader, sizes: ReportSizes) -> VerifyInit:
 
 
 def _sized(reader: Reader, size: int, wanted: int) -> bytes | None:
-    """Take a field of `size` bytes; return it if it is as long as is wanted."""
+    """Take a field of `size` bytes; return it if it has the size wanted."""
     if size == wanted:
         return reader.fixed(size)
     reader.skip(size)

@@ -24,12 +24,12 @@ _U32 = Struct(">I")
 
 @dataclass(frozen=True, slots=True)
 class ReportMetadata:
-    """What everybody may know of a report.
+    """What everybody may know about a report.
 
     Attributes:
         report_id: Random; unique in the task.
         time: When the report was made, in units of the task's time precision.
-        public_extensions: As they came, in whatever order.
+        public_extensions: As they came, in any order.
     """
 
     report_id: ReportId
@@ -98,7 +98,7 @@ class PlaintextInputShare:
     """What a Client seals to one aggregator; secret.
 
     Attributes:
-        private_extensions: As they came, in whatever order.
+        private_extensions: As they came, in any order.
         payload: The VDAF's input share.
     """
 
@@ -118,9 +118,9 @@ class PlaintextInputShare:
 
 @dataclass(frozen=True, slots=True)
 class InputShareAad:
-    """What an input share is bound to: the task and all that is public of the report.
+    """What an input share is bound to: the task and everything public in the report.
 
-    Over many reports use `input_share_aad`, which gives the same bytes.
+    For many reports use `input_share_aad`, which gives the same bytes.
     """
 
     task_id: TaskId
@@ -147,7 +147,7 @@ class InputShareAad:
 
 
 def input_share_aad_prefix(task_id: TaskId, configuration: bytes) -> bytes:
-    """Return the part of the associated data that all reports of a task have in common.
+    """Return the part of the associated data that all reports of a task share.
 
     Args:
         task_id: The task's.
@@ -204,12 +204,12 @@ class UploadErrors:
 
 
 def read_report_error(reader: Reader) -> ReportError:
-    """Take a report error, one that the draft defines."""
+    """Take a report error that the draft defines."""
     value = reader.u8()
     try:
         report_error = ReportError(value)
     except ValueError as error:
-        raise reader.error(f"{value} is no report error") from error
+        raise reader.error(f"{value} is not a report error") from error
     if report_error not in DAP_18.report_errors:
-        raise reader.error(f"{report_error.draft_name} is no report error of this draft")
+        raise reader.error(f"{report_error.draft_name} is not a report error of this draft")
     return report_error

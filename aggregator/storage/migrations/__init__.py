@@ -1,1 +1,1 @@
-"""Alembic revisions of the store's schema, one file a revision in `versions`."""
+"""Alembic revisions of the store's schema, one file per revision in `versions`."""

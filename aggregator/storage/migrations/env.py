@@ -1,4 +1,4 @@
-"""What Alembic runs: the revisions, over the connection that `schema` has opened."""
+"""Runs the revisions for Alembic, over the connection that `schema` has opened."""
 
 from alembic import context
 

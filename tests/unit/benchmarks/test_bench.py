@@ -78,7 +78,7 @@ def test_the_first_call_is_timed_without_a_client() -> None:
     assert found["seconds"] > 0
 
 
-def test_a_length_of_nothing_is_refused() -> None:
+def test_a_length_of_zero_is_refused() -> None:
     with pytest.raises(
         ParameterError, match="length must be an integer from 1 to 4294967295, not 0"
     ):
@@ -136,7 +136,7 @@ def test_a_kernel_is_several_times_as_fast_as_the_general_path(vdaf_type: VdafTy
     assert times.general >= 4 * times.helper
 
 
-def test_a_reports_cost_is_the_sum_of_its_parts_and_each_part_takes_some() -> None:
+def test_a_reports_cost_is_the_sum_of_its_parts_and_no_part_is_free() -> None:
     found = json.loads(run("report", "--reports", "30", "--rounds", "3", "--json"))
     assert list(found) == ["total", "hpke", "handling", "kernels"]
     assert found["total"] == pytest.approx(found["hpke"] + found["handling"] + found["kernels"])

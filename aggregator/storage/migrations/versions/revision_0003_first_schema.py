@@ -1,8 +1,8 @@
 """The first schema.
 
 A revision never changes once it is released: it spells every table out and imports nothing of ours.
-It is the third of its number: 0001 and 0002 were replaced before anything was released, and a store
-that they made is refused by its version.
+It is numbered 0003 because 0001 and 0002 were replaced before anything was released; a store that
+they made is refused by its version.
 """
 
 import sqlalchemy as sa

@@ -78,7 +78,7 @@ def test_an_unusable_epsilon_makes_no_task(tmp_path: Path, epsilon: str) -> None
     assert not (tmp_path / "task").exists()
 
 
-def test_a_task_without_epsilon_has_to_say_that_it_wants_no_noise(tmp_path: Path) -> None:
+def test_a_task_without_epsilon_must_ask_for_no_noise(tmp_path: Path) -> None:
     done = new_task(tmp_path, "--vdaf", "Prio3Count")
     assert done.returncode == 2
     assert "epsilon" in done.stderr
@@ -88,7 +88,7 @@ def test_a_task_without_epsilon_has_to_say_that_it_wants_no_noise(tmp_path: Path
 
 
 @pytest.mark.parametrize("value", ["0.5", "1.0", "true", "[1]"])
-def test_an_epsilon_that_is_no_text_is_refused_in_a_task_file(tmp_path: Path, value: str) -> None:
+def test_an_epsilon_that_is_not_text_is_refused_in_a_task_file(tmp_path: Path, value: str) -> None:
     text = task_text(privacy=LAPLACE)
     assert 'epsilon = "1/2"' in text
     file = tmp_path / "task.toml"
@@ -136,7 +136,7 @@ def test_every_type_with_a_code_point_can_be_asked_for(
         ("max_batches_per_person=4", "max_batches_per_person = 4"),
     ],
 )
-def test_a_privacy_setting_is_text_a_number_or_a_truth_value_as_the_task_file_wants_it(
+def test_a_privacy_setting_is_text_a_number_or_a_boolean_as_in_the_task_file(
     tmp_path: Path, setting: str, line: str
 ) -> None:
     done = new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon", "1", "--privacy", setting)
@@ -204,7 +204,7 @@ def test_the_environment_wins_over_the_file(
     assert [path.name for path in tmp_path.glob("*.sqlite")] == ["environment.sqlite"]
 
 
-def test_a_task_whose_tokens_would_travel_in_the_clear_is_made_and_taken_only_on_purpose(
+def test_a_task_whose_tokens_would_travel_in_the_clear_needs_an_explicit_option(
     tmp_path: Path,
 ) -> None:
     config, task = tmp_path / "helper.toml", tmp_path / "task.toml"
@@ -233,7 +233,7 @@ def test_a_secret_that_was_given_never_comes_back_in_a_message(tmp_path: Path) -
     assert "5551234" not in done.stderr + done.stdout
 
 
-def test_a_file_that_is_no_text_is_bad_input_and_nothing_of_it_is_shown(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_bad_input_and_none_of_it_is_shown(tmp_path: Path) -> None:
     task, table = tmp_path / "task.toml", tmp_path / "table.csv"
     task.write_text(task_text())
     table.write_bytes(b"bucket\n\xff\n")

@@ -14,7 +14,7 @@ def test_the_commands_of_a_checkout_are_reached_with_their_options() -> None:
     assert "--reports" in done.stdout
 
 
-def test_without_a_checkout_it_says_where_the_benchmarks_are(
+def test_without_a_checkout_bench_says_where_the_benchmarks_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "benchmarks", None)

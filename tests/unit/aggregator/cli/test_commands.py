@@ -9,7 +9,7 @@ HEAVY = ("numba", "numpy", "fastapi", "sqlalchemy", "alembic", "cryptography", "
 
 
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
-def test_the_table_says_of_a_command_what_its_own_help_says(entry: Entry) -> None:
+def test_the_table_describes_a_command_as_its_own_help_does(entry: Entry) -> None:
     assert entry.load().get_short_help_str(200) == entry.help
 
 

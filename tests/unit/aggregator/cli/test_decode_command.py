@@ -56,7 +56,7 @@ Report
     )
 
 
-def test_codes_are_printed_by_name_and_long_bytes_are_cut() -> None:
+def test_codes_are_printed_by_name_and_long_byte_strings_are_cut() -> None:
     lines = list(describe(TASK_CONFIGURATION))
     assert "  batch_mode: time_interval (1)" in lines
     assert "  leader_aggregator_endpoint: 'https://leader.example/dap/'" in lines
@@ -66,7 +66,7 @@ def test_codes_are_printed_by_name_and_long_bytes_are_cut() -> None:
     assert f"  public_share: 100 bytes {'00' * 16}…" in list(describe(long))
 
 
-def test_a_task_says_its_type_of_measurement_with_its_parameters() -> None:
+def test_a_task_is_printed_with_its_type_of_measurement_and_parameters() -> None:
     lines = list(describe(TASK_CONFIGURATION))
     place = next(i for i, line in enumerate(lines) if line.startswith("  vdaf_configuration: "))
     assert lines[place + 1] == "    Prio3Histogram length = 8, chunk_length = 3"
@@ -77,7 +77,7 @@ def test_a_task_of_a_type_that_is_not_known_is_printed_all_the_same() -> None:
     assert "    vdaf_type must be a known code point, not 0x00000006" in lines
 
 
-def test_a_query_says_its_batch_mode() -> None:
+def test_a_query_is_printed_with_its_batch_mode() -> None:
     request = messages.CollectionJobReq(messages.LeaderSelectedQuery())
     assert list(describe(request))[1:3] == [
         "  query: LeaderSelectedQuery",
@@ -115,7 +115,7 @@ def test_bytes_that_are_no_such_message_are_refused_with_the_place(tmp_path: Pat
     file.write_bytes(encode(REPORT)[:-1])
     code, output = run("-m", "report", str(file))
     assert code == 1
-    assert "bytes are no report: Report: byte" in output
+    assert "bytes are not a valid report: Report: byte" in output
 
 
 @pytest.mark.parametrize("arguments", [["-m", "report", "missing"], ["-m", "report", "--hex", "-"]])

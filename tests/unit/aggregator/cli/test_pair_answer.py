@@ -39,7 +39,7 @@ def answer(leader: Integers, helper: Integers, *mistakes: Mistake) -> PairAnswer
     return _answer(TASK, releases, TABLE, 1e-6)
 
 
-def test_noise_that_holds_is_said_to_with_what_that_is_worth() -> None:
+def test_the_answer_for_an_honest_pair_says_what_the_audit_could_have_found() -> None:
     given = answer(draws(), draws())
     assert not given.is_refuted
     text = given.text()
@@ -58,14 +58,16 @@ def test_noise_that_holds_is_said_to_with_what_that_is_worth() -> None:
         (0, 0, "neither", "nobody's"),
     ],
 )
-def test_it_is_told_whose_noise_is_there(leader: int, helper: int, whose: str, words: str) -> None:
+def test_the_answer_says_whose_noise_is_there(
+    leader: int, helper: int, whose: str, words: str
+) -> None:
     given = answer(leader * draws(), helper * draws())
     assert given.is_refuted
     assert given.document()["noise_of"] == whose
     assert f"REFUTED; whose noise is in the results: {words}" in given.text()
 
 
-def test_of_a_share_that_is_no_sum_of_the_reports_nothing_is_said_but_that() -> None:
+def test_a_share_that_is_not_the_sum_of_the_reports_is_named_and_nothing_more() -> None:
     wild = RANDOM.choice([-LARGEST, LARGEST], (2, 512))
     given = answer(draws(), wild)
     assert given.noise_of == "unknown"

@@ -100,7 +100,7 @@ def test_keep_names_large_buckets_and_no_empty_ones(tmp_path: Path) -> None:
         ("a,9223372036854775808\n", "each count must be an integer from 0 to"),
     ],
 )
-def test_keep_refuses_what_is_no_count_and_repeats_no_name(
+def test_keep_refuses_invalid_counts_without_repeating_names(
     text: str, message: str, tmp_path: Path
 ) -> None:
     counts = tmp_path / "counts.csv"
@@ -243,7 +243,7 @@ def test_risk_of_a_vector_and_two_honest_aggregators_has_its_curve_only() -> Non
     assert exact["probability_loss_at_most"] is exact["probability_loss_above"] is None
 
 
-def test_the_risk_of_two_draws_is_not_told_where_the_worst_neighbours_are_not_known() -> None:
+def test_the_risk_of_two_draws_is_refused_where_the_worst_neighbours_are_unknown() -> None:
     given = ("risk", "--circuit", "l1boundsum", "--length", "3", "--max-value", "2")
     levels = ("--epsilon0", "1", "--epsilon", "0.5")
     assert 0 < answer(*given, *levels)["exact"]["delta"] < 0.3  # type: ignore[index]  # JSON

@@ -100,13 +100,13 @@ def test_however_a_store_is_named_its_key_lies_beside_it_and_is_never_replaced(
 
 
 @pytest.mark.parametrize("database", ["sqlite:///{}/x?timeout=3", "mysql://host/{}", "a://b://{}"])
-def test_no_key_is_made_for_a_store_that_cannot_be(tmp_path: Path, database: str) -> None:
+def test_no_key_is_made_for_a_store_that_cannot_be_made(tmp_path: Path, database: str) -> None:
     with pytest.raises(ConfigurationError):
         open_database(HelperSettings(database=database.format(tmp_path)))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_of_two_processes_with_one_number_that_make_a_secret_both_get_the_one_that_stays(
+def test_two_processes_with_the_same_number_that_make_a_secret_get_the_same_one(
     tmp_path: Path,
 ) -> None:
     """In two containers over one volume both may be process 1."""

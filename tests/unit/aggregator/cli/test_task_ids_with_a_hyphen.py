@@ -28,7 +28,7 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("task_id", IDS)
-def test_a_task_is_shown_and_ended_by_such_an_id_before_and_after_options(
+def test_show_and_end_take_a_task_id_with_a_hyphen_before_and_after_options(
     config: Path, task_id: str
 ) -> None:
     for arguments in ((task_id, "--config", config), ("--config", config, task_id)):
@@ -41,14 +41,14 @@ def test_a_task_is_shown_and_ended_by_such_an_id_before_and_after_options(
 
 
 @pytest.mark.parametrize("task_id", IDS)
-def test_collecting_takes_such_an_id(config: Path, task_id: str) -> None:
+def test_collect_takes_a_task_id_with_a_hyphen(config: Path, task_id: str) -> None:
     done = run_here("collect", "--config", config, task_id, "--start", "0", "--end", "3600")
     assert done.returncode == 2
     assert "No such option" not in done.stderr
     assert "has the helper's settings" in done.stderr
 
 
-def test_an_option_that_there_is_not_is_still_named(config: Path) -> None:
+def test_an_unknown_option_is_still_named(config: Path) -> None:
     done = run_here("task", "show", "--confg", config, IDS[0])
     assert done.returncode == 2
     assert "--confg" in done.stderr

@@ -39,7 +39,7 @@ def step_of(vector: Vector, name: str, *, success: bool = True) -> Vector:
     )
 
 
-def test_a_file_that_says_what_is_so_passes() -> None:
+def test_a_correct_file_passes() -> None:
     run(lambda _: None)
 
 
@@ -94,7 +94,9 @@ def test_one_wrong_digit_of_any_published_value_fails_its_step(
         (lambda v: v["reports"][0].update(measurement=None), "shard failed: .*, not None"),
     ],
 )
-def test_whatever_else_is_wrong_is_said(change: Callable[[Vector], object], message: str) -> None:
+def test_any_other_fault_of_a_file_is_named(
+    change: Callable[[Vector], object], message: str
+) -> None:
     with pytest.raises(VectorFailure, match=message):
         run(change)
 

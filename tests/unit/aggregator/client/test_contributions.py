@@ -16,7 +16,7 @@ OTHER = make_task(privacy={**LAPLACE, "max_reports_per_person": 2}, id="A" * 43)
 HOUR = 36 * TIME_PRECISION
 
 
-def test_the_bound_is_for_ever_where_nothing_is_known_of_batches(tmp_path: Path) -> None:
+def test_the_bound_is_for_ever_if_nothing_is_known_about_batches(tmp_path: Path) -> None:
     state = Contributions(tmp_path / "reports.json")
     state.count(TWICE, 1, 1000)
     Contributions(tmp_path / "reports.json").count(TWICE, 1, 10**9)  # another start of the program
@@ -32,7 +32,7 @@ def test_what_is_refused_is_not_counted(tmp_path: Path) -> None:
     state.count(TWICE, 2, 1000)
 
 
-def test_with_batches_of_known_length_the_bound_is_on_each(tmp_path: Path) -> None:
+def test_with_batches_of_known_length_the_bound_is_per_batch(tmp_path: Path) -> None:
     state = Contributions(tmp_path / "reports.json", batch_seconds=HOUR)
     state.count(TWICE, 1, HOUR)
     state.count(TWICE, 1, 2 * HOUR - 1)
@@ -79,7 +79,7 @@ def test_a_file_that_cannot_be_read_is_never_taken_for_a_new_one(tmp_path: Path,
     assert path.read_text() == text
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="No such file"):
         Contributions(tmp_path / "no" / "reports.json").count(TWICE, 1, 0)
 
@@ -117,7 +117,7 @@ def _count_one(path: Path) -> bool:
     return True
 
 
-def test_those_who_count_at_once_are_held_to_the_bound_together(tmp_path: Path) -> None:
+def test_processes_that_count_at_once_share_the_bound(tmp_path: Path) -> None:
     # The lock is of the open file, so two threads exclude each other as two processes do.
     with ThreadPoolExecutor(6) as pool:
         counted = list(pool.map(_count_one, [tmp_path / "reports.json"] * 12))

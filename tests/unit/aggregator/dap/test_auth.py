@@ -28,5 +28,5 @@ def test_the_scheme_is_read_in_any_case(header: str) -> None:
 @pytest.mark.parametrize(
     "header", [None, "", "Bearer", "Bearer ", "Basic abc", "Bearerabc", "Bearer a b", "Bearer é"]
 )
-def test_anything_else_is_no_token(header: str | None) -> None:
+def test_any_other_header_is_no_token(header: str | None) -> None:
     assert bearer_token(header) is None

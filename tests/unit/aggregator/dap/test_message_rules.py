@@ -38,7 +38,7 @@ from tests.support.dap_messages import (
 
 @pytest.mark.parametrize("metadata", [METADATA, EXTENDED_METADATA])
 @pytest.mark.parametrize("public_share", [b"", b"public"])
-def test_the_quick_associated_data_of_a_report_is_that_of_the_struct(
+def test_the_fast_associated_data_of_a_report_equals_the_structs(
     metadata: ReportMetadata, public_share: bytes
 ) -> None:
     prefix = input_share_aad_prefix(TASK_ID, encode(TASK_CONFIGURATION))
@@ -46,7 +46,7 @@ def test_the_quick_associated_data_of_a_report_is_that_of_the_struct(
     assert input_share_aad(prefix, metadata, public_share) == slow
 
 
-def test_the_quick_associated_data_of_an_aggregate_share_is_that_of_the_struct() -> None:
+def test_the_fast_associated_data_of_an_aggregate_share_equals_the_structs() -> None:
     slow = encode(AggregateShareAad(TASK_ID, TASK_CONFIGURATION, COLLECTION_JOB_REQ))
     request = encode(COLLECTION_JOB_REQ)
     assert aggregate_share_aad(TASK_ID, encode(TASK_CONFIGURATION), request) == slow
@@ -78,14 +78,14 @@ def test_a_report_with_an_impossible_length_is_refused(old: bytes, new: bytes, r
 
 @pytest.mark.parametrize("code", [0, 12, 255])
 def test_a_report_error_the_draft_does_not_define_is_refused(code: int) -> None:
-    with pytest.raises(DecodeError, match=f"{code} is no report error"):
+    with pytest.raises(DecodeError, match=f"{code} is not a report error"):
         decode(UploadErrors, REPORT_ID.value + bytes([code]))
-    with pytest.raises(DecodeError, match=f"{code} is no report error"):
+    with pytest.raises(DecodeError, match=f"{code} is not a report error"):
         decode(AggregationJobResp, REPORT_ID.value + bytes([2, code]))
 
 
 def test_an_answer_of_no_known_type_is_refused() -> None:
-    with pytest.raises(DecodeError, match="3 is no type of verification response"):
+    with pytest.raises(DecodeError, match="3 is not a type of verification response"):
         decode(AggregationJobResp, REPORT_ID.value + b"\3")
 
 
@@ -97,7 +97,7 @@ def test_a_job_is_not_continued_to_step_zero() -> None:
 @pytest.mark.parametrize(
     ("query", "reason"),
     [
-        ("000000", "0 is no batch mode"),
+        ("000000", "0 is not a batch mode"),
         ("01000f" + "00" * 15, "config of a time-interval batch must be 16 to 16"),
         ("02000100", "Query.config must be 0 to 0 bytes long, not 1"),
     ],

@@ -109,7 +109,7 @@ def test_a_useless_document_gives_a_bare_problem(document: dict[str, object]) ->
     assert received.detail == ""
 
 
-def test_extension_types_that_are_no_integers_are_left_out() -> None:
+def test_extension_types_that_are_not_integers_are_left_out() -> None:
     uri = UnsupportedExtension.type_uri
     given = abort_from_problem({"type": uri, "unsupported_extensions": [1, True, "2", None]})
     assert isinstance(given, UnsupportedExtension)

@@ -22,12 +22,12 @@ def test_a_report_error_of_another_draft_is_refused(monkeypatch: pytest.MonkeyPa
     )
     data = encode(UploadErrors((ReportUploadStatus(REPORT_ID, ReportError.OUTDATED_CONFIG),)))
     monkeypatch.setattr(upload, "DAP_18", older)
-    with pytest.raises(DecodeError, match="outdated_config is no report error of this draft"):
+    with pytest.raises(DecodeError, match="outdated_config is not a report error of this draft"):
         decode(UploadErrors, data)
 
 
 def test_only_the_aggregators_have_numbers_in_the_vdaf() -> None:
     assert (Role.LEADER.agg_id, Role.HELPER.agg_id) == (LEADER_ID, HELPER_ID)
     for role in (Role.CLIENT, Role.COLLECTOR):
-        with pytest.raises(LocalError, match="no aggregator"):
+        with pytest.raises(LocalError, match="not an aggregator"):
             _ = role.agg_id

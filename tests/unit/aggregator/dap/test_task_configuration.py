@@ -19,7 +19,7 @@ def test_extensions_are_found_by_their_type() -> None:
     assert bare.privacy is None
 
 
-def test_unknown_extensions_are_kept_for_the_protocol_to_refuse() -> None:
+def test_unknown_extensions_are_kept_so_that_the_protocol_can_refuse_them() -> None:
     extended = dataclasses.replace(
         TASK_CONFIGURATION, extensions=(Extension(2, b"?"), Extension(0xFF51, b""))
     )
@@ -39,8 +39,8 @@ def test_unknown_extensions_are_kept_for_the_protocol_to_refuse() -> None:
         ({"vdaf_type": 2**32}, "vdaf_type must be 0 to 4294967295"),
         ({"vdaf_configuration": bytes(65536)}, "vdaf_configuration must be 0 to 65535"),
         ({"extensions": (Extension(2, b""), Extension(2, b""))}, r"increase, not be \[2, 2\]"),
-        ({"extensions": (Extension(1, bytes(15)),)}, "task_interval is no interval"),
-        ({"extensions": (Extension(1, b"\xff" * 16),)}, "task_interval is no interval"),
+        ({"extensions": (Extension(1, bytes(15)),)}, "task_interval is not an interval"),
+        ({"extensions": (Extension(1, b"\xff" * 16),)}, "task_interval is not an interval"),
     ],
 )
 def test_a_field_out_of_range_is_refused_by_name(changes: dict[str, object], reason: str) -> None:
@@ -52,7 +52,7 @@ def test_a_field_out_of_range_is_refused_by_name(changes: dict[str, object], rea
     ("old", "new", "reason"),
     [
         ("0000000000000e10", "0000000000000000", "time_precision must be 1 to"),
-        ("01000000000004", "03000000000004", "3 is no batch mode"),
+        ("01000000000004", "03000000000004", "3 is not a batch mode"),
         ("01000000000004", "0100016100000004", "batch_config must be 0 to 0"),
         ("07736d6f6b696e67", "00", "task_info must be 1 to 255 bytes long, not 0"),
         (b"helper.example".hex(), "ff" + b"elper.example".hex(), "endpoint must be ASCII"),
@@ -66,7 +66,7 @@ def test_hostile_bytes_are_refused(old: str, new: str, reason: str) -> None:
         decode(TaskConfiguration, bytes.fromhex(encoded.replace(old, new)))
 
 
-def test_a_slash_more_is_another_configuration() -> None:
+def test_one_more_slash_makes_another_configuration() -> None:
     other = dataclasses.replace(
         TASK_CONFIGURATION, leader_aggregator_endpoint="https://leader.example/dap"
     )

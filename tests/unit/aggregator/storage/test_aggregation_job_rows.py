@@ -71,7 +71,7 @@ def test_a_leased_job_is_leased_by_nobody_else_until_it_expires(
     assert lease_job(store).lease.attempts == 2
 
 
-def test_at_most_so_many_jobs_are_leased_as_asked_for(store: Database) -> None:
+def test_no_more_jobs_are_leased_than_were_asked_for(store: Database) -> None:
     for number in range(3, 6):
         upload(store, [number])
         create_job(store)
@@ -174,7 +174,7 @@ def test_a_job_that_does_not_name_each_report_once_is_not_finished(
     assert bodies(store) == IDS
 
 
-def test_a_report_that_is_not_in_the_job_cannot_be_rejected_by_it(store: Database) -> None:
+def test_a_job_cannot_reject_a_report_that_is_not_in_it(store: Database) -> None:
     leased = lease_job(store)
     with pytest.raises(Conflict, match="not in the aggregation job"):
         store.run_sync(

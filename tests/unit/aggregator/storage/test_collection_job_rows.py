@@ -127,7 +127,7 @@ def test_a_deleted_job_has_lost_its_shares_and_its_batch_stays_collected(store: 
     assert ledger_states(store) == [LedgerState.CHARGED]
 
 
-def test_nothing_is_deleted_that_is_not_there(store: Database) -> None:
+def test_deleting_what_does_not_exist_deletes_nothing(store: Database) -> None:
     assert not store.run_sync("delete", lambda tx: delete_collection_job(tx, TASK_ID, b"?" * 16))
 
 

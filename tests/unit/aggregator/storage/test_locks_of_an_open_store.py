@@ -33,7 +33,7 @@ def is_locked(path: Path) -> bool:
     return done.returncode != 0
 
 
-def test_a_store_that_is_open_stays_locked_when_it_is_opened_once_more(tmp_path: Path) -> None:
+def test_an_open_store_stays_locked_when_it_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     upgrade(f"sqlite:///{path}")
     assert not is_locked(path)

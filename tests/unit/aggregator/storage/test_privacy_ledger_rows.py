@@ -81,6 +81,6 @@ def test_costs_add_up_exactly(store: Database) -> None:
 
 @pytest.mark.parametrize("text", ["", "-1/10", "1/0", "nan", "a tenth"])
 @pytest.mark.parametrize("name", ["epsilon", "delta", "rho"])
-def test_a_cost_that_is_no_exact_rational_is_refused_by_name(name: str, text: str) -> None:
+def test_a_cost_that_is_not_an_exact_rational_is_refused_by_name(name: str, text: str) -> None:
     with pytest.raises(ParameterError, match=name):
         Charge("PureDpDiscreteLaplace", **{name: text})

@@ -103,7 +103,7 @@ def test_a_crash_at_any_moment_of_any_transaction_changes_nothing(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_crash_upon_crash_changes_nothing(fresh: Callable[[str], Path], seed: int) -> None:
+def test_repeated_crashes_change_nothing(fresh: Callable[[str], Path], seed: int) -> None:
     moments = len(moments_of_a_run(fresh("whole")))
     folder, clock, chance = fresh("crashes"), ManualClock(0), random.Random(seed)  # noqa: S311  picks moments
     shown: set[bytes] = set()

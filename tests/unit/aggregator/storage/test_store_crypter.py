@@ -55,7 +55,7 @@ def test_a_truncated_value_is_refused() -> None:
         Crypter([KEY]).decrypt("tasks", b"row", "verify_key", bytes(31))
 
 
-def test_keys_are_parsed_from_text_and_shown_by_nobody() -> None:
+def test_keys_are_parsed_from_text_and_never_shown() -> None:
     text = new_store_key(SystemEntropy())
     crypter = Crypter.parse(f"{text}, {new_store_key(SystemEntropy())}")
     stored = Crypter.parse(text).encrypt("tasks", b"row", "verify_key", b"secret")

@@ -124,7 +124,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         upgrade(store_url(tmp_path / "file"))
 
 
-def test_a_number_that_is_no_uint64_is_refused() -> None:
+def test_a_number_that_is_not_a_uint64_is_refused() -> None:
     assert uint64(2**64 - 1) == b"\xff" * 8
     for wrong in (-1, 2**64):
         with pytest.raises(ParameterError, match=str(wrong)):

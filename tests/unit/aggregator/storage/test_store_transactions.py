@@ -63,7 +63,7 @@ def test_a_transaction_is_there_whole_or_not_at_all(
     reopened.close()
 
 
-def test_the_hook_hears_of_every_transaction_by_name(tmp_path: Path) -> None:
+def test_the_hook_is_told_every_transaction_by_name(tmp_path: Path) -> None:
     heard: list[tuple[str, str]] = []
     store = make_store(tmp_path, on_transaction=lambda *moment: heard.append(moment))
     upload(store, range(1))

@@ -32,7 +32,7 @@ def test_a_report_is_stored_once_and_its_replay_refused(store: Database) -> None
     assert store.read_sync("count", lambda tx: unclaimed_reports(tx, TASK_ID)) == 3
 
 
-def test_of_two_reports_with_one_id_in_one_call_the_first_is_stored(store: Database) -> None:
+def test_the_first_of_two_reports_with_the_same_id_in_one_call_is_stored(store: Database) -> None:
     assert put(store, [1, 1, 2, 1]) == [STORED, REPLAYED, STORED, REPLAYED]
     assert store.read_sync("count", lambda tx: unclaimed_reports(tx, TASK_ID)) == 2
 

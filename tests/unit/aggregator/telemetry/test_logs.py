@@ -63,7 +63,7 @@ def test_what_is_meant_for_a_reader_is_written(lines: io.StringIO) -> None:
     assert (line["task"], line["reports"], line["ok"], line["late"]) == ("abc", 3, True, [1, "x"])
 
 
-def test_an_exception_is_named_and_placed_and_its_message_left_out(lines: io.StringIO) -> None:
+def test_an_exception_is_logged_by_name_and_place_without_its_message(lines: io.StringIO) -> None:
     def fail() -> None:
         raise ValueError(SECRET)
 
@@ -92,7 +92,7 @@ def test_less_serious_lines_are_left_out(lines: io.StringIO) -> None:
     assert lines.getvalue() == ""
 
 
-def test_an_error_of_the_database_is_named_and_nothing_of_its_message_is_shown(
+def test_a_database_error_is_named_without_its_message(
     tmp_path: Path,
 ) -> None:
     connection = sqlite3.connect(tmp_path / "full.sqlite")

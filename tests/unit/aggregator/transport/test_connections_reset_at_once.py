@@ -42,7 +42,7 @@ def resetting_server() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("use_uvloop", [True, False])
-def test_a_connection_that_is_reset_as_it_is_made_is_no_answer(*, use_uvloop: bool) -> None:
+def test_a_connection_that_is_reset_at_once_is_no_answer(*, use_uvloop: bool) -> None:
     """The services' event loop, kept busy, finds some of these closed before they are used."""
     unanswered: list[PeerUnreachable] = []
 
@@ -68,7 +68,7 @@ async def answer_wrongly(request: httpx.Request) -> httpx.Response:
 
 
 @pytest.mark.anyio
-async def test_a_fault_of_ours_is_not_taken_for_a_connection_that_was_reset() -> None:
+async def test_our_own_fault_is_not_taken_for_a_reset_connection() -> None:
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer_wrongly)) as http:
         with pytest.raises(AttributeError, match="body"):
             await Peer(http, "http://helper.example/", attempts=1).get("resource")

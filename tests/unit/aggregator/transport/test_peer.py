@@ -172,7 +172,7 @@ def test_a_peer_shows_its_endpoint_and_not_its_token() -> None:
     assert TOKEN not in repr(peer_of(answering(200)))
 
 
-async def test_of_an_answer_no_more_is_read_than_the_request_can_yield() -> None:
+async def test_no_more_of_an_answer_is_read_than_the_request_can_yield() -> None:
     read = 0
 
     async def body() -> AsyncIterator[bytes]:
@@ -209,11 +209,11 @@ async def test_an_answer_that_drips_is_given_up_when_its_time_is_over() -> None:
 
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=body()))
     http = httpx.AsyncClient(transport=transport, timeout=0.2)
-    with pytest.raises(PeerUnreachable, match="no whole answer in time"):
+    with pytest.raises(PeerUnreachable, match="no complete answer in time"):
         await Peer(http, BASE, attempts=1).get("/x")
 
 
-async def test_of_a_problem_document_only_so_much_is_kept() -> None:
+async def test_a_long_problem_document_is_cut() -> None:
     types = list(range(5000))
     document = {
         "type": UnsupportedExtension.type_uri,

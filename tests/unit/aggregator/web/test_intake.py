@@ -69,7 +69,7 @@ async def test_the_slowest_body_gives_way_to_one_that_comes_at_once(
     )
 
 
-async def test_where_all_bodies_have_come_the_newcomer_is_asked_to_come_again() -> None:
+async def test_once_all_bodies_have_come_the_newcomer_is_asked_to_come_again() -> None:
     outcomes: list[object] = []
     budget = Intake(100)
     first, second = Sender(), Sender()

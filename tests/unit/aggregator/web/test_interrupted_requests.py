@@ -11,7 +11,7 @@ from aggregator.web.messages import read_bytes
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_request_that_is_cut_off_is_no_fault_of_ours() -> None:
+async def test_a_request_that_is_cut_off_is_not_our_fault() -> None:
     """A leader that dies while it sends must not look like a helper that fails."""
     router = APIRouter()
 
