@@ -184,13 +184,13 @@ class AggregatorSettings(ServiceSettings):
     )
     max_delta: MaxDelta = Field(
         DEFAULT_MAX_DELTA,
-        description="Tasks with a larger delta per release are refused, and with 0 all but those of "
-        "pure differential privacy; no task has 1/100 or more.",
+        description="Tasks with a larger delta per release are refused, and with 0 all but those "
+        "of pure differential privacy; no task has 1/100 or more.",
     )
     max_rho: Rational | None = Field(
         None,
-        description="Tasks with a larger rho per release, or none, are refused. Any is taken if not "
-        "given.",
+        description="Tasks with a larger rho per release, or none, are refused. Any task is taken "
+        "if not given.",
     )
     limit_required: bool = Field(
         default=False,
