@@ -106,9 +106,12 @@ def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) 
 
 
 def _declared(task: Task, made: int) -> Document | None:
-    """Return what a person has spent who keeps to `max_batches_per_person`, if it is declared."""
+    """Return what a person has spent who keeps to `max_batches_per_person`, if it is declared.
+
+    Of releases that promise nothing there is no cost to declare.
+    """
     releases = declared_releases(task, made)
-    if releases is None:
+    if releases is None or releases.promises_nothing:
         return None
     spent = basic([releases])
     return {

@@ -56,18 +56,16 @@ def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
     """
     if task.min_batch_size < floor.min_batch_size:
         raise ParameterError(
-            f"min_batch_size: {who} takes part from {floor.min_batch_size} on, "
+            f"min_batch_size: {who} requires at least {floor.min_batch_size}, "
             f"not {task.min_batch_size}"
         )
     policy, circuit = task.policy, task.prio3.circuit
     if floor.limit_required and not policy.has_limit:
-        raise ParameterError(
-            f"privacy: {who} takes part only in tasks with a budget or max_releases"
-        )
+        raise ParameterError(f"privacy: {who} accepts only tasks with a budget or max_releases")
     if not policy.mechanism.is_noisy:
         if not floor.takes_exact_results:
             raise ParameterError(
-                f"privacy: {who} takes part in no task without noise, as its results are exact"
+                f"privacy: {who} accepts no task without noise: its results are exact"
             )
         return
     promised = policy.mechanism.guarantee(circuit)
@@ -80,7 +78,7 @@ def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
         if largest is not None and (value is None or value > largest):
             given = f"no bound on {name}" if value is None else f"{name} {format_rational(value)}"
             raise ParameterError(
-                f"privacy: {who} takes part up to {name} {format_rational(largest)}; "
+                f"privacy: {who} accepts at most {name} {format_rational(largest)}; "
                 f"the task has {given}"
             )
 

@@ -53,7 +53,7 @@ def test_the_self_test_takes_no_configuration_store_or_key(option: str) -> None:
     ("arguments", "message"),
     [
         (["--circuit", "count", "--epsilon", "0"], "epsilon must be positive"),
-        (["--circuit", "count", "--epsilon", "1", "--delta", "1/9"], "is for Prio3Histogram"),
+        (["--circuit", "count", "--epsilon", "1", "--delta", "1/900"], "is for Prio3Histogram"),
         (["--circuit", "histogram", "--epsilon", "1", "--length", "1"], "nothing to audit"),
     ],
 )

@@ -95,7 +95,7 @@ async def test_a_client_refuses_a_task_above_its_own_epsilon(
         client = Client(pair.task, pair.http, clock=pair.clock, floor=Floor(max_epsilon=limit))
         assert (await client.upload([0])).accepted == 1
     else:
-        with pytest.raises(ParameterError, match="this client takes part up to epsilon 49/100"):
+        with pytest.raises(ParameterError, match="this client accepts at most epsilon 49/100"):
             Client(pair.task, pair.http, floor=Floor(max_epsilon=limit))
 
 
@@ -104,7 +104,7 @@ async def test_a_client_with_a_limit_refuses_a_task_without_noise_unless_allowed
     async with httpx.AsyncClient() as http:
         Client(task, http)
         Client(task, http, floor=Floor(max_epsilon=Fraction(1), exact_results=True))
-        with pytest.raises(ParameterError, match="this client takes part in no task without noise"):
+        with pytest.raises(ParameterError, match="this client accepts no task without noise"):
             Client(task, http, floor=Floor(max_epsilon=Fraction(1)))
         noised = make_task(privacy=LAPLACE)
         with pytest.raises(ParameterError, match="epsilon 1/2"):
@@ -118,9 +118,9 @@ async def test_aggregators_and_clients_refuse_a_large_delta_unless_they_are_told
     pair = Pair(tmp_path, make_task(privacy=large))
     await pair.provision()
     for runtime in (pair.leader.runtime, pair.helper.runtime):
-        with pytest.raises(TaskRefused, match="up to delta 1/100000; the task has delta 1/1000"):
+        with pytest.raises(TaskRefused, match="at most delta 1/100000; the task has delta 1/1000"):
             await runtime.task(pair.task.task_id)
-    with pytest.raises(ParameterError, match="this client takes part up to delta 1/100000"):
+    with pytest.raises(ParameterError, match="this client accepts at most delta 1/100000"):
         Client(pair.task, pair.http)
     Client(pair.task, pair.http, floor=Floor(max_delta=Fraction(1, 1000)))
     await pair.close()
@@ -130,10 +130,10 @@ async def test_aggregators_and_clients_refuse_a_large_delta_unless_they_are_told
 @pytest.mark.parametrize(
     ("floor", "message"),
     [
-        (Floor(min_batch_size=4), "min_batch_size: this aggregator takes part from 4 on, not 3"),
-        (Floor(max_epsilon=Fraction(1, 3)), "up to epsilon 1/3; the task has epsilon 1/2"),
-        (Floor(max_rho=Fraction(1, 99)), "up to rho 1/99"),
-        (Floor(limit_required=True), "only in tasks with a budget or max_releases"),
+        (Floor(min_batch_size=4), "min_batch_size: this aggregator requires at least 4, not 3"),
+        (Floor(max_epsilon=Fraction(1, 3)), "at most epsilon 1/3; the task has epsilon 1/2"),
+        (Floor(max_rho=Fraction(1, 99)), "at most rho 1/99"),
+        (Floor(limit_required=True), "only tasks with a budget or max_releases"),
     ],
     ids=["batch", "epsilon", "rho", "limit"],
 )
@@ -161,10 +161,10 @@ async def test_an_aggregator_serves_no_task_below_its_floor(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("min_batch_size_floor = 4", "min_batch_size: this aggregator takes part from 4 on"),
-        ('max_epsilon = "1/3"', "up to epsilon 1/3; the task has epsilon 1/2"),
-        ('max_rho = "1/99"', "up to rho 1/99"),
-        ("limit_required = true", "only in tasks with a budget or max_releases"),
+        ("min_batch_size_floor = 4", "min_batch_size: this aggregator requires at least 4"),
+        ('max_epsilon = "1/3"', "at most epsilon 1/3; the task has epsilon 1/2"),
+        ('max_rho = "1/99"', "at most rho 1/99"),
+        ("limit_required = true", "only tasks with a budget or max_releases"),
     ],
 )
 def test_an_aggregator_adds_no_task_below_the_floor_of_its_settings(
@@ -185,10 +185,10 @@ def test_an_aggregator_adds_no_task_below_the_floor_of_its_settings(
     [
         (["0", "--max-epsilon", "1/3"], "this client accepts at most epsilon 1/3"),
         (["0", "--max-epsilon", "0.x"], "max-epsilon"),
-        (["0", "--max-rho", "1/99"], "this client takes part up to rho 1/99"),
+        (["0", "--max-rho", "1/99"], "this client accepts at most rho 1/99"),
         (["0", "--max-delta", "1"], "max-delta must be below 1"),
-        (["0", "--min-batch-size", "4"], "this client takes part from 4 on"),
-        (["0", "--limit-required"], "only in tasks with a budget or max_releases"),
+        (["0", "--min-batch-size", "4"], "this client requires at least 4"),
+        (["0", "--limit-required"], "only tasks with a budget or max_releases"),
         (["0", "--batch-seconds", "3600"], "batch-seconds: needs --state"),
         (["0", "--person-column", "who"], "person-column: goes with --csv"),
     ],
@@ -207,12 +207,12 @@ def test_the_command_line_has_the_clients_limits(
 @pytest.mark.parametrize(
     ("privacy", "arguments", "message"),
     [
-        (NO_NOISE, ["--no-exact-results"], "in no task without noise"),
-        (NO_NOISE, ["--max-epsilon", "9"], "in no task without noise"),
+        (NO_NOISE, ["--no-exact-results"], "accepts no task without noise"),
+        (NO_NOISE, ["--max-epsilon", "9"], "accepts no task without noise"),
         (
             {"mechanism": "DiscreteGaussian", "rho": "1", "delta": "1/1000"},
             ["--max-epsilon", "100"],
-            "this client takes part up to delta 1/100000; the task has delta 1/1000",
+            "this client accepts at most delta 1/100000; the task has delta 1/1000",
         ),
     ],
     ids=["exact", "no epsilon", "delta"],

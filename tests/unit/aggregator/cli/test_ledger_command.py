@@ -125,15 +125,15 @@ def test_exact_sums_are_said_to_have_no_bound_and_never_to_cost_an_epsilon_of_0(
     exact, noised = document["tasks"]
     (patients,) = document["populations"]
     assert [each["releases_that_promise_nothing"] for each in (exact, noised, patients)] == [
-        3,
+        6,
         0,
-        3,
+        6,
     ]
     tasks, _, population = run_here("ledger", "--config", file).stdout.partition("population")
     assert tasks.count("a person's cost, added up") == 1
     assert "epsilon 0," not in tasks
-    assert "releases that promise nothing: 3" in population
-    assert "a person's cost, added up: epsilon 3/2" in population
+    assert "releases that promise nothing: 6" in population
+    assert "a person's cost, added up: epsilon 3" in population
 
 
 def test_one_task_is_shown_with_its_whole_population(config: Path) -> None:
