@@ -4,21 +4,17 @@ A *trace* is the sequence of the addresses of all instructions that a call execu
 the registers that make up the address of its operand in memory, or that it divides. Two calls with
 the same trace took the same branches, read and wrote the same places, and divided the same numbers.
 
-A branch on a secret may be one that is taken once in 2^32 times: a reduction seldom has anything to
-take away. So the flags are in a trace too, at each conditional jump. They tell the sign and the
-parity of the difference that was compared, which are not the same for many secrets even where the
-jump is.
+A branch on a secret may be taken only once in 2^32 times: a reduction seldom has anything to
+subtract. So a trace also has the flags at each conditional jump. They tell the sign and the parity
+of the difference that was compared, which vary between secrets even where the jump does not.
 
-`differences` takes calls of one kernel that differ in what their arrays hold. Each runs in a child
-process, forked when all is compiled and ready. The child puts what the arrays of its call hold into
-those of the first call, that addresses be the same, and is stepped by ptrace through the kernel,
-from its first instruction to its return. What the kernel calls in turn, to copy memory or to
-allocate it, is in the trace, but not the flags there: an allocator compares what is on the heap.
+`differences` takes calls of one kernel whose arrays have different contents. Each runs in a child
+process, forked when all is compiled and ready. The child copies its call's contents into the arrays
+of the first call, so that addresses are the same, and ptrace steps it through the kernel, from its
+first instruction to its return. What the kernel calls in turn, to copy or allocate memory, is in
+the trace, but not the flags there: an allocator compares what is on the heap.
 
-What a trace does not show: a rare branch on a flag that was kept for later, where no input that was
-tried raises it; instructions other than a division whose time depends on their operands; under
-which mask a vector is read or written; what a processor does without being told to, such as to run
-ahead of a branch.
+The README beside this file lists what a trace does not show.
 """
 
 import ctypes
@@ -48,7 +44,7 @@ if TYPE_CHECKING:
     Words: TypeAlias = array[int]
 
 MAX_STEPS = 1_000_000
-"""A call that takes more has lost its way."""
+"""A call that takes more is lost."""
 
 _TRACEME, _POKETEXT, _POKEUSER, _CONTINUE, _SINGLESTEP = 0, 4, 6, 7, 9
 _GETREGS, _SETOPTIONS = 12, 0x4200
@@ -58,9 +54,9 @@ _EXITKILL = 1 << 20
 _NUM_REGISTERS = 27
 _RIP, _RSP = 16, 19
 _NUMBERED = (10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0, 18)
-"""Where the registers are that machine code numbers 0 to 15, and the flags."""
+"""Places of the registers that machine code numbers 0 to 15, and of the flags."""
 _TESTED = 0x8C4
-"""Overflow, sign, zero and parity. The carry may be an older one: a count by one leaves it."""
+"""Overflow, sign, zero and parity. The carry may be older: increments leave it alone."""
 _NAMES = (
     "rax",
     "rcx",
@@ -75,7 +71,7 @@ _NAMES = (
 )
 
 _NOT_PERMITTED = 77
-"""How a child exits that may not be traced."""
+"""Exit status of a child that may not be traced."""
 
 _BREAKPOINT = b"\xcc"
 WORD_SIZE = 8
@@ -86,9 +82,9 @@ _libc.ptrace.restype = ctypes.c_long
 
 
 class Call:
-    """A kernel and what it is called with: arrays, numbers, and tuples of them.
+    """A kernel and its arguments: arrays, numbers, and tuples of them.
 
-    What the arrays hold when this is made is what the call is about; they may change afterwards.
+    The call is for what the arrays hold when this is made; they may change afterwards.
     """
 
     def __init__(self, kernel: Callable[..., None], *arguments: object) -> None:
@@ -103,7 +99,7 @@ class Call:
         return [leaf for leaf in _leaves(self.arguments) if isinstance(leaf, np.ndarray)]
 
     def form(self) -> tuple[object, ...]:
-        """Return what is public: numbers, and how large arrays are and how they lie in memory."""
+        """Return what is public: numbers, and the sizes and memory layouts of arrays."""
         return tuple(
             (leaf.shape, leaf.strides, leaf.dtype, leaf.flags.writeable)
             if isinstance(leaf, np.ndarray)
@@ -113,7 +109,7 @@ class Call:
 
 
 def captured(kernels: Iterable[tuple[object, str]], run: Callable[[], object]) -> list[Call]:
-    """Return the calls of some kernels, each given by its module and its name, that `run` makes."""
+    """Return the calls that `run` makes of some kernels, each given by its module and name."""
     calls: list[Call] = []
 
     def watched(kernel: Callable[..., None]) -> Callable[..., None]:
@@ -131,7 +127,7 @@ def captured(kernels: Iterable[tuple[object, str]], run: Callable[[], object]) -
 
 
 class _Watch(dict[int, tuple[int, ...]]):
-    """Which registers to record at an instruction, of each address that was met."""
+    """The registers to record at each instruction met so far, by its address."""
 
     def __missing__(self, address: int) -> tuple[int, ...]:
         # This process has the same code at the same address.
@@ -143,7 +139,7 @@ class _Watch(dict[int, tuple[int, ...]]):
 
     @cached_property
     def _compiled(self) -> list[range]:
-        """Where code lies that is of no file: what was compiled before the first step was met."""
+        """Where code that is in no file is: all that was compiled before the first step."""
         found = []
         for line in Path("/proc/self/maps").read_text().splitlines():
             span, permissions, _, _, _, *name = line.split()
@@ -154,7 +150,7 @@ class _Watch(dict[int, tuple[int, ...]]):
 
 
 def why_not() -> str | None:
-    """Return why no trace can be taken here, or None."""
+    """Return why no trace can be taken here, None if one can."""
     if not sys.platform.startswith("linux") or platform.machine() != "x86_64":
         return f"traces are taken on Linux on x86-64, not on {sys.platform}, {platform.machine()}"
     if numba.config.DISABLE_JIT:
@@ -170,11 +166,11 @@ def why_not() -> str | None:
 
 
 def differences(first: Call, others: Mapping[str, Call]) -> list[str]:
-    """Return where the traces of other calls differ from that of the first, if they do.
+    """Return where the traces of other calls differ from that of the first, if anywhere.
 
     Args:
-        first: A call; what its arrays hold afterwards means nothing.
-        others: Calls of the same kernel with the same numbers and as large arrays, by name.
+        first: A call; the contents of its arrays are meaningless afterwards.
+        others: Calls of the same kernel with equal numbers and arrays of equal size, by name.
     """
     for call in others.values():
         assert call.kernel is first.kernel, "calls of one kernel are compared"
@@ -219,7 +215,7 @@ def _traces(calls: Sequence[Call], watch: _Watch) -> list["Words"]:
     first = calls[0]
     first.run()
     entries = _entries(first.kernel)
-    # The first child is not stepped: to fork for the first time takes memory, too.
+    # The first child is not stepped: the first fork allocates memory, too.
     prepared = [partial(_copy, call, first) for call in (first, *calls)]
     children = [0] * len(prepared)
     with _one_processor(), _forks_without_warning():
@@ -237,7 +233,7 @@ def _traces(calls: Sequence[Call], watch: _Watch) -> list["Words"]:
 
 @contextmanager
 def _forks_without_warning() -> Iterator[None]:
-    """Let forks be.
+    """Silence the warning about forks.
 
     Python warns if there are other threads, which may hold a lock that a child waits for. A child
     here only copies and calls compiled code; the threads are those of numpy's BLAS.
@@ -256,7 +252,7 @@ def _entries(kernel: object) -> frozenset[int]:
 
 
 def _copy(call: Call, first: Call) -> None:
-    """Put what another call is about into the arrays of the first one; in a child only."""
+    """Copy the contents of another call into the arrays of the first; in a child only."""
     for array_, content in zip(first.arrays(), call.contents, strict=True):
         assert array_.flags.c_contiguous
         # Read-only arrays too: a child's memory is its own.
@@ -366,7 +362,7 @@ def _explain(first: Call, expected: "Words", found: "Words", watch: _Watch) -> s
 
 
 def _listing(kernel: object, address: int) -> str:
-    """Name an instruction of a kernel, with some that follow it if they can be disassembled."""
+    """Name an instruction of a kernel, and disassemble it and some after it if possible."""
     start, name = _function(kernel, address)
     place = f"{name}+{address - start:#x}" if start else f"{address:#x}, not the kernel's own code"
     code = ctypes.string_at(address, 3 * MAX_SIZE)
@@ -385,10 +381,10 @@ def _listing(kernel: object, address: int) -> str:
 
 
 def _function(kernel: object, address: int) -> tuple[int, str]:
-    """Return where the function of a kernel's code begins that an instruction is in, and its name.
+    """Return the start and the name of the function in a kernel's code that has an instruction.
 
-    A kernel from numba's cache knows the name of its first function only. Zero and no name are
-    returned if none begins in the megabyte before the instruction.
+    A kernel from numba's cache knows only its first function's name. Returns zero and an empty name
+    if no function begins in the megabyte before the instruction.
     """
     functions = [(0, "")]
     for compiled in _overloads(kernel):
@@ -401,6 +397,6 @@ def _function(kernel: object, address: int) -> tuple[int, str]:
 
 
 def _overloads(kernel: object) -> list[Any]:
-    """Return what numba compiled of a kernel."""
+    """Return the compiled versions of a kernel."""
     dispatcher = getattr(kernel, "dispatcher", kernel)
     return list(getattr(dispatcher, "overloads", {}).values())

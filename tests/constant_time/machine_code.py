@@ -1,8 +1,7 @@
-"""Which registers of x86-64 an instruction makes an address of, or divides, or jumps by.
+"""The registers from which an x86-64 instruction makes an address, divides, or decides a jump.
 
-That an instruction reads memory at `base + scale * index + displacement` is in its ModRM and SIB
-bytes, which come after prefixes and the opcode. Nothing else of an instruction is decoded here, not
-even its length.
+An instruction's ModRM and SIB bytes, which come after prefixes and the opcode, say that it accesses
+memory at `base + scale * index + displacement`. Nothing else is decoded here, not even the length.
 
 Source:
     Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, "Instruction Format".
@@ -16,7 +15,7 @@ FLAGS = 16
 """The number after the last general register's, for the flags of the last comparison."""
 
 MAX_SIZE = 15
-"""The most bytes of an instruction."""
+"""Bytes of the longest instruction."""
 
 _PREFIXES = bytes.fromhex("f0 f2 f3 2e 36 3e 26 64 65 66 67")
 _TWO_BYTE_VEX, _THREE_BYTE_VEX, _EVEX = 0xC5, 0xC4, 0x62
@@ -30,7 +29,7 @@ _VECTOR_TESTS = {
     _0F38: bytes.fromhex("0e 0f 17"),  # vtestps, vtestpd, ptest
 }
 _MASK_TESTS = bytes.fromhex("93 98 99")
-"""kmov, kortest and ktest; without VEX they are others."""
+"""kmov, kortest and ktest; without VEX these are other instructions."""
 
 _JUMPS = ((_ONE_BYTE, 0x70), (_0F, 0x80))
 _LEA = 0x8D
@@ -68,15 +67,15 @@ def watched_registers(code: bytes) -> tuple[int, ...]:
     """Return the numbers of the registers on which the time of an instruction depends.
 
     They are those that make up the address of its operand in memory, other than a pop's or a
-    push's, those that a division of integers takes, and those by which a jump is taken or not.
+    push's, those that an integer division takes, and those that decide whether a jump is taken.
 
     Args:
         code: The instruction, and any bytes after it.
 
     Raises:
-        ValueError: It gathers or scatters, or looks a byte up: the addresses are not in general
-            registers, or only in a part of one. Or it makes one number or flag of what vectors
-            compare to, which would serve a jump.
+        ValueError: The instruction gathers, scatters or looks a byte up: the addresses are not in
+            general registers, or only in part of one. Or it turns the result of comparing vectors
+            into one number or flag, which a jump could use.
     """
     opcode = _opcode(code)
     if opcode.is_vector and opcode.map == _0F38 and opcode.number in _GATHERS_AND_SCATTERS:
@@ -156,11 +155,11 @@ def _has_modrm(opcode: _Opcode) -> bool:
 
 
 def _address(opcode: _Opcode) -> tuple[int, ...]:
-    """Return the base and the index, those that there are, of an operand in memory."""
+    """Return the base and the index, if any, of an operand in memory."""
     modrm = opcode.rest[0]
     mode, base = modrm >> 6, modrm & 7
     is_computed_only = opcode.map == _ONE_BYTE and opcode.number == _LEA
-    # Hints that do nothing have an operand, but for the one that fetches a cache line.
+    # Hints have an operand but do nothing, except the one that fetches a cache line.
     is_hint = opcode.map == _0F and not opcode.is_vector and 0x19 <= opcode.number <= 0x1F
     if mode == 3 or is_computed_only or is_hint:
         return ()
@@ -170,6 +169,6 @@ def _address(opcode: _Opcode) -> tuple[int, ...]:
         indices = (index,) if index != RSP else ()
     else:
         indices = ()
-    # Without a displacement, RBP's number means none, or the instruction's own address.
+    # Without a displacement, RBP's number means no base, or the instruction's own address.
     bases = () if mode == 0 and base == RBP else (base | opcode.base_bit,)
     return bases + indices

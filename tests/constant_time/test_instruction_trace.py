@@ -1,4 +1,4 @@
-"""Traces of instructions tell kernels that depend on what they are given from those that do not."""
+"""Instruction traces tell kernels whose course depends on their input from those that do not."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ def end_early(a: Words, out: Words) -> None:
 
 @kernel
 def branch_seldom(a: Words, out: Words) -> None:
-    """Do more where a word is so large that it never is."""
+    """Do more where a word is larger than any that occurs."""
     for i in range(a.shape[0]):
         if a[i] > _NEVER:
             out[i] = out[i] * _THREE + a[i] // _THREE
@@ -52,14 +52,14 @@ def branch_seldom(a: Words, out: Words) -> None:
 
 @kernel
 def look_up(a: Words, out: Words) -> None:
-    """Take from a place that a word says."""
+    """Read from a place that a word determines."""
     for i in range(a.shape[0]):
         out[i] += out[16 + (a[i] & _INDEX)]
 
 
 @kernel
 def put(a: Words, out: Words) -> None:
-    """Write to a place that a word says."""
+    """Write to a place that a word determines."""
     for i in range(a.shape[0]):
         out[16 + (a[i] & _INDEX)] = _THREE
 
@@ -73,13 +73,13 @@ def divide(a: Words, out: Words) -> None:
 
 @kernel
 def fill(a: Words, out: Words) -> None:
-    """Set as many words as a word says, by a function of another library."""
+    """Set as many words as a word says, by another library's function."""
     out[: a[0] & _INDEX] = 0
 
 
 @kernel
 def mask(a: Words, out: Words) -> None:
-    """Add to what is large by a mask."""
+    """Add only where a word is large, by a mask."""
     for i in range(a.shape[0]):
         out[i] += _THREE & (np.uint64(0) - ((_LIMIT - a[i]) >> np.uint64(63)))
 
@@ -106,7 +106,7 @@ LARGE = [14, 7, 2000, 10, 11]
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_kernel_that_depends_on_a_word_has_another_trace_for_another_word(
+def test_the_trace_of_a_kernel_that_depends_on_a_word_changes_with_the_word(
     function: Callable[[Words, Words], None], what: str
 ) -> None:
     others = {"the same": call(function, SMALL), "larger": call(function, LARGE)}
@@ -129,7 +129,7 @@ def test_a_difference_names_the_kernel_and_the_code() -> None:
 
 
 @pytest.mark.usefixtures("_traced")
-def test_calls_that_differ_in_what_is_public_are_not_compared() -> None:
+def test_calls_with_different_public_arguments_are_not_compared() -> None:
     for other in (call(mask, [*SMALL, 6]), call(branch, SMALL)):
         with pytest.raises(AssertionError, match=r"public|one kernel"):
             differences(call(mask, SMALL), {"other": other})
@@ -172,7 +172,7 @@ RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10, R11, R12, R13, R14, R15 = r
         ("62 f1 fd 48 d4 c1", set()),  # vpaddq zmm0, zmm0, zmm1
     ],
 )
-def test_the_registers_of_an_address_and_of_a_division_are_known(
+def test_the_registers_of_addresses_divisions_and_jumps_are_known(
     code: str, registers: set[int]
 ) -> None:
     assert set(watched_registers(bytes.fromhex(code))) == registers
@@ -187,7 +187,7 @@ def test_the_registers_of_an_address_and_of_a_division_are_known(
         "d7",  # xlat
     ],
 )
-def test_an_address_that_is_in_no_general_register_is_refused(code: str) -> None:
+def test_an_address_outside_the_general_registers_is_refused(code: str) -> None:
     with pytest.raises(ValueError, match=r"gather|xlat"):
         watched_registers(bytes.fromhex(code))
 
@@ -205,6 +205,6 @@ def test_an_address_that_is_in_no_general_register_is_refused(code: str) -> None
         "66 0f 38 17 c0",  # ptest xmm0, xmm0
     ],
 )
-def test_a_comparison_of_vectors_that_would_serve_a_jump_is_refused(code: str) -> None:
+def test_a_vector_comparison_that_a_jump_could_use_is_refused(code: str) -> None:
     with pytest.raises(ValueError, match="for a jump"):
         watched_registers(bytes.fromhex(code))

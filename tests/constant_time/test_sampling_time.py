@@ -1,8 +1,8 @@
-"""How long a sampler takes, against what it drew: no dependence that 10^6 draws could show.
+"""A sampler's time does not depend on what it draws, as far as 10^6 draws can show.
 
 Blocks of draws are timed one by one, and the ranks of the times compared with the ranks of the
-blocks' sums of magnitudes. The draws of a block are independent of those of all others, so whatever
-the machine does to the times, every order of the magnitudes is equally likely if they do not enter:
+blocks' sums of magnitudes. The draws of each block are independent of all others, so whatever the
+machine does to the times, every order of the magnitudes is equally likely if they have no effect:
 Spearman's coefficient times the root of the number of blocks is a standard normal variable.
 
 Size: the limit of six standard deviations is passed by chance once in 5 * 10^8.
@@ -34,7 +34,7 @@ Sample = Callable[[], NDArray[np.int64]]
 
 
 def ranks(values: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Ranks, ties broken by chance: ties in the order of time would carry its drift along."""
+    """Return ranks, with ties broken at random: in order of time, they would carry its drift."""
     shuffled = np.random.default_rng(0).permutation(len(values))
     order = shuffled[np.argsort(values[shuffled], kind="stable")]
     result = np.empty(len(values))
@@ -57,7 +57,7 @@ def standardised_correlation(sample: Sample) -> float:
 
 
 def leaky(sample: Sample, nanoseconds: float) -> Sample:
-    """A sampler that takes so much longer for each unit of magnitude."""
+    """Return a sampler that takes this much longer for each unit of magnitude."""
 
     def sample_and_wait() -> NDArray[np.int64]:
         draws = sample()
@@ -89,10 +89,10 @@ SAMPLERS = {
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_the_time_of_a_sampler_says_nothing_about_its_draws(name: str) -> None:
+def test_the_time_of_a_sampler_does_not_depend_on_its_draws(name: str) -> None:
     assert abs(standardised_correlation(SAMPLERS[name])) < SIX_SIGMA
 
 
-def test_a_sampler_that_leaks_through_its_time_is_found() -> None:
-    # Blocks differ by about 40 units of magnitude, so by some 0.8 microseconds.
+def test_a_sampler_whose_time_depends_on_its_draws_is_found() -> None:
+    # Blocks differ by about 40 units of magnitude, so by about 0.8 microseconds.
     assert standardised_correlation(leaky(laplace(4), 20)) > SIX_SIGMA

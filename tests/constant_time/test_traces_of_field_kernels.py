@@ -1,6 +1,6 @@
 """No branch and no address of the field's kernels depends on an element.
 
-Kernels run here on elements that have nothing in common, and must execute the same instructions on
+Kernels run here on elements that have nothing in common, and must execute the same instructions at
 the same addresses: see the README beside this file.
 """
 
@@ -33,7 +33,7 @@ OPERATIONS: dict[str, Callable[[Vector], object]] = {
     "lagrange_basis": lambda a: lagrange_basis(a[0], 8),
     "are_residues": lambda a: decode_rows(a.field, encode_rows(a)),
 }
-"""What calls each kernel."""
+"""An operation that calls each kernel."""
 
 
 @pytest.fixture(autouse=True)
@@ -44,19 +44,19 @@ def _traced() -> None:
 
 
 def elements(field: Field, seed: int) -> Vector:
-    """Random elements of all sizes, in four rows of eight."""
+    """Return random elements of all sizes, in four rows of eight."""
     rng = np.random.default_rng(seed)
     numbers = [int.from_bytes(rng.bytes(1 + index % 16), "little") for index in range(32)]
     return Vector.from_ints(field, [number % field.modulus for number in numbers]).reshape(4, 8)
 
 
 def repeated(field: Field, numbers: list[int]) -> Vector:
-    """The same few elements over and over."""
+    """Return the same few elements over and over."""
     return Vector.from_ints(field, (numbers * 32)[:32]).reshape(4, 8)
 
 
 def call_of(field: Field, name: str, vector: Vector) -> Call:
-    """The call of a kernel in an operation on a vector."""
+    """Return the call of a kernel in an operation on a vector."""
     module = _kernels64 if field is FIELD64 else _kernels128
     calls = captured([(module, name)], lambda: OPERATIONS[name](vector))
     return calls[0]
@@ -64,15 +64,13 @@ def call_of(field: Field, name: str, vector: Vector) -> Call:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=lambda field: field.name)
-def test_a_kernel_executes_the_same_instructions_on_the_same_addresses_for_all_elements(
-    field: Field, name: str
-) -> None:
+def test_a_kernel_has_the_same_trace_for_all_elements(field: Field, name: str) -> None:
     largest = field.modulus - 1
     others = {
         "random": elements(field, 2),
         "zeros": repeated(field, [0]),
         "largest": repeated(field, [largest]),
-        # Seven to a turn, so that no place of a row has always the same.
+        # Seven elements, so that they fall in different places of each row of eight.
         "mixed": repeated(field, [0, largest, 1, largest - 1, 2**63, 2**32, 2**32 - 1]),
     }
     calls = {key: call_of(field, name, vector) for key, vector in others.items()}
@@ -80,7 +78,7 @@ def test_a_kernel_executes_the_same_instructions_on_the_same_addresses_for_all_e
 
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=lambda field: field.name)
-def test_numbers_that_are_not_residues_are_found_by_the_same_instructions(field: Field) -> None:
+def test_checking_for_residues_has_the_same_trace_for_all_numbers(field: Field) -> None:
     module = _kernels64 if field is FIELD64 else _kernels128
 
     def call(data: bytes) -> Call:

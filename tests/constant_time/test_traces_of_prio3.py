@@ -1,8 +1,8 @@
 """No branch and no address of Prio3's kernels depends on a share, a seed or a measurement.
 
 Kernels run here on the same public inputs and on secrets that have nothing in common, and must
-execute the same instructions on the same addresses: see the README beside this file. One lane is
-where LLVM likes to make a branch of a choice; the processor's own number is what runs in use.
+execute the same instructions at the same addresses: see the README beside this file. With one lane,
+LLVM likes to turn a choice into a branch; the processor's own number of lanes is what runs in use.
 """
 
 import dataclasses
@@ -55,12 +55,12 @@ SHARDING = [
         )
     ),
 ]
-"""All but `accept_residues`, which says itself what it depends on."""
+"""All but `accept_residues`, which skips non-residues and so depends on them."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A circuit, and two measurements that are as different as they can be."""
+    """A circuit, and two measurements that are as different as possible."""
 
     name: str
     circuit: Circuit
@@ -88,7 +88,7 @@ on_all_lanes = pytest.mark.parametrize(
     [
         pytest.param(case, lane_width(count), id=f"{case.name}-{count} lanes")
         for case in CASES
-        # Four lanes where the processor has more: of each kernel, one circuit.
+        # Four lanes if the processor has more: one circuit for each kernel.
         for count in sorted({1, lanes(), *((4,) if case in (HISTOGRAM, SUM) else ())})
     ],
 )
@@ -102,14 +102,14 @@ def _traced() -> None:
 
 
 def rows(strings: list[bytes]) -> ByteRows:
-    """Byte strings as rows that can be written to."""
+    """Return byte strings as writable rows."""
     return np.frombuffer(b"".join(strings), np.uint8).reshape(len(strings), -1).copy()
 
 
 def both_shares(
     prio3: Prio3, measurement: Measurement, num_reports: int, seed: int
 ) -> list[ReportShares]:
-    """Honest reports for both aggregators; all but the measurement is random."""
+    """Return honest reports for both aggregators; all but the measurement is random."""
     rng = np.random.default_rng(seed)
     nonces = [rng.bytes(prio3.nonce_size) for _ in range(num_reports)]
     rands = [rng.bytes(prio3.rand_size) for _ in range(num_reports)]
@@ -127,21 +127,21 @@ def both_shares(
 
 
 def residues(prio3: Prio3, numbers: list[int], count: int) -> ByteRows:
-    """Encode some numbers over and over, `count` of them."""
+    """Encode some numbers over and over, `count` in all."""
     size = prio3.field.encoded_size
     encoded = [numbers[index % len(numbers)].to_bytes(size, "little") for index in range(count)]
     return np.frombuffer(b"".join(encoded), np.uint8)
 
 
 def query(prio3: Prio3, shares: ReportShares, width: LaneWidth) -> tuple[Call, ByteRows]:
-    """The call of a kernel that verifies some reports, and the verifier shares."""
+    """Return the kernel call that verifies some reports, and the verifier shares."""
     outputs = dispatch.new_outputs(prio3, len(shares))
     (call,) = captured(QUERIES, lambda: dispatch.query(prio3, shares, outputs, width=width))
     return call, outputs.verifier_shares
 
 
 def other_leader_shares(prio3: Prio3, shares: ReportShares) -> Iterator[tuple[str, ReportShares]]:
-    """Leader's shares made of the extreme residues, and of numbers that are none."""
+    """Yield leader shares made of the extreme residues, and of non-residues too."""
     modulus, largest = prio3.field.modulus, 256**prio3.field.encoded_size - 1
     end = prio3.meas_share_size + prio3.proofs_share_size
     for name, numbers in {
@@ -154,7 +154,7 @@ def other_leader_shares(prio3: Prio3, shares: ReportShares) -> Iterator[tuple[st
 
 
 def all_zeros(shares: ReportShares) -> ReportShares:
-    """Helper's shares whose seeds, blinds and parts from the client are zero."""
+    """Return helper shares whose seeds, blinds and parts from the client are zero."""
     public_shares, input_shares = shares.public_shares, shares.input_shares
     return dataclasses.replace(
         shares,
@@ -164,9 +164,7 @@ def all_zeros(shares: ReportShares) -> ReportShares:
 
 
 @on_all_lanes
-def test_the_leader_verifies_all_shares_by_the_same_instructions_on_the_same_addresses(
-    case: Case, width: LaneWidth
-) -> None:
+def test_the_leader_verifies_all_shares_with_the_same_trace(case: Case, width: LaneWidth) -> None:
     prio3 = case.prio3
     shares, _ = both_shares(prio3, case.low, len(width), seed=1)
     others, _ = both_shares(prio3, case.high, len(width), seed=2)
@@ -175,8 +173,8 @@ def test_the_leader_verifies_all_shares_by_the_same_instructions_on_the_same_add
     assert differences(query(prio3, shares, width)[0], calls) == []
 
 
-def test_the_leader_verifies_large_weights_of_digits_by_the_same_instructions() -> None:
-    # The kernel decodes them in another way; slow to trace, so once only.
+def test_the_leader_verifies_digits_of_large_weight_with_the_same_trace() -> None:
+    # The kernel decodes these in another way; tracing it is slow, so only once.
     case, width = LARGE_SUM_VEC, lane_width(1)
     shares, _ = both_shares(case.prio3, case.low, 1, seed=1)
     others, _ = both_shares(case.prio3, case.high, 1, seed=2)
@@ -185,9 +183,7 @@ def test_the_leader_verifies_large_weights_of_digits_by_the_same_instructions() 
 
 
 @on_all_lanes
-def test_the_helper_verifies_all_seeds_by_the_same_instructions_on_the_same_addresses(
-    case: Case, width: LaneWidth
-) -> None:
+def test_the_helper_verifies_all_seeds_with_the_same_trace(case: Case, width: LaneWidth) -> None:
     prio3 = case.prio3
     _, shares = both_shares(prio3, case.low, len(width), seed=1)
     _, others = both_shares(prio3, case.high, len(width), seed=2)
@@ -202,7 +198,7 @@ def decide(prio3: Prio3, shares: list[ByteRows], width: LaneWidth) -> Call:
 
 
 @on_all_lanes
-def test_good_and_bad_proofs_are_decided_by_the_same_instructions_on_the_same_addresses(
+def test_valid_and_invalid_proofs_are_decided_with_the_same_trace(
     case: Case, width: LaneWidth
 ) -> None:
     prio3 = case.prio3
@@ -222,13 +218,13 @@ def test_good_and_bad_proofs_are_decided_by_the_same_instructions_on_the_same_ad
 
 
 def calls_of_sharding(case: Case, measurement: Measurement, seed: int) -> Mapping[object, Call]:
-    """One call of each kernel for each form that its arguments have while reports are sharded."""
+    """Return a call of each kernel in sharding, one for each form of its arguments."""
     calls = captured(SHARDING, lambda: both_shares(case.prio3, measurement, 2, seed))
     return {(call.kernel, call.form()): call for call in calls}
 
 
 @pytest.mark.parametrize("case", [HISTOGRAM, SUM], ids=lambda case: case.name)
-def test_all_measurements_are_sharded_by_the_same_instructions_on_the_same_addresses(
+def test_all_measurements_are_sharded_with_the_same_trace(
     case: Case,
 ) -> None:
     first, others = calls_of_sharding(case, case.low, 1), calls_of_sharding(case, case.high, 2)

@@ -1,1 +1,1 @@
-"""Verification on lanes: kernels for the circuits that have them, and who chooses."""
+"""Verification on lanes: fused kernels for some circuits, and the choice between them."""

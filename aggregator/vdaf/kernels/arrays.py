@@ -1,4 +1,4 @@
-"""What all fused kernels take and return, and the steps that they share.
+"""What all fused kernels take and return, and the steps they share.
 
 Source:
     VDAF, "Auxiliary Functions" of Prio3.
@@ -20,7 +20,7 @@ from field.lanes import (
     words_to_rows,
 )
 
-# Kernels freeze constants, so these are from no module without kernels; see `field.lanes.cache`.
+# Kernels freeze constants, so these are defined in a module of kernels; see `field.lanes.cache`.
 SEED_SIZE = 32
 NONCE_SIZE = 16
 
@@ -28,31 +28,30 @@ SEED_WORDS = SEED_SIZE // WORD_SIZE
 NONCE_WORDS = NONCE_SIZE // WORD_SIZE
 
 IRREGULAR = 1
-"""Flag: an XOF drew a number that is no residue, so its stream is read differently."""
+"""Flag: an XOF stream held a non-residue, so it must be read differently."""
 
 NOT_A_RESIDUE = 2
-"""Flag: the leader's input share holds a number that is no residue."""
+"""Flag: the leader's input share holds a non-residue."""
 
 ROOT_OF_UNITY = 4
 """Flag: the test point is a power of alpha."""
 
-
 UNDECODABLE = 1
-"""Flag of a decision: an aggregator's verifier share holds a number that is no residue."""
+"""Flag of a decision: an aggregator's verifier share holds a non-residue."""
 
 INVALID = 2
 """Flag of a decision: the proof does not hold."""
 
 
 class ShareMessages(NamedTuple):
-    """Messages of the XOF with blanks, of the streams that every aggregator reads.
+    """XOF messages, with blanks, for the streams that every aggregator reads.
 
     Attributes:
         meas_share: Blank: the seed, at `seed_start`.
         proofs_share: Blank: the seed.
         query_rand: Blank: the nonce, at `nonce_start`.
-        seed_start: In all messages.
-        nonce_start: In `query_rand`.
+        seed_start: The byte at which the seed begins in every message.
+        nonce_start: The byte at which the nonce begins in `query_rand`.
     """
 
     meas_share: Table
@@ -63,12 +62,14 @@ class ShareMessages(NamedTuple):
 
     @override
     def __repr__(self) -> str:
-        """Show nothing: the aggregators' key is in a message."""
+        """Show nothing: a message holds the aggregators' key."""
         return "ShareMessages()"
 
 
 class Inputs(NamedTuple):
-    """One aggregator's shares, one row a report; a multiple of the number of lanes.
+    """One aggregator's shares, one row per report.
+
+    The number of rows is a multiple of the number of lanes.
 
     Attributes:
         nonces: `uint8[rows, 16]`.
@@ -87,13 +88,12 @@ class Inputs(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What verification computes, one row a report, as bytes; filled in a slice at a time.
+    """What verification computes, as bytes, one row per report; filled in a slice at a time.
 
     Attributes:
-        verifier_shares: `verifier_len` residues, and the part of the joint randomness: 32 bytes,
-            none without joint randomness.
-        out_shares: `output_len` residues, or none where they are not wanted.
-        joint_rand_seeds: 32 bytes, none without joint randomness.
+        verifier_shares: `verifier_len` residues, then the 32-byte joint randomness part, if any.
+        out_shares: `output_len` residues, or empty rows if not wanted.
+        joint_rand_seeds: 32 bytes, or empty rows without joint randomness.
         flags: One word of flags.
     """
 
@@ -115,21 +115,21 @@ class Outputs(NamedTuple):
 def in_groups(
     run: Callable[..., None], lanes: int, inputs: Sequence[Bytes], outputs: Sequence[Bytes]
 ) -> None:
-    """Let a kernel that takes a multiple of as many reports as there are lanes take any number.
+    """Run a kernel that takes a multiple of the number of lanes on any number of reports.
 
     Args:
-        run: The kernel: its arguments are rows of the inputs, contiguous and read-only, and then
-            of the outputs.
+        run: The kernel: it takes rows of the inputs, contiguous and read-only, then of the
+            outputs.
         lanes: The number of lanes.
-        inputs: Arrays of as many rows as there are reports.
-        outputs: Arrays of as many rows, contiguous, to be filled in.
+        inputs: Arrays with one row per report.
+        outputs: Contiguous arrays with one row per report, to be filled in.
     """
     rows = len(outputs[0])
     whole = rows - rows % lanes
     if whole == rows:
         run(*map(_read_only, inputs), *outputs)
     elif whole > 0:
-        # The reports that are left over at the end are taken together with some before them.
+        # The reports left over at the end are computed together with some before them.
         for part in (slice(0, whole), slice(rows - lanes, rows)):
             run(*(_read_only(array[part]) for array in inputs), *(array[part] for array in outputs))
     else:
@@ -142,7 +142,7 @@ def in_groups(
 
 
 def _read_only(array: Bytes) -> Bytes:
-    """Return an array of one type for numba, to which read-only ones are others than writable."""
+    """Return a read-only contiguous array, so that numba sees one type and compiles once."""
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
     if array.flags.writeable:

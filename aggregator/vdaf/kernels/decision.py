@@ -1,8 +1,8 @@
-"""What `verifier_shares_to_message` computes for a batch: all aggregators' shares in, messages out.
+"""`verifier_shares_to_message` for a batch: all aggregators' shares in, messages out.
 
 `decide_shares` adds up the aggregators' verifier shares, decides which proofs hold, and derives the
-seeds of the joint randomness. It works for every circuit in terms of the field's vectors; for
-those that have a fused kernel, another kernel does the same on lanes.
+joint randomness seeds. It computes with the field's vectors for every circuit; for those that have
+a fused kernel, another kernel does the same on lanes.
 
 Source:
     VDAF, "Verification" of Prio3.
@@ -42,9 +42,8 @@ def decide_shares(
     Args:
         parameters: The Prio3.
         ctx: The application context string.
-        shares: For each aggregator shape `(rows, verifier_share_size)`, verifier shares in wire
-            form.
-        width: How many lanes a kernel uses; by default as many as the processor has.
+        shares: Each aggregator's encoded verifier shares, `uint8[rows, verifier_share_size]`.
+        width: The lanes a kernel uses; by default as many as the processor has.
     """
     rows = len(shares[0])
     seeds = np.empty((rows, parameters.verifier_message_size), np.uint8)
@@ -69,7 +68,7 @@ def decide_shares(
 
 
 def _slices(parameters: Parameters, rows: int) -> Iterator[slice]:
-    """Return the parts of a batch of which copies are made."""
+    """Return the parts of a batch that are copied one at a time."""
     return slices(rows, 4 * parameters.num_shares * parameters.verifier_share_size, WORKING_MEMORY)
 
 
@@ -80,7 +79,7 @@ def _error(flags: int) -> ReportRejected:
 def _decided(
     parameters: Parameters, ctx: bytes, shares: Sequence[ByteRows]
 ) -> tuple[ByteRows, dispatch.Words]:
-    """Return the seeds of the joint randomness, and flags, by the field's vectors."""
+    """Return the joint randomness seeds and the flags, computed with the field's vectors."""
     rows, size = len(shares[0]), parameters.verifiers_share_size
     is_decodable = np.ones(rows, np.bool_)
     verifiers = Vector.zeros(parameters.field, (rows, parameters.verifiers_len))
@@ -111,7 +110,7 @@ def _kernel(parameters: Parameters, ctx: bytes, width: LaneWidth) -> Callable[..
 def _constants(
     parameters: Parameters, ctx: bytes, width: LaneWidth
 ) -> tuple[tuple[int, Table, Table, int], tuple[int, ...]]:
-    """Return what a kernel takes before its workspace, and where that one's lane arrays end."""
+    """Return what a kernel takes before its workspace, and where the workspace's arrays end."""
     length, minus_one = parameters.verifiers_len, field128.constant_table(width, [-1])
     scratch_ends = chunks.scratch_ends(parameters.num_shares, length, len(width))
     return (length, minus_one, *joint_rand_seed_message(parameters, ctx)), scratch_ends

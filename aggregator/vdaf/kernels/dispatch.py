@@ -1,10 +1,9 @@
-"""`query`: a fused kernel for circuits that have one, the general function for all others.
+"""`query`: a fused kernel for the circuits that have one, the general function for all others.
 
-A fused kernel takes reports from bytes to verifier shares side by side, as many as the processor
-has lanes. It flags a leader's share that holds a number that is no residue: that report is
-rejected. It decides nothing else that is rare: it flags a report whose XOF stream held such a
-number, or whose test point is a root of unity, and such a report is computed again by
-`aggregator.vdaf.verification.query_shares`, the definition of both.
+A fused kernel takes reports from bytes to verifier shares, one per lane of the processor. It flags
+a leader's share that holds a non-residue: that report is rejected. Other rare cases it only flags:
+a report whose XOF stream held a non-residue, or whose test point is a root of unity, is computed
+again by `aggregator.vdaf.verification.query_shares`, which defines both.
 """
 
 import functools
@@ -30,19 +29,19 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 class Plan(Protocol):
-    """What a module of fused kernels offers for one Prio3 and one of its aggregators."""
+    """What a module of fused kernels offers for one aggregator of a Prio3."""
 
     @property
     def width(self) -> LaneWidth:
-        """How many lanes to use."""
+        """The number of lanes to use."""
 
     def prepare(
         self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
     ) -> Callable[..., None]:
         """Return the kernel: it takes the arrays of `Inputs`, then those of `Outputs`.
 
-        It has scratch space of its own: give every thread its own kernel. It holds no Python lock
-        while it runs, and its memory does not grow with the batch.
+        It has its own scratch space, so every thread needs its own kernel. It runs without the
+        interpreter's lock, and its memory does not grow with the batch.
         """
 
 
@@ -53,7 +52,7 @@ def is_fused(parameters: Parameters) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def plan_for(parameters: Parameters, agg_id: int) -> Plan | None:
-    """Return the plan for one Prio3 and one of its aggregators, None if there is no kernel."""
+    """Return the plan for one aggregator of a Prio3, None if there is no kernel."""
     if chunks.takes(parameters):
         return chunks.plan(parameters, agg_id)
     if digits.takes(parameters):
@@ -62,7 +61,7 @@ def plan_for(parameters: Parameters, agg_id: int) -> Plan | None:
 
 
 def working_size(parameters: Parameters, agg_id: int) -> int:
-    """Return about how many bytes one report needs besides its out share."""
+    """Return roughly how many bytes one report needs besides its out share."""
     shares = parameters.input_share_size(agg_id) + parameters.public_share_size
     if is_fused(parameters):
         return shares + 2 * parameters.verifier_share_size
@@ -76,7 +75,7 @@ def has_leading_out_shares(parameters: Parameters, agg_id: int) -> bool:
 
 
 def new_outputs(parameters: Parameters, rows: int, *, has_out_shares: bool = True) -> Outputs:
-    """Return arrays to be filled in, that of the out shares if it is wanted."""
+    """Return arrays to be filled in; the out shares' is empty unless `has_out_shares`."""
     out_share_size = parameters.output_len * parameters.field.encoded_size
     return Outputs(
         verifier_shares=np.empty((rows, parameters.verifier_share_size), np.uint8),
@@ -94,8 +93,8 @@ def out_shares_of(parameters: Parameters, encoded: ByteRows) -> Words:
         encoded: Out shares, or input shares that `has_leading_out_shares`.
 
     Returns:
-        `uint64[rows, output_len]`, with the words of an element as one more axis; in the memory of
-        the rows if that is contiguous and aligned. Where a number is no residue, they are none.
+        `uint64[rows, output_len]`, with one more axis if an element has several words; a view of
+        `encoded` if that is contiguous and aligned. Non-residues in `encoded` stay as they are.
     """
     leading = encoded[:, : parameters.output_len * parameters.field.encoded_size]
     if not encoded.flags.c_contiguous:
@@ -117,13 +116,13 @@ def query(
 
     Args:
         parameters: The Prio3.
-        shares: Any number of reports of one aggregator.
-        outputs: As many rows, to be filled in. There need not be out shares if the aggregator
+        shares: One aggregator's shares of any number of reports.
+        outputs: One row per report, to be filled in. Out shares may be left out if the aggregator
             `has_leading_out_shares`.
-        width: How many lanes; by default as many as the processor has and memory allows.
+        width: The lanes; by default as many as the processor has and memory allows.
 
     Returns:
-        Which reports have no result, their rows meaning nothing, and why.
+        Which reports have no result, and why; their rows are meaningless.
     """
     plan = plan_for(parameters, shares.aggregator.agg_id)
     if plan is None:
@@ -140,9 +139,9 @@ def query(
 def _query_again(
     parameters: Parameters, shares: ReportShares, flags: Words, outputs: Outputs
 ) -> Rejections:
-    """Compute the reports again that a kernel flagged, but for those it could not decode.
+    """Compute again the reports that a kernel flagged, except those it could not decode.
 
-    They are few unless somebody wants them to be many, so that memory is bounded here too.
+    They are few unless an attacker makes them many, so memory is bounded here too.
     """
     is_undecodable = flags & np.uint64(NOT_A_RESIDUE) != 0
     rejected: Rejections = {i: _not_a_residue() for i in np.flatnonzero(is_undecodable).tolist()}
@@ -158,11 +157,11 @@ def _query_again(
 def _put(
     parameters: Parameters, queried: QueriedShares, outputs: Outputs, rows: npt.NDArray[np.intp]
 ) -> Rejections:
-    """Fill in what the general function found of some of the reports."""
+    """Fill in what the general function computed for some of the reports."""
     size = parameters.verifiers_share_size
     outputs.verifier_shares[rows, :size] = encode_rows(queried.verifiers_shares)
     outputs.verifier_shares[rows, size:] = queried.joint_rand_parts
-    # All elements, or none where they are not wanted.
+    # All bytes, or no bytes if out shares are not wanted.
     wanted = outputs.out_shares.shape[1]
     outputs.out_shares[rows] = encode_rows(queried.out_shares)[:, :wanted]
     outputs.joint_rand_seeds[rows] = queried.joint_rand_seeds

@@ -1,7 +1,7 @@
 """TurboSHAKE128 of many messages side by side (RFC 9861).
 
-The sponge's state is 25 words; here it is a lane array, `uint64[25, lanes]`, one state a lane, and
-one permutation advances all of them. Messages of one batch have one size, so that no lane waits.
+The sponge's state is 25 words. Here it is a lane array, `uint64[25, lanes]`: one state per lane,
+all advanced by one permutation. All messages of a batch have the same size, so no lane waits.
 
 Source: RFC 9861, "TurboSHAKE"; FIPS 202, "Keccak-p Permutations".
 """
@@ -65,7 +65,7 @@ def permute(code: Code, state: Place) -> None:
     """Apply Keccak-p[1600, 12] to the state in every lane."""
     words = code.variables(state.load_many(STATE_WORDS))
     constants = code.table("keccak_round_constants", _ROUND_CONSTANTS)
-    # A loop and not twelve copies: unrolled, LLVM takes ten seconds and gains nothing.
+    # A loop, not twelve copies: unrolled, it takes LLVM ten seconds to compile and gains nothing.
     for index in code.repeat(ROUNDS):
         constant = constants.moved(index).load()
         words.store_many(_round(words.load_many(), constant))
@@ -98,8 +98,8 @@ def turboshake128(
     Args:
         messages: `uint8[num_messages, message_size]`; any number of rows.
         domain: The domain separation byte, 0x01 to 0x7F.
-        output_size: Bytes wanted of each message.
-        width: How many lanes; this processor's number by default.
+        output_size: Bytes of output per message.
+        width: The lanes; by default as many as the processor has.
 
     Returns:
         `uint8[num_messages, output_size]`.
@@ -114,7 +114,7 @@ def turboshake128(
     whole = num_messages - num_messages % lanes
     _turboshake128(width, np.ascontiguousarray(messages[:whole]), domain, out, state, block)
     if whole < num_messages:
-        # The lanes that are left over repeat the last message.
+        # Lanes without a message of their own repeat the last one.
         rows = np.minimum(np.arange(whole, whole + lanes), num_messages - 1)
         rest = np.empty((lanes, output_size), np.uint8)
         _turboshake128(width, messages[rows], domain, rest, state, block)
@@ -131,7 +131,7 @@ def new_state(lanes: int) -> LaneArray:
 def _turboshake128(
     width: LaneWidth, messages: Bytes, domain: int, out: Bytes, state: LaneArray, block: Bytes
 ) -> None:
-    """Fill `out` from messages whose number is a multiple of the number of lanes."""
+    """Fill `out`; the number of messages is a multiple of the number of lanes."""
     num_messages, message_size = messages.shape
     output_size = out.shape[1]
     for first in range(0, num_messages, len(width)):
@@ -175,7 +175,7 @@ def pad_block(
 def absorb_block(
     width: LaneWidth, state: LaneArray, rows: Bytes, first_byte: int, stride: int
 ) -> None:
-    """Absorb 168 bytes a lane, from `first_byte + lane * stride` of `rows`, and permute."""
+    """Absorb 168 bytes per lane, from `first_byte + lane * stride` of `rows`, and permute."""
     rows_to_words(width, state, STATE_WORDS, rows, first_byte, stride, RATE_WORDS)
     xor_words(width, state, (state, STATE_WORDS), RATE_WORDS)
     permute(width, state)

@@ -1,9 +1,9 @@
-"""Messages of the XOF that go straight into the sponge: constant words, and blanks filled in.
+"""XOF messages that go straight into the sponge: constant words, and blanks filled in.
 
-A message of the XOF is the same for all reports but for a few words: seeds or a nonce. Here its
-constant part is a table of words, the blank zero and the padding included. What fills the blank is
-brought into lanes, shifted to where the blank begins, which is at any byte, and added to the
-sponge's state; no such message ever lies in memory as a whole.
+An XOF message is the same for all reports except for a few words: seeds or a nonce. Its constant
+part is a table of words, padding included, in which the blank is zero. What fills the blank is
+brought into lanes, shifted to the byte at which the blank begins, and added to the sponge's state,
+so no such message is ever in memory as a whole.
 
 Source:
     VDAF, "XofTurboShake128".
@@ -31,12 +31,12 @@ from field.lanes import (
 
 
 def seed_start(dst: bytes) -> int:
-    """Return the byte of a message at which the seed begins: after two sizes and the tag."""
+    """Return the byte of a message at which the seed begins: after two lengths and the tag."""
     return 3 + len(dst)
 
 
 def message_words(dst: bytes, binder: bytes) -> Table:
-    """Return a message as words, padded; the seed is blank, and zeros in the binder may be."""
+    """Return a padded message as words; the seed is blank, and zeros in the binder may be."""
     message = _message(dst, binder) + bytes([TURBOSHAKE_DOMAIN])
     padded = bytearray(message.ljust(-(-len(message) // RATE_SIZE) * RATE_SIZE, b"\0"))
     padded[-1] ^= 0x80
@@ -44,7 +44,7 @@ def message_words(dst: bytes, binder: bytes) -> Table:
 
 
 def head_words(dst: bytes, binder: bytes) -> tuple[Table, int]:
-    """Return the beginning of a message that goes on with words in lanes, and its size in bytes.
+    """Return the head of a message that goes on with words in lanes, and its size in bytes.
 
     There is no padding; zeros fill up the last word.
     """
@@ -66,7 +66,7 @@ def with_seed(message: Table, start: int, seed: bytes) -> Table:
 
 @inlined
 def gather(width: LaneWidth, blank: LaneArray, rows: Bytes, first: int, count: int) -> None:
-    """Bring the first `count` words of the rows from `first` on, one a lane, into `blank`."""
+    """Bring the first `count` words of the rows from `first` on, one row per lane, into `blank`."""
     stride = rows.shape[1]
     rows_to_words(width, blank, 0, rows, first * stride, stride, count)
 
@@ -82,7 +82,7 @@ def absorb_rows(
     first: int,
     count: int,
 ) -> None:
-    """Absorb a message whose blank is filled by the rows from `first` on; see `absorb_filled`."""
+    """Absorb a message whose blank the rows from `first` on fill; see `absorb_filled`."""
     gather(width, blank, rows, first, count)
     absorb_filled(width, sponge, message, start, blank, count)
 
@@ -98,7 +98,7 @@ def absorb_filled(
         sponge: Its first rows are the state.
         message: From `message_words`.
         start: The byte at which the blank begins.
-        blank: What fills it, in the first `count` rows; it is shifted, by up to one row more.
+        blank: What fills it, in the first `count` rows; shifting it in place takes one row more.
         count: Words of the blank.
     """
     shift_words(width, blank, count, 8 * (start % WORD_SIZE))
@@ -131,9 +131,9 @@ def set_words(code: Code, out: Place, constants: Scalars, count: Integer) -> Non
 
 @operation
 def shift_words(code: Code, words: Place, count: Integer, shift: Integer) -> None:
-    """Shift `count` words, as one number, left by 0 to 56 bits into one word more."""
+    """Shift `count` words, as one number, left by 0 to 56 bits into `count + 1` words."""
     left = code.in_every_lane(shift)
-    # A shift by 64 - 0 is undefined, so 64 - shift is made of two shifts, 1 and 63 - shift.
+    # A shift by 64 is undefined, so one by 64 - shift is done as two, by 1 and by 63 - shift.
     right = code.constant(63) - left
     carried = code.variables([code.constant(0)])
     for index in code.repeat(count):
@@ -146,7 +146,7 @@ def shift_words(code: Code, words: Place, count: Integer, shift: Integer) -> Non
 
 @operation
 def begin_state(code: Code, state: Place, constants: Scalars) -> None:
-    """Set the state to a first block, the same in all lanes."""
+    """Set the state to the first block of a message, the same in all lanes."""
     state.store_many(constants.load_many(RATE_WORDS))
     capacity = STATE_WORDS - RATE_WORDS
     state.moved(RATE_WORDS).store_many([code.constant(0)] * capacity)
@@ -154,6 +154,6 @@ def begin_state(code: Code, state: Place, constants: Scalars) -> None:
 
 @operation
 def add_constants(_code: Code, state: Place, constants: Scalars) -> None:
-    """Add a block, the same in all lanes, into the state."""
+    """Add a block, the same in all lanes, to the state."""
     words = zip(state.load_many(RATE_WORDS), constants.load_many(RATE_WORDS), strict=True)
     state.store_many([word ^ constant for word, constant in words])

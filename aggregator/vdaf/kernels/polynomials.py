@@ -1,4 +1,4 @@
-"""Polynomials at a point of the report's own, from their values at roots of unity, in either field.
+"""Polynomials at a report's test point, from their values at roots of unity, in either field.
 
 The notation is that of `kernels.chunks.query`. Let F be a polynomial of degree below p with the
 values F_k = F(alpha^k), and h = p/2. The sum over i < p of x^i is p at x = 1 and 0 at all other
@@ -6,16 +6,16 @@ p-th roots of unity, so that, with y = x / alpha^k,
 
     L_k(x) = 1/p * (sum over i < p of y^i) = 1/p * (product over b < log p of (1 + y^(2^b))).
 
-The factor of b depends on k modulo p / 2^b only. Let A_k be 1/p times all factors but that of
-b = 0: it is the same for k and k + h, where y has the other sign, and
+The factor of b depends only on k modulo p / 2^b. Let A_k be 1/p times all factors except that of
+b = 0: it is the same for k and k + h, whose y have opposite signs, and
 
     L_k(x) = A_k * (1 + x / alpha^k),    L_(k+h)(x) = A_k * (1 - x / alpha^k)
 
     F(x) = sum over k < h of A_k * (F_k + F_(k+h))
            + x * (sum over k < h of A_k / alpha^k * (F_k - F_(k+h))).                            (1)
 
-A *half basis* is the A_k and then the A_k / alpha^k, for k < h. It takes half of the
-multiplications by secrets that the L_k take, and to add and to subtract values costs little.
+A *half basis* is the A_k and then the A_k / alpha^k, for k < h. It takes half as many
+multiplications by secrets as the L_k, and adding and subtracting values costs little.
 
 Source:
     VDAF, "Lagrange Basis" and "Querying the Proof".
@@ -28,8 +28,8 @@ from field.lanes import Integer, Place, Residues, Scalars, Word
 PAIRS_AT_ONCE = 128
 """Values of k whose products are summed before they are reduced.
 
-`even` has two products for each, `last` one in each of two loops: 257 at most with what they begin
-with, fewer than `MAX_PRODUCTS` of either field.
+`even` gets two products for each, `last` one in each of two loops: with what they begin with, 257
+at most, fewer than `MAX_PRODUCTS` of either field.
 """
 
 
@@ -43,23 +43,23 @@ def lagrange_bases(
     roots: Scalars,
     log_p: Integer,
 ) -> None:
-    """Evaluate the Lagrange basis at one point and the half basis at another, and their powers.
+    """Evaluate the Lagrange basis at one point, the half basis at another, and the points' powers.
 
     A list of products begins with 1/p and doubles, from the factor of the last b to that of b = 1:
     if `size` of them are known, y^(2^b) in the next factor is x^(2^b) times the root
     1/alpha^(k * 2^b) for k < size, and the negative of that for k + size. The first root of each
-    factor is 1 and is not multiplied by. The basis takes one step more. The points take turns:
-    one's products are computed while the other's are waited for.
+    factor is 1 and needs no multiplication. The Lagrange basis takes one step more. The points take
+    turns, so that one's products are computed while the other's are pending.
 
     Args:
-        residues: Those of the field. All that follows is in limbs.
+        residues: Those of the field. All other arguments are in limbs.
         basis: L_k at the first point, for all k < p.
-        odd_basis: The half basis at the second.
+        odd_basis: The half basis at the second point.
         powers: x^(2^i) for i from 0 to log p, of the first point and then of the second.
         points: Both points.
         inverse_p: 1/p.
         roots: See `basis_roots`.
-        log_p: 1 at least.
+        log_p: At least 1.
     """
     code, arithmetic = residues.code, residues.arithmetic
     streams = ((basis, powers), (odd_basis, residues.at(powers, log_p + 1)))
@@ -121,14 +121,14 @@ def gadget_value(
 ) -> None:
     """Set `out` to the encoding of the gadget polynomial G at the test point t.
 
-    The proof has G's values G_i at beta^i for i < 2p - 1. G has a degree below 2p - 1, so that its
-    coefficient of x^(2p-1) is zero. That is 1/2p * (sum over i < 2p of G_i * beta^i), for
+    The proof has G's values G_i at beta^i for i < 2p - 1. G has a degree below 2p - 1, so its
+    coefficient of x^(2p-1) is zero. That is 1/2p * (sum over i < 2p of G_i * beta^i), since
     beta^(-i*(2p-1)) = beta^i. With D_i = G_i - G_(i+p) and beta^p = -1 the sum over i < p of
     D_i * beta^i is zero too, and, as beta^-(p-1) = -beta,
 
         D_(p-1) = sum over i < p - 1 of D_i * beta^(i+1).                                       (2)
 
-    The value that is missing is G_(2p-1) = G_(p-1) - D_(p-1).
+    The missing value is G_(2p-1) = G_(p-1) - D_(p-1).
 
     The even powers of beta are alpha's, the odd ones beta times alpha's. Let E be the polynomial of
     degree below p with E(alpha^k) = G(beta^(2k)), and O that with O(alpha^k) = G(beta^(2k+1)). As
@@ -137,8 +137,8 @@ def gadget_value(
         G(t) = (1 + t^p)/2 * E(t) + (1 - t^p)/2 * O(t/beta):
 
     both sides have a degree below 2p and agree at all 2p powers of beta. E is evaluated in the
-    Lagrange basis, which the wires need anyway. O is evaluated in the half basis: in (1) for O are
-    the sums and the differences of G_i and G_(i+p), for odd i.
+    Lagrange basis, which the wires need anyway, and O in the half basis: (1) for O takes the sums
+    and the differences of G_i and G_(i+p), for odd i.
 
     Args:
         residues: Those of the field.
@@ -176,8 +176,8 @@ def gadget_value(
             residues.add_product(totals, residues.load(odd_basis, k), total)
             residues.add_product(differences, residues.load(odd_basis, k + h), difference)
             residues.add_product(last, difference, residues.load_constant(last_difference, i))
-    # The last pair, of which one value is missing: the sum is 2 * G_(p-1) - D_(p-1), where
-    # 2 * G_(p-1) < 2p, for a residue.
+    # One value of the last pair is missing: the sum is 2 * G_(p-1) - D_(p-1), where
+    # 2 * G_(p-1) < 2p if G_(p-1) is a residue.
     value, difference = residues.load_encoded(values, p - 1), residues.reduced(last)
     total = arithmetic.minus(arithmetic.sum(value, value), difference)
     residues.add_product(totals, residues.load(odd_basis, h - 1), total)

@@ -1,4 +1,4 @@
-"""What kernels of both families begin with: shares expanded, query randomness drawn; and scratch.
+"""What kernels of both families begin with: scratch space, shares and query randomness.
 
 The notation is that of `kernels.chunks.query`.
 
@@ -19,25 +19,25 @@ T = TypeVar("T")
 class ScratchOf(NamedTuple, Generic[T]):
     """Scratch space for one group of reports: lane arrays, or how many rows they have.
 
-    Those for joint randomness have no rows in a family that has none.
+    In a family without joint randomness, the arrays for it have no rows.
 
     Attributes:
         sponge: See `kernels.xof`.
         blank: What fills a message's blank.
         share: Measurement share and proof share, encoded.
         query_rand: Query randomness, encoded.
-        powers: t^(2^i), then those of t/beta.
-        basis: L_k(t), in Montgomery form where constants are.
-        odd_basis: The half basis at t/beta, likewise.
+        powers: t^(2^i), then (t/beta)^(2^i).
+        basis: L_k(t), in Montgomery form if the family's constants are.
+        odd_basis: The half basis at t/beta, in the same form.
         registers: Residues that the family names.
         result: The verifier share, then the out share, encoded.
         flags: One row.
         head: The head of a message.
         joint_rand: Joint randomness, encoded.
         joint_rand_limbs: r_k in Montgomery form.
-        wire_factors: L_k(t) * r_k^j, for j advancing.
+        wire_factors: L_k(t) * r_k^j, for the current j.
         odd_start: The sum that every odd wire starts with.
-        block: Bytes on their way to a row, in the rows that every lane array has more.
+        block: Bytes on their way to a row, in the spare rows at the end of every lane array.
     """
 
     sponge: T
@@ -77,7 +77,7 @@ def expand_shares(
     proof_words: int,
     scratch: Scratch,
 ) -> None:
-    """Expand a helper's seed into its shares of a measurement and of its proof, not yet checked."""
+    """Expand a helper's seed into its measurement share and proof share, not yet checked."""
     for message, row, count in (
         (messages.meas_share, 0, meas_words),
         (messages.proofs_share, meas_words, proof_words),

@@ -1,4 +1,4 @@
-"""What the plans of both families need: roots of unity and messages.
+"""Roots of unity and messages for the plans of both families.
 
 Source:
     VDAF, "Polynomial Representation" and "Auxiliary Functions" of Prio3.
@@ -24,10 +24,10 @@ from field.lanes import Table
 
 
 def linear_form_of(circuit: Circuit) -> LinearForm:
-    """Return the linear form of a circuit that a kernel is to verify.
+    """Return the linear form of a circuit that a kernel verifies.
 
     Raises:
-        ParameterError: It has none.
+        ParameterError: The circuit has no linear form.
     """
     form = circuit.linear_form()
     if form is None:
@@ -36,7 +36,7 @@ def linear_form_of(circuit: Circuit) -> LinearForm:
 
 
 def basis_roots(field: Field, p: int) -> list[int]:
-    """Return the roots of unity of a Lagrange basis of length p, in the order they are used.
+    """Return the roots of unity for a Lagrange basis of length p, in the order of use.
 
     Factor b of the basis needs 1/alpha^(k * 2^b) for k < p / 2^(b + 1), alpha being the principal
     p-th root of unity; the last factor comes first.
@@ -49,10 +49,10 @@ def basis_roots(field: Field, p: int) -> list[int]:
 
 
 def last_difference_weights(field: Field, p: int) -> list[int]:
-    """Return what weighs the first p - 1 differences of a gadget polynomial's values in the last.
+    """Return the weights that give the last difference of a gadget polynomial's values.
 
-    That is beta^(i+1), for the difference of the values at beta^i and at beta^(i+p); beta is the
-    principal 2p-th root of unity.
+    The weight of the difference between the values at beta^i and at beta^(i+p) is beta^(i+1), for
+    i < p - 1; beta is the principal 2p-th root of unity.
     """
     beta = field.root_of_unity(2 * p)
     return _powers(field, beta, beta, p - 1)
@@ -70,7 +70,7 @@ def _powers(field: Field, first: int, ratio: int, count: int) -> list[int]:
 
 @functools.lru_cache(maxsize=256)
 def share_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> ShareMessages:
-    """Return an aggregator's messages without the key, which is not to be kept here."""
+    """Return an aggregator's messages without the key, which this cache must not keep."""
 
     def message(usage: int, binder: bytes) -> Table:
         return message_words(domain_separation_tag(parameters.algorithm_id, usage, ctx), binder)
@@ -88,14 +88,14 @@ def share_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> ShareMess
 
 def keyed(messages: ShareMessages, verify_key: bytes) -> ShareMessages:
     """Return messages with the aggregators' key."""
-    # Tags have one size, so the key begins where in the other messages the blank seed does.
+    # Tags have one size, so the key begins where the blank seed of the other messages does.
     query_rand = with_seed(messages.query_rand, messages.seed_start, verify_key)
     return messages._replace(query_rand=query_rand)
 
 
 @functools.lru_cache(maxsize=256)
 def joint_rand_seed_message(parameters: Parameters, ctx: bytes) -> tuple[Table, int]:
-    """Return the message of the seed of the joint randomness, and where its parts begin: blank."""
+    """Return the message of the joint randomness seed, and where its blank for the parts begins."""
     dst = domain_separation_tag(parameters.algorithm_id, USAGE_JOINT_RAND_SEED, ctx)
     message = message_words(dst, bytes(parameters.public_share_size))
     return message, seed_start(dst) + SEED_SIZE

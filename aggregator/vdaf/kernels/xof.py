@@ -1,9 +1,9 @@
 """The XOF inside fused kernels: words of lane arrays absorbed, and output kept as words in lanes.
 
-`aggregator.vdaf.xof` computes the same function for everything else. Messages that are the same for
-all reports but for a blank are in `kernels.message`. Here is the other one, which is
-*open*: it has a head, and goes on with a measurement share, which lies in lanes. And streams are
-left in a lane array, where field arithmetic finds them.
+`aggregator.vdaf.xof` computes the same function for everything else. `kernels.message` has the
+messages that are the same for all reports except for a blank. The one message here is *open*: after
+its head comes a measurement share, which is in lanes. Streams stay in a lane array, ready for field
+arithmetic.
 
 Source:
     VDAF, "XofTurboShake128".
@@ -22,7 +22,7 @@ from field.lanes import (
 )
 
 BEFORE = STATE_WORDS
-"""Row of a sponge, after the state, with the word absorbed last, shifted or not."""
+"""Row of a sponge, after the state: the last word, whose top bits a shift moves into the next."""
 
 SPONGE_ROWS = BEFORE + 1
 
@@ -45,8 +45,8 @@ def squeeze_words(
 def begin_open(width: LaneWidth, sponge: LaneArray, head: LaneArray, whole: int, shift: int) -> int:
     """Absorb `whole` words, and return the position after them.
 
-    Where the head has some bytes more, all that follows is shifted by so many bits: these bytes go
-    before it.
+    If the head has a few more bytes, all that follows is shifted by `shift`, their size in bits, to
+    come after them.
     """
     sponge[:] = 0
     position = absorb_words(width, sponge, 0, head, 0, whole, 0)
@@ -73,7 +73,7 @@ def absorb_words(
     count: int,
     shift: int,
 ) -> int:
-    """Absorb `count` words at word `position` of the block, and return the position after them."""
+    """Absorb `count` words from word `position` of the block on; return the position after them."""
     done = 0
     while done < count:
         size = min(RATE_WORDS - position, count - done)
@@ -90,10 +90,10 @@ def absorb_words(
 def xor_shifted(
     code: Code, state: Place, before: Place, words: Place, count: Integer, shift: Integer
 ) -> None:
-    """Add `count` words, shifted left by 0 to 56 bits, into as many of the state's.
+    """Add `count` words, shifted left by 0 to 56 bits, to as many of the state's.
 
-    What a shift pushes out of a word comes into the next; `before` is the word before the first,
-    and becomes the last.
+    What a shift pushes out of a word goes into the next; `before` is the word before the first, and
+    becomes the last.
     """
     left = code.in_every_lane(shift)
     last = code.variables([before.load()])
@@ -106,7 +106,7 @@ def xor_shifted(
 
 @operation
 def xor_last(code: Code, state: Place, before: Place, last: Integer, shift: Integer) -> None:
-    """Add a word of the run into the state as `xor_shifted` does, after the word `before`."""
+    """Add the scalar `last` to the state as `xor_shifted` does, after the word `before`."""
     word = code.in_every_lane(last)
     state.store(state.load() ^ word.shifted_left_with(before.load(), code.in_every_lane(shift)))
 
@@ -119,5 +119,5 @@ def shift_left(code: Code, out: Place, word: Place, shift: Integer) -> None:
 
 @operation
 def add_constant(code: Code, word: Place, constant: Integer) -> None:
-    """Add a word of the run into the word of every lane, modulo 2 and bit by bit."""
+    """Add a scalar to the word of every lane, bit by bit modulo 2."""
     word.store(word.load() ^ code.in_every_lane(constant))

@@ -1,1 +1,1 @@
-"""Kernels of the circuits that check digits in chunks: Histogram, SumVec and their like."""
+"""Kernels of the circuits that check digits in chunks: Histogram, SumVec and the like."""

@@ -1,4 +1,4 @@
-"""What the kernels of a parallel sum work on: numbers, constants, messages, scratch space.
+"""What the kernels of a parallel sum work on: sizes, constants, messages, scratch space.
 
 The notation is that of `kernels.chunks.query`.
 """
@@ -14,7 +14,7 @@ from field.lanes import Table, field128
 
 # Places in the table of constants.
 TO_MONTGOMERY = 0 * field128.RESIDUE
-"""R^2: `multiply` by it brings a plain residue into Montgomery form."""
+"""R^2, plain: multiplying by it brings a plain residue into Montgomery form."""
 ONE = 1 * field128.RESIDUE
 """1 in Montgomery form."""
 HALF = 2 * field128.RESIDUE
@@ -26,7 +26,7 @@ INVERSE_BETA = 4 * field128.RESIDUE
 MINUS_SHARE_OF_ONE = 5 * field128.RESIDUE
 """-1/s, plain."""
 CHECK_CONSTANT = 6 * field128.RESIDUE
-"""The constant of the circuit's linear check, an s-th of it, plain."""
+"""The constant of the circuit's linear check, divided by s, plain."""
 
 # Rows of the scratch space `Scratch.registers`.
 TEST_POINT = 0 * field128.RESIDUE
@@ -42,22 +42,22 @@ REGISTER_ROWS = 12 * field128.RESIDUE
 
 
 class Shape(NamedTuple):
-    """The numbers that fix one kernel's work; `kernels.dispatch` derives them from a Prio3.
+    """The sizes that one kernel works with; `kernels.chunks.plan` derives them from a Prio3.
 
     Attributes:
         num_shares: The number of aggregators.
         agg_id: The aggregator; 0 is the leader.
         meas_len: Digits of a measurement.
-        chunk_length: Digits of a call.
+        chunk_length: Digits per call.
         num_calls: Calls of the gadget.
-        log_p: The logarithm of p, to base two.
+        log_p: The base-2 logarithm of p.
         proof_len: Residues of a proof: a seed per wire, and the gadget polynomial's 2p - 1 values.
         output_len: Residues of an out share.
-        digits: Digits of an output: output i is the weighted sum of digits i*digits and on.
-        has_small_weights: Whether weights add up to little enough for `decode_digits`.
+        digits: Digits per output: output i is a weighted sum of `digits` digits from i*digits on.
+        has_small_weights: Whether the sum of the weights is small enough for `decode_digits`.
         has_check: Whether the circuit has a linear check besides the digits.
-        num_weighted: The linear check adds up all digits, and once more this many, the last, by
-            the weights in `Tables.check_weights`.
+        num_weighted: The linear check adds up all digits, then adds this many of the last ones
+            again, by the weights in `Tables.check_weights`.
     """
 
     num_shares: int
@@ -83,7 +83,7 @@ class Tables(NamedTuple):
         last_difference: beta^(i+1) in Montgomery form, for i from 0 to p - 2.
         small_weights: The weights of an output's digits, one word each.
         weights: The same in Montgomery form.
-        check_weights: Weights in the linear check that digits have besides 1, in Montgomery form.
+        check_weights: Weights of digits in the linear check, less 1, in Montgomery form.
         one: 1 in Montgomery form, encoded.
     """
 
@@ -97,16 +97,16 @@ class Tables(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """Messages of the XOF with blanks; in all of them a seed begins at the same byte.
+    """XOF messages with blanks; the seed begins at the same byte in all of them.
 
     Attributes:
         shares: Those of the streams that every aggregator reads.
         joint_rand: Blank: the seed.
         joint_rand_seed: Blank: the parts, at `parts_start`.
-        joint_rand_part: Its head; blank: the blind as the seed, and the nonce, at the end.
-        joint_rand_part_size: Its size, without the zeros that fill up a word.
-        parts_start: In `joint_rand_seed`.
-        domain: The byte with which the padding begins.
+        joint_rand_part: The head only. Blank: the blind as the seed, and the nonce at the end.
+        joint_rand_part_size: The head's size in bytes, without the zeros that fill up a word.
+        parts_start: The byte at which the parts begin in `joint_rand_seed`.
+        domain: The first byte of the padding.
     """
 
     shares: ShareMessages
@@ -119,7 +119,7 @@ class Messages(NamedTuple):
 
     @override
     def __repr__(self) -> str:
-        """Show nothing: the aggregators' key is in a message."""
+        """Show nothing: a message holds the aggregators' key."""
         return "Messages()"
 
 

@@ -1,10 +1,9 @@
-"""The end of verification on lanes: verifier shares of a parallel sum of products are decided.
+"""Deciding on the verifier shares of a parallel sum of products on lanes.
 
-`kernels.decision` computes the same function for every circuit; it is the definition. Here
-as many reports as there are lanes go from bytes to a flag and to the seed of the joint randomness.
-A verifier is the circuit's output, two wires a pair, and the gadget's output, all at the test
-point; the proof holds if the circuit's output is 0 and the gadget's is the sum over the pairs of
-the wires' products.
+`kernels.decision` computes the same function for every circuit and is the definition. Here as many
+reports as there are lanes go from bytes to a flag and the joint randomness seed. A verifier is the
+circuit's output, pairs of wires, and the gadget's output, all at the test point; the proof holds if
+the circuit's output is 0 and the gadget's is the sum of the pairs' products.
 
 Source:
     VDAF, "Deciding Validity".
@@ -64,10 +63,10 @@ class ScratchOf(NamedTuple, Generic[T]):
 
     Attributes:
         sponge: See `kernels.xof`.
-        parts: All aggregators' parts of the joint randomness.
-        words: All aggregators' shares of the verifier, encoded, each with its part after it.
+        parts: All aggregators' joint randomness parts.
+        words: All aggregators' verifier shares, encoded, each followed by its part.
         registers: Values named above.
-        block: Bytes on their way to a row, in the rows that every lane array has more.
+        block: Bytes on their way to a row, in the spare rows at the end of every lane array.
     """
 
     sponge: T
@@ -109,17 +108,17 @@ def decide_groups(
 
     Args:
         width: The number of lanes.
-        verifier_len: Residues of a verifier, an even number: the output, pairs, the gadget's.
+        verifier_len: Residues of a verifier, an even number: output, pairs, gadget's output.
         minus_one: -1 as a table of constants.
-        message: That of the joint randomness seed; the aggregators' parts are blank,
-        parts_start: and begin at this byte.
+        message: That of the joint randomness seed; the aggregators' parts are blank.
+        parts_start: The byte of the message at which the parts begin.
         workspace: Its lane arrays end at `scratch_ends`.
-        leader: `uint8[rows, size]`, each a share of the verifier and then a part of the joint
-            randomness; the number of rows is a multiple of the number of lanes.
-        others: `uint8[rows, (num_shares - 1) * size]`, the same of the other aggregators, those of
-            a report side by side.
+        leader: `uint8[rows, size]`, each row a verifier share and then a joint randomness part; the
+            number of rows is a multiple of the number of lanes.
+        others: `uint8[rows, (num_shares - 1) * size]`, the same of the other aggregators, side by
+            side for each report.
         seeds: `uint8[rows, 32]`.
-        flags: `uint8[rows, 8]`: one word a report.
+        flags: `uint8[rows, 8]`: one word per report.
     """
     scratch: Scratch = cut(width, workspace)
     rows, size = leader.shape
@@ -150,9 +149,9 @@ def _load_share(
     agg_id: int,
     scratch: Scratch,
 ) -> None:
-    """Bring an aggregator's shares into lanes, and its parts beside the others'.
+    """Bring an aggregator's shares into lanes, and copy its parts beside the others'.
 
-    They begin at byte `start` of the rows from `first` on.
+    The shares begin at byte `start` of the rows from `first` on.
     """
     stride, words = shares.shape[1], size // WORD_SIZE
     place, row = first * stride + start, agg_id * words
@@ -169,10 +168,10 @@ def _decide(
     minus_one: Table,
     scratch: Scratch,
 ) -> None:
-    """Flag the lanes whose verifier is undecodable, or is that of no proof.
+    """Flag the lanes whose verifier is undecodable or not that of a valid proof.
 
-    A sum of products comes out divided by R, which changes nothing about whether it is 0; the
-    gadget's output, times -1, is divided by R likewise.
+    A sum of products comes out divided by R, and so does the product of the gadget's output and -1;
+    that does not change whether their sum is 0.
     """
     words, registers, stride = (
         scratch.words,
@@ -211,7 +210,7 @@ def add_shares(
 ) -> None:
     """Set `out` to the sum of `count` encoded shares, `stride` rows apart, below 2p.
 
-    Shares that are no residues are flagged as `UNDECODABLE`.
+    Shares that are not residues are flagged as `UNDECODABLE`.
     """
     found = code.variables([code.constant(0)])
     out.store_many(_added_shares(code, found, words, stride, count))
@@ -230,7 +229,7 @@ def add_pairs(
 ) -> None:
     """Add the products of `count` pairs of wires, given as encoded shares, to a sum.
 
-    Shares that are no residues are flagged as `UNDECODABLE`.
+    Shares that are not residues are flagged as `UNDECODABLE`.
     """
     columns, found = (
         code.variables(field128.load_columns(total)),
@@ -259,8 +258,8 @@ def _added_shares(
 ) -> Sequence[Word]:
     """Return the limbs, below 2p, of the sum of `count` encoded shares.
 
-    There are at most 255, so a limb of the sum has 8 bits more than a limb and the sum is below
-    2^136: it can be folded. Where a share is no residue, `found` becomes other than 0.
+    There are at most 255 shares, so each limb grows by at most 8 bits, and the sum is below 2^136
+    and can be folded. `found` becomes nonzero where a share is not a residue.
     """
     limbs = field128.limbs_of(code)
     sums = code.variables([code.constant(0)] * limbs.count)

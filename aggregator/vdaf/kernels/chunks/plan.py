@@ -40,16 +40,16 @@ from field.lanes import (
 )
 
 MAX_SCRATCH = 48 * 2**20
-"""Bytes of scratch above which fewer lanes are used: a long report fills the memory by itself."""
+"""Bytes of scratch above which fewer lanes are used: one long report alone needs much memory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """What does not depend on reports.
+    """What is the same for all reports.
 
     Attributes:
         width: As many lanes as the processor has and memory allows.
-        shape: The numbers that fix the kernel's work.
+        shape: The sizes that the kernel works with.
     """
 
     width: LaneWidth
@@ -86,7 +86,7 @@ def takes(parameters: Parameters) -> bool:
 
 
 def _has_small_weights(form: LinearForm) -> bool:
-    """Return whether weights are few and add up to little enough for `decode_digits`."""
+    """Return whether weights are few enough, and their sum small enough, for `decode_digits`."""
     few = len(form.weights) <= limbs128.MAX_WEIGHT.bit_length()
     return few and min(form.weights) >= 0 and sum(form.weights) <= limbs128.MAX_WEIGHT
 
@@ -142,7 +142,7 @@ def kernel_tables(parameters: Parameters, width: LaneWidth) -> arrays.Tables:
         last_difference=field128.montgomery_table(width, last_difference_weights(field, p)),
         small_weights=np.array(small_weights, np.uint64),
         weights=field128.montgomery_table(width, form.weights),
-        # The kernel adds up all digits before, as if each had the weight 1.
+        # The kernel has already added up all digits with weight 1.
         check_weights=field128.montgomery_table(
             width, [weight - 1 for weight in check.last_weights]
         ),
@@ -151,14 +151,14 @@ def kernel_tables(parameters: Parameters, width: LaneWidth) -> arrays.Tables:
 
 
 def _messages(parameters: Parameters, aggregator: Aggregator) -> arrays.Messages:
-    """Return the messages."""
+    """Return an aggregator's messages."""
     blank = _blank_messages(parameters, aggregator.agg_id, aggregator.ctx)
     return blank._replace(shares=keyed(blank.shares, aggregator.verify_key))
 
 
 @functools.lru_cache(maxsize=256)
 def _blank_messages(parameters: Parameters, agg_id: int, ctx: bytes) -> arrays.Messages:
-    """Return the messages without the aggregators' key, which is not to be kept here."""
+    """Return the messages without the aggregators' key, which this cache must not keep."""
 
     def tag(usage: int) -> bytes:
         return domain_separation_tag(parameters.algorithm_id, usage, ctx)

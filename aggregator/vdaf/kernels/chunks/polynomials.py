@@ -26,7 +26,7 @@ _gadget_value = operation_over(field128.residues, gadget_value)
 
 @kernel
 def prepare_bases(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
-    """Evaluate L_k at t, the half basis at t/beta, and t^p; flag the lanes in which that is 1."""
+    """Evaluate L_k at t, the half basis at t/beta, and t^p; flag the lanes where t^p is 1."""
     registers, constants, log_p = scratch.registers, tables.constants, shape.log_p
     row = 2 * field128.WORDS if shape.has_check else 0
     field128.to_limbs(width, (registers, ODD_POINT), (scratch.query_rand, row))

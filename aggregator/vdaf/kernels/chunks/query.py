@@ -4,7 +4,7 @@ Histogram, SumVec, MultihotCountVec and L1BoundSum check that each residue of a 
 1 by calls of a parallel sum of multiplications, and differ in what else they check. This module
 takes one aggregator's shares of as many reports as there are lanes from bytes to verifier shares,
 without leaving the lanes. `aggregator.vdaf.verification` computes the same function for every
-circuit; it is the definition, and takes the few reports that are flagged here.
+circuit; it is the definition, and computes the few reports that are flagged here.
 
 Notation, for one report. There are `num_calls` calls of the gadget; call k = 1, 2, ... has the
 joint randomness r_k and the chunk m_(k,0), m_(k,1), ... of the measurement. p is the length of a
@@ -19,8 +19,8 @@ seed from the proof. So at the test point
     wire_(2j+1)(t) = L_0(t) * seed_(2j+1) + sum over k of L_k(t) * m_(k,j)
                      - 1/s * (sum over k of L_k(t))
 
-which takes three products a digit: one to step L_k(t) * r_k^j to the next j, and one a wire. Sums
-are reduced once a wire, not once a product.
+which takes three products per digit: one to step L_k(t) * r_k^j to the next j, and one for each
+wire. Sums are reduced once per wire, not once per product.
 
 Source:
     VDAF, "Querying the Proof"; the formulas are derived where they are used.
@@ -91,7 +91,7 @@ def query_groups(
 ) -> None:
     """Fill in the outputs of all reports, as many at a time as there are lanes.
 
-    Inputs and outputs are passed one by one: to pass a named tuple takes as long as ten arrays.
+    Inputs and outputs are passed one by one: passing a named tuple takes as long as ten arrays.
     """
     inputs = Inputs(nonces, public_shares, input_shares)
     outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
@@ -140,7 +140,7 @@ def _evaluate_wires(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scr
     field128.sum_residues(width, (registers, A), (basis, field128.RESIDUE), calls)
     field128.set_product(width, scratch.odd_start, (registers, A), (constants, MINUS_SHARE_OF_ONE))
 
-    # The last call may have fewer digits: the pairs beyond have one at the other calls only.
+    # The last call may have fewer digits: the pairs beyond those have one less call.
     whole = digits - (calls - 1) * chunk_length
     for first, end, pair_calls in ((0, whole, calls), (whole, chunk_length, calls - 1)):
         evaluate_pairs(
@@ -184,8 +184,8 @@ def evaluate_pairs(
     last: multiplying by r_k < 2p keeps them below 2p. No call waits for another's factor, so the
     processor works on several at once.
 
-    If `has_sum` is 1 and not 0, the digits are added to `digits_sum`, a residue that stays below
-    2p. The code is there twice, so that who needs no sum does not make it.
+    If `has_sum` is 1, not 0, the digits are added to `digits_sum`, a residue that stays below 2p.
+    The code is generated twice, so that only circuits that need the sum pay for it.
     """
     residues, limbs = field128.residues(code), field128.limbs_of(code)
     total = code.variables(field128.load_residue(digits_sum))
@@ -223,7 +223,7 @@ def evaluate_pairs(
                     if is_summed:
                         total.store_many(limbs.plus_unmasked(total.load_many(), digit))
                 if is_summed:
-                    # The digits of a part, and what has been folded: fewer than `MAX_TERMS`.
+                    # The digits of a part and the folded sum: fewer than `MAX_TERMS`.
                     total.store_many(limbs.folded(total.load_many()))
             out.store_many(limbs.encoded(limbs.reduced_sum(even.load_many())))
             out.moved(field128.WORDS).store_many(limbs.encoded(limbs.reduced_sum(odd.load_many())))
@@ -239,9 +239,8 @@ def evaluate_pairs(
 def _evaluate_circuit(width: LaneWidth, shape: Shape, tables: Tables, scratch: Scratch) -> None:
     """Reduce the circuit's outputs to one, residue 0 of the verifier.
 
-    The range check is the sum of G(alpha^k) over all calls k. Where the circuit has a linear check
-    too, of which `_evaluate_wires` has the sum of all digits, both are combined with the query
-    randomness.
+    The range check is the sum of G(alpha^k) over all calls k. If the circuit also has a linear
+    check, for which `_evaluate_wires` added up the digits, query randomness combines the two.
     """
     registers, constants, share = scratch.registers, tables.constants, scratch.share
     values = field128.WORDS * (shape.meas_len + 2 * shape.chunk_length)
@@ -280,8 +279,8 @@ def combine_outputs(
 ) -> None:
     """Set `first` to first*q_0 + second*q_1, below 2p, for encodings q_0 and q_1.
 
-    All are plain, so that their products are reduced to the sum over R; the product with R^2 makes
-    up for that.
+    None is in Montgomery form, so the reduced sum of their products is divided by R; the product
+    with R^2 makes up for that.
     """
     limbs = field128.limbs_of(code)
     q_0, q_1 = (field128.load_unmasked(field128.encoded_at(query_rand, i)) for i in range(2))
@@ -322,9 +321,10 @@ def _truncate(
 def decode_digits(
     code: Code, out: Place, weights: Scalars, words: Place, digits: Integer, count: Integer
 ) -> None:
-    """Set `count` encodings to weighted sums of as many times `digits` encodings.
+    """Set each of `count` encodings to the weighted sum of the next `digits` encodings.
 
-    Weights add up to `MAX_WEIGHT` at most; all but the last double, so that there are 29 at most.
+    The sum of the weights is at most `MAX_WEIGHT`. Each but the last is twice the one before, so
+    there are at most 29.
     """
     limbs = field128.limbs_of(code)
     for output in code.repeat(count):

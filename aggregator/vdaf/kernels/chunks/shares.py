@@ -1,4 +1,4 @@
-"""From bytes to residues in lanes: shares loaded or expanded, and the randomness that they fix.
+"""From bytes to residues in lanes: shares, and the randomness derived from them.
 
 The first half of `kernels.chunks.query`, whose notation is used here.
 
@@ -40,14 +40,14 @@ from field.lanes import (
 )
 
 CHECKED_AT_ONCE = 32
-"""Residues that are checked right after they were loaded: they are still in the fastest cache."""
+"""Residues to load before they are checked, while they are still in the fastest cache."""
 
 
 @kernel
 def load_share(
     width: LaneWidth, shape: Shape, input_shares: Bytes, first: int, scratch: Scratch
 ) -> None:
-    """Bring the leader's shares of a measurement and its proof into lanes; check every residue."""
+    """Bring the leader's measurement share and proof share into lanes; check every residue."""
     size, share = input_shares.shape[1], scratch.share
     length = shape.meas_len + shape.proof_len
     for start in range(0, length, CHECKED_AT_ONCE):
@@ -66,7 +66,7 @@ def expand_share(
     first: int,
     scratch: Scratch,
 ) -> None:
-    """Expand a helper's seed into its shares of a measurement and of its proof."""
+    """Expand a helper's seed into its measurement share and proof share; check every residue."""
     meas, proof = field128.WORDS * shape.meas_len, field128.WORDS * shape.proof_len
     expand_shares(width, messages.shares, input_shares, first, meas, proof, scratch)
     length = shape.meas_len + shape.proof_len
@@ -83,7 +83,7 @@ def derive_joint_rand(
     first: int,
     scratch: Scratch,
 ) -> None:
-    """Derive this aggregator's part of the joint randomness, the seed, and the randomness."""
+    """Derive this aggregator's joint randomness part, the seed, and the joint randomness."""
     sponge, blank, seed_start = scratch.sponge, scratch.blank, messages.shares.seed_start
     _prepare_head(width, messages, inputs, first, scratch)
     _absorb_part(width, shape, messages, inputs, outputs, first, scratch)
@@ -91,7 +91,7 @@ def derive_joint_rand(
     part_start = (first + 1) * row_size - SEED_SIZE
     words_to_rows(width, rows, part_start, row_size, sponge, 0, SEED_SIZE, scratch.block)
 
-    # The client's word is taken for the other aggregators' parts, not for this one's.
+    # The public share is trusted for the other aggregators' parts, not for this one's.
     part_words = SEED_WORDS * shape.num_shares
     gather(width, blank, inputs.public_shares, first, part_words)
     copy_words(width, (blank, SEED_WORDS * shape.agg_id), sponge, SEED_WORDS)
@@ -109,7 +109,7 @@ def derive_joint_rand(
 def _prepare_head(
     width: LaneWidth, messages: Messages, inputs: Inputs, first: int, scratch: Scratch
 ) -> None:
-    """Bring the head of the part's message into lanes, with its blind and its nonce."""
+    """Bring the head of the part's message into lanes, with the blind and the nonce."""
     head, blank, size = scratch.head, scratch.blank, inputs.input_shares.shape[1]
     set_words(width, head, messages.joint_rand_part, messages.joint_rand_part.shape[0])
     blind = (first + 1) * size - SEED_SIZE
@@ -129,10 +129,10 @@ def _absorb_part(
     first: int,
     scratch: Scratch,
 ) -> None:
-    """Absorb the message of the part: its head, and the measurement share.
+    """Absorb the part's message: its head, then the measurement share.
 
-    While this computes, memory has time for what comes next: the rows that will be written, and the
-    input shares of the next reports.
+    Meanwhile this fetches from memory what comes next: the rows to be written, and the input shares
+    of the next reports.
     """
     size, words = messages.joint_rand_part_size, field128.WORDS * shape.meas_len
     whole, shift = size // WORD_SIZE, 8 * (size % WORD_SIZE)
@@ -157,7 +157,7 @@ def derive_query_rand(
     first: int,
     scratch: Scratch,
 ) -> None:
-    """Derive the test point, and before it what reduces the circuit's two outputs if it has two."""
+    """Derive the test point, after the two weights of the circuit's outputs if it has two."""
     length = 3 if shape.has_check else 1
     draw_query_rand(width, messages.shares, nonces, first, field128.WORDS * length, scratch)
     field128.flag_not_residues(width, scratch.flags, scratch.query_rand, length, IRREGULAR)

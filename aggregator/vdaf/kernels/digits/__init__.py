@@ -1,1 +1,1 @@
-"""Kernels of the circuits that check a digit per call of the gadget: Count and Sum."""
+"""Kernels of the circuits that check one digit per call of the gadget: Count and Sum."""

@@ -1,10 +1,10 @@
-"""The end of verification of Count and Sum on lanes: a flag for each report.
+"""Deciding on the verifier shares of Count and Sum on lanes: a flag for each report.
 
-`kernels.decision` computes the same function for every circuit; it is the definition. A
-verifier is the circuit's output, the gadget's wires, and its output, all at the test point. The
-proof holds if the circuit's output is 0 and the gadget's is what comes of the wires: x*y of Count's
-two wires, x^2 - x of Sum's one. That is four words at most, so a group of reports goes from rows of
-bytes to flags in registers; there is no scratch space.
+`kernels.decision` computes the same function for every circuit and is the definition. A verifier is
+the circuit's output, the gadget's wires, and its output, all at the test point. The proof holds if
+the circuit's output is 0 and the gadget's is its value at the wires: x*y for Count's two wires,
+x^2 - x for Sum's one. That is four words at most, so a group of reports goes from rows of bytes to
+flags in registers, without scratch space.
 
 Source:
     VDAF, "Deciding Validity".
@@ -28,7 +28,7 @@ from field.lanes import (
 )
 
 MAX_LENGTH = 4
-"""The most words of a verifier, Count's."""
+"""The largest verifier, Count's, in words."""
 
 
 @kernel
@@ -45,12 +45,12 @@ def decide_groups(
     Args:
         width: The number of lanes.
         arity: Wires of the gadget: Count's two or Sum's one.
-        leader: `uint8[rows, size]`, shares of verifiers; the number of rows is a multiple of the
+        leader: `uint8[rows, size]`, verifier shares; the number of rows is a multiple of the
             number of lanes.
-        others: `uint8[rows, (num_shares - 1) * size]`, the same of the other aggregators, those of
-            a report side by side.
+        others: `uint8[rows, (num_shares - 1) * size]`, the other aggregators' verifier shares, side
+            by side for each report.
         seeds: `uint8[rows, 0]`: there is no joint randomness.
-        flags: `uint8[rows, 8]`: one word a report.
+        flags: `uint8[rows, 8]`: one word per report.
     """
     size, stride = leader.shape[1], others.shape[1]
     for first in range(0, leader.shape[0], len(width)):
@@ -76,9 +76,9 @@ def decide(
     stride: Integer,
     arity: Integer,
 ) -> None:
-    """Flag the lanes whose verifier is undecodable, or is that of no proof.
+    """Flag the lanes whose verifier is undecodable or not that of a valid proof.
 
-    `size` is that of a share, `stride` that of all the others' of a report.
+    `size` is that of a share, `stride` that of all the other shares of a report.
     """
     length = arity + 2
     own = _words(leader, size, length)
@@ -89,15 +89,15 @@ def decide(
         added = [field64.plus(a, b) for a, b in zip(totals.load_many(), shares, strict=True)]
         totals.store_many(added)
     output, x, second, third = totals.load_many()
-    # Where there is one wire, it is both factors, and what follows it is the gadget's output, to
-    # which x is added: x^2 = (x^2 - x) + x. arity - 2 is then a mask of all ones.
+    # If there is one wire, it is both factors, and after it comes the gadget's output, to which x
+    # is added: x^2 = (x^2 - x) + x. arity - 2 is then a mask of all ones.
     is_one_wire = code.in_every_lane(arity - 2)
     y = _chosen(is_one_wire, x, second)
     claimed = _chosen(is_one_wire, second, third)
     expected = field64.plus(claimed, field64.canonical(x) & is_one_wire)
     difference = field64.canonical(field64.product(x, y)) ^ field64.canonical(expected)
     is_wrong = (field64.canonical(output) | difference).at_least(1)
-    # All lanes' flags lie beside each other, as one row.
+    # The flags of all lanes are side by side, as one row.
     word = (is_wrong & INVALID) | (found.load_many()[0] & UNDECODABLE)
     flags.store(word, 0, 0)
 

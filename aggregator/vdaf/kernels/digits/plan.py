@@ -22,16 +22,16 @@ from field import FIELD64
 from field.lanes import MAX_LANES, LaneWidth, Table, lane_width, new_workspace, row_ends
 
 _GADGETS = (Mul(), PolyEval((0, -1, 1)))
-"""Those that check one digit: m * m, from which the circuit takes m, and m^2 - m."""
+"""Gadgets that check one digit: m * m, from which the circuit subtracts m, and m^2 - m."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """What does not depend on reports.
+    """What is the same for all reports.
 
     Attributes:
         width: As many lanes as the processor has.
-        shape: The numbers that fix the kernel's work.
+        shape: The sizes that the kernel works with.
         tables: The kernel's constants.
         scratch_ends: Where the lane arrays of the kernel's scratch space end.
     """
@@ -92,7 +92,7 @@ def plan(parameters: Parameters, agg_id: int) -> Plan:
         last_difference=_table(last_difference_weights(field, p)),
         weights=_table([weight % field.modulus for weight in linear_form_of(circuit).weights]),
     )
-    # One plan serves any number of lanes: eight at most.
+    # One plan serves any number of lanes, up to eight.
     return Plan(lane_width(), shape, tables, row_ends(kernels.scratch_rows(shape), MAX_LANES))
 
 

@@ -1,7 +1,7 @@
 """`verify_init` of Count and Sum as one kernel.
 
-Both check digits in Field64, one a call: m^2 - m is zero for 0 and 1. Their gadgets have degree two
-and one wire, which Count's has twice. As in `kernels.chunks.query`, whose notation is used
+Both check digits in Field64, one per call: m^2 - m is zero for 0 and 1. Their gadgets have degree
+two and one wire, which Count's has twice. As in `kernels.chunks.query`, whose notation is used
 here, a kernel takes as many reports as there are lanes from bytes to verifier shares. There is no
 joint randomness, and a wire takes the digits as they are.
 
@@ -69,15 +69,15 @@ REGISTER_ROWS = 3
 
 
 class Shape(NamedTuple):
-    """The numbers that fix one kernel's work.
+    """The sizes that one kernel works with.
 
     Attributes:
         agg_id: The aggregator; 0 is the leader.
-        num_calls: Digits of a measurement, one a call of the gadget.
-        arity: Wires of the gadget, which all carry the digit.
-        log_p: The logarithm of p, to base two; p is 2 at least.
+        num_calls: Digits of a measurement, one per call of the gadget.
+        arity: Wires of the gadget, all of which carry the digit.
+        log_p: The base-2 logarithm of p; p is at least 2.
         proof_len: Residues of a proof: a seed per wire, and the gadget polynomial's 2p - 1 values.
-        is_minus_digit: Whether the gadget squares only, and the circuit takes the digit away.
+        is_minus_digit: Whether the gadget only squares, so that the circuit subtracts the digit.
     """
 
     agg_id: int
@@ -144,7 +144,7 @@ def query_groups(
 ) -> None:
     """Fill in the outputs of all reports, as many at a time as there are lanes.
 
-    Inputs and outputs are passed one by one: to pass a named tuple takes as long as ten arrays.
+    Inputs and outputs are passed one by one: passing a named tuple takes as long as ten arrays.
     """
     inputs = Inputs(nonces, public_shares, input_shares)
     outputs = Outputs(verifier_shares, out_shares, joint_rand_seeds, flags)
@@ -167,7 +167,7 @@ def query_groups(
             field64.flag_not_residues(
                 width, scratch.flags, share, shape.num_calls + shape.proof_len, IRREGULAR
             )
-        # One residue reduces each output, if there are many, and the last is the test point.
+        # If there are several outputs, each has a weight; the residue after them is the test point.
         length = shape.num_calls + 1 if shape.num_calls > 1 else 1
         draw_query_rand(width, messages, inputs.nonces, first, length, scratch)
         field64.flag_not_residues(width, scratch.flags, scratch.query_rand, length, IRREGULAR)
@@ -185,7 +185,7 @@ def query_groups(
 def _load_share(
     width: LaneWidth, shape: Shape, input_shares: Bytes, first: int, scratch: Scratch
 ) -> None:
-    """Bring the leader's shares of a measurement and its proof into lanes; check every residue."""
+    """Bring the leader's measurement share and proof share into lanes; check every residue."""
     size = input_shares.shape[1]
     length = shape.num_calls + shape.proof_len
     rows_to_words(width, scratch.share, 0, input_shares, first * size, size, length)
@@ -196,7 +196,7 @@ def _load_share(
 def _prepare_bases(
     width: LaneWidth, shape: Shape, tables: Tables, test_point: int, scratch: Scratch
 ) -> None:
-    """Evaluate L_k at t, the half basis at t/beta, and t^p; flag the lanes in which that is 1."""
+    """Evaluate L_k at t, the half basis at t/beta, and t^p; flag the lanes where t^p is 1."""
     registers, powers, log_p = scratch.registers, scratch.powers, shape.log_p
     constants, query_rand = tables.constants, scratch.query_rand
     copy_words(width, (registers, TEST_POINT), (query_rand, test_point), 1)
@@ -218,7 +218,7 @@ def _prepare_bases(
 
 @inlined
 def _evaluate_wires(width: LaneWidth, shape: Shape, scratch: Scratch) -> None:
-    """Evaluate every wire polynomial at t, into residues 1 and on of the verifier."""
+    """Evaluate every wire polynomial at t, into the verifier from residue 1 on."""
     for wire in range(shape.arity):
         wire_value(
             width,

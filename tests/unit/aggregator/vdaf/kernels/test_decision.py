@@ -20,7 +20,7 @@ ROWS = 11
 
 
 def grouped_shares(prio3: Prio3, measurement: int | list[int]) -> ByteRows:
-    """All aggregators' verifier shares of honest reports, writable."""
+    """Return all aggregators' verifier shares of honest reports, writable."""
     outcome = verify(prio3, make_batch(prio3, [measurement] * ROWS))
     return np.stack([init.verifier_share_rows for init in outcome.inits], axis=1)
 
@@ -46,7 +46,7 @@ def by_aggregator(shares: ByteRows) -> list[ByteRows]:
 
 
 MANY_PAIRS = prio3s.prio3_histogram(900, 450)
-"""More pairs of wires than are summed before they are reduced."""
+"""More pairs of wires than the kernel sums before it reduces them."""
 
 PRIO3S = [
     (prio3s.prio3_histogram(5, 2), 3),
@@ -57,7 +57,7 @@ PRIO3S = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("num_shares", [2, 3])
-def test_parts_of_a_batch_are_copied_one_after_the_other(
+def test_the_parts_of_a_batch_are_copied_one_at_a_time(
     num_shares: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prio3, rows, memory = prio3s.prio3_histogram(100, 10, num_shares=num_shares), 3000, 2**18
@@ -78,7 +78,7 @@ def test_parts_of_a_batch_are_copied_one_after_the_other(
 
 
 @pytest.mark.slow
-def test_arrays_of_their_own_are_decided_as_parts_of_one_are() -> None:
+def test_separate_arrays_and_slices_of_one_array_are_decided_alike() -> None:
     prio3 = prio3s.prio3_histogram(5, 2)
     shares = grouped_shares(prio3, 3)
     shares[4, 1, 0] ^= 1
@@ -117,7 +117,7 @@ def decides_as_defined(
     shares[2, last, 16] ^= 1  # a wire
     shares[3, last, gadget] ^= 1  # the gadget's output
     shares[4, 0, -1] ^= 1  # a joint randomness part
-    shares[5, last, 0:16] = modulus  # the smallest number that is no residue
+    shares[5, last, 0:16] = modulus  # the smallest non-residue
     shares[6, 0, gadget : gadget + 16] = modulus
     shares[7, last, 32:48] = 255
     shares[10, 0, 16:32] = np.frombuffer((FIELD128.modulus - 1).to_bytes(16, "little"), np.uint8)
@@ -142,7 +142,7 @@ def decides_as_defined(
     ],
     ids=str,
 )
-def test_the_kernel_of_words_decides_as_the_definition_does(
+def test_the_field64_kernel_decides_as_the_definition_does(
     prio3: Prio3, width: LaneWidth, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shares = grouped_shares(prio3, 1)
@@ -151,8 +151,8 @@ def test_the_kernel_of_words_decides_as_the_definition_does(
     words[1, 0, 0] ^= 1  # the circuit's output
     words[2, last, 1] ^= 1  # a wire
     words[3, last, -1] ^= 1  # the gadget's output
-    words[4, 0] = words[4, last] = 0  # a proof of nothing
-    words[5, last, 0] = modulus  # the smallest number that is no residue
+    words[4, 0] = words[4, last] = 0  # the verifier of an all-zero proof
+    words[5, last, 0] = modulus  # the smallest non-residue
     words[6, 0, -1] = modulus
     words[7, last, 1] = 2**64 - 1
     words[8, :, 0] = 0  # an output of 0
@@ -180,6 +180,6 @@ def test_any_number_of_reports_is_decided(rows: int, width: LaneWidth) -> None:
     assert (undecodable(found), invalid(found)) == ([], [rows - 1])
 
 
-def test_a_batch_of_none_is_decided() -> None:
+def test_an_empty_batch_is_decided() -> None:
     for prio3 in (prio3s.prio3_histogram(5, 2), prio3s.prio3_count()):
         assert prio3.verifier_shares_to_message(CTX, []) == []

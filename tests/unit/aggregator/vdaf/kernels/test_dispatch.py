@@ -145,7 +145,7 @@ def test_an_empty_batch_is_an_empty_result() -> None:
     assert all_values(by_kernel(prio3, shares)) == []
 
 
-def test_a_leader_share_with_a_non_residue_is_undecodable_and_the_others_are_as_they_were(
+def test_a_leader_share_with_a_non_residue_is_undecodable_and_spoils_no_other(
     width: LaneWidth,
 ) -> None:
     prio3 = Prio3(4, Histogram(7, 3))
@@ -182,7 +182,7 @@ def test_a_leader_share_in_field64_with_a_non_residue_is_undecodable(
 
 
 @pytest.mark.slow
-def test_the_largest_residue_in_a_leader_share_is_a_residue() -> None:
+def test_a_leader_share_may_hold_the_largest_residue() -> None:
     prio3 = Prio3(4, Histogram(7, 3))
     shares = shares_of(prio3, [0, 1], 0)
     input_shares = shares.input_shares.copy()
@@ -197,13 +197,13 @@ def test_the_largest_residue_in_a_leader_share_is_a_residue() -> None:
 
 
 def taken_again(monkeypatch: pytest.MonkeyPatch, flagged: slice) -> list[int]:
-    """Have the kernel spoil and flag some reports of a whole group; list what is computed again."""
+    """Make the kernel spoil and flag some reports; list how many are computed again at a time."""
     kernel = chunk_query.query_groups
     taken: list[int] = []
 
     def flagging(*arguments: object) -> None:
-        kernel(*arguments)  # type: ignore[arg-type]  # the arguments of the kernel itself
-        outputs = Outputs(*arguments[-4:])  # type: ignore[arg-type]  # and these are the last
+        kernel(*arguments)  # type: ignore[arg-type]  # the kernel's own arguments
+        outputs = Outputs(*arguments[-4:])  # type: ignore[arg-type]  # the last of them
         for array in outputs:
             array[flagged] = 0xEE
         outputs.flags[flagged] = [IRREGULAR, 0, 0, 0, 0, 0, 0, 0]
@@ -272,8 +272,8 @@ def test_no_leader_share_makes_work_for_the_general_function(
 def test_a_test_point_that_is_a_root_of_unity_is_flagged(
     monkeypatch: pytest.MonkeyPatch, width: LaneWidth
 ) -> None:
-    # No key is known for which t^p = 1. So the kernel is made to look for another power: t^p of
-    # one report, which it must then flag, and only it.
+    # No key is known for which t^p = 1. So the kernel is made to look for another power, t^p of
+    # one report, and must flag that report only.
     prio3 = Prio3(4, Histogram(7, 3))
     shares = shares_of(prio3, [0, 1, 2, 3, 4, 5, 6, 0], 1)
     randomness = Randomness(prio3, CTX)
@@ -295,7 +295,7 @@ def test_a_test_point_that_is_a_root_of_unity_is_flagged(
     assert taken == [shares.nonces[3].tobytes()]
 
 
-def test_circuits_without_a_kernel_go_the_general_way() -> None:
+def test_circuits_without_a_kernel_are_computed_by_the_general_function() -> None:
     prio3 = Prio3(4, SumVec(3, 3, 2, FIELD64), num_proofs=3)
     assert not dispatch.is_fused(prio3)
     shares = shares_of(prio3, [[1, 2, 3]], 1)
@@ -303,14 +303,14 @@ def test_circuits_without_a_kernel_go_the_general_way() -> None:
     assert all_values(found) == all_values(query_shares(prio3, shares))
 
 
-def test_no_repr_of_what_a_kernel_takes_or_fills_in_shows_what_it_holds() -> None:
+def test_no_repr_of_a_kernel_input_or_output_shows_its_contents() -> None:
     kinds = (Inputs, Outputs, ShareMessages, chunk_arrays.Messages)
     for kind in kinds:
         value = kind._make([np.full(3, 77, np.uint8)] * len(kind._fields))
         assert repr(value) == f"{kind.__name__}()"
 
 
-def test_long_reports_use_fewer_lanes_so_that_scratch_space_stays_bounded() -> None:
+def test_long_reports_use_fewer_lanes_to_bound_scratch_space() -> None:
     for length, chunk_length in itertools.product((10, 10**5), (10, 300)):
         plan = chunk_plan.plan(Prio3(4, Histogram(length, chunk_length)), 1)
         size = chunk_plan.scratch_size(plan.shape) * len(plan.width)
@@ -318,7 +318,7 @@ def test_long_reports_use_fewer_lanes_so_that_scratch_space_stays_bounded() -> N
 
 
 @pytest.mark.parametrize("has_multiply_add", [False, True])
-def test_two_lanes_which_long_reports_may_get_compute_the_same(*, has_multiply_add: bool) -> None:
+def test_two_lanes_compute_the_same_as_the_definition(*, has_multiply_add: bool) -> None:
     measurements: list[Measurement] = [index % 7 for index in range(5)]
     width = LaneWidth(2, has_multiply_add, is_interpreted=True)
     assert agree(Prio3(4, Histogram(7, 3)), measurements, width)

@@ -1,7 +1,7 @@
 """Kernels run as plain Python: any number of lanes, either layout, any processor, every index.
 
-What the interpreter computes is compared with `query_shares`, the definition; that a compiler makes
-the same of the kernels is a test of its own, for each width that this processor has.
+Interpreted kernels are compared with `query_shares`, the definition. Another test compares compiled
+kernels with them, for each width that this processor has.
 """
 
 import inspect
@@ -62,7 +62,7 @@ def test_a_compiled_kernel_computes_what_the_interpreted_one_does(
 
 
 @pytest.mark.parametrize("is_long", [False, True], ids=["32 bits", "52 bits"])
-def test_a_row_beyond_a_scratch_array_is_an_error_and_not_the_array_that_follows(
+def test_a_row_beyond_a_scratch_array_is_an_error_and_not_the_next_array(
     monkeypatch: pytest.MonkeyPatch, *, is_long: bool
 ) -> None:
     def too_small(rows: ScratchOf[int], lanes: int) -> ScratchOf[int]:
@@ -84,7 +84,7 @@ FAULTS: list[tuple[object, str, str, str]] = [
     (Limbs52, "reduced", "[x0 - h", "[x0 + h"),
     (Limbs52, "unmasked_product", "x0 - h", "x0 + h"),
 ]
-"""A method of a layout, and what is written wrongly in it."""
+"""A method of a layout, and a fault in it: the right code and the wrong."""
 
 
 @pytest.mark.parametrize("lanes", [1, 8])

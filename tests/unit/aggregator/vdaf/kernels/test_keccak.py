@@ -10,7 +10,7 @@ from tests.support.lane_widths import INTERPRETED, QUICKEST
 
 SIZES = [0, 7, 8, RATE_SIZE - 1, RATE_SIZE, RATE_SIZE + 1, 500]
 OUTPUTS = [(1, 1), (1, RATE_SIZE), (1, 3 * RATE_SIZE - 1), (9, 32), (9, RATE_SIZE + 1)]
-"""How many messages, and how many bytes of each."""
+"""How many messages, and how many bytes each."""
 
 
 @pytest.fixture(params=[*INTERPRETED[::2], *QUICKEST])  # It multiplies nothing.
@@ -36,19 +36,19 @@ def test_each_message_of_a_batch_has_its_own_hash(width: LaneWidth, message_size
 
 @pytest.mark.parametrize("fill", [0x00, 0xFF])
 @pytest.mark.parametrize("domain", [0x01, 0x07, 0x7F])
-def test_domains_and_constant_messages(width: LaneWidth, fill: int, domain: int) -> None:
+def test_every_domain_is_hashed_correctly(width: LaneWidth, fill: int, domain: int) -> None:
     messages = np.full((3, RATE_SIZE - 1), fill, np.uint8)
     expected = reference(messages[0].tobytes(), domain, 64)
     hashes = turboshake128(messages, domain, 64, width=width)
     assert [row.tobytes() for row in hashes] == [expected] * 3
 
 
-def test_no_message_and_no_output_are_nothing(width: LaneWidth) -> None:
+def test_no_messages_and_empty_outputs_are_accepted(width: LaneWidth) -> None:
     assert turboshake128(np.zeros((0, 5), np.uint8), 0x01, 32, width=width).shape == (0, 32)
     assert turboshake128(np.zeros((3, 5), np.uint8), 0x01, 0, width=width).shape == (3, 0)
 
 
-def test_messages_need_not_lie_together(width: LaneWidth) -> None:
+def test_messages_need_not_be_contiguous(width: LaneWidth) -> None:
     wide = np.random.default_rng(0).integers(0, 256, (10, 90), np.uint8)
     apart = turboshake128(wide[::2, 3:70], 0x01, 32, width=width)
     assert apart[1].tobytes() == reference(wide[2, 3:70].tobytes(), 0x01, 32)
