@@ -322,7 +322,7 @@ def concat(vectors: Sequence[Vector], axis: int = -1) -> Vector:
     """Return vectors of one field joined along an axis.
 
     Raises:
-        ShapeError: There are none, or the other axes differ.
+        ShapeError: There are no vectors, or the other axes differ.
         FieldError: The fields differ.
     """
     field, axis = _common(vectors), vectors[0]._axis(axis)  # noqa: SLF001  this module's own class
@@ -337,7 +337,7 @@ def stack(vectors: Sequence[Vector], axis: int = 0) -> Vector:
     """Return vectors of one field and shape side by side along a new axis.
 
     Raises:
-        ShapeError: There are none, or the shapes differ.
+        ShapeError: There are no vectors, or the shapes differ.
         FieldError: The fields differ.
     """
     field = _common(vectors)
