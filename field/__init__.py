@@ -1,7 +1,7 @@
 """Prime fields for Prio3: vectors of residues, their bytes, transforms and polynomials.
 
-Nobody outside imports anything deeper, but for `field.lanes`, on which
-`aggregator.vdaf.kernels` and `aggregator.dp.samplers` build their kernels.
+Other packages import only this module and `field.lanes`, on which `aggregator.vdaf.kernels` and
+`aggregator.dp.samplers` build their kernels.
 """
 
 from field.encoding import decode, decode_rows, encode, encode_rows, sample_rows

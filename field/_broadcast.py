@@ -1,4 +1,4 @@
-"""How two operands of different shapes meet in a kernel of rows and columns."""
+"""Broadcasting two operands for a kernel of rows and columns."""
 
 import dataclasses
 import math
@@ -16,9 +16,9 @@ class Alignment:
 
     Attributes:
         shape: The common shape.
-        size: Rows and columns of the common shape.
-        left: Rows and columns of the left operand, each as in `size` or 1.
-        right: The same of the right operand.
+        size: The rows and columns of the common shape.
+        left: The rows and columns of the left operand, each as in `size` or 1.
+        right: The same for the right operand.
         repeat: Whether the operands must first be repeated to the common shape.
     """
 
@@ -30,11 +30,11 @@ class Alignment:
 
 
 def align(left: Shape, right: Shape) -> Alignment:
-    """Bring two shapes to rows and columns, by numpy's rules.
+    """Broadcast two shapes to rows and columns, by numpy's rules.
 
     A kernel repeats an operand that has one row, one column or both. So the common shape is cut
     into leading axes (rows) and trailing axes (columns) such that each operand has all axes of a
-    part or none. Where no cut serves, the operands must be repeated in memory.
+    part or none of them. If no cut works, the operands must be repeated in memory.
 
     Raises:
         ShapeError: The shapes do not fit.

@@ -1,7 +1,7 @@
-"""Sums of many words without a carry: the low and the high halves are added up by themselves.
+"""Sums of many words without carries: low and high halves are summed separately.
 
-It takes 2^32 halves to overflow a word. Vector units add many at a time, so what counts is memory:
-rows are taken several at a time, that the sums be read and written once for all of them.
+It takes 2^32 halves to overflow a word. Vector units add many at a time, so memory is the limit:
+several rows are added at once, so that the sums are read and written once for all of them.
 """
 
 import numpy as np
@@ -19,19 +19,19 @@ COLUMNS_AT_ONCE = 2048
 """The most columns whose sums stay in the fastest cache."""
 
 _SHORT = 32
-"""Words that a row should have, that loops over columns be worth their beginning."""
+"""Words that a row should have to be worth starting a loop over its columns."""
 
 
 @kernel
 def add_halves(
     rows: Words, first: int, stride: int, num_rows: int, count: int, low: Words, high: Words
 ) -> None:
-    """Add the halves of the words in each of `count` columns of some rows to `low` and `high`.
+    """Add the halves of the words in `count` columns of some rows to `low` and `high`.
 
-    Row k begins at `rows[first + k * stride]`. `low` and `high` have `COLUMNS_AT_ONCE` words; those
-    from `count` on are scratch.
+    Row k begins at `rows[first + k * stride]`. `low` and `high` have `COLUMNS_AT_ONCE` words, those
+    from `count` on scratch.
     """
-    # Short rows with nothing between them are as good as longer ones, whose sums are added up.
+    # Short rows with nothing between them are added as fewer, longer ones.
     together = max(1, _SHORT // count) if stride == count else 1
     wide, turns = together * count, num_rows // together
     low[count:wide] = 0
@@ -46,7 +46,7 @@ def add_halves(
 
 @kernel
 def _add(rows: Words, first: int, stride: int, num_rows: int, low: Words, high: Words) -> None:
-    """Add the halves of the words of some rows, each of which has as many as `low`."""
+    """Add the halves of the words of some rows, each as long as `low`."""
     count = low.shape[0]
     whole = num_rows - num_rows % _ROWS_AT_ONCE
     for k in range(0, whole, _ROWS_AT_ONCE):

@@ -13,9 +13,9 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 
 class Kernels(Protocol):
-    """What a field's module of compiled kernels offers, on arrays with the field's `word_shape`.
+    """The compiled kernels of a field, on arrays with the field's `word_shape`.
 
-    In all of them an axis of length 1 in an operand is repeated to the length in `out`.
+    An axis of length 1 in an operand is repeated to its length in `out`.
     """
 
     def add(self, a: Words, b: Words, out: Words) -> None:
@@ -33,11 +33,11 @@ class Kernels(Protocol):
     def add_rows(self, a: Words, num_rows: int, stride: int, out: Words) -> None:
         """Add to `out[i]` the rows i*num_rows to (i + 1)*num_rows - 1 of `a`, read-only words.
 
-        Row k begins at `a[k * stride]`, `stride` being the words from one row to the next.
+        Row k begins at `a[k * stride]`.
         """
 
     def transform(self, a: Words, roots: Words, out: Words) -> None:
-        """Set `out[i]` to the transform of `a[i]`, `roots` as `field.ntt` lays them out."""
+        """Set `out[i]` to the transform of `a[i]`, with `roots` as `field.ntt` lays them out."""
 
     def lagrange_basis(self, points: Words, start: Words, roots: Words, out: Words) -> None:
         """Set `out[i, k]` to the k-th Lagrange basis polynomial at `points[i]`."""

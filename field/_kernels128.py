@@ -1,10 +1,10 @@
 """Kernels on `uint64[..., 2]` arrays, low word first, for p = 2^128 - 28 * 2^64 + 1.
 
 All elements in and out lie in [0, p). No branch and no index depends on an element: carries become
-masks. In `accept_residues` the positions depend on which candidates are dropped, and nothing else.
+masks. In `accept_residues` positions depend only on which candidates are dropped.
 
-Elements are never in Montgomery form: 2^128 = 28 * 2^64 - 1 (mod p) makes a plain reduction as
-cheap as Montgomery's, and there is nothing to convert.
+Elements are never in Montgomery form: because 2^128 = 28 * 2^64 - 1 (mod p), a plain reduction is
+as cheap as Montgomery's and needs no conversion.
 
 `field._kernels.Kernels` says what the public functions do.
 """
@@ -33,8 +33,8 @@ _HALF_WORD = np.uint64(32)
 _LOW_HALF = np.uint64(2**32 - 1)
 _P_LOW = np.uint64(1)
 _P_HIGH = np.uint64(2**64 - 28)
-# 2^128 - p = 28 * 2^64 - 1 in two words: adding it to a number that wrapped, or is p or more, takes
-# p away.
+# 2^128 - p = 28 * 2^64 - 1 in two words: adding it to a number that wrapped, or is p or more,
+# subtracts p.
 _FOLD_LOW = np.uint64(2**64 - 1)
 _FOLD_HIGH = np.uint64(27)
 
@@ -47,11 +47,11 @@ def _mask(flag: np.uint64) -> np.uint64:
 
 @inlined
 def _reduce(low: np.uint64, high: np.uint64, carry: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Take p away once from carry * 2^128 + high * 2^64 + low if that is p or more.
+    """Subtract p once from carry * 2^128 + high * 2^64 + low if that is p or more.
 
     The number must be below 2p, and `carry` 0 or 1.
     """
-    # p or more if and only if adding 2^128 - p carries.
+    # It is p or more if and only if adding 2^128 - p carries.
     _, c = add_carry(low, _FOLD_LOW, _ZERO)
     _, c = add_carry(high, _FOLD_HIGH, c)
     over = _mask(carry | c)
@@ -73,7 +73,7 @@ def _difference(
 ) -> tuple[np.uint64, np.uint64]:
     low, borrow = subtract_borrow(a0, b0, _ZERO)
     high, borrow = subtract_borrow(a1, b1, borrow)
-    # A borrow is 2^128 too much: take 2^128 - p away, which cannot borrow again.
+    # A borrow leaves 2^128 too much: subtract 2^128 - p, which cannot borrow again.
     under = _mask(borrow)
     low, borrow = subtract_borrow(low, _FOLD_LOW & under, _ZERO)
     high, _ = subtract_borrow(high, _FOLD_HIGH & under, borrow)
@@ -106,8 +106,8 @@ def _fold(
     1. z3 B^3 = 28 z3 B^2 - z3 B. So the number is z0 + (z1 - z3) B + e B^2, e = z2 + 28 z3.
     2. e B^2 = 28 e B - e. With e = e0 + e1 B and 28 e = q0 + q1 B, the number is
        (z0 - e0) + (z1 - z3 - e1 + q0) B + q1 B^2, and q1 <= 811.
-    3. That is above -p: if e1 > 0 then q1 >= 28 and it is positive; else 28 z3 < B and it is
-       above -B^2 / 27. So p is added, and the carries and q1 make a `top` from 0 to 814.
+    3. That is above -p: if e1 > 0, then q1 >= 28 and it is positive; else 28 z3 < B and it is
+       above -B^2 / 27. So p is added, and the carries and q1 make up `top`, from 0 to 814.
     4. top B^2 = 28 top B - top, which leaves a number from 0 to 2p.
     """
     e0, e1 = multiply_wide(z3, _C)
@@ -181,7 +181,7 @@ def dot(a: Words, b: Words, out: Words) -> None:
     b_row, b_column = int(b.shape[0] > 1), int(b.shape[1] > 1)
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
-            # Five words hold the sum of whole products of fewer than 2^64 terms; one reduction.
+            # Five words hold a sum of fewer than 2^64 whole products, which is reduced once.
             c0, c1, c2, c3, c4 = _ZERO, _ZERO, _ZERO, _ZERO, _ZERO
             for k in range(a.shape[2]):
                 x, y = a[i * a_row, j * a_column, k], b[i * b_row, j * b_column, k]
@@ -199,9 +199,8 @@ def dot(a: Words, b: Words, out: Words) -> None:
 def add_rows(a: Words, num_rows: int, stride: int, out: Words) -> None:
     """Add to each row of `out` as many rows from `a`; see `field._kernels.Kernels`.
 
-    The halves of all words are summed by themselves, which takes 2^32 of them to overflow and which
-    vector units do many at a time; each sum is reduced once. Some columns at a time, so that their
-    sums stay in the fastest cache.
+    The halves of the words are summed separately (see `field._halves`), and each sum is reduced
+    once. Columns are taken in blocks whose sums stay in the fastest cache.
     """
     length = 2 * out.shape[1]
     low = np.empty(COLUMNS_AT_ONCE, np.uint64)
@@ -306,7 +305,7 @@ def accept_residues(a: Words, out: Words, complete: Mask) -> None:
         for j in range(a.shape[1]):
             if filled == length:
                 break
-            # A candidate that is dropped is overwritten by the next one.
+            # The next candidate overwrites one that was dropped.
             out[i, filled, 0], out[i, filled, 1] = a[i, j, 0], a[i, j, 1]
             filled += int(_is_residue(a[i, j, 0], a[i, j, 1]))
         complete[i] = filled == length

@@ -1,7 +1,7 @@
 """Kernels on `uint64` arrays for p = 2^64 - 2^32 + 1.
 
 All words in and out lie in [0, p). No branch and no index depends on an element: carries become
-masks. In `accept_residues` the positions depend on which candidates are dropped, and nothing else.
+masks. In `accept_residues` positions depend only on which candidates are dropped.
 
 `field._kernels.Kernels` says what the public functions do.
 """
@@ -17,7 +17,7 @@ Mask = npt.NDArray[np.bool_]
 
 _ZERO = np.uint64(0)
 _P = np.uint64(2**64 - 2**32 + 1)
-# 2^64 - p: adding it to a word that wrapped, or is p or more, takes p away.
+# 2^64 - p: adding it to a word that wrapped, or is p or more, subtracts p.
 _FOLD = np.uint64(2**32 - 1)
 _HALF_WORD = np.uint64(32)
 
@@ -54,13 +54,13 @@ def _reduced(low: np.uint64, high: np.uint64) -> np.uint64:
     # 2^64 = 2^32 - 1 and 2^96 = -1 (mod p), so
     # high * 2^64 + low = low - high_high + high_low * (2^32 - 1).
     top, bottom = high >> _HALF_WORD, high & _FOLD
-    # A borrow is 2^64 too much; taking 2^64 mod p away cannot borrow again: low < top < 2^32, so
-    # the wrapped word is at least 2^64 - 2^32.
+    # A borrow leaves 2^64 too much; subtracting 2^64 mod p cannot borrow again: low < top < 2^32,
+    # so the wrapped word is at least 2^64 - 2^32.
     word = low - top
     word -= _FOLD & _mask(np.uint64(low < top))
     addend = (bottom << _HALF_WORD) - bottom
     total = word + addend
-    # A carry is 2^64 too little; the sum is then below 2^64 - 2^33, so this cannot carry again.
+    # A carry leaves 2^64 too little; the sum is then below 2^64 - 2^33, so this cannot carry again.
     total += _FOLD & _mask(np.uint64(total < addend))
     return total + (_FOLD & _mask(np.uint64(total >= _P)))
 
@@ -113,9 +113,8 @@ def dot(a: Words, b: Words, out: Words) -> None:
 def add_rows(a: Words, num_rows: int, stride: int, out: Words) -> None:
     """Add to each row of `out` as many rows from `a`; see `field._kernels.Kernels`.
 
-    The halves of all words are summed by themselves, which takes 2^32 of them to overflow and which
-    vector units do many at a time; each sum is reduced once. Some columns at a time, so that their
-    sums stay in the fastest cache.
+    The halves of the words are summed separately (see `field._halves`), and each sum is reduced
+    once. Columns are taken in blocks whose sums stay in the fastest cache.
     """
     low = np.empty(COLUMNS_AT_ONCE, np.uint64)
     high = np.empty(COLUMNS_AT_ONCE, np.uint64)
@@ -206,7 +205,7 @@ def accept_residues(a: Words, out: Words, complete: Mask) -> None:
         for j in range(a.shape[1]):
             if filled == length:
                 break
-            # A candidate that is dropped is overwritten by the next one.
+            # The next candidate overwrites one that was dropped.
             out[i, filled] = a[i, j]
             filled += int(a[i, j] < _P)
         complete[i] = filled == length

@@ -1,7 +1,7 @@
 """Vectors to bytes and back, and uniform residues from a stream of bytes.
 
-Elements are little-endian and of fixed size. Both fields fill their encoded size: the mask of the
-draft's rejection sampling, the next power of two less one, keeps every bit of an element.
+Elements are little-endian and of fixed size. Both fields fill their encoded size: the mask in the
+draft's rejection sampling, the next power of two minus one, keeps every bit of an element.
 
 Source:
     VDAF, "Finite Fields" and "Extendable Output Functions (XOFs)".
@@ -48,7 +48,7 @@ def decode(field: Field, data: bytes) -> Vector:
     """Return the row that these bytes encode.
 
     Raises:
-        ShapeError: The length is no multiple of the encoded size.
+        ShapeError: The length is not a multiple of the encoded size.
         ResidueError: An element is not below the modulus.
     """
     vector, valid = decode_rows(field, np.frombuffer(data, np.uint8).reshape(1, len(data)))
@@ -69,7 +69,7 @@ def decode_rows(field: Field, data: Bytes) -> tuple[Vector, Mask]:
         below the modulus is invalid and all zero.
 
     Raises:
-        ShapeError: There are not two axes, or rows are no multiple of the encoded size long.
+        ShapeError: There are not two axes, or a row's length is not a multiple of the encoded size.
     """
     if data.ndim != 2 or data.shape[1] % field.encoded_size:  # noqa: PLR2004  rows and bytes
         raise ShapeError(
@@ -88,8 +88,8 @@ def sample_rows(field: Field, stream: Bytes, length: int) -> tuple[Vector, Mask]
 
     Each row takes the elements of its stream in order and drops those that are not below the
     modulus. One element in 2^32 is dropped for Field64, one in 2^59 for Field128. So a caller
-    first gives `length` elements a row and, for the rare row that comes back incomplete, calls
-    again with a longer stream of that row; what was there before stays as it was.
+    first gives `length` elements per row and, for the rare row that comes back incomplete, calls
+    again with a longer stream of that row, which begins with the same bytes.
 
     Args:
         field: The field.
@@ -97,12 +97,12 @@ def sample_rows(field: Field, stream: Bytes, length: int) -> tuple[Vector, Mask]
         length: How many residues each row needs.
 
     Returns:
-        `rows` rows of `length` residues, and which of them are complete: where the stream held
-        too few elements the row is all zero. If the bytes are independent and uniform, a complete
-        row holds independent residues, each uniform on [0, p).
+        `rows` rows of `length` residues, and which of them are complete: a row whose stream held
+        too few elements is all zero. If the bytes are independent and uniform, a complete row holds
+        independent residues, each uniform on [0, p).
 
     Raises:
-        ShapeError: There are not two axes, or rows are no multiple of the encoded size long.
+        ShapeError: There are not two axes, or a row's length is not a multiple of the encoded size.
 
     Source:
         VDAF, "Extendable Output Functions (XOFs)".
@@ -121,5 +121,5 @@ def sample_rows(field: Field, stream: Bytes, length: int) -> tuple[Vector, Mask]
 
 
 def _words(data: Bytes) -> npt.NDArray[np.uint64]:
-    # A copy always: the vector must own its words, and the bytes may be read-only or unaligned.
+    # Always a copy: the vector must own its words, and the bytes may be read-only or unaligned.
     return np.ascontiguousarray(data).reshape(-1).view("<u8").astype(np.uint64)

@@ -1,10 +1,10 @@
-"""What goes wrong below the protocol: a number that is no residue, a shape that does not fit."""
+"""Errors of field operations: a number that is not a residue, a shape that does not fit."""
 
 
 class FieldError(ValueError):
     """A field operation was given something it does not accept.
 
-    The message names the field, the limit and the place, never a value: it may be a share.
+    The message names the field, the limit and the place, never a value, which may be a share.
     """
 
 

@@ -1,6 +1,4 @@
-"""The two prime fields of Prio3, as values.
-
-This module only describes the fields; elements are held by `field.vector.Vector`.
+"""The two prime fields of Prio3; `field.vector.Vector` holds their elements.
 
 Source:
     VDAF, "Finite Fields".
@@ -18,12 +16,12 @@ class Field:
     """A prime field with a large subgroup whose order is a power of two.
 
     Attributes:
-        name: What the specification calls it.
+        name: The specification's name for it.
         modulus: The prime p.
         generator: An element of order 2^two_adicity.
         two_adicity: The largest k such that 2^k divides p - 1.
-        encoded_size: Bytes of an encoded element.
-        words: 64-bit words of an element in memory.
+        encoded_size: The bytes of an encoded element.
+        words: The 64-bit words of an element in memory.
     """
 
     name: str
@@ -35,13 +33,13 @@ class Field:
 
     @property
     def word_shape(self) -> tuple[int, ...]:
-        """The axes that an element itself adds to an array of words: none, or two words."""
+        """The axes that an element adds to an array of words: none, or one of two words."""
         return () if self.words == 1 else (self.words,)
 
     def root_of_unity(self, order: int) -> int:
         """Return the principal root of unity of an order that is a power of two.
 
-        Roots of different orders fit together: the square of the one of order 2n has order n.
+        The square of the root of order 2n is the root of order n.
 
         Raises:
             FieldError: `order` is not a power of two, or the field has no such root.

@@ -19,11 +19,11 @@ def ntt(coefficients: Vector, size: int | None = None) -> Vector:
 
     Args:
         coefficients: Along the last axis, from the constant upwards.
-        size: A power of two, not below the number of coefficients; by default that number.
+        size: A power of two, at least the number of coefficients, which is the default.
 
     Returns:
-        With w the principal root of unity of order `size`: along the last axis the values at
-        w^0, w^1, ..., w^(size - 1).
+        Along the last axis the values at w^0, w^1, ..., w^(size - 1), where w is the principal root
+        of unity of order `size`.
 
     Raises:
         ShapeError: `size`, or the number of coefficients, does not fit.
@@ -48,7 +48,7 @@ def shifted_ntt(values: Vector) -> Vector:
         values: n values along the last axis, as `ntt` returns them; n is a power of two.
 
     Raises:
-        ShapeError: n is no power of two.
+        ShapeError: n is not a power of two.
     """
     field, size = values.field, last_axis(values)
     scaled = _transform(values, roots(field, size, inverse=True))
@@ -60,11 +60,11 @@ def roots(field: Field, size: int, *, inverse: bool = False) -> Vector:
     """Return the roots of unity that a transform of `size` values needs, `size` of them.
 
     With w_m the principal root of order m, or its inverse, entries m/2 to m - 1 hold the powers
-    0 to m/2 - 1 of w_m, for every m = 2, 4, ..., size: each stage of a transform reads its own run
-    of consecutive entries. Entry 0 is not used.
+    0 to m/2 - 1 of w_m, for every m = 2, 4, ..., size: each stage of a transform reads consecutive
+    entries. Entry 0 is not used.
 
     Raises:
-        ShapeError: `size` is no power of two.
+        ShapeError: `size` is not a power of two.
     """
     if size < 1 or size & (size - 1):
         raise ShapeError(f"the transform needs a length that is a power of two, got {size}")
@@ -87,7 +87,7 @@ def last_axis(vector: Vector) -> int:
     """Return the length of a vector's last axis.
 
     Raises:
-        ShapeError: It has no axis.
+        ShapeError: The vector has no axis.
     """
     if not vector.ndim:
         raise ShapeError("a polynomial needs an axis")
@@ -96,7 +96,7 @@ def last_axis(vector: Vector) -> int:
 
 @functools.lru_cache(maxsize=128)
 def _shift(field: Field, size: int) -> Vector:
-    """Return s^i / size for i = 0 to size - 1, s the principal root of order 2 * size."""
+    """Return s^i / size for i = 0 to size - 1, with s the principal root of order 2 * size."""
     scale = field.inverse(size)
     powers = _powers(field, field.root_of_unity(2 * size), size)
     return Vector.from_ints(field, [power * scale % field.modulus for power in powers])

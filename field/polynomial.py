@@ -1,8 +1,8 @@
 """Polynomials given by their values at the powers of a root of unity (the Lagrange basis).
 
-All functions work along the last axis, on any number of polynomials at once. A polynomial of n
+All functions work along the last axis, on any number of polynomials at once. The polynomial of n
 values is the one of degree below n that takes them at w^0, ..., w^(n - 1), where w is the principal
-root of unity of order n, or for `extend_values_to_power_of_2` of the next power of two.
+root of unity of order n or, for `extend_values_to_power_of_2`, of the next power of two.
 
 Source:
     VDAF, "Polynomial Representation" and "Lagrange Basis".
@@ -21,10 +21,9 @@ from field.vector import Vector, concat, stack
 
 
 def poly_eval(values: Vector, points: Vector) -> Vector:
-    """Return polynomials' values at one point a row.
+    """Return polynomials' values at one point per row.
 
-    Correct at every point, roots of unity included; whether such a point may be used is for the
-    caller to say.
+    Correct at every point, roots of unity included; the caller decides whether to use such a point.
 
     Args:
         values: Shape `(*points.shape, ..., n)`, n a power of two: with points of shape `(rows,)`
@@ -35,7 +34,8 @@ def poly_eval(values: Vector, points: Vector) -> Vector:
         Shape `values.shape[:-1]`.
 
     Raises:
-        ShapeError: The leading axes of `values` are not those of `points`, or n is no power of two.
+        ShapeError: The leading axes of `values` are not those of `points`, or n is not a power of
+            two.
     """
     size = last_axis(values)
     if values.shape[:-1][: points.ndim] != points.shape:
@@ -49,13 +49,13 @@ def lagrange_basis(points: Vector, size: int) -> Vector:
     """Return the values of all Lagrange basis polynomials at each point.
 
     The k-th one is 1 at w^k and 0 at the other powers of w, so the value of any polynomial at the
-    point is the dot product of these with its values.
+    point is their dot product with its values.
 
     Returns:
         Shape `(*points.shape, size)`.
 
     Raises:
-        ShapeError: `size` is no power of two.
+        ShapeError: `size` is not a power of two.
     """
     field = points.field
     table = roots(field, size, inverse=True)
@@ -73,7 +73,7 @@ def double_evaluations(values: Vector) -> Vector:
     """Return 2n values of the polynomials of n values, at the powers of the root of order 2n.
 
     Raises:
-        ShapeError: n is no power of two.
+        ShapeError: n is not a power of two.
     """
     size = last_axis(values)
     pairs = stack([values, shifted_ntt(values)], axis=values.ndim)
@@ -81,13 +81,12 @@ def double_evaluations(values: Vector) -> Vector:
 
 
 def extend_values_to_power_of_2(values: Vector) -> Vector:
-    """Return n values of the polynomials of m values, n the least power of two not below m.
+    """Return n values of the polynomials of m values, where n is the least power of two >= m.
 
-    Both at the powers of the root of order n: the first m are as given, and the polynomial has
-    degree below m.
+    Both are values at the powers of the root of order n; the first m stay as given.
 
     Raises:
-        ShapeError: There is no value.
+        ShapeError: There are no values.
     """
     length = last_axis(values)
     if not length:
@@ -120,14 +119,13 @@ def powers(points: Vector, count: int) -> Vector:
 def _extension(field: Field, length: int, size: int) -> Vector:
     """Return the matrix that takes `length` values to the `size - length` that follow them.
 
-    Row i holds what the Lagrange basis polynomials of the nodes x_0, ..., x_(length - 1) are at
-    the node y = x_(length + i). By the barycentric formula the j-th is
+    Row i holds the values of the Lagrange basis polynomials of the nodes x_0, ..., x_(length - 1)
+    at the node y = x_(length + i). By the barycentric formula the j-th is
 
         M(y) / ((y - x_j) M'(x_j)),  where M(x) is the product of all (x - x_j).
 
-    M is (x^size - 1) divided by the product R(x) of (x - y) over the nodes y that are missing, and
-    the missing ones are the few. So M'(x_j) = size x_j^(size - 1) / R(x_j), and M(y) = size
-    y^(size - 1) / R'(y).
+    M is (x^size - 1) divided by R(x), the product of (x - y) over the few missing nodes y. So
+    M'(x_j) = size x_j^(size - 1) / R(x_j), and M(y) = size y^(size - 1) / R'(y).
     """
     p = field.modulus
     root = field.root_of_unity(size)

@@ -1,9 +1,8 @@
 """Signed integers to residues and back.
 
 `project` is the ring homomorphism from the integers to the field, so it wraps noise of any size
-and any sign into a share. `lift` takes the representative nearest to zero: the inverse of
-`project` for integers in (-p/2, p/2), and only for those. Whoever lifts a sum has to know that it
-cannot have left that interval.
+and sign into a share. `lift` takes the representative nearest to zero, which inverts `project` only
+for integers in (-p/2, p/2). Whoever lifts a sum must know that it lies in that interval.
 """
 
 import operator
@@ -15,10 +14,10 @@ from field.vector import Vector
 
 
 def project(field: Field, integers: Iterable[int]) -> Vector:
-    """Return the residues modulo p of signed integers of any size, one row.
+    """Return a row with the residues modulo p of signed integers of any size.
 
     Raises:
-        FieldError: A number is no integer.
+        FieldError: A number is not an integer.
     """
     try:
         residues = [operator.index(integer) % field.modulus for integer in integers]
@@ -37,6 +36,6 @@ def lift(vector: Vector) -> list[int]:
 
 
 def centre(field: Field, integers: Sequence[int]) -> list[int]:
-    """Return for each integer the one congruent to it modulo p in (-p/2, p/2)."""
+    """Return for each integer the one in (-p/2, p/2) that is congruent to it modulo p."""
     half = field.modulus // 2
     return [(integer + half) % field.modulus - half for integer in integers]

@@ -1,10 +1,7 @@
-"""Residues of one field, one row or a batch of rows: the arithmetic type of everything above.
+"""Residues of one field, in one row or a batch of rows.
 
-A `Vector` is a value. Nothing in the project writes into its words once it is made, and operations
-return new vectors. Kernels below it see bare arrays; nobody above it needs to know how many words
-an element has.
-
-Not here: bytes (`field.encoding`), signed integers (`field.projection`), polynomials.
+A `Vector` is a value: nothing writes into its words once it is made, and operations return new
+vectors. Kernels see bare arrays; callers need not know how many words an element has.
 """
 
 import dataclasses
@@ -37,21 +34,20 @@ _WORD = np.dtype(np.uint64)
 class Vector:
     """Residues of one field, with any number of axes; the last runs along a row.
 
-    Operations between vectors broadcast as numpy does. An `int` operand stands for its residue,
-    negative numbers included; it should be public.
+    Operations between vectors broadcast as numpy does. An `int` operand, which may be negative,
+    stands for its residue; it should be public.
 
     The constructor trusts its caller that every element is below the modulus: use `from_ints`,
-    `from_array`, `field.decode` or `field.project` for anything that is not an array of residues
-    already.
+    `from_array`, `field.decode` or `field.project` for anything else.
 
     Attributes:
         field: The field of all elements.
         words: A C-contiguous array of `uint64`, shape `shape` for Field64 and `(*shape, 2)` for
             Field128, low word first. Only the rows of a batch, a vector with two axes, may lie
-            apart, each contiguous: so they may be part of longer rows.
+            apart, each contiguous, as parts of longer rows.
 
     Raises:
-        ShapeError: The array is no such array.
+        ShapeError: The array is not of this kind.
     """
 
     field: Field
@@ -89,7 +85,7 @@ class Vector:
             numbers: An integer in [0, p), or sequences of such, nested to equal lengths.
 
         Raises:
-            ResidueError: A number is not in [0, p), or is no integer.
+            ResidueError: A number is not an integer in [0, p).
             ShapeError: The sequences differ in length.
         """
         shape, flat = _flatten(numbers)
@@ -120,12 +116,12 @@ class Vector:
         return cls(field, words)
 
     def packed(self) -> Words:
-        """Return the words as kernels want them: contiguous, writeable, a copy if they are not."""
+        """Return the words contiguous and writeable, as kernels need them; a copy if necessary."""
         return np.require(self.words, requirements=["C", "W"])
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The axes that hold elements, without the one that holds an element's words."""
+        """The lengths of the axes that hold elements, without the axis of an element's words."""
         return self.words.shape[: self.words.ndim - len(self.field.word_shape)]
 
     @property
@@ -175,7 +171,7 @@ class Vector:
         """Return the elements where `keep` is set and zero elsewhere.
 
         Args:
-            keep: Booleans along the leading axes: one a row blanks whole rows.
+            keep: Booleans along the leading axes: one per row blanks whole rows.
 
         Raises:
             ShapeError: The axes of `keep` are not the leading ones.
@@ -187,13 +183,13 @@ class Vector:
         return Vector(self.field, self.words * chosen)
 
     def equals(self, other: "Vector | int") -> Mask:
-        """Return where the elements equal those of `other`, an array of the common shape."""
+        """Return where the elements equal those of `other`, in the common shape."""
         difference = (self - other).words
         words_axes = tuple(range(difference.ndim - len(self.field.word_shape), difference.ndim))
         return np.asarray(~difference.any(axis=words_axes), np.bool_)
 
     def sum(self, axis: int = -1) -> "Vector":
-        """Return the sums along an axis, which is dropped; of nothing, zero."""
+        """Return the sums along an axis, which is dropped; an empty sum is zero."""
         axis = self._axis(axis)
         before, after = self.shape[:axis], self.shape[axis + 1 :]
         total = Vector.zeros(self.field, before + after)
@@ -206,10 +202,10 @@ class Vector:
         return total
 
     def plus_sum_of(self, rows: "Vector") -> "Vector":
-        """Return this row and all rows of a batch added up, in one pass over the batch.
+        """Return the sum of this row and all rows of a batch, in one pass over the batch.
 
         Raises:
-            ShapeError: This is no row, or the batch has no such rows.
+            ShapeError: This is not a row, or the batch's rows have another shape.
             FieldError: The fields differ.
         """
         self._check_field(rows)
@@ -265,10 +261,10 @@ class Vector:
         return result
 
     def __getitem__(self, subscript: Subscript | tuple[Subscript, ...]) -> "Vector":
-        """Return chosen elements: numpy's subscripts, on the axes that hold elements."""
+        """Return chosen elements, by numpy's subscripts on the axes that hold elements."""
         subscripts = subscript if isinstance(subscript, tuple) else (subscript,)
         if not any(item is Ellipsis for item in subscripts):
-            # Keeps an array of no axes an array where all subscripts are integers.
+            # Without it, integer subscripts on all axes would return a scalar, not an array.
             subscripts = (*subscripts, Ellipsis)
         return _from_elements(self.field, _elements(self)[subscripts])
 
@@ -287,7 +283,7 @@ class Vector:
 
     @override
     def __repr__(self) -> str:
-        # Never the elements: they may be shares.
+        # Elements may be shares.
         return f"Vector({self.field}, shape={self.shape})"
 
     def _flat_ints(self) -> list[int]:
@@ -326,7 +322,7 @@ def concat(vectors: Sequence[Vector], axis: int = -1) -> Vector:
     """Return vectors of one field joined along an axis.
 
     Raises:
-        ShapeError: There are none, or the other axes differ.
+        ShapeError: There are no vectors, or the other axes differ.
         FieldError: The fields differ.
     """
     field, axis = _common(vectors), vectors[0]._axis(axis)  # noqa: SLF001  this module's own class
@@ -341,7 +337,7 @@ def stack(vectors: Sequence[Vector], axis: int = 0) -> Vector:
     """Return vectors of one field and shape side by side along a new axis.
 
     Raises:
-        ShapeError: There are none, or the shapes differ.
+        ShapeError: There are no vectors, or the shapes differ.
         FieldError: The fields differ.
     """
     field = _common(vectors)
@@ -376,7 +372,7 @@ def _flatten(numbers: Nested) -> tuple[tuple[int, ...], list[int]]:
 
 
 def _are_rows(words: Words) -> bool:
-    """Return whether each row is contiguous, and the rows whole words apart, in order."""
+    """Return whether each row is contiguous, and the rows are in order and whole words apart."""
     stride = words.strides[0]
     return words[:1].flags.c_contiguous and stride >= 0 and stride % words.itemsize == 0
 
@@ -385,7 +381,7 @@ def _flat_rows(words: Words) -> tuple[Words, int]:
     """Return a batch's words from the first row's first to the last row's last, read-only.
 
     Returns:
-        The words, what lies between rows included; and the words from one row to the next.
+        The words, including what lies between rows, and the number of words from row to row.
     """
     length = math.prod(words.shape[1:])
     if words.flags.c_contiguous:
@@ -396,7 +392,7 @@ def _flat_rows(words: Words) -> tuple[Words, int]:
 
 
 def _read_only(words: Words) -> Words:
-    """Return a view of one type for numba, to which read-only arrays are others than writeable."""
+    """Return a read-only view, because numba gives read-only and writeable arrays two types."""
     view = words.view()
     view.setflags(write=False)
     return view
@@ -409,8 +405,8 @@ def _with_axes(vector: Vector, *shape: int) -> Words:
 def _elements(vector: Vector) -> npt.NDArray[np.generic]:
     """Return the elements as opaque items of an array of the vector's shape.
 
-    For moving them about: no subscript splits an element, and numpy copies items of 16 bytes
-    several times as fast as pairs of words.
+    No subscript splits such an item, and numpy copies items of 16 bytes several times as fast as
+    pairs of words.
     """
     if vector.field.words == 1:
         return vector.words
@@ -418,7 +414,7 @@ def _elements(vector: Vector) -> npt.NDArray[np.generic]:
 
 
 def _from_elements(field: Field, elements: npt.NDArray[np.generic]) -> Vector:
-    # Repeated elements come as a read-only view; kernels are compiled for writeable arrays only.
+    # Repeated elements are a read-only view, but kernels are compiled only for writeable arrays.
     contiguous = np.require(elements, requirements=["C", "W"])
     words = contiguous.reshape(-1).view(np.uint64)
     return Vector(field, words.reshape(elements.shape + field.word_shape))
@@ -427,7 +423,7 @@ def _from_elements(field: Field, elements: npt.NDArray[np.generic]) -> Vector:
 def _apply(
     kernel: Callable[[Words, Words, Words], None], left: Vector, right: Vector, trailing: int
 ) -> Vector:
-    """Return what a kernel makes of two operands, its last `trailing` axes left out."""
+    """Return a kernel's result for two operands, without their last `trailing` axes."""
     axes, tail = left.ndim - trailing, left.shape[left.ndim - trailing :]
     aligned = align(left.shape[:axes], right.shape[: right.ndim - trailing])
     if aligned.repeat:

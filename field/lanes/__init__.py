@@ -1,8 +1,8 @@
-"""Reports side by side: words of many reports in one vector register, one lane a report.
+"""Reports side by side: words of many reports in one vector register, one lane per report.
 
-What `aggregator.vdaf.kernels` and `aggregator.dp.samplers` build their kernels on. `field64` and
-`field128` have the operations on residues, `limbs128` the bounds of sums in Field128. Nobody
-outside imports anything deeper.
+`aggregator.vdaf.kernels` and `aggregator.dp.samplers` build their kernels on this package and
+import nothing deeper. `field64` and `field128` have the operations on residues, `limbs128` the
+bounds of sums in Field128.
 """
 
 from field.lanes import field64, field128, limbs128

@@ -9,25 +9,25 @@ import numpy as np
 import numpy.typing as npt
 
 LaneArray: TypeAlias = npt.NDArray[np.uint64]
-"""`uint64[count, lanes]`, contiguous: one row a word, one column a report."""
+"""`uint64[count, lanes]`, contiguous: one row per word, one column per report."""
 
 Table: TypeAlias = npt.NDArray[np.uint64]
 """`uint64[count]`: constants, the same for every report."""
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-"""Rows of bytes, contiguous, one a report."""
+"""Rows of bytes, contiguous, one per report."""
 
 CACHE_LINE_SIZE = 64
 
 WORD_SIZE = 8
-"""Bytes of a word."""
+"""Bytes in a word."""
 
 MAX_LANES = 8
-"""The most lanes of any processor."""
+"""The most lanes that any processor has."""
 
 
 def new_lane_array(count: int, lanes: int) -> LaneArray:
-    """Return a lane array of anything; a vector of eight lanes lies in one cache line."""
+    """Return an uninitialised lane array, in which eight lanes share one cache line."""
     spare = CACHE_LINE_SIZE // WORD_SIZE
     words = np.empty(count * lanes + spare, np.uint64)
     address: int = words.__array_interface__["data"][0]

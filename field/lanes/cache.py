@@ -1,12 +1,12 @@
 """Where compiled kernels are kept between runs.
 
-numba keeps one entry a function, and looks only at that function's own file to tell whether it is
-stale: a kernel whose callee was edited would be taken from the cache as it was. So every state of
-our kernels' sources has a directory of its own, and so has every processor and every version of the
-compiler. What was compiled from other sources, or elsewhere, is thus not found rather than trusted.
+numba keeps one entry per function and looks only at that function's own file to tell whether it is
+stale: it would take a kernel whose callee was edited from the cache as it was. So every state of
+the kernels' sources, every processor and every version of the compiler has its own directory, and
+what was compiled from other sources, or elsewhere, is never found.
 
-The place is `NUMBA_CACHE_DIR`, or a directory in the user's cache. If it cannot be written, kernels
-are compiled in every process, and nothing else changes.
+The directories are in `NUMBA_CACHE_DIR`, or in the user's cache. If they cannot be written, kernels
+are compiled in every process.
 """
 
 import dataclasses
@@ -30,9 +30,9 @@ class KernelCache:
     """The cache of the kernels in one package and those below it.
 
     Attributes:
-        directory: Where they are, for these sources, this processor and this compiler.
+        directory: Where they are kept for these sources, this processor and this compiler.
         is_warm: Whether kernels were there when the process began.
-        has_others: Whether there were kernels of other sources, processors or compilers.
+        has_others: Whether there were kernels for other sources, processors or compilers.
     """
 
     directory: Path
@@ -43,8 +43,8 @@ class KernelCache:
 def home(file: Path) -> Path:
     """Return the package whose cache has the kernels of a module.
 
-    It is the module's own, but for modules below a package `kernels`, whose kernels call those of
-    other packages there: they all share its cache.
+    It is the module's own package, except for modules below a package `kernels`: kernels there call
+    each other across packages, so all share one cache.
     """
     packages = itertools.takewhile(lambda path: (path / "__init__.py").exists(), file.parents)
     return next((package for package in packages if package.name == "kernels"), file.parent)
@@ -52,7 +52,7 @@ def home(file: Path) -> Path:
 
 @functools.cache
 def kernel_cache(package: Path) -> KernelCache | None:
-    """Return the cache of the kernels in a package's directory, or None if none can be written."""
+    """Return the cache of the kernels in a package's directory, or None if it cannot be written."""
     base = _base()
     if base is None:
         return None
@@ -77,7 +77,7 @@ def _base() -> Path | None:
 
 
 def _key(package: Path) -> str:
-    """Return a name for all that compiled code depends on."""
+    """Return a name for everything that compiled code depends on."""
     digest = hashlib.sha256()
     cpu = numba.config.CPU_NAME or binding.get_host_cpu_name()
     features = numba.config.CPU_FEATURES or binding.get_host_cpu_features().flatten()
@@ -91,8 +91,8 @@ def _key(package: Path) -> str:
 def _kernel_sources(package: Path) -> Iterator[Path]:
     """Yield the modules of a package that have kernels.
 
-    A kernel freezes the constants it names. They come from these modules or from `field`; a test
-    watches over that.
+    A kernel freezes the constants it names. A test checks that they come from these modules or from
+    `field`.
     """
     for path in package.rglob("*.py"):
         if _KERNEL_IMPORT in path.read_bytes():

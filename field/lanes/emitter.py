@@ -1,4 +1,4 @@
-"""Operations compiled: what is done to words is emitted as LLVM's vector instructions."""
+"""Compiled operations: computing with words emits LLVM's vector instructions."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ I64 = ir.IntType(64)
 
 
 class Emitted:
-    """An integer of the run: arithmetic emits instructions."""
+    """An integer at run time: arithmetic on it emits instructions."""
 
     __slots__ = ("builder", "value")
 
@@ -52,14 +52,14 @@ class Emitted:
 
 
 def llvm_value(integer: Integer | int) -> ir.Value:
-    """Return what stands for an integer in LLVM's language."""
+    """Return the LLVM value of an integer."""
     if isinstance(integer, Emitted):
         return integer.value
     return ir.Constant(I64, integer)
 
 
 class Emitter(Code):
-    """Where an operation's instructions go; a position is a pointer."""
+    """Emits the instructions of an operation; a position is a pointer."""
 
     def __init__(self, builder: ir.IRBuilder, lanes: int, *, has_multiply_add: bool) -> None:
         self.builder = builder
@@ -220,13 +220,13 @@ class Emitter(Code):
         return self.builder.icmp_unsigned("<", numbers, self.in_every_lane(count).value)
 
     def _masked(self, action: str, result: ir.Type, arguments: Sequence[ir.Value]) -> ir.Value:
-        """Emit LLVM's load or store of some words of a vector."""
+        """Emit a load or store of some words of a vector."""
         name = f"llvm.masked.{action}.v{self.lanes}i64.p0"
         kinds = [argument.type for argument in arguments]
         return self.builder.call(self._declared(name, result, kinds), arguments)
 
     def _call(self, name: str, operands: Sequence[Word]) -> Word:
-        """Emit the use of one of LLVM's functions from words to a word."""
+        """Emit a call of an LLVM function from words to a word."""
         function = self._declared(name, self.vector, [self.vector] * len(operands))
         return Word(self, self.builder.call(function, [operand.value for operand in operands]))
 

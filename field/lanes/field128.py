@@ -1,9 +1,9 @@
-"""Field128 on lanes: the operations of kernels on residues, sums of products, and encodings.
+"""Field128 on lanes: operations on residues, sums of products, and encodings.
 
-In a lane array a residue in limbs takes `RESIDUE` rows, a sum of products `COLUMNS` rows, and a
-residue in its encoding `WORDS`, low word first. There are two layouts in limbs (see
-`field.lanes.limbs128`, where the arithmetic and its bounds are); the rows that the smaller one does
-not need are not touched. R is the layout's Montgomery radix: a product comes out as x*y/R mod p.
+In a lane array a residue in limbs takes `RESIDUE` rows, a sum of products `COLUMNS` rows, and an
+encoded residue `WORDS` rows, low word first. `field.lanes.limbs128` has the two layouts of limbs,
+their arithmetic and its bounds; the smaller layout leaves the rows it does not need untouched. R is
+the layout's Montgomery radix: a product comes out as x*y/R mod p.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -39,12 +39,12 @@ _LIMBS26, _LIMBS52 = Limbs26(), Limbs52()
 
 
 def limbs_of(width: LaneWidth | Code) -> Limbs:
-    """Return the layout in kernels of a width, or in an operation's code."""
+    """Return the layout of limbs for a width or a code."""
     return _LIMBS52 if width.has_multiply_add else _LIMBS26
 
 
 def residues(code: Code) -> Residues:
-    """Return what operations over either field take; a product is over R."""
+    """Return Field128 as operations over either field take it; products are divided by R."""
     return Residues(code, limbs_of(code), RESIDUE, WORDS)
 
 
@@ -69,13 +69,13 @@ def load_unmasked(words: Place) -> list[Word]:
 
 
 def encoded_at(words: Place, index: Integer | int) -> Place:
-    """Return the place of an encoded residue, `index` after the first."""
+    """Return the place of the encoded residue with this index."""
     return words.moved(index * WORDS)
 
 
 @operation
 def to_limbs(code: Code, out: Place, words: Place) -> None:
-    """Set `out` to an encoded residue."""
+    """Set `out` to the limbs of an encoded residue."""
     out.store_many(residues(code).load_encoded(words))
 
 
@@ -138,7 +138,7 @@ def set_product(code: Code, total: Place, x: Place, constant: Scalars) -> None:
 
 @operation
 def reduce_products(code: Code, out: Place, total: Place) -> None:
-    """Set `out` to a sum of at most `MAX_PRODUCTS` products, over R, below 2p."""
+    """Set `out` to a sum of at most `MAX_PRODUCTS` products, divided by R, below 2p."""
     out.store_many(limbs_of(code).reduced_sum(load_columns(total)))
 
 
@@ -155,7 +155,7 @@ def sum_encoded(code: Code, out: Place, words: Place, step: Integer, count: Inte
 
 @operation
 def sum_residues(code: Code, out: Place, terms: Place, count: Integer) -> None:
-    """Set `out` to the sum of `count` residues below 4p, below 2p."""
+    """Set `out` to the sum, below 2p, of `count` residues below 4p."""
     limbs = limbs_of(code)
 
     def plus(total: Sequence[Word], index: Integer) -> list[Word]:
@@ -167,10 +167,10 @@ def sum_residues(code: Code, out: Place, terms: Place, count: Integer) -> None:
 def _sum(
     code: Code, count: Integer, plus: Callable[[Sequence[Word], Integer], list[Word]]
 ) -> list[Word]:
-    """Return the sum of `count` residues, any number of them; `plus` adds one."""
+    """Return the sum of any number of residues; `plus` adds one."""
     limbs = limbs_of(code)
     total = code.variables([code.constant(0)] * limbs.count)
-    # What has been folded is one more term.
+    # The folded total is one more term.
     for first, part in code.parts(count, MAX_TERMS - 1):
         for index in code.repeat(part):
             total.store_many(plus(total.load_many(), first + index))
@@ -190,7 +190,7 @@ def flag_not_residues(
 ) -> None:
     """Set the bits `flag` in the lanes where one of `count` encodings is p or more.
 
-    Flags are below 2^63: of what is found only the highest bit counts, and that of flags is 0.
+    Flags are below 2^63, so `found` can begin with them: only its highest bit counts.
     """
     found = code.variables([flags.load()])
     for index in code.repeat(count):
@@ -203,7 +203,7 @@ def flag_not_residues(
 
 @operation
 def flag_equal(code: Code, flags: Place, words: Place, constant: Scalars, flag: Integer) -> None:
-    """Set the bits `flag` in the lanes where an encoded residue is `constant`, encoded."""
+    """Set the bits `flag` in the lanes where an encoded residue equals an encoded `constant`."""
     difference = (words.load(0) ^ constant.load(0)) | (words.load(1) ^ constant.load(1))
     flags.store(flags.load() | (~difference.at_least(1) & code.in_every_lane(flag)))
 
@@ -231,10 +231,10 @@ def sum_of_constant_products(
     word_row: int,
     count: int,
 ) -> None:
-    """Set `out` to the sum of `count` encodings, each by a constant from the table, over R.
+    """Set `out` to the sum of `count` products of a constant and an encoding, divided by R.
 
-    `out` has `RESIDUE + COLUMNS` rows: the result, below 2p, and scratch. Any `count` will do: what
-    `MAX_PRODUCTS` products add up to is reduced before the next.
+    `out` has `RESIDUE + COLUMNS` rows: the result, below 2p, and scratch. Any `count` will do: the
+    sum is reduced after every `MAX_PRODUCTS` products.
     """
     out[out_row : out_row + RESIDUE] = 0
     for start in range(0, count, MAX_PRODUCTS):

@@ -1,16 +1,16 @@
-"""Field64 on lanes: one word a residue, and sums of products reduced once, not once a product.
+"""Field64 on lanes: one word per residue, and one reduction per sum of products.
 
 The modulus is p = 2^64 - 2^32 + 1, so that with E = 2^32 - 1
 
     2^64 = E    and    2^96 = -1    (mod p).                                                     (1)
 
-A word stands for its residue even where it is p or more: "any word" below. Canonical words, below
-p, are what is encoded; `plus` and `minus` want one operand to be canonical.
+A word stands for its residue even if it is p or more: "any word" below. *Canonical* words, below p,
+are what is encoded; `plus` and `minus` need one canonical operand.
 
-Products come in one of two ways, by the instructions that the processor has. Every vector unit
-multiplies halves of words, 32 bits by 32 bits. Some multiply 52 bits by 52 bits, and add the low or
-the high 52 bits of the product to a word in the same instruction. Then a word x is x0 + x1 * 2^52
-with x1 below 2^12, and a product, or a sum of them, three columns:
+How products are computed depends on the processor's instructions. Every vector unit multiplies
+halves of words, 32 bits by 32 bits. Some multiply 52 bits by 52 bits, and add the low or the high
+52 bits of the product to a word in the same instruction. Then a word x is x0 + x1 * 2^52 with x1
+below 2^12, and a product, or a sum of products, has three columns:
 
     c0 + c1 * 2^52 + c2 * 2^104.                                                                 (2)
 """
@@ -33,7 +33,7 @@ _HALF = 32
 _LIMB = 52
 
 _COLUMNS = 4
-"""Words of a sum of products of halves, one a power of 2^32."""
+"""Words of a sum of products of halves, one for each power of 2^32."""
 
 _LIMB_TERMS = 7
 """Words of a sum of products of limbs: the terms of the columns of (2), which are 1, 3 and 3."""
@@ -47,10 +47,10 @@ def reduced(low: Word, high: Word) -> Word:
 
     Write high = h0 + h1 * 2^32. By (1) the number is low - h1 + h0 * E.
 
-    - low - h1 may wrap, which makes it 2^64 = E too much. It is then 2^64 - 2^32 at least, so that
-      E can be taken away.
-    - h0 * E is at most 2^64 - 2^33 + 1. Adding it may wrap, which leaves E too little in a word
-      that is at most 2^64 - 2^33, so that E can be added.
+    - low - h1 may wrap, which makes it 2^64 = E too much. It is then at least 2^64 - 2^32, so E can
+      be subtracted.
+    - h0 * E is at most 2^64 - 2^33 + 1. Adding it may wrap, which leaves E too little in a word of
+      at most 2^64 - 2^33, so E can be added.
     """
     h0, h1 = high & _E, high.logical_right(_HALF)
     difference = low - h1
@@ -78,7 +78,7 @@ def product(x: Word, y: Word) -> Word:
 
 
 def canonical(x: Word) -> Word:
-    """Return the residue of any word: it is below 2p, so p is taken away at most once."""
+    """Return the residue of any word, which is below 2p: p is subtracted at most once."""
     return x - (x.at_least(MODULUS) & MODULUS)
 
 
@@ -112,8 +112,8 @@ def _parts(x: Word, y: Word) -> tuple[list[_Part], list[_Part], list[_Part]]:
     """Return what x*y adds to each of the columns of (2).
 
     x*y is x0*y0 + (x0*y1 + x1*y0) * 2^52 + x1*y1 * 2^104. The first product has 104 bits, of which
-    the high 52 go to the next column. Those in parentheses have 64, of which 12 go to the next. The
-    last has 24. So a product adds less than 2^52, 3 * 2^52 and 2^25 to the columns.
+    the high 52 go to the next column. Those in parentheses have 64 bits, of which 12 go to the
+    next. The last has 24. So a product adds less than 2^52, 3 * 2^52 and 2^25 to the columns.
     """
     x1, y1 = x.logical_right(_LIMB), y.logical_right(_LIMB)
     low, high = Word.plus_low_product, Word.plus_high_product
@@ -153,11 +153,11 @@ def _reduced_limbs(c0: Word, c1: Word, c2: Word, *, is_one_product: bool = False
 
         c0 + l * 2^52 + h0 * 2^32 - (h0 + h1 + c2 * 2^8).
 
-    - c0 is below 2^62, and for one product below 2^52, when the first sum cannot wrap. Where it
-      wraps it leaves E too little in a word below 2^62, so that E can be added.
+    - c0 is below 2^62, or below 2^52 for one product, when the first sum cannot wrap. If it wraps,
+      it leaves E too little in a word below 2^62, so E can be added.
     - A wrap in the second sum likewise leaves E too little, in a word of at most 2^64 - 2^32 - 1.
-    - In parentheses is less than 2^32 + 2^20 + 2^43. Where the difference wraps it is E too much,
-      in a word above 2^63, so that E can be taken away.
+    - The parentheses hold less than 2^32 + 2^20 + 2^43. If the difference wraps, it is E too much,
+      in a word above 2^63, so E can be subtracted.
     """
     total = c0 + (c1 << _LIMB)
     if not is_one_product:
@@ -171,7 +171,7 @@ def _reduced_limbs(c0: Word, c1: Word, c2: Word, *, is_one_product: bool = False
 
 
 def sum_of_none(code: Code) -> list[Word]:
-    """Return the columns of a sum of products, all 0."""
+    """Return the columns of an empty sum of products."""
     return [code.constant(0)] * (_LIMB_TERMS if code.has_multiply_add else _COLUMNS)
 
 
@@ -183,14 +183,14 @@ def with_product(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
 
 
 def reduced_sum(columns: Sequence[Word]) -> Word:
-    """Return the residue, canonical, of a sum of at most `MAX_PRODUCTS` products."""
+    """Return the canonical residue of a sum of at most `MAX_PRODUCTS` products."""
     if len(columns) == _LIMB_TERMS:
         return canonical(_reduced_limbs(*_columns_of_terms(columns)))
     return _reduced_columns(*columns)
 
 
 def _reduced_columns(c0: Word, c1: Word, c2: Word, c3: Word) -> Word:
-    """Return the residue of a sum in columns below 3 * 2^60, more than `MAX_PRODUCTS` need.
+    """Return the residue of a sum in columns below 3 * 2^60, more than `MAX_PRODUCTS` needs.
 
     By (1) the sum is c0 - c2 - c3 + (c1 + c2) * 2^32. To keep both terms positive, 2^31 * p is
     added, which is 2^63 + 2^31 + (2^63 - 2^32) * 2^32.
@@ -204,9 +204,9 @@ def _reduced_columns(c0: Word, c1: Word, c2: Word, c3: Word) -> Word:
 
 
 class _OneWord:
-    """The arithmetic of `field.lanes.residues`, of residues that are any words.
+    """`field.lanes.residues.Arithmetic` on any words.
 
-    What it returns is canonical where `sum`, `minus` or an encoding needs it.
+    Results are canonical where `sum`, `minus` or an encoding needs them to be.
     """
 
     count = 1
@@ -243,7 +243,7 @@ class _OneWord:
 
 
 def residues(code: Code) -> Residues:
-    """Return what operations over either field take."""
+    """Return Field64 as operations over either field take it."""
     return Residues(code, _OneWord(len(sum_of_none(code))), 1, 1)
 
 
@@ -277,7 +277,7 @@ def dot(
 
 @operation
 def dot_constants(code: Code, out: Place, constants: Scalars, words: Place, count: Integer) -> None:
-    """Set `out` to the sum of `count` products of a constant and a word, see `dot`."""
+    """Set `out` to the sum of `count` products of a constant and a word; see `dot`."""
     columns = code.variables(sum_of_none(code))
     for index in code.repeat(count):
         a, b = words.moved(index).load(), constants.moved(index).load()
@@ -286,7 +286,7 @@ def dot_constants(code: Code, out: Place, constants: Scalars, words: Place, coun
 
 
 def _with_product_of_halves(columns: Sequence[Word], x: Word, y: Word) -> list[Word]:
-    """Return a sum of products with x*y added, in columns: one a power of 2^32.
+    """Return a sum of products with x*y added, in one column for each power of 2^32.
 
     A product adds less than 3 * 2^32 to a column.
     """

@@ -1,8 +1,8 @@
-"""Operations interpreted: words are numpy's, every index is checked, and no compiler is needed.
+"""Interpreted operations: words are numpy arrays, every index is checked, nothing is compiled.
 
-An element outside its array is an `IndexError`, where compiled code would read or overwrite what
-lies beside it. What is computed is the same, at any number of lanes and in either layout of limbs,
-whatever the processor has.
+An index outside its array is an `IndexError`, where compiled code would read or overwrite what lies
+beside the array. Results are the same. Any processor can run any number of lanes and either layout
+of limbs.
 """
 
 import operator
@@ -56,7 +56,7 @@ def _product(x: _Lanes, y: _Lanes) -> tuple[_Lanes, _Lanes]:
 
 
 class Interpreter(Code):
-    """What an operation computes with; a position is an array and an index into it."""
+    """Computes at once, with numpy; a position is an array and an index into it."""
 
     def __init__(self, lanes: int, *, has_multiply_add: bool) -> None:
         self.lanes = lanes
@@ -92,7 +92,7 @@ class Interpreter(Code):
     @override
     def shifted_left_with(self, word: Word, low: Word, bits: Word | int) -> Word:
         count = self._operand(bits)
-        # A shift by 64 - 0 is undefined, so it is made of two.
+        # A shift by 64 is undefined, so `low` is shifted twice.
         incoming = low.value >> np.uint64(1) >> (np.uint64(63) - count)
         return Word(self, (word.value << count) | incoming)
 
@@ -150,7 +150,7 @@ class Interpreter(Code):
 
     @override
     def fetch(self, position: _Position) -> None:
-        pass  # It changes nothing but when memory is read.
+        pass  # It only changes when memory is read.
 
     @override
     def variables(self, words: Sequence[Word]) -> Variables:
@@ -184,7 +184,7 @@ class Interpreter(Code):
         return cast("_Lanes", (other if isinstance(other, Word) else self.constant(other)).value)
 
     def _at_most_lanes(self, count: Integer) -> int:
-        """As for compiled code, which makes a mask of the count, it may be more than the lanes."""
+        """Return the count capped: it may exceed the lanes, as in compiled code, which masks."""
         return min(_int(count), self.lanes)
 
 
@@ -204,7 +204,7 @@ def _checked(position: _Position) -> _Position:
 
 
 def _span(position: _Position, size: int) -> Bytes:
-    """Return `size` bytes of an array of rows, to be read or written."""
+    """Return a view of `size` bytes of an array of rows."""
     array, first = position
     flat = array.reshape(-1, copy=False)
     if size and not 0 <= first <= first + size <= len(flat):

@@ -1,4 +1,4 @@
-"""Compiled kernels with their types kept."""
+"""Compiling kernels while keeping their types."""
 
 import dataclasses
 import functools
@@ -23,20 +23,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclasses.dataclass(frozen=True)  # No slots: what compiled code is given is made once.
+@dataclasses.dataclass(frozen=True)  # No slots: `zeros` is cached in the instance.
 class LaneWidth:
-    """What kernels are compiled for, the first argument of each: lanes, and how to multiply.
+    """The number of lanes and the way to multiply; the first argument of each kernel.
 
-    Kernels are specialised to it, and several live in one process: very long reports take fewer
-    lanes, and tests take all.
+    Kernels are specialised to it, and a process may use several: very long reports take fewer
+    lanes, and tests take all widths.
 
     Attributes:
         lanes: Reports side by side: 1, 2, 4 or 8.
-        has_multiply_add: Whether products are made by the instruction that multiplies numbers of 52
-            bits and adds half of the product, in each lane; without it numbers of 32 bits are
-            multiplied, and no processor needs to have anything.
-        is_interpreted: Whether kernels are not compiled but run as the Python that they are, with
-            `field.lanes.interpreter`. Any processor then has any width.
+        has_multiply_add: Whether products are made by the instruction that multiplies 52-bit
+            numbers and adds half of the product, in each lane. Otherwise 32-bit numbers are
+            multiplied, which any processor can do.
+        is_interpreted: Whether kernels run as plain Python, with `field.lanes.interpreter`. Any
+            processor can then take any width.
     """
 
     lanes: int
@@ -48,28 +48,28 @@ class LaneWidth:
 
     @cached_property
     def zeros(self) -> tuple[int, ...]:
-        """What compiled code is given: the type says all, and the value nothing."""
+        """What compiled code is given for the width: only its type matters."""
         return (False if self.has_multiply_add else 0,) * self.lanes
 
 
 def compiled_width(zeros: types.UniTuple) -> LaneWidth:
-    """Return the width that compiled code was given as a tuple of this type."""
+    """Return the width whose `zeros` have this type."""
     return LaneWidth(zeros.count, has_multiply_add=zeros.dtype == types.boolean)
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` in nopython mode, cached on disk, and keep its type.
 
-    A kernel makes no array, nor copies one by an assignment, for which numba may make another. So
-    it needs no allocator, and without one numba counts no references to arrays. To count is an
-    atomic step, for every array that is passed on or taken out of a tuple: where little is done at
-    a time, it took half of the time.
+    A kernel makes no array, and copies none by an assignment, for which numba may make another. So
+    it needs no allocator, and without one numba counts no references to arrays. Counting is an
+    atomic step for every array that is passed on or taken out of a tuple; in kernels that do little
+    per call it took half of the time.
     """
     return _compiled(function)
 
 
 class _LaneKernel:
-    """A compiled kernel whose first argument is a `LaneWidth`, which may ask to interpret it."""
+    """A kernel whose first argument, a `LaneWidth`, says whether to run it compiled."""
 
     def __init__(self, dispatcher: Any) -> None:  # noqa: ANN401  numba has no types
         self.dispatcher = dispatcher
@@ -77,7 +77,7 @@ class _LaneKernel:
 
     @property
     def _numba_type_(self) -> types.Type:
-        """What a kernel that calls this one takes it for."""
+        """The type of this kernel in a kernel that calls it."""
         return self.dispatcher._numba_type_
 
     def __call__(self, width: LaneWidth, *arguments: object) -> object:
@@ -87,22 +87,22 @@ class _LaneKernel:
 
 
 def allocating_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a kernel that makes arrays for itself."""
+    """Compile a kernel that makes arrays."""
     return _compiled(function, allocates=True)
 
 
 @functools.cache
 def lanes() -> int:
-    """Return how many reports are taken side by side: 8 with AVX-512, else 4.
+    """Return how many reports to take side by side: 8 with AVX-512, else 4.
 
-    Where vectors are shorter LLVM makes several instructions of one. Nearly every processor has
-    some: with those that any x86-64 has, of two words, four lanes take half of the time of one.
+    For shorter vectors LLVM makes several instructions of one. Four lanes halve the time of one
+    even with the two-word vectors that every x86-64 processor has.
     """
     return 8 if {"+avx512f", "+avx512dq"} <= _processor_features() else 4
 
 
 def has_multiply_add(lanes: int) -> bool:
-    """Return whether one instruction adds the low 52 bits of a product in each of so many lanes."""
+    """Return whether this many lanes have an instruction to multiply and add 52-bit numbers."""
     features = _processor_features()
     needed = {8: {"+avx512ifma"}, 4: {"+avx512ifma", "+avx512vl"}}
     return lanes in needed and needed[lanes] <= features
@@ -110,7 +110,7 @@ def has_multiply_add(lanes: int) -> bool:
 
 @functools.cache
 def _processor_features() -> frozenset[str]:
-    """Return what numba compiles for, "+" before what the processor has."""
+    """Return the features numba compiles for, with "+" before those the processor has."""
     features = numba.config.CPU_FEATURES
     if features is None:
         features = llvmlite.binding.get_host_cpu_features().flatten()
@@ -119,13 +119,13 @@ def _processor_features() -> frozenset[str]:
 
 @functools.cache
 def lane_width(count: int | None = None) -> LaneWidth:
-    """Return `count` lanes, this processor's number if none is given, as it is quickest with."""
+    """Return this processor's fastest width with `count` lanes, by default `lanes()`."""
     number = lanes() if count is None else count
     return LaneWidth(number, has_multiply_add(number))
 
 
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a step of a kernel: as `kernel`, and always made part of its caller."""
+    """Compile a step of a kernel: as `kernel`, but always inlined."""
     return _compiled(function, forceinline=True)
 
 
@@ -145,34 +145,34 @@ def _compiled(
     finally:
         numba.config.CACHE_DIR = configured
     has_width = next(iter(inspect.signature(function).parameters), None) == "width"
-    if has_width and decorated is not function:  # It is where numba is told to compile nothing.
+    if has_width and decorated is not function:  # Same if numba is told to compile nothing.
         decorated = _LaneKernel(decorated)
     return cast("Callable[P, R]", decorated)
 
 
 def multiply_wide(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the low and the high word of the 128-bit product, in a kernel by one instruction."""
+    """Return the low and the high word of the 128-bit product; one instruction in a kernel."""
     product = int(a) * int(b)
     return np.uint64(product & 0xFFFFFFFFFFFFFFFF), np.uint64(product >> 64)
 
 
 def add_carry(a: np.uint64, b: np.uint64, carry: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the low word of a + b + carry, and the carry out, 0 or 1; so is the one coming in."""
+    """Return the low word of a + b + carry, and the carry out. Carries are 0 or 1."""
     total = int(a) + int(b) + int(carry)
     return np.uint64(total & 0xFFFFFFFFFFFFFFFF), np.uint64(total >> 64)
 
 
 def subtract_borrow(a: np.uint64, b: np.uint64, borrow: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the low word of a - b - borrow, and the borrow, 0 or 1; so is the one coming in."""
+    """Return the low word of a - b - borrow, and the borrow out. Borrows are 0 or 1."""
     total = int(a) - int(b) - int(borrow)
     return np.uint64(total & 0xFFFFFFFFFFFFFFFF), np.uint64(total < 0)
 
 
 def opaque(word: np.uint64) -> np.uint64:
-    """Return the word, about which the compiler of a kernel then knows nothing.
+    """Return the word, but hide from the compiler what it knows about it.
 
-    A mask made from a carry is 0 or all ones. A compiler that knows that may use a branch on the
-    carry instead of the mask (LLVM does), and time would tell something about a secret.
+    A mask made from a carry is 0 or all ones. A compiler that knows that may branch on the carry
+    instead of using the mask (LLVM does), and timing would reveal something about a secret.
     """
     return word
 
@@ -180,10 +180,10 @@ def opaque(word: np.uint64) -> np.uint64:
 def _wide(
     formula: Callable[..., ir.Value], arity: int
 ) -> tuple[Signature, Callable[..., ir.Value]]:
-    """Return an intrinsic's type and code: words in, computed in 128 bits, low and high word out.
+    """Return the type and code of an intrinsic from words to the low and high word of a result.
 
-    LLVM turns these into the multiplication with a double-length result and chains of additions
-    with carry.
+    It computes in 128 bits. LLVM turns that into multiplications with a double-length result and
+    chains of additions with carry.
     """
     word, wide = ir.IntType(64), ir.IntType(128)
 
@@ -225,7 +225,7 @@ def _hidden(_context: object, _word: types.Type) -> tuple[object, Callable[..., 
     def generate(
         _context: BaseContext, builder: ir.IRBuilder, _signature: Signature, words: list[ir.Value]
     ) -> ir.Value:
-        # No instruction at all: "some code" that takes a register and leaves its result there.
+        # No instruction, but to LLVM some code that takes a register and leaves its result there.
         word = ir.IntType(64)
         return builder.asm(ir.FunctionType(word, [word]), "", "=r,0", words, side_effect=False)
 

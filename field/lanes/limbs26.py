@@ -57,9 +57,9 @@ class Limbs26(Limbs):
 
     @override
     def reduced(self, columns: Sequence[Word]) -> list[Word]:
-        """Return c/R mod p, of columns that make up c >= 0.
+        """Return c/R mod p, for columns that make up c >= 0.
 
-        One step makes the lowest column divisible by B and drops it, five steps divide by B^5 = R:
+        One step makes the lowest column divisible by B and drops it; five steps divide by B^5 = R:
 
             column    c0         c1            c2                c3    c4
             - q*p     - q                      + q * 28*2^12           - q * 2^24
@@ -70,12 +70,12 @@ class Limbs26(Limbs):
         exactly these bits, whatever q is: no inverse of p is needed. By (1), subtracting q*p
 
         - takes q from the lowest column, which leaves c0 - q = (c0 >> 26) * B: a carry into the
-          next, right for a negative column too, for `>>` rounds down and q is not negative;
+          next, correct for a negative column too, because `>>` rounds down and q is not negative;
         - adds q * 28*2^12 two columns up, less than 2^43;
         - takes q * 2^24 four columns up, less than 2^50.
 
-        All steps together subtract Q*p with 0 <= Q < R, so that (c - Q*p)/R is between c/R - p and
-        c/R. Adding p in the columns that remain makes it positive, and at most c/R + p.
+        All steps together subtract Q*p with 0 <= Q < R, so (c - Q*p)/R is between c/R - p and c/R.
+        Adding p in the columns that remain makes it positive, and at most c/R + p.
         """
         c = [*columns, columns[0].filled(0)]
         for i, limb in enumerate(self.of(MODULUS)):
@@ -91,7 +91,7 @@ class Limbs26(Limbs):
     def added_weighted(
         self, columns: Sequence[Word], low: Word, high: Word, weight: Word
     ) -> list[Word]:
-        """Add quarters, of 32 bits, which are fewer than limbs: column i counts 2^(32*i)."""
+        """Add 32-bit quarters, which are fewer than limbs: column i has the weight 2^(32*i)."""
         quarters = (
             low & _QUARTER_MASK,
             low.logical_right(32),
@@ -104,8 +104,8 @@ class Limbs26(Limbs):
     def weighted_sum(self, columns: Sequence[Word]) -> list[Word]:
         """Return limbs below 2p.
 
-        Columns are below 2^28 * 2^32, so that none overflows while it is carried into the next;
-        what the last has above its 32 bits, less than 2^29, counts 2^128, and goes into the last
+        Columns are below 2^28 * 2^32, so none overflows when the one before is carried into it. The
+        last column's part above 32 bits, below 2^29, has the weight 2^128 and goes into the last
         limb.
         """
         q = list(columns)

@@ -14,18 +14,17 @@ from field.lanes.limbs128 import MODULUS, Limbs
 from field.lanes.words import Word
 
 _FOLD52 = 28 << 12
-"""What 2^128 adds to the middle of three limbs: 28*2^64 is 28*2^12 * 2^52."""
+"""What 2^128 mod p adds to the middle limb: 28*2^64 = 28*2^12 * 2^52."""
 
 
 class Limbs52(Limbs):
     """Three limbs of 52 bits, for processors that multiply and add such numbers in one instruction.
 
     A product of two limbs has 104 bits; one instruction adds its low 52 bits to a column, another
-    its high 52 bits to the next. Both look only at the low 52 bits of what they multiply. The last
-    limbs of residues below 4p have 26 bits, so that their product has no high part: five columns
-    will do.
+    its high 52 bits to the next. Both read only the low 52 bits of the factors. The last limbs of
+    residues below 4p have 26 bits, so their product has no high part and five columns are enough.
 
-    In base B = 2^52 the modulus is, in limbs that are positive,
+    In base B = 2^52 the modulus is, in positive limbs,
 
         p = 1 + (B - 28*2^12) * B + (2^24 - 1) * B^2                                            (1)
     """
@@ -61,15 +60,15 @@ class Limbs52(Limbs):
 
     @override
     def reduced(self, columns: Sequence[Word]) -> list[Word]:
-        """Return c/R mod p, of columns that make up c >= 0 and none of which is negative.
+        """Return c/R mod p, for columns that are not negative and make up c.
 
-        `_divided` leaves three columns, x2 the last, below 2^63 each (see `MAX_PRODUCTS`): they
-        make up less than 2^168. A third step would bring that below 2p; so does a fold, which is
-        less work. As in `folded`, 2^128 = 28*2^64 - 1 (mod p) and h = x2 >> 24, below 2^39, but
-        here h * (28*2^12) may have a high part, which counts B^2. Without h they make up less than
-        2^128 + 2^63 * (1 + B) < 2^128 + 2^116, and what h adds is less than 2^39 * 28*2^64 < 2^108:
-        the result is below 2p. x0 - h may be negative, the result is not, for each of h adds
-        28*2^64 - 1.
+        `_divided` leaves three columns x0, x1, x2, each below 2^63 (see `MAX_PRODUCTS`): they make
+        up less than 2^168. A third step would bring that below 2p; a fold does so with less work.
+        As in `folded`, 2^128 = 28*2^64 - 1 (mod p) and h = x2 >> 24, below 2^39, but here
+        h * (28*2^12) may have a high part, of weight B^2. Without h the columns make up less than
+        2^128 + 2^63 * (1 + B) < 2^128 + 2^116, and h adds less than 2^39 * 28*2^64 < 2^108, so the
+        result is below 2p. x0 - h may be negative, but the result is not: h adds
+        h * (28*2^64 - 1).
         """
         x0, x1, x2 = self._divided([c + self.mask for c in columns[:2]] + [*columns[2:]])
         h, x2, fold = self._fold_of(x2)
@@ -78,7 +77,7 @@ class Limbs52(Limbs):
 
     @override
     def reduced_sum(self, columns: Sequence[Word]) -> list[Word]:
-        return self.reduced(columns)  # It is folded already.
+        return self.reduced(columns)  # Already folded.
 
     @override
     def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
@@ -86,12 +85,12 @@ class Limbs52(Limbs):
 
     @override
     def unmasked_product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return x*y/R mod p, unmasked; its last limb is exact, for all carries have reached it.
+        """Return x*y/R mod p, unmasked; its last limb is exact, as all carries have reached it.
 
-        As `reduced`, but the columns begin with the B - 1 that `_divided` wants in them, limbs are
-        not masked after they were carried, and h times 28*2^12 has no high part: one product is
-        below 16p^2 < 2^260, which over R with a multiple of p, R*p at most, is less than
-        2^156 + 2^128. So x2 is below 2^52 + 2^24 and h at most 2^28, and 28*2^12 < 2^17.
+        As `reduced`, but the first columns begin with the B - 1 that `_divided` needs, limbs are
+        not masked after carrying, and h * (28*2^12) has no high part: one product is below
+        16p^2 < 2^260; after adding at most R*p and dividing by R it is below 2^156 + 2^128. So x2
+        is below 2^52 + 2^24, h is at most 2^28, and 28*2^12 < 2^17.
         """
         zero, start = x[0].filled(0), x[0].filled(self.mask)
         x0, x1, x2 = self._divided(self.added_product([start, start, zero, zero, zero], x, y))
@@ -101,28 +100,28 @@ class Limbs52(Limbs):
         return [x0, x1, x2 + (x1 >> self.bits)]
 
     def _divided(self, raised: Sequence[Word]) -> list[Word]:
-        """Return the three columns that are left of c when it is divided by R, modulo p.
+        """Return the three columns of c/R mod p.
 
-        `raised` are the columns of c, the first two of them raised by B - 1, for what follows.
+        `raised` are the columns of c, with B - 1 added to the first two.
 
-        One step makes the lowest column c0 divisible by B and drops it, two steps divide by
-        B^2 = R; lo and hi are the halves of a product of limbs, p1 and p2 the limbs of p:
+        One step makes the lowest column c0 divisible by B and drops it; two steps divide by
+        B^2 = R. lo and hi are the halves of a product of limbs, p1 and p2 the limbs of p:
 
             column    c0         c1                       c2                         c3
             + q*p     + q        + lo(q*p1)               + hi(q*p1) + lo(q*p2)      + hi(q*p2)
             carry     - (c0+q)   + (c0 + B - 1 >> 52)
             left      0          c1 + ...                 c2 + ...                   c3 + ...
 
-        What a step adds is a multiple of p, which changes nothing mod p: q*p for
-        q = -c0 mod B. Because p = 1 (mod B), that makes c0 divisible; no inverse of p is needed.
-        Both steps add Q*p with a Q below R, so that (c + Q*p)/R is left.
+        A step adds q*p for q = -c0 mod B, which changes nothing mod p. Because p = 1 (mod B), that
+        makes c0 divisible; no inverse of p is needed. Both steps together add Q*p with Q < R, so
+        (c + Q*p)/R is left.
 
-        Two of c's columns are dropped, and both come with B - 1 added: the code has c0 + B - 1,
-        below 2^63, where this says c0. With that
+        The two columns that are dropped come with B - 1 added: the code has c0 + B - 1, below 2^63,
+        where the table has c0. With that
 
         - the carry is a shift. The lowest limb of p is 1, so the lowest column becomes c0 + q, the
-          next multiple of B from c0 on. Over B it is c0/B rounded up, (c0 + B - 1) >> 52, which
-          goes to the next column. The column itself is not looked at again.
+          next multiple of B from c0 on. Divided by B it is c0/B rounded up, (c0 + B - 1) >> 52,
+          which goes to the next column. The column itself is not read again.
         - q is an inversion of bits. The other limbs of p, by (1), are multiplied by q and added as
           in any product. Only the low 52 bits of q count, and those of
           ~(c0 + B - 1) = -(c0 + B - 1) - 1 = -c0 - B are those of -c0.
@@ -139,7 +138,7 @@ class Limbs52(Limbs):
         return c[self.steps :]
 
     def _fold_of(self, last: Word) -> tuple[Word, Word, Word]:
-        """Return what the last limb has above its part of 128 bits, that part, and 28*2^12."""
+        """Return the last limb's part above 128 bits, its part below, and 28*2^12."""
         rest = last & ((1 << self.last_bits) - 1)
         return last.logical_right(self.last_bits), rest, last.filled(_FOLD52)
 
@@ -155,8 +154,8 @@ class Limbs52(Limbs):
     ) -> list[Word]:
         """Add the product with a weight, which is one limb.
 
-        The last limb of an encoding is below 2^24, so that its product with a weight up to 2^28 is
-        below 2^52 and has no high part.
+        The last limb of an encoding is below 2^24, so its product with a weight up to 2^28 is below
+        2^52 and has no high part.
         """
         x0, x1, x2 = self.unmasked(low, high)
         c0, c1, c2 = columns
@@ -170,9 +169,9 @@ class Limbs52(Limbs):
     def weighted_sum(self, columns: Sequence[Word]) -> list[Word]:
         """Return limbs below 2p.
 
-        The sum is below 2^28 * 2^128. To the first column each product has added one number below
-        2^52, to the second two: of `MAX_PRODUCTS` products they are below 2^61 and 2^62, and make
-        up less than 2^115.
+        The sum is below 2^28 * 2^128. Each product has added one number below 2^52 to the first
+        column and two to the second. After `MAX_PRODUCTS` products these columns are below 2^61 and
+        2^62, and make up less than 2^115.
         """
         return self.folded(columns)
 
@@ -181,5 +180,5 @@ class Limbs52(Limbs):
         return [x[0] - h, x[1].plus_low_product(h, h.filled(_FOLD52)), x[2]]
 
     def _masked(self, x: Sequence[Word]) -> list[Word]:
-        """Return carried limbs of unmasked ones, the last of which is exact."""
+        """Return unmasked limbs, the last of which is exact, as carried limbs."""
         return [limb & self.mask for limb in x[:-1]] + [x[-1]]

@@ -1,4 +1,4 @@
-"""`operation`: what kernels call to compute on words, compiled with them or interpreted.
+"""Operations: what kernels call to compute on words, compiled with them or interpreted.
 
 A *kernel* is a function that `field.lanes.jit.kernel` compiles.
 """
@@ -26,17 +26,17 @@ from field.lanes.words import Code, Integer, Place, Rows, Scalars
 def operation(body: Callable[..., None]) -> Callable[..., None]:
     """Make a vector operation that kernels can call from `body`, which computes with a `Code`.
 
-    The body's first parameter is the `Code`; kernels pass `width` for it. Its other parameters say
-    by their annotation what a kernel passes:
+    The body's first parameter is the `Code`; kernels pass `width` for it. The annotations of the
+    others say what a kernel passes:
 
-    - `Place`: a lane array, or the pair of one and a row of it;
-    - `Scalars`: a `uint64` array, or the pair of one and an index into it;
-    - `Rows`: the pair of any array and the index of the byte where lane 0 begins;
+    - `Place`: a lane array, or a pair of one and a row of it;
+    - `Scalars`: a `uint64` array, or a pair of one and an index into it;
+    - `Rows`: a pair of any array and the index of the byte where lane 0 begins;
     - `Integer`: an integer.
 
-    Arrays are contiguous. Compiled code checks no index, interpreted code checks all. Compiled, the
-    instructions become one function of the module, which all callers share; inlining each use would
-    multiply the time to compile by ten.
+    Arrays are contiguous. Compiled code checks no index, interpreted code checks all. All callers
+    share one compiled function per module; inlining each use would take ten times as long to
+    compile.
     """
     parameters = list(inspect.signature(body).parameters.values())
     kinds = [parameter.annotation for parameter in parameters[1:]]
@@ -54,7 +54,7 @@ def operation(body: Callable[..., None]) -> Callable[..., None]:
             given = call.bind(*arguments, **named).args
             return types.void(*(_expected(argument) for argument in given))
 
-        # By this numba puts arguments with a name in their places.
+        # numba orders keyword arguments by it.
         typer.__signature__ = call  # type: ignore[attr-defined]  # it does
         return typer
 
@@ -71,16 +71,16 @@ def operation(body: Callable[..., None]) -> Callable[..., None]:
 def operation_over(
     residues: Callable[[Code], Residues], body: Callable[..., None]
 ) -> Callable[..., None]:
-    """Make an operation of a body that takes `Residues`, of either field, in place of its `Code`.
+    """Make an operation from a body that takes the `Residues` of a field instead of a `Code`.
 
-    `residues` is that of `field64` or of `field128`.
+    `residues` is that of `field64` or `field128`.
     """
 
     @functools.wraps(body)
     def over(code: Code, *operands: Any) -> None:  # noqa: ANN401  as the body says
         body(residues(code), *operands)
 
-    # Compiled, an operation is found by its name.
+    # Compiled operations are found by name.
     over.__qualname__ = f"{body.__qualname__}.{residues.__module__}"
     return operation(over)
 
@@ -101,7 +101,7 @@ def _interpret(
 
 
 def _expected(argument: types.Type) -> types.Type:
-    """Return the type as which an argument is passed: all integers have 64 bits."""
+    """Return the type that an argument is passed as; all integers have 64 bits."""
     if isinstance(argument, types.BaseTuple) and isinstance(argument[0], types.Array):
         return types.Tuple((argument[0], types.int64))
     is_integer = isinstance(argument, (types.Integer, types.Boolean))
@@ -118,7 +118,7 @@ class _Call:
     values: Sequence[ir.Value]
 
     def operands(self, kinds: Sequence[type], lanes: int) -> Iterator[ir.Value]:
-        """Yield integers, and pointers to where the others begin."""
+        """Yield integers as they are, and pointers to where the other operands begin."""
         builder = self.builder
         for kind, given, value in zip(kinds, self.kinds[1:], self.values[1:], strict=True):
             if kind is Integer:
@@ -182,7 +182,7 @@ def copy_words(code: Code, out: Place, source: Place, count: Integer) -> None:
 
 @operation
 def xor_words(code: Code, out: Place, other: Place, count: Integer) -> None:
-    """Add `count` words into others, bit by bit and modulo 2."""
+    """Set each of `count` words to its exclusive or with another."""
     for index in code.repeat(count):
         place = out.moved(index)
         place.store(place.load() ^ other.moved(index).load())

@@ -1,7 +1,7 @@
 """Residues of either field in an operation, so that algebra is written once for both.
 
-`field128` and `field64` each have a function `residues`, which an operation over any field is bound
-to; see `field.lanes.operations.operation`.
+`field64.residues` and `field128.residues` bind an operation to a field; see
+`field.lanes.operations.operation_over`.
 """
 
 import dataclasses
@@ -12,38 +12,38 @@ from field.lanes.words import Code, Integer, Place, Scalars, Variables, Word
 
 
 class Arithmetic(Protocol):
-    """What a field computes on limbs; for the bounds of each see where it is implemented.
+    """The arithmetic of a field on limbs; the implementations state its bounds.
 
-    The results of all but `reduced_sum` may be lazy, in bounds that all take for operands. Where a
-    field's product is not its operands' but that over R, constants are in Montgomery form.
+    All results but those of `reduced_sum` may be lazily reduced, in bounds that all operations
+    accept. Where a field divides products by R, constants are in Montgomery form.
     """
 
     @property
     def count(self) -> int:
-        """Limbs of a residue."""
+        """The number of limbs of a residue."""
 
     @property
     def columns(self) -> int:
-        """Words of a sum of products."""
+        """The number of words of a sum of products."""
 
     @property
     def split(self) -> Callable[..., list[Word]]:
-        """Takes the words of an encoding, and returns the limbs."""
+        """A function from the words of an encoding to its limbs."""
 
     def encoded(self, x: Sequence[Word]) -> Sequence[Word]:
-        """Return the encoding of what `reduced_sum` returned."""
+        """Return the encoding of a result of `reduced_sum`."""
 
     def product(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
         """Return x*y."""
 
     def sum(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return x + y, for y that was decoded or is what `reduced_sum` returned."""
+        """Return x + y, for y that was decoded or returned by `reduced_sum`."""
 
     def minus(self, x: Sequence[Word], y: Sequence[Word]) -> list[Word]:
-        """Return x - y, for such y."""
+        """Return x - y, for y as in `sum`."""
 
     def plus_and_minus(self, x: Sequence[Word], y: Sequence[Word]) -> tuple[list[Word], list[Word]]:
-        """Return x + y and x - y, for y that is a product."""
+        """Return x + y and x - y, for a product y."""
 
     def added_product(
         self, columns: Sequence[Word], x: Sequence[Word], y: Sequence[Word]
@@ -59,10 +59,10 @@ class Residues:
     """Where residues lie, and the arithmetic on their limbs.
 
     Attributes:
-        code: What computes.
-        arithmetic: The field's, in the layout of limbs that the code has.
-        size: Rows of a lane array, or words of a table, that a residue in limbs takes.
-        words: Rows that an encoded one takes.
+        code: The code that computes.
+        arithmetic: The field's arithmetic, in the code's layout of limbs.
+        size: The rows of a lane array, or words of a table, that a residue in limbs takes.
+        words: The rows that an encoded residue takes.
     """
 
     code: Code
@@ -71,11 +71,11 @@ class Residues:
     words: int
 
     def at(self, residues: Place, index: Integer | int) -> Place:
-        """Return the place of a residue in limbs, `index` after the first."""
+        """Return the place of the residue in limbs with this index."""
         return residues.moved(index * self.size)
 
     def load(self, residues: Place, index: Integer | int = 0) -> list[Word]:
-        """Return the limbs of a residue, `index` after the first."""
+        """Return the limbs of the residue with this index."""
         return self.at(residues, index).load_many(self.arithmetic.count)
 
     def load_constant(self, constants: Scalars, index: Integer | int = 0) -> list[Word]:
@@ -87,7 +87,7 @@ class Residues:
         return self.arithmetic.split(*words.moved(index * self.words).load_many(self.words))
 
     def sum_of_none(self) -> Variables:
-        """Return a sum of products, 0."""
+        """Return an empty sum of products."""
         return self.code.variables([self.code.constant(0)] * self.arithmetic.columns)
 
     def add_product(self, sums: Variables, x: Sequence[Word], y: Sequence[Word]) -> None:
@@ -99,11 +99,11 @@ class Residues:
         return self.arithmetic.reduced_sum(sums.load_many())
 
     def reduce_unless_zero(self, first: Integer, sums: Sequence[Variables], one: Scalars) -> None:
-        """Begin sums of products anew, each as one product of what it is so far.
+        """Reduce sums of products, replacing each by one product with its value.
 
         Args:
-            first: The number of the first of the products to come; if it is 0 nothing was added
-                yet.
+            first: The index of the next product; if it is 0, nothing has been added and nothing is
+                reduced.
             sums: The sums.
             one: 1, in Montgomery form where constants are.
         """

@@ -1,6 +1,6 @@
-"""Between rows of bytes, one a report, and lane arrays: transposing, and what is left at the ends.
+"""Transposing between rows of bytes, one per report, and lane arrays.
 
-Shares, nonces and messages lie in memory one report after the other; kernels compute with words of
+Shares, nonces and messages lie in memory one report after another; kernels compute with words of
 many reports side by side. A row may begin at any byte and have any size.
 """
 
@@ -21,7 +21,7 @@ def copy_rows(
     source_stride: Integer,
     size: Integer,
 ) -> None:
-    """Copy `size` bytes of each lane's row; a stride of 0 copies the same row to all."""
+    """Copy `size` bytes of each lane's row; a stride of 0 copies one row to all lanes."""
     for lane in range(code.lanes):
         target, origin = out.row(lane, out_stride), source.row(lane, source_stride)
         code.copy_bytes(target.position, origin.position, size)
@@ -29,7 +29,7 @@ def copy_rows(
 
 @operation
 def transpose_in(code: Code, out: Place, rows: Rows, stride: Integer, blocks: Integer) -> None:
-    """Gather from each lane's row `blocks` times as many words as there are lanes."""
+    """Gather from each lane's row `blocks` blocks, each of as many words as there are lanes."""
     for block in code.repeat(blocks):
         first_byte = block * (WORD_SIZE * code.lanes)
         source = rows.moved(first_byte)
@@ -46,7 +46,7 @@ def transpose_out(code: Code, rows: Rows, stride: Integer, source: Place) -> Non
 
 @operation
 def transpose_some_in(code: Code, out: Place, rows: Rows, stride: Integer, count: Integer) -> None:
-    """As `transpose_in` for `count` words, fewer than there are lanes; zeros follow them."""
+    """As `transpose_in`, for `count` words, fewer than there are lanes; the rest become 0."""
     words = [rows.load_some(lane, stride, count) for lane in range(code.lanes)]
     out.store_many(transposed(code, words))
 
@@ -55,17 +55,16 @@ def transpose_some_in(code: Code, out: Place, rows: Rows, stride: Integer, count
 def transpose_some_out(
     code: Code, rows: Rows, stride: Integer, source: Place, count: Integer
 ) -> None:
-    """As `transpose_out` for `count` words, fewer than there are lanes."""
+    """As `transpose_out`, for `count` words, fewer than there are lanes."""
     for lane, word in enumerate(transposed(code, source.load_many(code.lanes))):
         rows.store_some(word, lane, stride, count)
 
 
 @operation
 def fetch_lines(code: Code, rows: Rows, stride: Integer, count: Integer) -> None:
-    """Ask for `count` cache lines of each lane's row, which the kernel will soon read or write.
+    """Prefetch `count` cache lines of each lane's row, which the kernel will soon read or write.
 
-    A row is only some lines long, too short for the processor to see that they are read one after
-    the other.
+    A row has only a few lines, too few for the processor to detect that they are read in sequence.
     """
     for line in code.repeat(count):
         for lane in range(code.lanes):
@@ -74,16 +73,16 @@ def fetch_lines(code: Code, rows: Rows, stride: Integer, count: Integer) -> None
 
 @operation
 def word_out(_code: Code, rows: Rows, stride: Integer, source: Place) -> None:
-    """Write a word of each lane to rows of one word, which are laid out as a lane array is."""
+    """Write one word per lane to rows of one word, which are laid out as a lane array is."""
     rows.store(source.load(), 0, stride)
 
 
 @inlined
 def fetch_part(width: LaneWidth, rows: Bytes, first: int, part: int, parts: int) -> None:
-    """Ask for one of `parts` equal parts of each lane's row, from row `first` on, if there are any.
+    """Prefetch one of `parts` equal parts of each lane's row, from row `first` on, if any.
 
-    The number of rows is a multiple of the number of lanes. The parts are to be asked for one at a
-    time, with work between: what is asked for at once the processor waits for.
+    The number of rows is a multiple of the number of lanes. Prefetch one part at a time, with work
+    between: the processor waits if asked for too much at once.
     """
     size = rows.shape[1]
     lines = -(-size // (parts * CACHE_LINE_SIZE))
@@ -103,10 +102,10 @@ def rows_to_words(
     stride: int,
     count: int,
 ) -> None:
-    """Gather `count` words of each lane's row, one at least.
+    """Gather `count` words, at least one, of each lane's row.
 
-    If there are fewer than lanes, as many rows of the lane array as there are lanes are written all
-    the same: those after the first `count` become 0.
+    It writes at least as many rows of the lane array as there are lanes: those after the first
+    `count` become 0.
     """
     lanes = len(width)
     if count < lanes:
@@ -130,10 +129,10 @@ def words_to_rows(
     size: int,
     block: Bytes | LaneArray,
 ) -> None:
-    """Write `size` bytes, any number of them, of each lane's words to its row.
+    """Write `size` bytes of each lane's words to its row.
 
-    `block` is scratch, at least as many words for each lane as there are lanes; it takes the bytes
-    at the end that are no whole word.
+    `block` is scratch for bytes at the end that do not fill a word. It has at least as many words
+    for each lane as there are lanes.
     """
     lanes = len(width)
     if size == stride == WORD_SIZE:
@@ -157,8 +156,7 @@ def words_to_rows(
 
 def transposed(code: Code, words: Sequence[Word]) -> list[Word]:
     """Return as many words as there are lanes, element l of word i now element i of word l."""
-    # Bit by bit of the indices: where they differ in this bit, two words exchange the halves in
-    # which it is set.
+    # For each bit of the indices, words whose indices differ only in it exchange halves.
     result = list(words)
     bit = 1
     while bit < code.lanes:

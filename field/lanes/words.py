@@ -1,21 +1,21 @@
-"""Reports side by side: the language in which operations on words of many reports are written.
+"""The language of operations on words of many reports side by side.
 
 A *lane* is one element of a vector register. Verification does the same work on every report,
-whatever its contents, so reports are laid beside each other: word `i` of as many reports as there
-are lanes makes one vector, and one instruction advances all of them. The layout is a *lane array*,
+whatever its contents, so reports lie side by side: word `i` of as many reports as there are lanes
+makes one vector, and one instruction advances all of them. The layout is a *lane array*,
 `uint64[count, lanes]`, contiguous: row `i` holds word `i` of each report, column `l` belongs to the
 report in lane `l`.
 
-A compiler does not find this form by itself in code such as Keccak's, so the few operations that
-matter are written in terms of whole vectors: a `Word` is one word of each report, `a + b` the sum
-in every lane. What computes is a `Code`, and there are two:
+Compilers do not find this form in code such as Keccak's, so the few operations that matter are
+written in terms of whole vectors: a `Word` is one word of each report, `a + b` the sum in every
+lane. A `Code` computes, and there are two:
 
 - `field.lanes.emitter` compiles: a word does not exist yet, and `a + b` *emits* an instruction.
-- `field.lanes.interpreter` computes at once, with numpy, and checks every index. A debugger steps
-  through an operation there, and a failure is an ordinary traceback.
+- `field.lanes.interpreter` computes at once, with numpy, and checks every index. A debugger can
+  step through an operation there, and a failure is an ordinary traceback.
 
-An operation does not know which of them it runs on. So it branches on nothing that it computes, and
-it repeats by `code.repeat`, of which the body is emitted once and interpreted many times.
+An operation does not know which of them it runs on. So it never branches on computed values, and it
+loops with `code.repeat`, whose body is emitted once and interpreted many times.
 """
 
 from abc import ABC, abstractmethod
@@ -26,11 +26,11 @@ _MASK32 = 0xFFFF_FFFF
 ALL_ONES = 0xFFFF_FFFF_FFFF_FFFF
 
 Value: TypeAlias = Any
-"""What a word or a position is to its code: a piece of LLVM's language, or what numpy has."""
+"""A word or a position as its code holds it: an LLVM value, or numpy's."""
 
 
 class Integer(Protocol):
-    """A 64-bit integer of the run, the same for every report; Python's own when interpreted."""
+    """A 64-bit integer at run time, the same for every report; an `int` when interpreted."""
 
     def __add__(self, other: "Integer | int", /) -> "Integer": ...
     def __radd__(self, other: int, /) -> "Integer": ...
@@ -47,7 +47,7 @@ class Word:
     """One 64-bit word in every lane.
 
     Sums, differences and left shifts wrap modulo 2**64. `>>` copies the sign bit, so a word can be
-    a signed number; `logical_right` shifts zeros in. An integer operand stands in every lane.
+    a signed number; `logical_right` shifts zeros in. An integer operand is used in every lane.
     """
 
     __slots__ = ("code", "value")
@@ -81,21 +81,21 @@ class Word:
         return self.code.arithmetic("ashr", self, bits)
 
     def logical_right(self, bits: "Word | int") -> "Word":
-        """Return the word shifted right with zeros coming in from the left."""
+        """Return the word shifted right, with zeros coming in from the left."""
         return self.code.arithmetic("lshr", self, bits)
 
     def times32(self, other: "Word | int") -> "Word":
         """Return the 64-bit product of the low 32 bits of both words.
 
         The masks cost nothing: they tell LLVM that one 32 x 32 -> 64 bit multiplication (vpmuludq)
-        will do, where a 64-bit one takes three.
+        is enough, where a 64-bit one takes three.
         """
         return self.code.arithmetic("mul", self & _MASK32, other & _MASK32)
 
     def plus_low_product(self, x: "Word", y: "Word") -> "Word":
         """Return this word plus the low 52 bits of the product of the low 52 bits of x and y.
 
-        One instruction, of processors for which `field.lanes.jit.has_multiply_add` is true.
+        One instruction, on processors for which `field.lanes.jit.has_multiply_add` is true.
         """
         return self.code.plus_low_product(self, x, y)
 
@@ -114,18 +114,18 @@ class Word:
     def at_least(self, bound: "Word | int") -> "Word":
         """Return all ones in lanes whose word, unsigned, is `bound` or more, zero elsewhere.
 
-        What depends on secrets is chosen by such masks: of a selection, or of a maximum of words,
-        LLVM may make a branch where there is one lane.
+        Such masks choose whatever depends on secrets: with one lane, LLVM may turn a selection or a
+        maximum of words into a branch.
         """
         return self.code.at_least(self, bound)
 
     def filled(self, value: int) -> "Word":
-        """Return `value` in every lane, for arithmetic that knows words but no `Code`."""
+        """Return `value` in every lane, for arithmetic that has words but no `Code`."""
         return self.code.constant(value)
 
 
 class _Operand:
-    """Operand of an operation: elements of an array, from some position on."""
+    """An operand of an operation: elements of an array, from some position on."""
 
     __slots__ = ("code", "position")
 
@@ -162,7 +162,7 @@ class Place(_Operand):
 
 
 class Scalars(_Operand):
-    """Consecutive 64-bit words of a plain array, for all lanes."""
+    """Consecutive 64-bit words of a plain array, the same for all lanes."""
 
     __slots__ = ()
 
@@ -176,20 +176,20 @@ class Scalars(_Operand):
 
 
 class Rows(_Operand):
-    """A row of bytes for each lane, the next row a stride further on."""
+    """A row of bytes for each lane, rows a stride apart."""
 
     __slots__ = ()
 
     def load(self, lane: int, stride: Integer) -> Word:
-        """Return as many words as there are lanes from the row of `lane`."""
+        """Return the first words of the row of `lane`, as many as there are lanes."""
         return self.code.load_bytes(self.row(lane, stride).position)
 
     def store(self, word: Word, lane: int, stride: Integer | int) -> None:
-        """Write as many words as there are lanes to the row of `lane`."""
+        """Write the first words of the row of `lane`, as many as there are lanes."""
         self.code.store_bytes(self.row(lane, stride).position, word)
 
     def load_some(self, lane: int, stride: Integer, count: Integer) -> Word:
-        """Return `count` words from the row of `lane`; the others are 0 and not touched."""
+        """Return `count` words from the row of `lane`, then zeros; nothing beyond is read."""
         return self.code.load_some(self.row(lane, stride).position, count)
 
     def store_some(self, word: Word, lane: int, stride: Integer, count: Integer) -> None:
@@ -221,12 +221,12 @@ class Variables:
 
 
 class Code(ABC):
-    """What an operation computes with.
+    """Computes the words of an operation.
 
     Attributes:
         lanes: How many lanes there are.
-        has_multiply_add: Whether products are made of 52 bits by 52 bits, by `plus_low_product` and
-            `plus_high_product`, or of 32 bits by 32 bits, by `times32`.
+        has_multiply_add: Whether products are made from 52-bit factors, by `plus_low_product` and
+            `plus_high_product`, or from 32-bit factors, by `times32`.
     """
 
     lanes: int
@@ -238,11 +238,11 @@ class Code(ABC):
 
     @abstractmethod
     def in_every_lane(self, scalar: Integer) -> Word:
-        """Return an integer of the run in every lane."""
+        """Return a run-time integer in every lane."""
 
     @abstractmethod
     def arithmetic(self, name: str, word: Word, other: Word | int) -> Word:
-        """Return what LLVM's instruction of this name makes of two words."""
+        """Return the result of LLVM's instruction of this name on two words."""
 
     @abstractmethod
     def at_least(self, word: Word, bound: Word | int) -> Word:
@@ -306,11 +306,11 @@ class Code(ABC):
 
     @abstractmethod
     def fetch(self, position: Value) -> None:
-        """Ask for the cache line in which a byte lies."""
+        """Prefetch the cache line of a byte."""
 
     @abstractmethod
     def variables(self, words: Sequence[Word]) -> Variables:
-        """Return variables with these first values, to be changed in a loop."""
+        """Return variables with these initial values, to be changed in a loop."""
 
     @abstractmethod
     def variable(self, slot: Value) -> Word:
@@ -322,15 +322,15 @@ class Code(ABC):
 
     @abstractmethod
     def repeat(self, times: Integer | int) -> Iterator[Integer]:
-        """Run the body of a `for` loop `times` times; yields the index, 0 and up."""
+        """Run the body of a `for` loop `times` times, yielding the index from 0."""
 
     @abstractmethod
     def parts(self, times: Integer, most: int) -> Iterator[tuple[Integer, Integer]]:
-        """Run the body for each part of so many turns, of `most` turns but the last.
+        """Run the body once per part of a loop, each part but the last of `most` turns.
 
-        Yields a part's first turn and how many it has.
+        Yields a part's first turn and its number of turns.
         """
 
     @abstractmethod
     def unless_zero(self, integer: Integer) -> Iterator[None]:
-        """Run the body once, if an integer of the run is not 0."""
+        """Run the body once if a run-time integer is not 0."""

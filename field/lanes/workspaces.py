@@ -1,8 +1,8 @@
-"""Memory for a kernel's lane arrays, all in one piece, which the kernel cuts up by itself.
+"""Memory for a kernel's lane arrays, in one piece that the kernel cuts up.
 
-To make and pass on so many arrays in Python takes longer than to verify a small batch. A kernel
-names its arrays once, in a generic named tuple: of integers it says how many rows each has, and of
-lane arrays it is what the kernel works on.
+Making and passing so many arrays in Python takes longer than verifying a small batch. A kernel
+names its arrays once, in a generic named tuple: one of integers says how many rows each array has,
+and one of lane arrays is what the kernel works on.
 """
 
 import itertools
@@ -29,8 +29,8 @@ class Workspace(NamedTuple):
     """Memory for the lane arrays of a kernel.
 
     Attributes:
-        memory: Room for all of them, one after the other from where a cache line begins.
-        ends: The row at which each of them ends, by its name.
+        memory: Room for all of them, one after another from the start of a cache line.
+        ends: The row at which each of them ends, by name.
     """
 
     memory: npt.NDArray[np.uint64]
@@ -38,15 +38,15 @@ class Workspace(NamedTuple):
 
     @override
     def __repr__(self) -> str:
-        """Show nothing: what kernels left is secret."""
+        """Show nothing: the memory holds secrets."""
         return "Workspace()"
 
 
 def row_ends(counts: Rows, lanes: int) -> Rows:
-    """Return where lane arrays end that have so many rows each, and `lanes` rows more.
+    """Return where lane arrays end that each have so many rows and `lanes` spare ones.
 
-    Where words are copied to rows of bytes, some beyond the last are read, though never used; and
-    where they are gathered from rows, some beyond the last become zero.
+    Copying words to rows of bytes reads some words beyond the last, without using them, and
+    gathering words from rows sets some beyond the last to zero.
     """
     ends = itertools.accumulate(count + lanes for count in counts)
     return cast("Callable[..., Rows]", type(counts))(*ends)
@@ -60,15 +60,15 @@ def new_workspace(ends: tuple[int, ...], lanes: int) -> Workspace:
 
 @inlined
 def cut(width: LaneWidth, workspace: Workspace) -> Any:  # noqa: ANN401  a tuple of the ends' kind
-    """Return the lane arrays in a workspace, in a named tuple of the kind that names the ends."""
+    """Return the lane arrays in a workspace, in a named tuple of the class of `ends`."""
     lanes, rows, memory = len(width), workspace.ends[-1], workspace.memory
-    # A vector of eight lanes then lies in one cache line.
+    # So a vector of eight lanes lies in one cache line.
     start = -(memory.ctypes.data // WORD_SIZE) % (CACHE_LINE_SIZE // WORD_SIZE)
     return _parts(memory[start : start + rows * lanes].reshape(rows, lanes), workspace.ends)
 
 
 def _parts(words: LaneArray, ends: tuple[int, ...]) -> tuple[LaneArray, ...]:
-    """Return the rows up to each end; a kernel makes no tuple of a class that it does not name."""
+    """Return the rows up to each end; a kernel cannot make a tuple of a class it does not name."""
     starts = (0, *ends[:-1])
     make = cast("Callable[..., tuple[LaneArray, ...]]", type(ends))
     return make(*(words[start:end] for start, end in zip(starts, ends, strict=True)))

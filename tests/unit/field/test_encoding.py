@@ -34,7 +34,7 @@ def test_elements_are_little_endian() -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=str)
-def test_what_was_encoded_is_decoded(field: Field) -> None:
+def test_decoding_inverts_encoding(field: Field) -> None:
     numbers = edge_residues(field)
     vector = Vector.from_ints(field, numbers)
     data = encode(vector)
@@ -48,7 +48,7 @@ def test_what_was_encoded_is_decoded(field: Field) -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=str)
-def test_every_residue_not_below_the_modulus_is_refused(field: Field) -> None:
+def test_an_element_not_below_the_modulus_is_refused(field: Field) -> None:
     p, top = field.modulus, 256**field.encoded_size - 1
     for number in (p, p + 1, (p + top) // 2, top - 1, top):
         with pytest.raises(ResidueError, match=f"not below the modulus of {field.name}") as caught:
@@ -58,7 +58,7 @@ def test_every_residue_not_below_the_modulus_is_refused(field: Field) -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=str)
-def test_a_bad_row_is_zero_and_the_rest_decoded(field: Field) -> None:
+def test_a_bad_row_is_zero_and_the_others_are_decoded(field: Field) -> None:
     p = field.modulus
     data = rows_of(
         field, [[1, 2, p - 1], [3, p, 4], [5, 6, 7], [2 ** (8 * field.encoded_size) - 1] * 3]
@@ -69,7 +69,7 @@ def test_a_bad_row_is_zero_and_the_rest_decoded(field: Field) -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=str)
-def test_a_length_that_is_no_multiple_is_refused(field: Field) -> None:
+def test_a_length_that_is_not_a_multiple_is_refused(field: Field) -> None:
     with pytest.raises(ShapeError, match=f"{field.encoded_size}-byte"):
         decode(field, bytes(field.encoded_size + 1))
     with pytest.raises(ShapeError, match=f"{field.encoded_size}-byte"):

@@ -29,7 +29,7 @@ def test_the_generator_has_exactly_the_order_of_the_two_adic_subgroup(field: Fie
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=str)
-def test_roots_of_different_orders_fit_together(field: Field) -> None:
+def test_the_square_of_a_root_is_the_root_of_half_the_order(field: Field) -> None:
     assert field.root_of_unity(1) == 1
     assert field.root_of_unity(2) == field.modulus - 1
     assert field.root_of_unity(1 << field.two_adicity) == field.generator
@@ -46,7 +46,7 @@ def test_an_order_without_a_root_is_refused(field: Field, order: int) -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=str)
-def test_inverses_and_the_lack_of_one(field: Field) -> None:
+def test_every_residue_but_zero_has_an_inverse(field: Field) -> None:
     for number in (1, 2, 3, field.modulus - 1, field.modulus + 2, -5):
         assert field.inverse(number) * number % field.modulus == 1
     for number in (0, field.modulus, -field.modulus):

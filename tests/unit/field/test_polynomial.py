@@ -35,7 +35,7 @@ def test_each_row_is_evaluated_at_its_own_point(field: Field, size: int) -> None
     assert poly_eval(values[0, 0], Vector.from_ints(field, points[0])) == evaluated[0, 0]
 
 
-def test_evaluation_is_right_at_roots_of_unity_and_zero(field: Field) -> None:
+def test_evaluation_is_correct_at_roots_of_unity_and_zero(field: Field) -> None:
     size = 8
     coefficients = random_residues(field, size, seed=6)
     values = Vector.from_ints(field, values_at_roots(field, coefficients, size))

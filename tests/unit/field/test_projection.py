@@ -26,7 +26,7 @@ def test_lifting_is_centred(field: Field) -> None:
     assert lift(Vector.from_ints(field, residues)) == [0, 1, -1, p // 2, -(p // 2)]
 
 
-def test_the_ends_of_the_interval_survive_and_what_is_beyond_wraps(field: Field) -> None:
+def test_the_ends_of_the_interval_survive_and_larger_integers_wrap(field: Field) -> None:
     half = field.modulus // 2
     inside = [-half, -half + 1, half - 1, half]
     assert lift(project(field, inside)) == inside
@@ -40,7 +40,7 @@ def test_noise_added_in_the_field_is_noise_added_to_the_sum(field: Field) -> Non
     assert lift(noised) == [70, -5, 19]
 
 
-def test_what_is_no_integer_or_no_row_is_refused(field: Field) -> None:
+def test_non_integers_and_vectors_that_are_not_rows_are_refused(field: Field) -> None:
     with pytest.raises(FieldError, match=f"only integers project into {field.name}"):
         project(field, [1.0])  # type: ignore[list-item]  # the point of the test
     with pytest.raises(ShapeError, match="one axis"):

@@ -1,4 +1,4 @@
-"""Sums over a batch, whose words are added in halves: at the largest residues, in any shape."""
+"""Sums over a batch, added in halves of words: at the largest residues, in any shape."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_sums_along_any_axis_are_those_of_integers(field: Field) -> None:
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=str)
 @pytest.mark.parametrize("length", [1, 3])
-def test_short_rows_are_added_alike_with_and_without_words_between_them(
+def test_short_rows_are_added_with_and_without_words_between_them(
     field: Field, length: int
 ) -> None:
     rng = np.random.default_rng(length)
@@ -47,7 +47,7 @@ def test_short_rows_are_added_alike_with_and_without_words_between_them(
 
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=str)
-def test_a_row_and_all_rows_of_a_batch_are_added_in_one_pass(field: Field) -> None:
+def test_a_batch_is_added_to_a_row_in_one_pass(field: Field) -> None:
     largest = Vector.from_ints(field, [[field.modulus - 1] * 2100] * 3)
     row = Vector.from_ints(field, [field.modulus - 1, *range(2099)])
     expected = [(number - 3) % field.modulus for number in row.to_ints()]

@@ -43,7 +43,7 @@ def test_integers_go_in_and_come_out(field: Field) -> None:
     assert Vector.from_ints(field, []).to_ints() == []
 
 
-def test_a_number_that_is_no_residue_is_refused(field: Field) -> None:
+def test_a_number_that_is_not_a_residue_is_refused(field: Field) -> None:
     for number in (-1, field.modulus, 2**200):
         with pytest.raises(ResidueError, match=f"number 1 of 2 is not in .* of {field.name}"):
             Vector.from_ints(field, [0, number])
@@ -68,7 +68,7 @@ def test_arrays_of_machine_integers_go_in(field: Field) -> None:
         Vector.from_array(field, np.array([0.5]))
 
 
-def test_an_array_of_the_wrong_kind_is_no_vector(field: Field) -> None:
+def test_an_array_of_the_wrong_kind_is_refused(field: Field) -> None:
     for words in (
         np.zeros((4, *field.word_shape), np.int64),
         np.zeros((8, *field.word_shape), np.uint64)[::2],
@@ -99,7 +99,7 @@ def test_rows_of_a_batch_may_be_parts_of_longer_rows(field: Field, length: int) 
     assert encode_rows(apart).tobytes() == encode_rows(together).tobytes()
 
 
-def test_rows_that_overlap_backwards_or_lie_between_words_are_no_batch(field: Field) -> None:
+def test_rows_that_run_backwards_or_lie_between_words_are_refused(field: Field) -> None:
     words = np.zeros((4, 3, *field.word_shape), np.uint64)
     between = np.zeros(words.nbytes + 1, np.uint8)[1:].view(np.uint64).reshape(words.shape)
     for wrong in (words[::-1], words[:, ::2], between[:, :2], between):
@@ -186,7 +186,7 @@ def test_the_two_fields_do_not_mix(field: Field) -> None:
     assert a != b
 
 
-def test_other_types_are_no_operands(field: Field) -> None:
+def test_operands_of_other_types_are_refused(field: Field) -> None:
     vector = counting(field, 2)
     with pytest.raises(TypeError):
         _ = vector + "3"  # type: ignore[operator]  # the point of the test

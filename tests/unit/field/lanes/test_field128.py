@@ -49,7 +49,7 @@ def r_inverse(width: LaneWidth) -> int:
     return pow(layout(width).radix, -1, P)
 
 
-def test_the_layout_is_the_one_that_the_processor_is_quicker_with(width: LaneWidth) -> None:
+def test_the_layout_is_the_fastest_for_the_processor(width: LaneWidth) -> None:
     quickest = lane_width(len(width))
     assert isinstance(layout(quickest), Limbs52 if has_multiply_add(len(width)) else Limbs26)
     for limbs in (Limbs26(), Limbs52()):
@@ -116,7 +116,7 @@ def _to_limbs_and_back(
     field128.to_words(width, out, limbs)
 
 
-def test_an_encoding_becomes_limbs_and_an_encoding_again(width: LaneWidth) -> None:
+def test_an_encoding_survives_conversion_to_limbs_and_back(width: LaneWidth) -> None:
     for seed in range(20):
         [values] = many(width, seed, 1)
         limbs, out = (
@@ -133,7 +133,7 @@ def _to_words(width: LaneWidth, out: LaneArray, x: LaneArray) -> None:
     field128.to_words(width, out, x)
 
 
-def test_what_is_below_twice_the_modulus_is_encoded_below_the_modulus(width: LaneWidth) -> None:
+def test_residues_below_twice_the_modulus_are_encoded_below_the_modulus(width: LaneWidth) -> None:
     edges = [0, 1, P - 1, P, P + 1, 2 * P - 2, 2 * P - 1, ALL_ONES]
     for first in range(len(edges)):
         values = [edges[(first + lane) % len(edges)] for lane in range(len(width))]
@@ -200,7 +200,7 @@ def _run_sums(width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArray) -> N
     _sums_and_differences(width, out, x, y)
 
 
-def test_sums_and_differences_are_right_and_keep_their_bounds(width: LaneWidth) -> None:
+def test_sums_and_differences_are_correct_and_keep_their_bounds(width: LaneWidth) -> None:
     for seed in range(40):
         xs, ys = many(width, seed, 2, 2 * P)
         out = new_lane_array(4 * field128.RESIDUE, len(width))
@@ -328,7 +328,7 @@ def _weighted_sum(
     ],
     ids=["none", "one", "the largest", "two", "powers of two", "the most"],
 )
-def test_a_sum_with_weights_is_reduced(width: LaneWidth, weights: list[int]) -> None:
+def test_a_weighted_sum_is_reduced(width: LaneWidth, weights: list[int]) -> None:
     assert sum(weights) <= limbs128.MAX_WEIGHT
     count, table = len(weights), np.array(weights, np.uint64)
     same = [[share] * len(width) for share in (ALL_ONES, P - 1, 2**128 - 2**65, 2**104 - 1)]
@@ -349,7 +349,7 @@ def _to_montgomery(
     field128.to_montgomery(width, out, words, constants, count)
 
 
-def test_encodings_are_brought_into_montgomery_form(width: LaneWidth) -> None:
+def test_encodings_are_converted_to_montgomery_form(width: LaneWidth) -> None:
     shares, radix = many(width, 6, 20), layout(width).radix
     out = new_lane_array(field128.RESIDUE * len(shares), len(width))
     table = field128.constant_table(width, [radix * radix])
@@ -372,7 +372,7 @@ def _flags(
     field128.flag_equal(width, flags, words, constant, 4)
 
 
-def test_lanes_with_an_encoding_that_is_no_residue_are_flagged(width: LaneWidth) -> None:
+def test_lanes_with_an_encoding_of_no_residue_are_flagged(width: LaneWidth) -> None:
     constant = np.array([7, 9], np.uint64)
     # P - 1 is the one residue with the high word of P.
     for bad in (P - 1, P, P + 1, ALL_ONES, P + 2**64 - 28, 2**128 - 2**64):
@@ -386,7 +386,7 @@ def test_lanes_with_an_encoding_that_is_no_residue_are_flagged(width: LaneWidth)
             assert flags[0].tolist() == [found if i == lane else 2 for i in range(len(width))]
 
 
-def test_lanes_with_one_encoding_are_flagged(width: LaneWidth) -> None:
+def test_lanes_with_a_given_encoding_are_flagged(width: LaneWidth) -> None:
     constant = np.array([7, 9], np.uint64)
     for other in (7, 9 << 64, 7 + (9 << 64), 8 + (9 << 64)):
         shares = [[7 + (9 << 64), *[other] * (len(width) - 1)]]
@@ -398,7 +398,7 @@ def test_lanes_with_one_encoding_are_flagged(width: LaneWidth) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Stands for a word of which only bounds are known; what could leave 64 bits is an error."""
+    """A word of which only bounds are known; a result that could exceed 64 bits is an error."""
 
     low: int
     high: int
@@ -443,7 +443,7 @@ class Range:
         return self + Range(0, 2**52 - 1)
 
     def plus_high_product(self, x: "Range", y: "Range") -> "Range":
-        """Whatever is not known to be a number of 52 bits may be any, of its low 52."""
+        """Bound the low 52 bits: any value, unless the word is known to fit them."""
         most = [z.high if z.low >= 0 and z.high < 2**52 else 2**52 - 1 for z in (x, y)]
         return self + Range(0, (most[0] * most[1]) >> 52)
 
@@ -476,7 +476,7 @@ def all_carried(limbs: limbs128.Limbs, found: list[Range]) -> bool:
 
 
 @LAYOUTS
-def test_no_column_overflows_while_the_most_products_are_added_and_reduced(
+def test_no_column_overflows_when_the_most_products_are_added_and_reduced(
     limbs: limbs128.Limbs,
 ) -> None:
     factor = ranges(limbs, 4 * P)
@@ -500,7 +500,7 @@ def test_a_sum_of_the_most_residues_can_be_folded(limbs: limbs128.Limbs) -> None
     assert all_carried(limbs, _on_ranges(limbs.folded, found))
 
 
-def test_columns_of_the_heaviest_sum_with_weights_do_not_overflow_and_can_be_folded() -> None:
+def test_columns_of_the_heaviest_weighted_sum_do_not_overflow_and_can_be_folded() -> None:
     low = high = Range(0, 2**63 - 1)
     columns = [Range(0, 0)] * 3
     for _ in range(limbs128.MAX_PRODUCTS):
@@ -518,7 +518,7 @@ def test_limbs_of_a_product_of_the_largest_factors_are_carried(limbs: limbs128.L
     assert all_carried(limbs, _on_ranges(limbs.product, factor, factor))
 
 
-def test_what_is_folded_in_a_product_has_no_high_part() -> None:
+def test_a_fold_in_a_product_has_no_high_part() -> None:
     most = 16 * P**2 // Limbs52().radix + P
     h = most >> 128
     assert h <= 2**28
@@ -533,7 +533,7 @@ def test_limbs_of_the_difference_of_residues_do_not_overflow(limbs: limbs128.Lim
 
 
 @LAYOUTS
-def test_limbs_of_a_sum_and_of_a_difference_to_be_multiplied_are_carried(
+def test_limbs_of_sums_and_differences_to_be_multiplied_are_carried(
     limbs: limbs128.Limbs,
 ) -> None:
     for function in (limbs.sum, limbs.minus):

@@ -33,7 +33,7 @@ def width(request: pytest.FixtureRequest) -> LaneWidth:
 
 
 def pairs(width: LaneWidth, second: list[int]) -> list[tuple[list[int], list[int]]]:
-    """Return all pairs of edge values, and random ones, as many at a time as there are lanes."""
+    """Return all pairs of edge values and random ones, one pair per lane at a time."""
     rng = np.random.default_rng(7)
     every = list(itertools.product(ANY_WORDS, second))
     for _ in range(200):
@@ -72,7 +72,7 @@ def _run_steps(width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArray) -> 
     _steps(width, out, x, y, 0)
 
 
-def test_steps_are_right_modulo_p_for_any_words(width: LaneWidth) -> None:
+def test_steps_are_correct_modulo_p_for_any_words(width: LaneWidth) -> None:
     out = new_lane_array(8, len(width))
     for xs, ys in pairs(width, RESIDUES):
         _run_steps(width, out, lane_rows(width, [xs]), lane_rows(width, [ys]))
@@ -138,7 +138,7 @@ def _run_flags(width: LaneWidth, flags: LaneArray, words: LaneArray, count: int)
     field64.flag_equal(width, flags, words, 5, 4)
 
 
-def test_lanes_with_a_word_that_is_no_residue_or_with_one_word_are_flagged(
+def test_lanes_with_a_non_residue_or_a_given_word_are_flagged(
     width: LaneWidth,
 ) -> None:
     for bad, lane, place in itertools.product((P, P + 1, 2**64 - 1), range(len(width)), range(3)):

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels: nothing stale, nothing foreign, and no cache at all if need be."""
+"""The cache of compiled kernels: nothing stale, nothing foreign, and optional."""
 
 import os
 import re
@@ -18,7 +18,7 @@ KERNELS = "from field.lanes import kernel\n"
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a package with kernels, and let the cache be in a directory of the test's."""
+    """Return a package with kernels, and put the cache in the test's directory."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     package = tmp_path / "kernels"
     package.mkdir()
@@ -70,7 +70,7 @@ def test_another_processor_or_compiler_has_another_cache(
     assert len(directories) == 4
 
 
-def test_where_nothing_can_be_written_there_is_no_cache(
+def test_an_unwritable_directory_means_no_cache(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (package / "file").write_text("")
@@ -79,7 +79,7 @@ def test_where_nothing_can_be_written_there_is_no_cache(
     assert kernel_cache(package) is None
 
 
-def test_without_a_variable_the_cache_is_in_the_users_home(
+def test_the_default_cache_is_in_the_users_home(
     package: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
@@ -135,7 +135,7 @@ def test_an_edited_callee_does_not_leave_a_stale_caller(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_kernels_run_where_no_cache_can_be_written(tmp_path: Path) -> None:
+def test_kernels_run_without_a_writable_cache(tmp_path: Path) -> None:
     (tmp_path / "caller.py").write_text(CALLER)
     (tmp_path / "callee.py").write_text(CALLEE.format(value=4))
     (tmp_path / "file").write_text("")
@@ -154,12 +154,12 @@ def test_kernels_run_where_no_cache_can_be_written(tmp_path: Path) -> None:
     assert done.stdout.strip() == "5"
 
 
-def test_constants_that_kernels_freeze_come_from_modules_that_the_cache_watches() -> None:
+def test_frozen_constants_come_from_modules_that_the_cache_watches() -> None:
     package = ROOT / "aggregator" / "vdaf" / "kernels"
     watched = set(cache._kernel_sources(package))
     assert {path.stem for path in watched} >= {"keccak", "xof", "arrays", "query", "decide"}
-    # A module of kernels imports, within the package, only others that are watched too. One that
-    # makes messages as well takes constants for these from elsewhere, which no kernel reads.
+    # Within the package, modules of kernels import only watched modules, but for constants of
+    # messages, which no kernel reads.
     for path in watched - {package / "message.py"}:
         text = path.read_text()
         if "\n@kernel\n" in text or "\n@inlined\n" in text:

@@ -1,4 +1,4 @@
-"""The steps kernels are made of, on words that no product of two residues need reach."""
+"""The steps of kernels, on words that no product of two residues may reach."""
 
 import random
 from collections.abc import Callable
@@ -36,14 +36,14 @@ Step = Callable[..., tuple[np.uint64, np.uint64]]
 
 
 @pytest.mark.parametrize("step", [multiply_wide, lanes.multiply_wide], ids=["compiled", "python"])
-def test_a_wide_product_is_the_product(step: Step) -> None:
+def test_a_wide_product_is_exact(step: Step) -> None:
     for a, b in product(WORDS, repeat=2):
         low, high = step(np.uint64(a), np.uint64(b))
         assert int(low) + (int(high) << 64) == a * b
 
 
 @pytest.mark.parametrize("step", [add_carry, lanes.add_carry], ids=["compiled", "python"])
-def test_a_sum_and_its_carry_are_the_sum(step: Step) -> None:
+def test_a_sum_with_its_carry_is_exact(step: Step) -> None:
     for a, b, carry in product(WORDS, WORDS, [0, 1]):
         low, high = step(np.uint64(a), np.uint64(b), np.uint64(carry))
         assert int(low) + (int(high) << 64) == a + b + carry
@@ -52,18 +52,18 @@ def test_a_sum_and_its_carry_are_the_sum(step: Step) -> None:
 @pytest.mark.parametrize(
     "step", [subtract_borrow, lanes.subtract_borrow], ids=["compiled", "python"]
 )
-def test_a_difference_and_its_borrow_are_the_difference(step: Step) -> None:
+def test_a_difference_with_its_borrow_is_exact(step: Step) -> None:
     for a, b, borrow in product(WORDS, WORDS, [0, 1]):
         low, under = step(np.uint64(a), np.uint64(b), np.uint64(borrow))
         assert int(low) - (int(under) << 64) == a - b - borrow
 
 
 @pytest.mark.parametrize("step", [opaque, lanes.opaque], ids=["compiled", "python"])
-def test_an_opaque_word_is_the_word(step: Callable[[np.uint64], np.uint64]) -> None:
+def test_an_opaque_word_is_unchanged(step: Callable[[np.uint64], np.uint64]) -> None:
     assert [int(step(np.uint64(word))) for word in WORDS] == WORDS
 
 
-def test_any_four_words_are_folded_to_their_residue() -> None:
+def test_any_four_words_fold_to_their_residue() -> None:
     generator = random.Random(7)  # noqa: S311  test inputs
     near = [w + generator.randint(0, 3) - generator.randint(0, 3) for w in WORDS for _ in range(9)]
     chosen = [tuple(generator.choice(near) % 2**64 for _ in range(4)) for _ in range(20_000)]

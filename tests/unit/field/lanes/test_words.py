@@ -108,7 +108,7 @@ def _run_arithmetic(
     _all_arithmetic(width, out, x, y, scalar)
 
 
-def test_arithmetic_on_words_is_arithmetic_modulo_2_to_the_64_in_every_lane(
+def test_arithmetic_on_words_is_modulo_2_to_the_64_in_every_lane(
     width: LaneWidth,
 ) -> None:
     for seed in range(40):
@@ -131,7 +131,7 @@ def _run_multiply_add(width: LaneWidth, out: LaneArray, x: LaneArray, y: LaneArr
     _multiply_add(width, out, x, y)
 
 
-def test_both_halves_of_a_product_of_52_bits_are_added(
+def test_both_halves_of_a_52_bit_product_are_added(
     width: LaneWidth,
 ) -> None:
     if not width.has_multiply_add:
@@ -165,7 +165,7 @@ def _scatter(
 
 @pytest.mark.parametrize("count", [8, 9, 15, 16, 21])
 def test_rows_of_bytes_become_columns_of_words(width: LaneWidth, count: int) -> None:
-    # The rows begin at odd addresses, and bytes around them must not matter.
+    # Rows begin at odd addresses, and the bytes around them must not matter.
     rows = np.random.default_rng(count).integers(0, 256, (len(width), 8 * count + 3), np.uint8)
     out = new_lane_array(count, len(width))
     _gather(width, out, rows, 3, rows.shape[1], count)
@@ -174,7 +174,7 @@ def test_rows_of_bytes_become_columns_of_words(width: LaneWidth, count: int) -> 
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 31, 32, 64, 65, 168])
-def test_columns_of_words_become_rows_of_bytes_and_nothing_beside_them_changes(
+def test_columns_of_words_become_rows_of_bytes_and_nothing_else_changes(
     width: LaneWidth, size: int
 ) -> None:
     source = edge_words(width, 21 + len(width), size)
@@ -208,7 +208,7 @@ def _copy_and_xor(width: LaneWidth, out: LaneArray, source: LaneArray, count: in
     xor_words(width, (out, 1), source, count)
 
 
-def test_many_words_are_copied_and_added_bit_by_bit(width: LaneWidth) -> None:
+def test_many_words_are_copied_and_xored(width: LaneWidth) -> None:
     source, out = edge_words(width, 6, 3), new_lane_array(6, len(width))
     out[:] = 0
     _copy_and_xor(width, out, source, 3)
@@ -216,11 +216,11 @@ def test_many_words_are_copied_and_added_bit_by_bit(width: LaneWidth) -> None:
     assert not out[[0, 4, 5]].any()
 
 
-def test_a_lane_array_begins_at_a_cache_line() -> None:
+def test_a_lane_array_starts_a_cache_line() -> None:
     for count in range(1, 6):
         assert new_lane_array(count, 8).ctypes.data % CACHE_LINE_SIZE == 0
 
 
-def test_the_processor_has_one_of_the_numbers_of_lanes_there_are() -> None:
+def test_the_processor_has_a_supported_number_of_lanes() -> None:
     assert processor_lanes() in {4, 8}
     assert len(lane_width()) == processor_lanes()
