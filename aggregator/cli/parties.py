@@ -194,16 +194,23 @@ class CollectorDesk:
     def keypair(self) -> HpkeKeypair:
         """Return the key pair to which results are sealed; make it on first use."""
 
-        def ensure(tx: Transaction) -> HpkeKeypair:
+        def find(tx: Transaction) -> HpkeKeypair | None:
             for key in task_store.list_hpke_keys(tx, retired=False):
                 return HpkeKeypair(decode(HpkeConfig, key.config), key.private_key)
+            return None
+
+        def ensure(tx: Transaction) -> HpkeKeypair:
+            found = find(tx)  # another process may have made it since we looked
+            if found is not None:
+                return found
             made = generate_keypair(0, SystemEntropy())
             task_store.put_hpke_key(
                 tx, task_store.HpkeKey(0, encode(made.config), made.private_key)
             )
             return made
 
-        return self.database.run_sync("ensure hpke key", ensure)
+        found = self.database.read_sync("find hpke key", find)
+        return found or self.database.run_sync("ensure hpke key", ensure)
 
 
 Desk = AggregatorDesk | CollectorDesk

@@ -26,9 +26,9 @@ from aggregator.errors import StoreError
 from aggregator.storage import tables
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.engine import Backend, Busy, backend, translated
-from aggregator.storage.schema import check, upgrade
+from aggregator.storage.schema import check
 
-__all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask", "upgrade"]
+__all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask"]
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StoreError)
