@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aggregator.cli.stores import open_database
-from aggregator.codec import decode, encode
+from aggregator.codec import DecodeError, decode, encode
 from aggregator.collector.documents import Document, task_document
 from aggregator.config import (
     AggregatorSettings,
@@ -28,6 +28,7 @@ from aggregator.protocol.provisioning import Provision, read_provision
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as collector_store
 from aggregator.storage import tasks as task_store
+from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.ledger import LedgerEntry, list_ledger
@@ -55,7 +56,18 @@ class AggregatorDesk:
         check_endpoints(given.task, insecure_http=self.settings.insecure_http)
         check_floor(given.task, self.settings.floor)
         record = _task_record(given, self.role)
-        self.database.run_sync("put task", lambda tx: task_store.put_task(tx, record))
+        shown_to_us = (
+            given.secrets.collector_token
+            if self.role is Role.LEADER
+            else given.secrets.leader_token
+        )
+
+        def put(tx: Transaction) -> None:
+            task_store.put_task(tx, record)
+            if shown_to_us is not None:
+                put_caller_token(tx, record.task_id, hash_token(shown_to_us))
+
+        self.database.run_sync("put task", put)
         return given.task
 
     def tasks(self) -> list[Task]:
@@ -260,6 +272,20 @@ def open_collector(config: Path | None) -> Iterator[CollectorDesk]:
         database.close()
 
 
+def task_id_of(text: str) -> TaskId:
+    """Return the task id in an argument.
+
+    Raises:
+        ParameterError: It is not a task id.
+    """
+    try:
+        return TaskId.parse(text)
+    except DecodeError as error:
+        raise ParameterError(
+            f"task id: {text!r} is not one; `prio task list` prints them: {error}"
+        ) from None
+
+
 def check_endpoints(task: Task, *, insecure_http: bool) -> None:
     """Refuse a task whose reports and tokens would travel in the clear.
 
@@ -275,16 +301,12 @@ def _task_record(given: Provision, role: Role) -> task_store.TaskRecord:
     secrets = given.secrets
     if secrets.verify_key is None or secrets.leader_token is None:
         raise ParameterError("[secrets]: an aggregator needs verify_key and leader_token")
-    is_leader = role is Role.LEADER
-    token = secrets.collector_token
     return task_store.TaskRecord(
         task_id=given.task.task_id.value,
         role=role.name.lower(),
         definition=given.definition,
         verify_key=secrets.verify_key,
-        peer_token=secrets.leader_token if is_leader else None,
-        leader_token_hash=None if is_leader else hash_token(secrets.leader_token),
-        collector_token_hash=None if token is None else hash_token(token),
+        peer_token=secrets.leader_token if role is Role.LEADER else None,
     )
 
 

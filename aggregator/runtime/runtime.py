@@ -25,12 +25,12 @@ from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.runtime.kernels import log_kernel_cache, vdaf_kernel_cache
 from aggregator.runtime.verification import VerificationThreads
+from aggregator.storage.caller_tokens import valid_token_hashes
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.tasks import (
     HpkeKey,
     StoredTask,
     TaskRecord,
-    caller_token_hash,
     get_task,
     list_hpke_configs,
     list_hpke_keys,
@@ -143,11 +143,11 @@ class Runtime:
         )
         return [decode(HpkeConfig, config) for config in found]
 
-    async def caller_token_hash(self, task_id: TaskId) -> bytes | None:
-        """Return the SHA-256 of the token for our protected resources of a task, if we serve it."""
+    async def caller_token_hashes(self, task_id: TaskId) -> list[bytes]:
+        """Return the SHA-256 of each token that a caller may show us for a task, if we serve it."""
         role = self.role.name.lower()
         return await self.database.read(
-            "token", lambda tx: caller_token_hash(tx, task_id.value, role)
+            "tokens", lambda tx: valid_token_hashes(tx, task_id.value, role)
         )
 
     async def ensure_keypair(self) -> None:

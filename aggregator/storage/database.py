@@ -21,6 +21,7 @@ from sqlalchemy import Connection, Engine, Table, select
 from sqlalchemy.dialects.sqlite import Insert
 
 from aggregator.clock import Clock
+from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import StoreError
 from aggregator.storage import tables
@@ -80,7 +81,7 @@ class Transaction:
             query = select(tables.tasks.c.id).where(tables.tasks.c.task_id == task_id)
             key = self.connection.execute(query).scalar()
             if key is None:
-                raise UnknownTask(f"no task {task_id.hex()} in the store")
+                raise UnknownTask(f"no task {encode_base64url(task_id)} in the store")
             self._task_keys[task_id] = key
         return key
 

@@ -172,20 +172,22 @@ tasks = Table(
         LargeBinary,
         comment="Leader: ciphertext of the bearer token that we show to the Helper.",
     ),
-    Column(
-        "leader_token_hash",
-        LargeBinary(32),
-        comment="Helper: SHA-256 of the token that the Leader must show.",
-    ),
-    Column(
-        "collector_token_hash",
-        LargeBinary(32),
-        comment="Leader: SHA-256 of the token that the Collector must show.",
-    ),
     _seconds("created_at", "Seconds; when the task was stored."),
     _seconds(
         "ended_at", "Seconds; no upload is taken from then on. Null while open.", nullable=True
     ),
+    sqlite_strict=True,
+)
+
+caller_tokens = Table(
+    "caller_tokens",
+    metadata,
+    _task(primary_key=True),
+    Column("token_hash", LargeBinary(32), primary_key=True, comment="SHA-256 of the token."),
+    _seconds("created_at", "Seconds; when the token was made or came with the task."),
+    _seconds("expires_at", "Seconds; refused from then on. Null without an end.", nullable=True),
+    comment="Both: the bearer tokens that the caller of our protected resources may show, which is "
+    "the Leader at the Helper and the Collector at the Leader. Rows stay, to be told from others.",
     sqlite_strict=True,
 )
 

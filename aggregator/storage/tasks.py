@@ -21,8 +21,6 @@ class TaskRecord:
         verify_key: The VDAF verification key; a task has one for life.
         verify_key_id: Its id on the wire, 0 to 255.
         peer_token: Leader: the bearer token that we show to the Helper.
-        leader_token_hash: Helper: SHA-256 of the token that the Leader must show.
-        collector_token_hash: Leader: SHA-256 of the token that the Collector must show.
     """
 
     task_id: bytes
@@ -31,8 +29,6 @@ class TaskRecord:
     verify_key: bytes = dataclasses.field(repr=False)
     verify_key_id: int = 0
     peer_token: str | None = dataclasses.field(default=None, repr=False)
-    leader_token_hash: bytes | None = dataclasses.field(default=None, repr=False)
-    collector_token_hash: bytes | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,11 +60,8 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
     stored = get_task(tx, task.task_id)
     if stored is not None:
         if stored.record != task:
-            raise tx.refuse(
-                Conflict(f"task {encode_base64url(task.task_id)} is stored with other contents")
-            )
+            raise tx.refuse(_conflict(stored.record, task))
         return
-    token = task.peer_token
     tx.connection.execute(
         insert(tables.tasks).values(
             task_id=task.task_id,
@@ -76,11 +69,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
             definition=task.definition,
             verify_key_id=task.verify_key_id,
             verify_key=tx.crypter.encrypt("tasks", task.task_id, "verify_key", task.verify_key),
-            peer_token=None
-            if token is None
-            else tx.crypter.encrypt("tasks", task.task_id, "peer_token", token.encode()),
-            leader_token_hash=task.leader_token_hash,
-            collector_token_hash=task.collector_token_hash,
+            peer_token=_encrypted(tx, task.task_id, task.peer_token),
             created_at=tx.now,
         )
     )
@@ -93,26 +82,23 @@ def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:
     return None if row is None else _stored_task(tx, row)
 
 
-def caller_token_hash(tx: Transaction, task_id: bytes, role: str) -> bytes | None:
-    """Return the SHA-256 of the token that the caller of our protected resources must show.
-
-    Nothing is decrypted, so asking takes equally long whether the task exists or not.
-
-    Args:
-        tx: The transaction.
-        task_id: The task.
-        role: Ours in it: the `helper` is called by the Leader, the `leader` by the Collector.
-    """
-    task = tables.tasks.c
-    column = task.leader_token_hash if role == "helper" else task.collector_token_hash
-    query = select(column).where(task.task_id == task_id, task.role == role)
-    return tx.connection.execute(query).scalar()
-
-
 def list_tasks(tx: Transaction) -> list[StoredTask]:
     """Return all tasks, oldest first."""
     query = select(tables.tasks).order_by(tables.tasks.c.id)
     return [_stored_task(tx, row) for row in tx.connection.execute(query)]
+
+
+def replace_peer_token(tx: Transaction, task_id: bytes, token: str) -> None:
+    """Show another token to the Helper from now on.
+
+    Raises:
+        UnknownTask: There is no such task.
+    """
+    tx.connection.execute(
+        update(tables.tasks)
+        .where(tables.tasks.c.id == tx.task_key(task_id))
+        .values(peer_token=_encrypted(tx, task_id, token))
+    )
 
 
 def end_task(tx: Transaction, task_id: bytes) -> None:
@@ -185,6 +171,21 @@ def retire_hpke_key(tx: Transaction, config_id: int) -> None:
     )
 
 
+def _conflict(stored: TaskRecord, given: TaskRecord) -> Conflict:
+    name = f"task {encode_base64url(given.task_id)}"
+    if dataclasses.replace(stored, peer_token=given.peer_token) == given:
+        return Conflict(
+            f"{name} is stored with another token to show; `prio task token use` replaces it"
+        )
+    return Conflict(f"{name} is stored with other contents")
+
+
+def _encrypted(tx: Transaction, task_id: bytes, token: str | None) -> bytes | None:
+    if token is None:
+        return None
+    return tx.crypter.encrypt("tasks", task_id, "peer_token", token.encode())
+
+
 def _stored_task(tx: Transaction, row: Row[tuple[object, ...]]) -> StoredTask:
     columns = row._mapping  # noqa: SLF001  SQLAlchemy's public name, underscored against clashes
     task_id: bytes = columns["task_id"]
@@ -198,7 +199,5 @@ def _stored_task(tx: Transaction, row: Row[tuple[object, ...]]) -> StoredTask:
         peer_token=None
         if token is None
         else tx.crypter.decrypt("tasks", task_id, "peer_token", token).decode(),
-        leader_token_hash=columns["leader_token_hash"],
-        collector_token_hash=columns["collector_token_hash"],
     )
     return StoredTask(record, columns["created_at"], columns["ended_at"])

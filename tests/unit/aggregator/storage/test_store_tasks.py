@@ -19,9 +19,7 @@ from tests.support.clock import ManualClock
 from tests.support.store import TASK_ID, TOKEN, VERIFY_KEY, leader_task
 
 OTHER_ID = b"\xee" * 32
-OTHER = dataclasses.replace(
-    leader_task(), task_id=OTHER_ID, role="helper", peer_token=None, leader_token_hash=b"h" * 32
-)
+OTHER = dataclasses.replace(leader_task(), task_id=OTHER_ID, role="helper", peer_token=None)
 
 
 def key(config_id: int) -> HpkeKey:
