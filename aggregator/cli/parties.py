@@ -26,15 +26,22 @@ from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import check_floor
 from aggregator.protocol.provisioning import Provision, read_provision
 from aggregator.protocol.task import Task, task_from_toml
+from aggregator.runtime.key_rotation import needed_for, new_key
 from aggregator.storage import collector as collector_store
 from aggregator.storage import tasks as task_store
 from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.database import Database, Transaction
+from aggregator.storage.hpke_keys import (
+    HpkeKey,
+    StoredConfig,
+    find_advertised_key,
+    list_hpke_configs,
+    put_hpke_key,
+    retire_hpke_key,
+)
 from aggregator.storage.ledger import LedgerEntry, list_ledger
 from aggregator.transport.client import check_scheme
-
-MAX_CONFIG_ID = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,31 +111,23 @@ class AggregatorDesk:
         )
         return counts.get(AGGREGATED, 0)
 
-    def hpke_keys(self) -> list[task_store.HpkeKey]:
-        """Return our HPKE key pairs, newest first, including retired ones."""
+    def hpke_keys(self) -> list[tuple[StoredConfig, str | None]]:
+        """Return our HPKE keys, newest first, each with what it is still needed for."""
+        rotation = self.settings.rotation
         return self.database.read_sync(
-            "list hpke keys", lambda tx: task_store.list_hpke_keys(tx, retired=True)
+            "list hpke keys",
+            lambda tx: [
+                (key, needed_for(tx, self.role, rotation, key)) for key in list_hpke_configs(tx)
+            ],
         )
 
     def new_hpke_key(self) -> int:
-        """Make an HPKE key pair under an id that was never used; return the id.
+        """Make an HPKE key pair, which is advertised before the others; return its id.
 
         Raises:
-            ParameterError: All ids were used.
+            Conflict: All ids are taken.
         """
-
-        def make(tx: Transaction) -> int:
-            used = {key.config_id for key in task_store.list_hpke_keys(tx, retired=True)}
-            config_id = next((free for free in range(MAX_CONFIG_ID + 1) if free not in used), None)
-            if config_id is None:
-                raise ParameterError(f"all {MAX_CONFIG_ID + 1} HPKE configuration ids were used")
-            made = generate_keypair(config_id, SystemEntropy())
-            task_store.put_hpke_key(
-                tx, task_store.HpkeKey(config_id, encode(made.config), made.private_key)
-            )
-            return config_id
-
-        return self.database.run_sync("new hpke key", make)
+        return self.database.run_sync("new hpke key", lambda tx: new_key(tx, SystemEntropy()))
 
     def retire_hpke_key(self, config_id: int) -> None:
         """Stop advertising an HPKE key pair.
@@ -138,14 +137,14 @@ class AggregatorDesk:
         """
 
         def retire(tx: Transaction) -> None:
-            advertised = [key.config_id for key in task_store.list_hpke_keys(tx, retired=False)]
+            advertised = [key.config_id for key in list_hpke_configs(tx) if key.retired_at is None]
             if config_id not in advertised:
                 raise ParameterError(f"HPKE key {config_id}: is not advertised")
             if len(advertised) == 1:
                 raise ParameterError(
                     f"HPKE key {config_id}: is the only one; make another with `prio hpke new`"
                 )
-            task_store.retire_hpke_key(tx, config_id)
+            retire_hpke_key(tx, config_id)
 
         self.database.run_sync("retire hpke key", retire)
 
@@ -207,18 +206,17 @@ class CollectorDesk:
         """Return the key pair to which results are sealed; make it on first use."""
 
         def find(tx: Transaction) -> HpkeKeypair | None:
-            for key in task_store.list_hpke_keys(tx, retired=False):
-                return HpkeKeypair(decode(HpkeConfig, key.config), key.private_key)
-            return None
+            key = find_advertised_key(tx)
+            if key is None:
+                return None
+            return HpkeKeypair(decode(HpkeConfig, key.config), key.private_key)
 
         def ensure(tx: Transaction) -> HpkeKeypair:
             found = find(tx)  # another process may have made it since we looked
             if found is not None:
                 return found
             made = generate_keypair(0, SystemEntropy())
-            task_store.put_hpke_key(
-                tx, task_store.HpkeKey(0, encode(made.config), made.private_key)
-            )
+            put_hpke_key(tx, HpkeKey(0, encode(made.config), made.private_key))
             return made
 
         found = self.database.read_sync("find hpke key", find)

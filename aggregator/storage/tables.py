@@ -199,14 +199,15 @@ hpke_keys = Table(
         Integer,
         primary_key=True,
         autoincrement=False,
-        comment="HpkeConfigId, 0 to 255; never used twice.",
+        comment="HpkeConfigId, 0 to 255; ids go round, and none is used twice at a time.",
     ),
     Column("config", LargeBinary, nullable=False, comment="The encoded HpkeConfig."),
     Column("private_key", LargeBinary, nullable=False, comment="Ciphertext of the private key."),
     _seconds("created_at", "Seconds; when the key pair was stored."),
     _seconds(
         "retired_at",
-        "Seconds; from when on the key is no longer advertised. It still opens reports.",
+        "Seconds; from when on the key is no longer advertised. It still opens reports; the row "
+        "leaves when none can need it any more.",
         nullable=True,
     ),
     sqlite_strict=True,

@@ -1,4 +1,4 @@
-"""Tasks with their keys and tokens, and this aggregator's HPKE key pairs."""
+"""Tasks with their verification keys, and the tokens that we show."""
 
 import dataclasses
 
@@ -38,16 +38,6 @@ class StoredTask:
     record: TaskRecord
     created_at: int
     ended_at: int | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HpkeKey:
-    """An HPKE key pair. `retired_at` is in seconds, None while the key is advertised."""
-
-    config_id: int
-    config: bytes
-    private_key: bytes = dataclasses.field(repr=False)
-    retired_at: int | None = None
 
 
 def put_task(tx: Transaction, task: TaskRecord) -> None:
@@ -111,63 +101,6 @@ def end_task(tx: Transaction, task_id: bytes) -> None:
     key = tx.task_key(task_id)
     tx.connection.execute(
         update(tables.tasks).where(task.id == key, task.ended_at.is_(None)).values(ended_at=tx.now)
-    )
-
-
-def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
-    """Store a fresh key pair.
-
-    Raises:
-        Conflict: The config id is taken, perhaps by a retired key that stored reports still need.
-    """
-    known = {stored.config_id for stored in list_hpke_keys(tx, retired=True)}
-    if key.config_id in known:
-        raise tx.refuse(Conflict(f"the HPKE config id {key.config_id} is taken"))
-    row = bytes([key.config_id])
-    tx.connection.execute(
-        insert(tables.hpke_keys).values(
-            config_id=key.config_id,
-            config=key.config,
-            private_key=tx.crypter.encrypt("hpke_keys", row, "private_key", key.private_key),
-            created_at=tx.now,
-            retired_at=key.retired_at,
-        )
-    )
-
-
-def list_hpke_keys(tx: Transaction, *, retired: bool) -> list[HpkeKey]:
-    """Return the key pairs, newest first; `retired` includes those that only open old reports."""
-    columns = tables.hpke_keys.c
-    query = select(tables.hpke_keys).order_by(columns.created_at.desc(), columns.config_id.desc())
-    if not retired:
-        query = query.where(columns.retired_at.is_(None))
-    return [
-        HpkeKey(
-            row.config_id,
-            row.config,
-            tx.crypter.decrypt("hpke_keys", bytes([row.config_id]), "private_key", row.private_key),
-            row.retired_at,
-        )
-        for row in tx.connection.execute(query)
-    ]
-
-
-def list_hpke_configs(tx: Transaction, *, retired: bool) -> list[bytes]:
-    """Return the public halves of `list_hpke_keys`; no private key is decrypted."""
-    columns = tables.hpke_keys.c
-    query = select(columns.config).order_by(columns.created_at.desc(), columns.config_id.desc())
-    if not retired:
-        query = query.where(columns.retired_at.is_(None))
-    return list(tx.connection.execute(query).scalars())
-
-
-def retire_hpke_key(tx: Transaction, config_id: int) -> None:
-    """Stop advertising the key; it is kept to open the reports that were made for it."""
-    columns = tables.hpke_keys.c
-    tx.connection.execute(
-        update(tables.hpke_keys)
-        .where(columns.config_id == config_id, columns.retired_at.is_(None))
-        .values(retired_at=tx.now)
     )
 
 
