@@ -4,6 +4,7 @@ Every setting can be given in the file by its name or in the environment as `PRI
 capitals, which wins; the file may be left out. Relative paths in the file start at its folder.
 """
 
+import dataclasses
 import os
 import stat
 import tomllib
@@ -32,6 +33,7 @@ from typing_extensions import override
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
+from aggregator.protocol.hpke_rotation import HpkeRotation
 
 KIBIBYTE, MEBIBYTE = 2**10, 2**20
 
@@ -64,6 +66,14 @@ def _check_bodies(max_body_size: int, max_bytes_in_flight: int) -> None:
         raise ValueError(
             f"max_body_size: must be at most max_bytes_in_flight ({max_bytes_in_flight}), "
             f"not {max_body_size}"
+        )
+
+
+def _check_rotation(hpke_rotation_seconds: int, hpke_cache_seconds: int) -> None:
+    if 0 < hpke_rotation_seconds < hpke_cache_seconds:
+        raise ValueError(
+            f"hpke_rotation_seconds: must be 0 or at least hpke_cache_seconds "
+            f"({hpke_cache_seconds}), not {hpke_rotation_seconds}"
         )
 
 
@@ -165,6 +175,11 @@ class AggregatorSettings(ServiceSettings):
     hpke_cache_seconds: Seconds = Field(
         86_400, description="How long clients may keep our HPKE configurations."
     )
+    hpke_rotation_seconds: Seconds = Field(
+        30 * 86_400,
+        description="How old our HPKE key may become until a new one takes its place; 0 to change "
+        "it by command only. At least hpke_cache_seconds.",
+    )
     max_bytes_in_flight: int = Field(
         64 * MEBIBYTE,
         ge=64 * KIBIBYTE,
@@ -204,6 +219,11 @@ class AggregatorSettings(ServiceSettings):
     verification_threads: int | None = Field(
         None, ge=1, description="Batches verified at once; one per core if not given."
     )
+
+    @property
+    def rotation(self) -> HpkeRotation:
+        """When HPKE keys change."""
+        return HpkeRotation(self.hpke_cache_seconds, self.hpke_rotation_seconds)
 
     @property
     def floor(self) -> Floor:
@@ -264,6 +284,7 @@ class LeaderSettings(AggregatorSettings):
     @model_validator(mode="after")
     def _agree(self) -> Self:
         _check_bodies(self.max_body_size, self.max_bytes_in_flight)
+        _check_rotation(self.hpke_rotation_seconds, self.hpke_cache_seconds)
         if self.lease_seconds <= self.request_timeout_seconds:
             # Another worker would take the job while this one still waits for its answer, repeat
             # the request, and lose the job in turn.
@@ -282,9 +303,22 @@ class HelperSettings(AggregatorSettings):
         64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one aggregation job."
     )
 
+    hpke_wait_seconds: Seconds = Field(
+        14 * 86_400,
+        description="How long reports may wait at a leader until we see them: for so long a "
+        "retired HPKE key is kept after the last client can have used it.",
+    )
+
+    @property
+    @override
+    def rotation(self) -> HpkeRotation:
+        """When HPKE keys change."""
+        return dataclasses.replace(super().rotation, wait_seconds=self.hpke_wait_seconds)
+
     @model_validator(mode="after")
     def _agree(self) -> Self:
         _check_bodies(self.max_body_size, self.max_bytes_in_flight)
+        _check_rotation(self.hpke_rotation_seconds, self.hpke_cache_seconds)
         return self
 
 

@@ -15,9 +15,8 @@ from rich.progress import Progress
 
 from aggregator.cli import faults
 from aggregator.cli.options import Config, EnvironmentProxy, InsecureHttp, TaskArgument
-from aggregator.cli.parties import check_endpoints, open_collector
+from aggregator.cli.parties import check_endpoints, open_collector, task_id_of
 from aggregator.cli.tables import print_result
-from aggregator.cli.tasks import task_id_of
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
 from aggregator.collector.documents import Document, collection_document, with_post_processing
 from aggregator.collector.driver import Driver

@@ -44,6 +44,8 @@ from aggregator.web.connections import BoundedConnection
 log = structlog.get_logger()
 
 GRACE_SECONDS = 20
+ROTATION_SECONDS = 60
+"""How often HPKE keys are looked at."""
 _BACKLOG = 2048
 
 Work = Callable[[anyio.Event], Coroutine[None, None, None]]
@@ -73,6 +75,7 @@ def make_runtime(role: Role, settings: AggregatorSettings, database: Database) -
         SystemClock(),
         SystemEntropy(),
         floor=settings.floor,
+        rotation=settings.rotation,
         clock_skew_seconds=settings.clock_skew_seconds,
         verification_threads=settings.verification_threads,
     )
@@ -158,7 +161,9 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
             environment_proxy=settings.environment_proxy,
         ) as http:
             listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
-            works = [_warming_up(runtime), *leader_work(runtime, settings, http)] if work else []
+            works = [_rotating(runtime)]
+            if work:
+                works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
             listeners += health_listeners(settings)
             await run_services(listeners, works, settings.max_connections)
     finally:
@@ -171,7 +176,8 @@ async def _helper(settings: HelperSettings) -> None:
         runtime = make_runtime(Role.HELPER, settings, database)
         await runtime.ensure_keypair()
         listeners = [(helper_app(runtime, settings), settings.listen), *health_listeners(settings)]
-        await run_services(listeners, [_warming_up(runtime)], settings.max_connections)
+        works = [_rotating(runtime), _warming_up(runtime)]
+        await run_services(listeners, works, settings.max_connections)
     finally:
         database.close()
 
@@ -187,6 +193,10 @@ def _warming_up(runtime: Runtime) -> Work:
         await runtime.warm_up()
 
     return warm_up
+
+
+def _rotating(runtime: Runtime) -> Work:
+    return _repeating(runtime.key_rotation().run_once, ROTATION_SECONDS)
 
 
 def _repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -> Work:

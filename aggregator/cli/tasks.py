@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli import tokens
 from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand
-from aggregator.cli.parties import check_endpoints, open_desk
+from aggregator.cli.parties import check_endpoints, open_desk, task_id_of
 from aggregator.cli.types import Parameters, takes_parameters
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig
@@ -24,6 +25,7 @@ from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, ta
 from aggregator.vdaf.instances import TYPES
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
+app.add_typer(tokens.app, name="token")
 
 Setting = str | int  # bool is an int
 BOOLEANS = {"true": True, "false": False}
@@ -179,20 +181,6 @@ def write_files(task: Task, out: Path) -> None:
     (out / "task.toml").write_text(task_to_toml(task), encoding="utf-8")
     for role, text in provision(task, SystemEntropy()).items():
         _write_secret(out / f"{role.name.lower()}.toml", text)
-
-
-def task_id_of(text: str) -> TaskId:
-    """Return the task id in an argument.
-
-    Raises:
-        ParameterError: It is not a task id.
-    """
-    try:
-        return TaskId.parse(text)
-    except DecodeError as error:
-        raise ParameterError(
-            f"task id: {text!r} is not one; `prio task list` prints them: {error}"
-        ) from None
 
 
 def describe_privacy(task: Task) -> str:

@@ -161,7 +161,7 @@ def create_collector_app(
 
     def authorize(request: Request) -> None:
         _check_site(request, hosts)
-        require_token(request, token_hash)
+        require_token(request, (token_hash,))
 
     api = CollectorApi(database, driver, entropy)
     router = APIRouter(prefix="/api", dependencies=[Depends(authorize)])

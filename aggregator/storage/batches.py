@@ -150,6 +150,17 @@ def unfreeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     tx.connection.execute(delete(tables.closed_batches).where(*_is_frozen(tx, task_id, batch)))
 
 
+def is_window_open(tx: Transaction, task_id: bytes, last: Time) -> bool:
+    """Return whether a bucket that is not collected has a report of `last` or before."""
+    bucket = tables.buckets.c
+    query = select(bucket.bucket).where(
+        bucket.task == tx.task_key(task_id),
+        bucket.share.is_not(None),
+        bucket.first_time <= last.units,
+    )
+    return tx.connection.execute(query.limit(1)).scalar() is not None
+
+
 def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     """Close the batch for ever and destroy its un-noised shares.
 

@@ -100,6 +100,13 @@ def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
     return tx.connection.execute(query).scalar_one()
 
 
+def received_before(tx: Transaction, moment: int) -> bool:
+    """Return whether a report that is not aggregated yet was stored before `moment`, in seconds."""
+    report = tables.reports.c
+    query = select(report.id).where(report.received_at < moment).limit(1)
+    return tx.connection.execute(query).scalar() is not None
+
+
 def claimable_reports(tx: Transaction, task_id: bytes, limit: int) -> int:
     """Return how many reports `claim_reports` would claim."""
     chosen = _claimable(tx, task_id, limit).subquery()

@@ -302,7 +302,7 @@ async def test_a_leader_with_a_wrong_token_loses_nothing(tmp_path: Path) -> None
         await pair.helper.database.run(
             "change token",
             lambda tx: tx.connection.execute(
-                update(tables.tasks).values(leader_token_hash=hash_token(token))
+                update(tables.caller_tokens).values(token_hash=hash_token(token))
             ),
         )
 

@@ -35,8 +35,9 @@ from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.results import Result, collection_request, open_result
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.runtime import Runtime
+from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
+from aggregator.storage.database import Database, Transaction
 from aggregator.storage.tasks import TaskRecord, put_task
 from aggregator.web.app import create_app
 from tests.support.clock import ManualClock
@@ -202,13 +203,18 @@ class Pair:
             definition,
             VERIFY_KEY,
             peer_token=LEADER_TOKEN,
-            collector_token_hash=hash_token(COLLECTOR_TOKEN),
         )
-        helper = TaskRecord(
-            task_id, "helper", definition, VERIFY_KEY, leader_token_hash=hash_token(LEADER_TOKEN)
-        )
-        for service, record in ((self.leader, leader), (self.helper, helper)):
-            await service.database.run("provision", lambda tx, record=record: put_task(tx, record))
+        helper = TaskRecord(task_id, "helper", definition, VERIFY_KEY)
+        for service, record, token in (
+            (self.leader, leader, COLLECTOR_TOKEN),
+            (self.helper, helper, LEADER_TOKEN),
+        ):
+
+            def put(tx: Transaction, record: TaskRecord = record, token: str = token) -> None:
+                put_task(tx, record)
+                put_caller_token(tx, task_id, hash_token(token))
+
+            await service.database.run("provision", put)
             await service.runtime.ensure_keypair()
 
     async def close(self) -> None:

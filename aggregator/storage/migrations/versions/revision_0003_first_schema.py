@@ -47,8 +47,6 @@ def upgrade() -> None:
         sa.Column("verify_key_id", sa.Integer(), nullable=False),
         sa.Column("verify_key", sa.LargeBinary(), nullable=False),
         sa.Column("peer_token", sa.LargeBinary(), nullable=True),
-        sa.Column("leader_token_hash", sa.LargeBinary(length=32), nullable=True),
-        sa.Column("collector_token_hash", sa.LargeBinary(length=32), nullable=True),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_tasks"),
@@ -73,6 +71,16 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_aggregate_shares"),
         sa.UniqueConstraint("share_id", name="uq_aggregate_shares_share_id"),
         sa.UniqueConstraint("task", "selector", name="uq_aggregate_shares_task_selector"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "caller_tokens",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("token_hash", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.Column("expires_at", BIGINT, nullable=True),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_caller_tokens_task"),
+        sa.PrimaryKeyConstraint("task", "token_hash", name="pk_caller_tokens"),
         sqlite_strict=True,
     )
     op.create_table(
@@ -321,6 +329,7 @@ def downgrade() -> None:
     op.drop_table("answered_jobs")
     op.drop_table("aggregation_jobs")
     op.drop_table("aggregated_reports")
+    op.drop_table("caller_tokens")
     op.drop_table("aggregate_shares")
     op.drop_table("tasks")
     op.drop_table("hpke_keys")
