@@ -9,7 +9,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, or_, select, update
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
@@ -29,6 +29,27 @@ class StoredReport:
     report_id: bytes
     bucket: bytes
     body: bytes = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JobSize:
+    """How much goes into an aggregation job; a report alone always does.
+
+    Attributes:
+        reports: The most reports.
+        stored_bytes: The most bytes of their bodies together.
+    """
+
+    reports: int
+    stored_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claimable:
+    """How many reports a job could be made of now, and whether it would be full."""
+
+    reports: int
+    is_full: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,35 +121,51 @@ def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
     return tx.connection.execute(query).scalar_one()
 
 
-def claimable_reports(tx: Transaction, task_id: bytes, limit: int) -> int:
-    """Return how many reports `claim_reports` would claim."""
-    chosen = _claimable(tx, task_id, limit).subquery()
-    count: int = tx.connection.execute(select(func.count()).select_from(chosen)).scalar_one()
-    return count
+def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimable:
+    """Return what `claim_reports` would claim."""
+    waiting, chosen = (
+        tx.connection.execute(select(func.count()).select_from(rows.subquery())).scalar_one()
+        for rows in (_waiting(tx, task_id, size), _claimable(tx, task_id, size))
+    )
+    return Claimable(chosen, is_full=chosen == size.reports or chosen < waiting)
 
 
-def claim_reports(tx: Transaction, task_id: bytes, job: int, limit: int) -> None:
-    """Claim at most `limit` unclaimed reports, first bucket first, for the job with key `job`.
+def claim_reports(tx: Transaction, task_id: bytes, job: int, size: JobSize) -> None:
+    """Claim unclaimed reports, first bucket first, for the job with key `job`.
 
     A report whose bucket is closed is never claimed.
     """
-    chosen = _claimable(tx, task_id, limit)
+    chosen = _claimable(tx, task_id, size)
     tx.connection.execute(
         update(tables.reports).where(tables.reports.c.id.in_(chosen)).values(job=job)
     )
 
 
-def _claimable(tx: Transaction, task_id: bytes, limit: int) -> Select[tuple[int]]:
+def _claimable(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[int]]:
+    """Select the first waiting reports that fit into a job; one always fits."""
+    waiting = _waiting(tx, task_id, size).subquery().c
+    up_to = func.sum(waiting.bytes).over(order_by=(waiting.bucket, waiting.id))
+    rows = select(waiting.id, waiting.bytes, up_to.label("up_to")).subquery().c
+    return select(rows.id).where(
+        or_(rows.up_to <= size.stored_bytes, rows.up_to == rows.bytes)  # the latter: the first
+    )
+
+
+def _waiting(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[int, bytes, int]]:
+    """Select the first `size.reports` reports that may be claimed, with the sizes of their bodies.
+
+    The database knows a body's size without reading it.
+    """
     report, closed = tables.reports.c, tables.closed_batches.c
     covering = select(closed.id).where(
         closed.task == report.task,
         report.bucket.between(closed.first_bucket, closed.last_bucket),
     )
     return (
-        select(report.id)
+        select(report.id, report.bucket, func.length(report.body).label("bytes"))
         .where(report.task == tx.task_key(task_id), report.job.is_(None), ~covering.exists())
-        .order_by(report.bucket)
-        .limit(limit)
+        .order_by(report.bucket, report.id)
+        .limit(size.reports)
     )
 
 

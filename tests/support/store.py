@@ -29,7 +29,7 @@ from aggregator.storage.database import Database, OnTransaction, Transaction
 from aggregator.storage.leases import Leased
 from aggregator.storage.ledger import Charge
 from aggregator.storage.report_ids import record_ids
-from aggregator.storage.reports import StoredReport, put_reports, reports_of_job
+from aggregator.storage.reports import JobSize, StoredReport, put_reports, reports_of_job
 from aggregator.storage.tables import aggregated_reports
 from aggregator.storage.tasks import TaskRecord, put_task
 from tests.support.empty_store import upgraded
@@ -110,8 +110,13 @@ def upload(store: Database, numbers: Iterable[int], time: int = 5) -> None:
     store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, new_reports(numbers, time)))
 
 
-def create_job(store: Database, limit: int = 100) -> AggregationJob | None:
-    return store.run_sync("create", lambda tx: create_aggregation_job(tx, TASK_ID, limit))
+def create_job(
+    store: Database, limit: int = 100, stored_bytes: int = 10_000, *, only_full: bool = False
+) -> AggregationJob | None:
+    size = JobSize(limit, stored_bytes)
+    return store.run_sync(
+        "create", lambda tx: create_aggregation_job(tx, TASK_ID, size, only_full=only_full)
+    )
 
 
 def lease_job(store: Database, seconds: int = 60) -> Leased[AggregationJob]:

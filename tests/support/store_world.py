@@ -40,7 +40,7 @@ from aggregator.storage.collection_jobs import (
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.leases import Leased
-from aggregator.storage.reports import put_reports, reports_of_job
+from aggregator.storage.reports import JobSize, put_reports, reports_of_job
 from tests.support.clock import ManualClock
 from tests.support.store import (
     STORE_KEY,
@@ -58,7 +58,7 @@ from tests.support.store import (
 )
 
 REPORTS = 7
-JOB_SIZE = 4
+JOB_SIZE = JobSize(4, 10_000)
 LEASE_SECONDS = 60
 BATCH = units(0, 10)
 IDS = [report_id(number) for number in range(REPORTS)]

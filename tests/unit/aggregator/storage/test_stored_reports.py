@@ -2,7 +2,6 @@ import threading
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
-from aggregator.storage.aggregation_jobs import create_aggregation_job
 from aggregator.storage.batches import freeze, mark_collected, unfreeze
 from aggregator.storage.counters import Stage, count_reports, report_counts
 from aggregator.storage.database import Database
@@ -126,7 +125,7 @@ def test_two_threads_claim_disjoint_reports(store: Database) -> None:
     upload(store, range(90))
 
     def claim() -> None:
-        store.run_sync("create", lambda tx: create_aggregation_job(tx, TASK_ID, 30))
+        create_job(store, 30)
 
     threads = [threading.Thread(target=claim) for _ in range(3)]
     for thread in threads:
@@ -139,6 +138,26 @@ def test_two_threads_claim_disjoint_reports(store: Database) -> None:
         for report in store.read_sync("read", lambda tx, k=key: reports_of_job(tx, k))
     ]
     assert sorted(claimed) == [report_id(number) for number in range(90)]
+
+
+def test_a_job_is_filled_by_the_bytes_that_its_reports_have(store: Database) -> None:
+    sizes = [10, 60, 50, 50, 200, 10, 10]
+    sent = [StoredReport(report_id(n), unit(5), bytes(size)) for n, size in enumerate(sizes)]
+    store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, sent))
+    jobs = []
+    while (job := create_job(store, 3, stored_bytes=100)) is not None:
+        reports = store.read_sync("read", lambda tx, k=job.key: reports_of_job(tx, k))
+        jobs.append([len(report.body) for report in reports])
+    assert jobs == [[10, 60], [50, 50], [200], [10, 10]]
+
+
+def test_a_job_is_full_by_its_reports_or_by_their_bytes(store: Database) -> None:
+    put(store, [1, 2])  # bodies of six bytes
+    assert create_job(store, 3, 100, only_full=True) is None
+    assert create_job(store, 2, 100, only_full=True) is not None
+    put(store, [3, 4])
+    assert create_job(store, 3, 12, only_full=True) is None
+    assert create_job(store, 3, 11, only_full=True) is not None
 
 
 def test_an_id_is_recorded_once_and_that_of_a_closed_batch_only_looked_up(store: Database) -> None:
