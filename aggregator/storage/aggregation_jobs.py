@@ -146,7 +146,7 @@ def finish_aggregation_job(
     ):
         raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
     reject_reports(tx, job.task_id, job.key, rejected)
-    drop_reports(tx, job.key)
+    drop_reports(tx, job.task_id, job.key)
     if aggregated:
         count_reports(tx, job.task_id, Stage.AGGREGATION, {AGGREGATED: len(aggregated)})
 
@@ -171,8 +171,8 @@ def abandon_aggregation_job(tx: Transaction, lease: Lease, reason: str) -> None:
         LeaseLost: The lease is not ours any more.
     """
     _end(tx, "abandon_aggregation_job", lease)
-    dropped = drop_reports(tx, lease.key)
     task_id = _get(tx, lease.key).task_id
+    dropped = drop_reports(tx, task_id, lease.key)
     if dropped:
         count_reports(tx, task_id, Stage.AGGREGATION, {reason: dropped})
 

@@ -7,7 +7,7 @@ single unit; only buckets that hold reports have rows.
 """
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from sqlalchemy import Column, ColumnElement, Row, delete, insert, select, update
 
@@ -19,6 +19,7 @@ from aggregator.storage.crypter import KEY_SIZE, Crypter
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import BatchState
 
+_BUCKETS_PER_QUERY = 500
 _TOTALS = tuple(
     tables.buckets.c[name] for name in ("report_count", "checksum", "first_time", "last_time")
 )
@@ -70,6 +71,40 @@ def closed_batches(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatch
         .order_by(closed.first_bucket)
     )
     return ClosedBatches(list(tx.connection.execute(query)))
+
+
+def room_in_buckets(
+    tx: Transaction,
+    task_id: bytes,
+    buckets: Collection[bytes],
+    max_reports: int,
+    *,
+    beside_waiting: bool = False,
+) -> dict[bytes, int]:
+    """Return how many more reports buckets may take, so that none has more than `max_reports`.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        buckets: Their keys; the empty one is no bucket and has no limit.
+        max_reports: The most that a batch may hold, and so a bucket, the smallest batch.
+        beside_waiting: Whether stored reports that are not aggregated yet have their places too.
+    """
+    counts = [tables.buckets.c.report_count]
+    if beside_waiting:
+        counts.append(tables.waiting_reports.c.reports)
+    room = {bucket: max_reports for bucket in buckets if bucket}
+    keys = list(room)
+    for count in counts:
+        table = count.table.c
+        for start in range(0, len(keys), _BUCKETS_PER_QUERY):
+            query = select(table.bucket, count).where(
+                table.task == tx.task_key(task_id),
+                table.bucket.in_(keys[start : start + _BUCKETS_PER_QUERY]),
+            )
+            for bucket, taken in tx.connection.execute(query):
+                room[bucket] -= taken
+    return room
 
 
 def accumulate(

@@ -43,6 +43,7 @@ from aggregator.storage.leases import Leased
 from aggregator.storage.reports import JobSize, put_reports, reports_of_job
 from tests.support.clock import ManualClock
 from tests.support.store import (
+    MAX_REPORTS,
     STORE_KEY,
     TASK_ID,
     TENTH,
@@ -90,7 +91,9 @@ class World:
         """Do everything that is left to do, and return what the Collector gets."""
         reports = new_reports(range(REPORTS))
         for half in (reports[:3], reports[3:]):  # a client that got no answer asks again
-            self.leader.run_sync("upload", lambda tx, r=half: put_reports(tx, TASK_ID, r))
+            self.leader.run_sync(
+                "upload", lambda tx, r=half: put_reports(tx, TASK_ID, r, MAX_REPORTS)
+            )
         while self.leader.run_sync(
             "create job", lambda tx: create_aggregation_job(tx, TASK_ID, JOB_SIZE)
         ):

@@ -23,6 +23,7 @@ from aggregator.storage.reports import put_reports, unclaimed_reports
 from aggregator.storage.tables import bucket_keys, buckets
 from tests.support.clock import ManualClock
 from tests.support.store import (
+    MAX_REPORTS,
     STORE_KEY,
     TASK_ID,
     make_store,
@@ -73,7 +74,7 @@ def test_the_hook_is_told_every_transaction_by_name(tmp_path: Path) -> None:
 
 def test_a_failed_function_leaves_nothing(store: Database) -> None:
     def work(tx: Transaction) -> None:
-        put_reports(tx, TASK_ID, new_reports(range(3)))
+        put_reports(tx, TASK_ID, new_reports(range(3)), MAX_REPORTS)
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -94,7 +95,9 @@ def test_a_refusal_that_was_swallowed_still_leaves_nothing(store: Database) -> N
 
 def test_a_reading_transaction_cannot_write(store: Database) -> None:
     with pytest.raises(StoreError, match="readonly"):
-        store.read_sync("upload", lambda tx: put_reports(tx, TASK_ID, new_reports(range(1))))
+        store.read_sync(
+            "upload", lambda tx: put_reports(tx, TASK_ID, new_reports(range(1)), MAX_REPORTS)
+        )
 
 
 def test_a_reader_sees_one_snapshot_while_a_writer_commits(store: Database) -> None:
@@ -113,7 +116,9 @@ def test_a_reader_sees_one_snapshot_while_a_writer_commits(store: Database) -> N
 
 def test_an_unknown_task_is_named(store: Database) -> None:
     with pytest.raises(UnknownTask, match="ff" * 32):
-        store.run_sync("upload", lambda tx: put_reports(tx, b"\xff" * 32, new_reports(range(1))))
+        store.run_sync(
+            "upload", lambda tx: put_reports(tx, b"\xff" * 32, new_reports(range(1)), MAX_REPORTS)
+        )
 
 
 def test_the_clock_is_the_databases_unless_one_is_given(
@@ -171,7 +176,7 @@ def test_a_coroutine_runs_transactions_in_a_thread_and_one_writer_at_a_time(
     async def write(first: int) -> None:
         def work(tx: Transaction) -> None:
             threads.add(threading.get_ident())
-            put_reports(tx, TASK_ID, new_reports(range(first, first + 10)))
+            put_reports(tx, TASK_ID, new_reports(range(first, first + 10)), MAX_REPORTS)
 
         await store.run("upload", work)
 
@@ -184,10 +189,10 @@ def test_a_cancelled_caller_does_not_cut_a_transaction(store: Database) -> None:
     started = threading.Event()
 
     def work(tx: Transaction) -> None:
-        put_reports(tx, TASK_ID, new_reports(range(3)))
+        put_reports(tx, TASK_ID, new_reports(range(3)), MAX_REPORTS)
         started.set()
         time.sleep(0.05)
-        put_reports(tx, TASK_ID, new_reports(range(3, 6)))
+        put_reports(tx, TASK_ID, new_reports(range(3, 6)), MAX_REPORTS)
 
     async def main() -> None:
         async with anyio.create_task_group() as group:
