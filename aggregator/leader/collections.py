@@ -37,7 +37,12 @@ from aggregator.protocol.collection import (
 )
 from aggregator.runtime import Runtime, ServedTask, charge_of
 from aggregator.storage import ledger
-from aggregator.storage.batches import closed_batches, read_shares, summarize_batch
+from aggregator.storage.batches import (
+    closed_batches,
+    read_shares,
+    report_count,
+    summarize_batch,
+)
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -136,7 +141,10 @@ class CollectionDriver:
             problem = BatchOverlap("a part of the batch was collected before", task.task_id)
             self._fail(tx, leased, problem)
             return None
-        if closed is not None or waiting_in_batch(tx, job.task_id, job.batch):
+        waiting = waiting_in_batch(tx, job.task_id, job.batch)
+        could_be = report_count(tx, job.task_id, job.batch) + waiting
+        # A batch that cannot become large enough fails at once: until then it takes no uploads.
+        if closed is not None or (waiting and could_be >= task.min_batch_size):
             # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
             release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
             return None

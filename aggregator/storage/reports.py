@@ -14,7 +14,7 @@ from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, or
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.storage import tables
-from aggregator.storage.batches import closed_batches, room_in_buckets
+from aggregator.storage.batches import closed_to_uploads, room_in_buckets
 from aggregator.storage.counters import STORED, Stage, count_reports, reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
@@ -73,9 +73,9 @@ def put_reports(
     if not reports:
         return []
     key = tx.task_key(task_id)
-    closed = closed_batches(tx, task_id, Batch.spanning([report.bucket for report in reports]))
-    arrivals = [(report.report_id, report.bucket) for report in reports]
     buckets = {report.bucket for report in reports}
+    closed = closed_to_uploads(tx, task_id, Batch.spanning(buckets))
+    arrivals = [(report.report_id, report.bucket) for report in reports]
     room = room_in_buckets(tx, task_id, buckets, max_reports, beside_waiting=True)
     errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room)
     rows = [
