@@ -37,7 +37,12 @@ from aggregator.protocol.collection import (
 )
 from aggregator.runtime import Runtime, ServedTask, charge_of
 from aggregator.storage import ledger
-from aggregator.storage.batches import closed_batches, read_shares, summarize_batch
+from aggregator.storage.batches import (
+    closed_batches,
+    read_shares,
+    report_count,
+    summarize_batch,
+)
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -50,8 +55,8 @@ from aggregator.storage.collection_jobs import (
 )
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Leased
-from aggregator.storage.reports import pending_reports
 from aggregator.storage.states import BatchState
+from aggregator.storage.waiting_reports import waiting_in_batch
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
@@ -136,8 +141,10 @@ class CollectionDriver:
             problem = BatchOverlap("a part of the batch was collected before", task.task_id)
             self._fail(tx, leased, problem)
             return None
-        pending = pending_reports(tx, job.task_id, job.batch)
-        if closed is not None or pending.unclaimed or pending.claimed:
+        waiting = waiting_in_batch(tx, job.task_id, job.batch)
+        could_be = report_count(tx, job.task_id, job.batch) + waiting
+        # A batch that cannot become large enough fails at once: until then it takes no uploads.
+        if closed is not None or (waiting and could_be >= task.min_batch_size):
             # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
             release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
             return None

@@ -40,6 +40,7 @@ from aggregator.storage.aggregation_jobs import (
     store_job_location,
     store_request,
 )
+from aggregator.storage.counters import reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Leased
 from aggregator.storage.reports import reports_of_job
@@ -201,8 +202,8 @@ class JobDriver:
                 for metadata in verified.accepted
                 if metadata.report_id not in refused
             ]
-            left_out = [*rejected, *(Rejected(*each) for each in refused.items())]
-            finish_aggregation_job(tx, leased.lease, aggregated, _reasons(left_out))
+            left_out = {each.value: reason(error) for each, error in refused.items()}
+            finish_aggregation_job(tx, leased.lease, aggregated, _reasons(rejected) | left_out)
             return len(aggregated)
 
         aggregated = await self._runtime.database.run("finish aggregation job", finish)

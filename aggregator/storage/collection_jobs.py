@@ -25,8 +25,8 @@ from aggregator.storage import batches, leases, ledger, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Lease, Leased
 from aggregator.storage.ledger import Charge
-from aggregator.storage.reports import pending_reports
 from aggregator.storage.states import COLLECTION_JOB, CollectionJobState
+from aggregator.storage.waiting_reports import waiting_in_batch
 
 _UNFINISHED = (CollectionJobState.START, CollectionJobState.FROZEN)
 _LIVE = (*_UNFINISHED, CollectionJobState.FINISHED)
@@ -177,9 +177,8 @@ def freeze_collection_job(
     values = {"aggregate_share_request": aggregate_share_request}
     _advance(tx, "freeze_collection_job", lease, values, ends=False)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
-    pending = pending_reports(tx, job.task_id, job.batch)
-    if pending.unclaimed or pending.claimed:
-        waiting = pending.unclaimed + pending.claimed
+    waiting = waiting_in_batch(tx, job.task_id, job.batch)
+    if waiting:
         raise tx.refuse(BatchBusy(f"{waiting} reports of the batch are not aggregated yet"))
     batches.freeze(tx, job.task_id, job.batch)
     ledger.reserve(tx, job.task_id, job.batch, charge)

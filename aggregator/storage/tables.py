@@ -250,6 +250,19 @@ reports = Table(
     sqlite_strict=True,
 )
 
+waiting_reports = Table(
+    "waiting_reports",
+    metadata,
+    _task(primary_key=True),
+    Column("bucket", LargeBinary, primary_key=True, comment="The bucket, as in `reports`."),
+    Column("reports", Integer, nullable=False, comment="How many rows of `reports` it has."),
+    CheckConstraint("reports >= 0", name="reports"),
+    comment="Leader: how many reports of each bucket are stored and not aggregated yet. A row "
+    "leaves with its last report.",
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 report_counters = Table(
     "report_counters",
     metadata,
