@@ -7,7 +7,8 @@ import pytest
 
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.job_driver import JobDriver
+from aggregator.leader.scheduler import DriverSettings
 from tests.support.pair import LEASE_SECONDS, Pair
 from tests.support.tasks import LAPLACE, make_task
 
