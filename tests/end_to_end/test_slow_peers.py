@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.processes import WORKER, Processes
@@ -73,3 +74,25 @@ def test_two_workers_whose_helper_takes_longer_than_a_lease_do_not_take_turns(
         events = [line["event"] for name in ("leader", WORKER) for line in processes.log(name)]
         assert "job taken by another driver, or deleted" not in events
         assert events.count("aggregation job finished") == 1
+
+
+def test_a_leader_that_drips_keeps_no_other_collection_waiting(processes: Processes) -> None:
+    with SlowPeer(processes.urls["leader"], dripping(5)) as slow:
+        slow_id, _ = processes.make_task("slow", *TASK, "--leader", slow.url)
+        task_id, task = processes.make_task("well", *TASK)
+        processes.start("helper", "leader", "collector")
+        processes.prio("upload", task, "1", "1", "1")
+        hour = int(time.time()) // 3600 * 3600
+        token = {"authorization": f"Bearer {processes.collector_token}"}
+        api = f"{processes.urls['collector']}api/"
+        with httpx.Client(base_url=api, headers=token, trust_env=False) as client:
+            query = {"start": hour - 3600, "end": hour + 3600}
+            client.post(f"tasks/{slow_id}/collections", json=query)
+            slow.wait_for_calls(1, 10)
+            asked = client.post(f"tasks/{task_id}/collections", json=query).json()
+            url = f"collections/{asked['collection_id']}"
+            deadline = time.monotonic() + 20
+            while client.get(url).json()["state"] == "pending":
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            assert client.get(url).json()["state"] == "finished"
