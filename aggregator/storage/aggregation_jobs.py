@@ -81,12 +81,26 @@ def create_aggregation_job(
     return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, None, None)
 
 
+def due_aggregation_jobs(tx: Transaction) -> dict[bytes, int]:
+    """Return how many unfinished jobs each task has that nobody holds, if any."""
+    return leases.due(tx, tables.aggregation_jobs, _UNFINISHED)
+
+
 def lease_aggregation_jobs(
-    tx: Transaction, limit: int, seconds: int
+    tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
 ) -> list[Leased[AggregationJob]]:
-    """Lease at most `limit` unfinished jobs of any task for `seconds`."""
-    held = leases.acquire(tx, tables.aggregation_jobs, _UNFINISHED, limit, seconds)
+    """Lease at most `limit` unfinished jobs, of one task or any, for `seconds`."""
+    held = leases.acquire(tx, tables.aggregation_jobs, _UNFINISHED, limit, seconds, task_id)
     return [Leased(_get(tx, lease.key), lease) for lease in held]
+
+
+def renew_aggregation_job(tx: Transaction, lease: Lease, seconds: int) -> None:
+    """Hold the job for `seconds` from now on.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.renew(tx, tables.aggregation_jobs, lease, seconds)
 
 
 def store_request(

@@ -138,11 +138,27 @@ def get_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> Collec
     return found[0] if found else None
 
 
-def lease_collection_jobs(tx: Transaction, limit: int, seconds: int) -> list[Leased[CollectionJob]]:
-    """Lease at most `limit` unfinished jobs of any task for `seconds`."""
+def due_collection_jobs(tx: Transaction) -> dict[bytes, int]:
+    """Return how many unfinished jobs each task has that nobody holds, if any."""
+    return leases.due(tx, tables.collection_jobs, _UNFINISHED)
+
+
+def lease_collection_jobs(
+    tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
+) -> list[Leased[CollectionJob]]:
+    """Lease at most `limit` unfinished jobs, of one task or any, for `seconds`."""
     job = tables.collection_jobs
-    held = leases.acquire(tx, job, _UNFINISHED, limit, seconds)
+    held = leases.acquire(tx, job, _UNFINISHED, limit, seconds, task_id)
     return [Leased(_one(tx, job.c.id == lease.key), lease) for lease in held]
+
+
+def renew_collection_job(tx: Transaction, lease: Lease, seconds: int) -> None:
+    """Hold the job for `seconds` from now on.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.renew(tx, tables.collection_jobs, lease, seconds)
 
 
 def release_collection_job(

@@ -38,8 +38,8 @@ What the order of the transactions promises, whenever a process is killed:
 
 Un-noised shares are encrypted under a random key of their bucket, which is stored encrypted
 under the store's key; releasing the batch deletes both, overwrites them (`secure_delete`) and
-empties the write-ahead log, as soon as nobody reads it. Backups that were taken before keep them: keep the store's key
-elsewhere.
+empties the write-ahead log, as soon as nobody reads it. Backups that were taken before keep them:
+keep the store's key elsewhere.
 """
 
 _OVERVIEW = """\

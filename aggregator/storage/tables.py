@@ -300,7 +300,7 @@ aggregation_jobs = Table(
     *_lease(),
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
-    Index(None, "state", "lease_expires_at"),
+    Index(None, "state", "lease_expires_at", "task"),
     comment="Leader: aggregation jobs.",
     sqlite_strict=True,
 )
@@ -422,7 +422,7 @@ collection_jobs = Table(
         unique=True,
         sqlite_where=text("state IN ('start', 'frozen', 'finished')"),
     ),
-    Index(None, "state", "lease_expires_at"),
+    Index(None, "state", "lease_expires_at", "task"),
     comment="Leader: collection jobs and their results.",
     sqlite_strict=True,
 )

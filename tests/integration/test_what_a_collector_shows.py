@@ -61,10 +61,10 @@ async def collected(
         headers={"authorization": bearer_header(COLLECTOR_TOKEN)},
     )
     try:
-        await driver.step()
+        await driver.ask(new.collection_id)
         await pair.work_until_idle()
         pair.clock.advance(LEASE_SECONDS)
-        assert await driver.step() is None
+        assert await driver.ask(new.collection_id) is None
         answer = await api.get(f"/api/collections/{new.collection_id.hex()}")
         document: Document = answer.json()
         assert document["state"] == CollectionState.FINISHED, document

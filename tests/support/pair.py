@@ -28,8 +28,9 @@ from aggregator.dap.times import Interval
 from aggregator.helper.routes import HelperLimits, HelperResources
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.results import Result, collection_request, open_result

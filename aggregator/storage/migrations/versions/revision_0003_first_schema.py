@@ -115,9 +115,9 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index(
-        "ix_aggregation_jobs_state_lease_expires_at",
+        "ix_aggregation_jobs_state_lease_expires_at_task",
         "aggregation_jobs",
-        ["state", "lease_expires_at"],
+        ["state", "lease_expires_at", "task"],
     )
     op.create_table(
         "answered_jobs",
@@ -219,9 +219,9 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index(
-        "ix_collection_jobs_state_lease_expires_at",
+        "ix_collection_jobs_state_lease_expires_at_task",
         "collection_jobs",
-        ["state", "lease_expires_at"],
+        ["state", "lease_expires_at", "task"],
     )
     op.create_index(
         "uq_collection_jobs_live_request",
