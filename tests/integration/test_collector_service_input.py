@@ -10,7 +10,6 @@ from aggregator.collector.driver import RETRY_SECONDS, Driver
 from aggregator.collector.service import (
     MAX_QUERY_SIZE,
     create_collector_app,
-    interval_of,
     new_collection,
 )
 from aggregator.dap.auth import bearer_header, hash_token
@@ -71,7 +70,7 @@ def driver_of(database: Database, handler: Handler) -> Driver:
 
 
 def put_collection(database: Database, start: int = START) -> bytes:
-    request = collection_request(interval_of(TASK, start, start + TIME_PRECISION))
+    request = collection_request(TASK, {"start": start, "end": start + TIME_PRECISION})
     new = new_collection(TASK, request, SeededEntropy(start))
     database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
     return new.collection_id

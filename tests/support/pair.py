@@ -19,6 +19,7 @@ from aggregator.dap.messages import (
     CollectionJobReq,
     CollectionJobResp,
     Report,
+    TimeIntervalQuery,
     UploadErrors,
     UploadRequest,
 )
@@ -32,7 +33,7 @@ from aggregator.leader.job_driver import DriverSettings, JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.reports import MAX_AGE_SECONDS
-from aggregator.protocol.results import Result, collection_request, open_result
+from aggregator.protocol.results import Result, open_result
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.runtime import Runtime
 from aggregator.storage.crypter import Crypter
@@ -270,7 +271,7 @@ class Pair:
 
     async def ask(self, interval: Interval | None = None) -> Answer:
         """Ask for a collection, as the collector."""
-        request = collection_request(interval or self.interval())
+        request = CollectionJobReq(TimeIntervalQuery(interval or self.interval()))
         url = self.url_of("collection_jobs")
         message = CollectionJobReq.message
         return await self.send("POST", url, message, encode(request), COLLECTOR_TOKEN)
@@ -281,7 +282,7 @@ class Pair:
 
     def open(self, body: bytes, interval: Interval | None = None) -> Result:
         """Open a collection's result."""
-        request = collection_request(interval or self.interval())
+        request = CollectionJobReq(TimeIntervalQuery(interval or self.interval()))
         return open_result(self.task, collector_keypair(), request, decode(CollectionJobResp, body))
 
     async def work(self) -> int:
