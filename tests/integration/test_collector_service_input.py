@@ -11,7 +11,6 @@ from aggregator.collector.driver import CONCURRENCY, RETRY_SECONDS, Driver
 from aggregator.collector.service import (
     MAX_QUERY_SIZE,
     create_collector_app,
-    interval_of,
     new_collection,
 )
 from aggregator.dap.auth import bearer_header, hash_token
@@ -77,7 +76,7 @@ def driver_of(database: Database, handler: Handler) -> Driver:
 
 
 def put_collection(database: Database, start: int = START, task: Task = TASK) -> bytes:
-    request = collection_request(interval_of(task, start, start + TIME_PRECISION))
+    request = collection_request(task, {"start": start, "end": start + TIME_PRECISION})
     new = new_collection(task, request, SeededEntropy(task.task_id.value + start.to_bytes(8)))
     database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
     return new.collection_id
