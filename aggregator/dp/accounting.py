@@ -14,7 +14,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.certified import exp, ln, round_up_closely, sqrt
-from aggregator.dp.rationals import require_positive
+from aggregator.dp.rationals import require_positive, require_probability
 from aggregator.errors import ParameterError
 
 MAX_RELEASES = 100_000
@@ -149,6 +149,4 @@ def check_releases(epsilon: Fraction, releases: int, delta: Fraction) -> None:
     require_positive(epsilon, "epsilon")
     if releases < 1:
         raise ParameterError(f"releases must be at least 1, not {releases}")
-    require_positive(delta, "delta")
-    if delta >= 1:
-        raise ParameterError(f"delta must be below 1, not {delta}")
+    require_probability(delta, "delta")
