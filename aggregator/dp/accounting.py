@@ -7,13 +7,13 @@ rounded up.
 """
 
 import dataclasses
-import decimal
 import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.certified import exp, ln, round_up_closely, sqrt
+from aggregator.dp.decimals import to_decimal, working
 from aggregator.dp.rationals import require_positive, require_probability
 from aggregator.errors import ParameterError
 
@@ -111,15 +111,8 @@ def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> 
     """
     small = len(str(delta.denominator)) - len(str(delta.numerator)) + 1
     decimals = _DECIMALS + (len(str(math.floor(1 / epsilon))) if epsilon < 1 else 0)
-    context = decimal.Context(
-        prec=_GUARD_DIGITS + max(0, small) + decimals - _DECIMALS,
-        Emin=decimal.MIN_EMIN,
-        Emax=decimal.MAX_EMAX,
-        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
-    )
-    with decimal.localcontext(context):
-        step = Decimal(epsilon.numerator) / epsilon.denominator
-        target = Decimal(delta.numerator) / delta.denominator
+    with working(_GUARD_DIGITS + max(0, small) + decimals - _DECIMALS):
+        step, target = to_decimal(epsilon), to_decimal(delta)
         odds = step.exp()
         # P_0 = p^n and Q_0 = (1 - p)^n, then C(n, i + 1) = C(n, i) (n - i) / (i + 1).
         truth = (odds / (1 + odds)) ** releases
