@@ -12,6 +12,8 @@ from collections.abc import Sequence, Sized
 from functools import cached_property
 from typing import TypeAlias, cast
 
+from typing_extensions import override
+
 from aggregator.errors import ReportRejected
 from aggregator.vdaf.shares import to_strings
 from aggregator.vdaf.xof import ByteRows
@@ -67,6 +69,7 @@ class VerifyState(Outcomes):
     joint_rand_seeds: ByteRows = dataclasses.field(repr=False)
     rejected: Rejections
 
+    @override
     def __len__(self) -> int:
         return len(self.joint_rand_seeds)
 
@@ -103,6 +106,7 @@ class VerifierMessages(Outcomes):
     rows: ByteRows = dataclasses.field(repr=False)
     rejected: Rejections
 
+    @override
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -128,6 +132,7 @@ class OutShares(Outcomes):
     shares: Vector = dataclasses.field(repr=False)
     rejected: Rejections
 
+    @override
     def __len__(self) -> int:
         return len(self.shares)
 

@@ -43,6 +43,7 @@ class L1BoundSum(BitVectorCircuit):
     field: ClassVar[Field] = FIELD128
     eval_output_len: ClassVar[int] = 2
 
+    @override
     def __post_init__(self) -> None:
         BitVectorCircuit.__post_init__(self)
         check_max_measurement("max_value", self.max_value, self.field)

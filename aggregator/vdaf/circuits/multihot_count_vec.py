@@ -38,6 +38,7 @@ class MultihotCountVec(BitVectorCircuit):
     field: ClassVar[Field] = FIELD128
     eval_output_len: ClassVar[int] = 2
 
+    @override
     def __post_init__(self) -> None:
         BitVectorCircuit.__post_init__(self)
         check_parameter("max_weight", self.max_weight, self.length)

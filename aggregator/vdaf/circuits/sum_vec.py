@@ -34,6 +34,7 @@ class SumVec(BitVectorCircuit):
     name: ClassVar[str] = "SumVec"
     eval_output_len: ClassVar[int] = 1
 
+    @override
     def __post_init__(self) -> None:
         BitVectorCircuit.__post_init__(self)
         check_max_measurement("max_measurement", self.max_measurement, self.field)
