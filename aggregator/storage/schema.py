@@ -1,5 +1,6 @@
 """The schema's version: `upgrade` runs the Alembic revisions in this package."""
 
+import functools
 from collections.abc import Callable
 
 from alembic import command
@@ -53,6 +54,7 @@ def _mismatch(found: str | None) -> SchemaMismatch:
     )
 
 
+@functools.cache
 def _scripts() -> ScriptDirectory:
     return ScriptDirectory.from_config(_config())
 
