@@ -81,6 +81,7 @@ def test_counts_beyond_the_table_are_settled_one_by_one() -> None:
     assert kept.tolist() == [False, False, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [("1e-9", "1e-300"), ("1e-6", "1e-30"), ("1e-12", "1e-8"), ("0", "1e-9")]
 )
