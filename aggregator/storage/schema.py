@@ -1,5 +1,6 @@
 """The schema's version: `upgrade` runs the Alembic revisions in this package."""
 
+import functools
 from collections.abc import Callable
 
 from alembic import command
@@ -83,6 +84,7 @@ def _head() -> str:
     return head
 
 
+@functools.cache
 def _scripts() -> ScriptDirectory:
     return ScriptDirectory.from_config(_config())
 

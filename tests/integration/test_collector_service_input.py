@@ -39,6 +39,10 @@ JSON = {"content-type": "application/json"}
 Handler = Callable[[httpx.Request], httpx.Response]
 
 
+def unreachable(request: httpx.Request) -> httpx.Response:
+    raise AssertionError(f"the service itself asks nobody, and not {request.url}")
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
     url = f"sqlite:///{tmp_path / 'collector.sqlite'}"
@@ -55,7 +59,7 @@ def provision(database: Database, task: Task) -> None:
 
 @pytest.fixture
 async def api(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    driver = Driver(database, collector_keypair(), httpx.AsyncClient())
+    driver = driver_of(database, unreachable)
     app = create_collector_app(
         database, driver, SeededEntropy(b"api"), hash_token(TOKEN), {"collector", "::1"}
     )

@@ -125,6 +125,7 @@ FIGURE_4 = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", rows(FIGURE_4))
 def test_figure_4_has_the_reference_points(row: list[str]) -> None:
     kappa, whole, real, laplace, gaussian, share, half = row

@@ -158,6 +158,7 @@ def test_the_gaussian_sigma_solves_its_equation(epsilon: str, delta: str) -> Non
     assert relative_error(Decimal(delta), found) < 1e-40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kappa", [1, 2, 7])
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [("1", "1e-5"), ("1e-9", "1e-300"), ("700", "1e-9"), ("0", "0.1")]
@@ -309,6 +310,7 @@ def test_the_loss_law_is_the_product_over_coordinates(circuit: Circuit, epsilon0
         assert relative_error(law.expected(), mean) < 1e-35
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("circuit", "epsilon0"),
     [(Count(), "1"), (Histogram(2, 1), "2"), (Sum(3), "1.5")],
@@ -341,6 +343,7 @@ def test_the_loss_law_of_two_draws_is_the_convolution(circuit: Circuit, epsilon0
         assert relative_error(law.expected(), mean) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("move", [Move(1, 1), Move(2, 1), Move(1, 7)])
 @pytest.mark.parametrize("epsilon0", ["0.1", "2", "20"])
 def test_the_grid_law_is_the_exact_one_where_that_is_known(move: Move, epsilon0: str) -> None:
@@ -375,6 +378,7 @@ def test_the_grid_law_of_three_coordinates_is_the_sum_over_all_losses(epsilon0: 
     assert grid.delta(0) < LatticeLaw.of(epsilon0, Move(3, 1)).delta(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 2, 3, 6, 11])
 @pytest.mark.parametrize("x", ["1e-6", "0.3", "1", "9", "60"])
 def test_the_gap_law_is_the_integral_of_its_density(k: int, x: str) -> None:
