@@ -84,6 +84,7 @@ COMMANDS: Final = (
         "app",
         "Ask people a survey: check it, make its tasks, upload answers.",
     ),
+    Entry(RUN, "store", "store_upgrade", "app", "Upgrade a store."),
     Entry(TASKS, "task", "tasks", "app", "Make, add, list, show and end tasks."),
     Entry(
         TASKS,
@@ -97,7 +98,7 @@ COMMANDS: Final = (
         "collect",
         "measure",
         "collect",
-        "Collect the reports of an interval and print the result with its error bars.",
+        "Collect a batch and print the result with its error bars.",
         TaskCommand,
     ),
     Entry(

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli import tokens
 from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand
-from aggregator.cli.parties import check_endpoints, open_desk
+from aggregator.cli.parties import check_endpoints, open_desk, task_id_of
 from aggregator.cli.types import Parameters, takes_parameters
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig
@@ -25,6 +26,7 @@ from aggregator.survey import join, split
 from aggregator.vdaf.instances import TYPES
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
+app.add_typer(tokens.app, name="token")
 
 Setting = str | int  # bool is an int
 BOOLEANS = {"true": True, "false": False}
@@ -191,20 +193,6 @@ def write_parties(tasks: Sequence[Task], out: Path, public: str) -> None:
     for role in PARTIES:
         files = join(each[role] for each in provisions)
         _write_secret(out / f"{role.name.lower()}.toml", files)
-
-
-def task_id_of(text: str) -> TaskId:
-    """Return the task id in an argument.
-
-    Raises:
-        ParameterError: It is not a task id.
-    """
-    try:
-        return TaskId.parse(text)
-    except DecodeError as error:
-        raise ParameterError(
-            f"task id: {text!r} is not one; `prio task list` prints them: {error}"
-        ) from None
 
 
 def describe_privacy(task: Task) -> str:

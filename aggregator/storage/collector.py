@@ -4,8 +4,9 @@ import dataclasses
 
 from sqlalchemy import Row, insert, select, update
 
+from aggregator.dap.ids import encode_base64url
 from aggregator.storage import tables
-from aggregator.storage.database import Transaction
+from aggregator.storage.database import Transaction, UnknownTask
 from aggregator.storage.engine import Conflict
 from aggregator.storage.states import CollectionState
 
@@ -70,16 +71,33 @@ def put_collector_task(tx: Transaction, task: CollectorTask) -> None:
     stored = get_collector_task(tx, task.task_id)
     if stored is not None:
         if stored != task:
-            raise Conflict(f"task {task.task_id.hex()} is stored with other contents")
+            raise tx.refuse(
+                Conflict(f"task {encode_base64url(task.task_id)} is stored with other contents")
+            )
         return
     tx.connection.execute(
         insert(tables.collector_tasks).values(
             task_id=task.task_id,
             definition=task.definition,
-            token=tx.crypter.encrypt("collector_tasks", task.task_id, "token", task.token.encode()),
+            token=_encrypted(tx, task.task_id, task.token),
             created_at=tx.now,
         )
     )
+
+
+def replace_token(tx: Transaction, task_id: bytes, token: str) -> None:
+    """Show another token to the Leader from now on.
+
+    Raises:
+        UnknownTask: There is no such task.
+    """
+    columns = tables.collector_tasks.c
+    stored = _encrypted(tx, task_id, token)
+    done = tx.connection.execute(
+        update(tables.collector_tasks).where(columns.task_id == task_id).values(token=stored)
+    )
+    if not done.rowcount:
+        raise tx.refuse(UnknownTask(f"this collector has no task {encode_base64url(task_id)}"))
 
 
 def get_collector_task(tx: Transaction, task_id: bytes) -> CollectorTask | None:
@@ -164,6 +182,10 @@ def _update(tx: Transaction, collection_id: bytes, **values: object) -> None:
         .where(columns.collection_id == collection_id, columns.state == CollectionState.PENDING)
         .values(**values)
     )
+
+
+def _encrypted(tx: Transaction, task_id: bytes, token: str) -> bytes:
+    return tx.crypter.encrypt("collector_tasks", task_id, "token", token.encode())
 
 
 def _task(tx: Transaction, row: Row[tuple[object, ...]]) -> CollectorTask:

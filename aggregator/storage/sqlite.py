@@ -7,7 +7,7 @@ that deleted bytes are overwritten.
 
 import os
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import sqlalchemy
@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, Table, event
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from aggregator.errors import ConfigurationError, StoreError
@@ -23,6 +23,7 @@ from aggregator.errors import ConfigurationError, StoreError
 BUSY_TIMEOUT_SECONDS = 5
 _BUSY = 5
 _LOCKED = 6
+_DAMAGED = (11, 26)
 _FULL = 13
 
 
@@ -75,6 +76,11 @@ class Sqlite:
         event.listen(made, "begin", begin)
         return made
 
+    @property
+    def name(self) -> str:
+        """What messages call the store: its file."""
+        return str(self._path)
+
     def exists(self) -> bool:
         """Return whether there is a store; connecting would make an empty one."""
         return self._path.exists()
@@ -107,17 +113,19 @@ class Sqlite:
         """Return an insert that knows `on_conflict_…`."""
         return sqlite_insert(table)
 
-    def empty_log(self, connection: Connection) -> bool:
-        """Empty the write-ahead log, where destroyed secrets may still lie.
+    def empty_log(self) -> bool:
+        """Empty the write-ahead log, where destroyed secrets may still lie; wait for nobody.
+
+        It has a connection of its own. What the log holds is first copied without the writers'
+        lock, so that emptying the log holds the lock for a moment only.
 
         Returns:
-            Whether it is empty now; a reader that still needs it prevents that.
+            Whether it is empty now; a writer, or a reader that still needs it, prevents that.
         """
-        driver = connection.connection.driver_connection
-        if not isinstance(driver, sqlite3.Connection):
-            raise StoreError("the connection is not SQLite's")
         try:
-            busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            with closing(sqlite3.connect(self._path, timeout=0)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.OperationalError:  # locked; what was committed stays so
             return False
         return not busy
@@ -130,6 +138,10 @@ class Sqlite:
         """Return whether the disk has no room."""
         return _code(error) == _FULL
 
+    def is_damaged(self, error: DBAPIError) -> bool:
+        """Return whether the file is damaged, or no database at all."""
+        return _code(error) in _DAMAGED
 
-def _code(error: OperationalError) -> int:
+
+def _code(error: DBAPIError) -> int:
     return int(getattr(error.orig, "sqlite_errorcode", 0)) & 0xFF

@@ -172,20 +172,22 @@ tasks = Table(
         LargeBinary,
         comment="Leader: ciphertext of the bearer token that we show to the Helper.",
     ),
-    Column(
-        "leader_token_hash",
-        LargeBinary(32),
-        comment="Helper: SHA-256 of the token that the Leader must show.",
-    ),
-    Column(
-        "collector_token_hash",
-        LargeBinary(32),
-        comment="Leader: SHA-256 of the token that the Collector must show.",
-    ),
     _seconds("created_at", "Seconds; when the task was stored."),
     _seconds(
         "ended_at", "Seconds; no upload is taken from then on. Null while open.", nullable=True
     ),
+    sqlite_strict=True,
+)
+
+caller_tokens = Table(
+    "caller_tokens",
+    metadata,
+    _task(primary_key=True),
+    Column("token_hash", LargeBinary(32), primary_key=True, comment="SHA-256 of the token."),
+    _seconds("created_at", "Seconds; when the token was made or came with the task."),
+    _seconds("expires_at", "Seconds; refused from then on. Null without an end.", nullable=True),
+    comment="Both: the bearer tokens that the caller of our protected resources may show, which is "
+    "the Leader at the Helper and the Collector at the Leader. Rows stay, to be told from others.",
     sqlite_strict=True,
 )
 
@@ -197,14 +199,15 @@ hpke_keys = Table(
         Integer,
         primary_key=True,
         autoincrement=False,
-        comment="HpkeConfigId, 0 to 255; never used twice.",
+        comment="HpkeConfigId, 0 to 255; ids go round, and none is used twice at a time.",
     ),
     Column("config", LargeBinary, nullable=False, comment="The encoded HpkeConfig."),
     Column("private_key", LargeBinary, nullable=False, comment="Ciphertext of the private key."),
     _seconds("created_at", "Seconds; when the key pair was stored."),
     _seconds(
         "retired_at",
-        "Seconds; from when on the key is no longer advertised. It still opens reports.",
+        "Seconds; from when on the key is no longer advertised. It still opens reports; the row "
+        "leaves when none can need it any more.",
         nullable=True,
     ),
     sqlite_strict=True,
@@ -247,6 +250,19 @@ reports = Table(
     sqlite_strict=True,
 )
 
+waiting_reports = Table(
+    "waiting_reports",
+    metadata,
+    _task(primary_key=True),
+    Column("bucket", LargeBinary, primary_key=True, comment="The bucket, as in `reports`."),
+    Column("reports", Integer, nullable=False, comment="How many rows of `reports` it has."),
+    CheckConstraint("reports >= 0", name="reports"),
+    comment="Leader: how many reports of each bucket are stored and not aggregated yet. A row "
+    "leaves with its last report.",
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 report_counters = Table(
     "report_counters",
     metadata,
@@ -284,7 +300,7 @@ aggregation_jobs = Table(
     *_lease(),
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
-    Index(None, "state", "lease_expires_at"),
+    Index(None, "state", "lease_expires_at", "task"),
     comment="Leader: aggregation jobs.",
     sqlite_strict=True,
 )
@@ -406,7 +422,7 @@ collection_jobs = Table(
         unique=True,
         sqlite_where=text("state IN ('start', 'frozen', 'finished')"),
     ),
-    Index(None, "state", "lease_expires_at"),
+    Index(None, "state", "lease_expires_at", "task"),
     comment="Leader: collection jobs and their results.",
     sqlite_strict=True,
 )

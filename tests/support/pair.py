@@ -19,6 +19,7 @@ from aggregator.dap.messages import (
     CollectionJobReq,
     CollectionJobResp,
     Report,
+    TimeIntervalQuery,
     UploadErrors,
     UploadRequest,
 )
@@ -28,15 +29,17 @@ from aggregator.dap.times import Interval
 from aggregator.helper.routes import HelperLimits, HelperResources
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.reports import MAX_AGE_SECONDS
-from aggregator.protocol.results import Result, collection_request, open_result
+from aggregator.protocol.results import Result, open_result
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.runtime import Runtime
+from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
+from aggregator.storage.database import Database, Transaction
 from aggregator.storage.tasks import TaskRecord, put_task
 from aggregator.web.app import create_app
 from tests.support.clock import ManualClock
@@ -202,13 +205,18 @@ class Pair:
             definition,
             VERIFY_KEY,
             peer_token=LEADER_TOKEN,
-            collector_token_hash=hash_token(COLLECTOR_TOKEN),
         )
-        helper = TaskRecord(
-            task_id, "helper", definition, VERIFY_KEY, leader_token_hash=hash_token(LEADER_TOKEN)
-        )
-        for service, record in ((self.leader, leader), (self.helper, helper)):
-            await service.database.run("provision", lambda tx, record=record: put_task(tx, record))
+        helper = TaskRecord(task_id, "helper", definition, VERIFY_KEY)
+        for service, record, token in (
+            (self.leader, leader, COLLECTOR_TOKEN),
+            (self.helper, helper, LEADER_TOKEN),
+        ):
+
+            def put(tx: Transaction, record: TaskRecord = record, token: str = token) -> None:
+                put_task(tx, record)
+                put_caller_token(tx, task_id, hash_token(token))
+
+            await service.database.run("provision", put)
             await service.runtime.ensure_keypair()
 
     async def close(self) -> None:
@@ -270,7 +278,7 @@ class Pair:
 
     async def ask(self, interval: Interval | None = None) -> Answer:
         """Ask for a collection, as the collector."""
-        request = collection_request(interval or self.interval())
+        request = CollectionJobReq(TimeIntervalQuery(interval or self.interval()))
         url = self.url_of("collection_jobs")
         message = CollectionJobReq.message
         return await self.send("POST", url, message, encode(request), COLLECTOR_TOKEN)
@@ -281,7 +289,7 @@ class Pair:
 
     def open(self, body: bytes, interval: Interval | None = None) -> Result:
         """Open a collection's result."""
-        request = collection_request(interval or self.interval())
+        request = CollectionJobReq(TimeIntervalQuery(interval or self.interval()))
         return open_result(self.task, collector_keypair(), request, decode(CollectionJobResp, body))
 
     async def work(self) -> int:

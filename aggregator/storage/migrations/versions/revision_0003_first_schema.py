@@ -47,8 +47,6 @@ def upgrade() -> None:
         sa.Column("verify_key_id", sa.Integer(), nullable=False),
         sa.Column("verify_key", sa.LargeBinary(), nullable=False),
         sa.Column("peer_token", sa.LargeBinary(), nullable=True),
-        sa.Column("leader_token_hash", sa.LargeBinary(length=32), nullable=True),
-        sa.Column("collector_token_hash", sa.LargeBinary(length=32), nullable=True),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_tasks"),
@@ -73,6 +71,16 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_aggregate_shares"),
         sa.UniqueConstraint("share_id", name="uq_aggregate_shares_share_id"),
         sa.UniqueConstraint("task", "selector", name="uq_aggregate_shares_task_selector"),
+        sqlite_strict=True,
+    )
+    op.create_table(
+        "caller_tokens",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("token_hash", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.Column("expires_at", BIGINT, nullable=True),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_caller_tokens_task"),
+        sa.PrimaryKeyConstraint("task", "token_hash", name="pk_caller_tokens"),
         sqlite_strict=True,
     )
     op.create_table(
@@ -107,9 +115,9 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index(
-        "ix_aggregation_jobs_state_lease_expires_at",
+        "ix_aggregation_jobs_state_lease_expires_at_task",
         "aggregation_jobs",
-        ["state", "lease_expires_at"],
+        ["state", "lease_expires_at", "task"],
     )
     op.create_table(
         "answered_jobs",
@@ -211,9 +219,9 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index(
-        "ix_collection_jobs_state_lease_expires_at",
+        "ix_collection_jobs_state_lease_expires_at_task",
         "collection_jobs",
-        ["state", "lease_expires_at"],
+        ["state", "lease_expires_at", "task"],
     )
     op.create_index(
         "uq_collection_jobs_live_request",
@@ -305,10 +313,22 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index("ix_reports_task_job_bucket", "reports", ["task", "job", "bucket"])
+    op.create_table(
+        "waiting_reports",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("reports", sa.Integer(), nullable=False),
+        sa.CheckConstraint("reports >= 0", name="ck_waiting_reports_ck_waiting_reports_reports"),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_waiting_reports_task"),
+        sa.PrimaryKeyConstraint("task", "bucket", name="pk_waiting_reports"),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
 
 
 def downgrade() -> None:
     """Drop every table, with all that is stored."""
+    op.drop_table("waiting_reports")
     op.drop_table("reports")
     op.drop_table("report_ids")
     op.drop_table("report_counters")
@@ -321,6 +341,7 @@ def downgrade() -> None:
     op.drop_table("answered_jobs")
     op.drop_table("aggregation_jobs")
     op.drop_table("aggregated_reports")
+    op.drop_table("caller_tokens")
     op.drop_table("aggregate_shares")
     op.drop_table("tasks")
     op.drop_table("hpke_keys")
