@@ -6,7 +6,6 @@ import typer
 
 from aggregator.cli.options import Config
 from aggregator.cli.parties import CollectorDesk, open_collector
-from aggregator.cli.secret_files import create_secret, read_secret
 from aggregator.cli.services import health_listeners, run_services
 from aggregator.codec import encode
 from aggregator.collector.driver import Driver
@@ -15,6 +14,7 @@ from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.auth import hash_token, new_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import SystemEntropy
+from aggregator.storage.secret_files import create_secret, read_secret
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
 

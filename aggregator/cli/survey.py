@@ -1,10 +1,12 @@
 """`prio survey`: tasks, uploads and results of a survey file."""
 
 import json
+import math
 import sys
+import time
 from collections import Counter
-from collections.abc import Sequence
-from datetime import UTC, tzinfo
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -15,14 +17,16 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
-from aggregator.cli.options import EnvironmentProxy, InsecureHttp
+from aggregator.cli.options import Config, EnvironmentProxy, InsecureHttp
 from aggregator.cli.parties import check_endpoints
 from aggregator.cli.tasks import collector_config_of, make_task, write_parties
 from aggregator.client import Client
+from aggregator.collector import Collected, Collector
 from aggregator.dap.report_errors import ReportError
-from aggregator.dp.rationals import format_rational
+from aggregator.dp.rationals import format_rational, parse_probability
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task, task_from_toml
+from aggregator.results import Table
 from aggregator.survey import (
     Answers,
     Columns,
@@ -30,11 +34,13 @@ from aggregator.survey import (
     PlannedQuestion,
     Survey,
     Way,
+    Windows,
     plan,
     read_answers,
     rows_of,
     split,
     survey_from_toml,
+    table,
     task_tables,
 )
 from aggregator.transport.client import open_client
@@ -182,6 +188,142 @@ def upload(
         print(f"{count} refused of {question}: {error.draft_name}")
     if refused:
         raise SystemExit(faults.PARTLY)
+
+
+@app.command()
+def collect(
+    file: TasksFile,
+    config: Config = None,
+    last: Annotated[
+        str | None,
+        typer.Option(help='The windows of the last while that are over: "week", "4 weeks".'),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(help="The window that holds this time or date, ISO 8601.")
+    ] = None,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for all of it.")] = 300,
+    shut_out_later_answers: Annotated[
+        bool,
+        typer.Option(
+            "--shut-out-later-answers",
+            help="Collect a window that is not over: every later answer of it is refused for good.",
+        ),
+    ] = False,
+) -> None:
+    """Collect all questions of one or more windows, and print what they say.
+
+    What was collected before is found and not asked for again. The exit status is 3 if the leader
+    refused, or something was not ready in time; what was ready is printed all the same.
+    """
+    tasks, now = _tasks(file), datetime.now(UTC)
+    windows = tasks[0][1].windows
+    starts = _starts(windows, last, window, now)
+    for start in starts:
+        if windows.end(start) > now and not shut_out_later_answers:
+            raise ParameterError(
+                f"window: {windows.describe(start)} is not over; --shut-out-later-answers collects "
+                "it now and refuses every later answer of it"
+            )
+    collected, faults_found = list[Collected](), list[str]()
+    deadline = time.monotonic() + wait
+    console = Console(stderr=True)
+    with (
+        Collector.open(config) as collector,
+        console.status("collecting") as status,
+    ):
+        for start in starts:
+            for task, meaning in tasks:
+                place = f"{meaning.question.name}, {windows.describe(start)}"
+                status.update(f"collecting {place}")
+                left = timedelta(seconds=max(0.0, deadline - time.monotonic()))
+                length = timedelta(seconds=windows.seconds)
+                try:
+                    collected.append(collector.collect(task, start, length, wait=left))
+                except PeerError as error:
+                    faults_found.append(f"{place}: {error}")
+    print_table(table([(each.task, each.batch()) for each in collected]))
+    for fault in faults_found:
+        print(f"prio: {fault}", file=sys.stderr)
+    if faults_found:
+        raise SystemExit(faults.PEER)
+
+
+@app.command()
+def results(
+    file: TasksFile,
+    config: Config = None,
+    confidence: Annotated[
+        str, typer.Option(help='Of each interval by itself, exact: "0.95", "99/100".')
+    ] = "0.95",
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Write it to this Parquet file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Print everything that was collected of a survey, with labels and intervals."""
+    with Collector.open(config) as collector:
+        found = [
+            each
+            for task, meaning in _tasks(file)
+            for each in collector.results(task)
+            if (each.start, each.end) == meaning.window(each.start)
+        ]
+    made = table(
+        [(each.task, each.batch()) for each in sorted(found, key=lambda each: each.start)],
+        parse_probability(confidence, "confidence"),
+    )
+    if csv is not None:
+        made.to_csv(csv)
+    if parquet is not None:
+        made.to_parquet(parquet)
+    if as_json:
+        print(json.dumps({"version": 1, "rows": [_finite(row) for row in made.rows]}))
+    elif csv is None and parquet is None:
+        print_table(made)
+
+
+def print_table(made: Table) -> None:
+    """Print a table of a survey's figures, a heading for each window and question."""
+    place: tuple[object, object] | None = None
+    for row in made.rows:
+        if (row["window"], row["question"]) != place:
+            place = row["window"], row["question"]
+            print(f"{row['question']}, {row['window']}: {row['reports']:,} answers")
+        value = "no estimate" if row["value"] is None else f"{row['value']:,.6g}"
+        name = " ".join(str(row[each]) for each in ("shows", "label") if row[each])
+        print(
+            f"  {name}: {value} {row['unit']}".rstrip()
+            + f" ({row['low']:,.6g} to {row['high']:,.6g})"
+        )
+    if made.rows:
+        confidence = 100 * float(made.confidence)
+        print(f"intervals: {confidence:.6g} %, each by itself")
+
+
+def _starts(
+    windows: Windows, last: str | None, window: str | None, now: datetime
+) -> list[datetime]:
+    """Return the beginnings of the windows to collect, the earliest first."""
+    if (last is None) == (window is None):
+        raise ParameterError("window: give either --last or --window")
+    if window is not None:
+        try:
+            moment = datetime.fromisoformat(window)
+        except ValueError:
+            raise ParameterError(f"window: must be ISO 8601, not {window!r}") from None
+        return [windows.start(moment if moment.tzinfo else moment.replace(tzinfo=UTC))]
+    seconds = Windows.of(str(last), now.replace(microsecond=0)).seconds
+    if seconds % windows.seconds:
+        raise ParameterError(f"last: must be a whole number of the survey's windows, not {last!r}")
+    newest, count = windows.last(now), seconds // windows.seconds
+    return [newest - timedelta(seconds=windows.seconds * back) for back in range(count)][::-1]
+
+
+def _finite(row: Mapping[str, object]) -> dict[str, object]:
+    """Return a row in which what has no bound is null: JSON has no infinity."""
+    return {
+        name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
+        for name, cell in row.items()
+    }
 
 
 async def _upload(

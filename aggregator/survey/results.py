@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from aggregator.protocol.task import Task
 from aggregator.results import Batch, Quantity, Table
-from aggregator.results.tables import Cell
 from aggregator.results.values import DEFAULT_CONFIDENCE
 from aggregator.survey.designs import Figure
 from aggregator.survey.meaning import Meaning
+
+if TYPE_CHECKING:
+    from aggregator.results.tables import Cell
 
 
 def figures(task: Task, batch: Batch) -> list[Figure]:
