@@ -110,7 +110,7 @@ class _Reader:
         self._check_person(number, row, start)
         for question, answers in zip(self._questions, self._answers, strict=True):
             names = self._columns.of(question)
-            cells: list[Cell] = [row[name] for name in names]  # type: ignore[misc]
+            cells: list[Cell] = [row[name] for name in names]  # type: ignore[misc]  # columns of answers hold no times
             if any(map(is_missing, cells)):
                 self._missing[question.name] += 1
                 continue
