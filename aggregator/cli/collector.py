@@ -6,15 +6,17 @@ import typer
 
 from aggregator.cli.options import Config
 from aggregator.cli.parties import CollectorDesk, open_collector
-from aggregator.cli.secret_files import create_secret, read_secret
 from aggregator.cli.services import health_listeners, run_services
+from aggregator.clock import SystemClock
 from aggregator.codec import encode
 from aggregator.collector.driver import Driver
+from aggregator.collector.schedule import Scheduler
 from aggregator.collector.service import create_collector_app
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.auth import hash_token, new_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import SystemEntropy
+from aggregator.storage.secret_files import create_secret, read_secret
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
 
@@ -61,7 +63,10 @@ async def _serve(desk: CollectorDesk, token: str) -> None:
         )
         listeners = health_listeners(settings)
         listeners.append((application, settings.listen))
-        await run_services(listeners, [driver.run], settings.max_connections)
+        scheduler = Scheduler(
+            desk.database, driver, settings.schedule, http, SystemClock(), SystemEntropy()
+        )
+        await run_services(listeners, [driver.run, scheduler.run], settings.max_connections)
 
 
 def token_of(settings: CollectorSettings) -> str:

@@ -18,7 +18,6 @@ import uvicorn
 from starlette.types import ASGIApp
 from typing_extensions import override
 
-from aggregator.cli.stores import open_database
 from aggregator.clock import SystemClock
 from aggregator.config import (
     AggregatorSettings,
@@ -38,6 +37,7 @@ from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.leader.scheduler import DriverSettings
 from aggregator.runtime import Runtime
 from aggregator.storage.database import Database
+from aggregator.storage.opening import open_database
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
 from aggregator.web.app import create_app, create_health_app
