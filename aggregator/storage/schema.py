@@ -84,8 +84,12 @@ def _head() -> str:
     return head
 
 
-@functools.cache
 def _scripts() -> ScriptDirectory:
+    return _scripts_in(_SCRIPTS)
+
+
+@functools.cache
+def _scripts_in(_: str) -> ScriptDirectory:
     return ScriptDirectory.from_config(_config())
 
 

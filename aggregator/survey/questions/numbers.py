@@ -101,7 +101,7 @@ class Number(Question):
             return figures
         unit = f"{self.unit}²" if self.unit else ""
         # A variance is the same wherever one counts from, so here from the least number.
-        variance = Variance(steps * self.step, squares * self.step**2, reports, "", unit)
+        variance = Variance(steps * self.step, squares * self.step**2, reports, unit=unit)
         return [*figures, Figure("variance", variance)]
 
 
@@ -151,7 +151,7 @@ class Bins(Question):
         figures = counts(values, self.labels, reports)
         for part in self.quantiles if reports else ():
             name = "median" if part == Fraction(1, 2) else f"{float(part * _PERCENT):.6g} %"
-            quantile = Quantile(values, self.edges, part, reports, name, self.unit)
+            quantile = Quantile(values, self.edges, part, reports, label=name, unit=self.unit)
             figures.append(Figure("quantile", quantile))
         return figures
 
