@@ -2,7 +2,8 @@
 
 A job is made as soon as there are reports for a full one. The rest wait a moment for company, so
 that a trickle of uploads does not become a job per report. Reports of long vectors fill a job
-sooner, for a whole job is held in memory.
+sooner, for a whole job is held in memory. Where the leader selects the batches, all reports of a
+job go into the oldest batch that holds fewer than `min_batch_size`.
 """
 
 from aggregator.dap.profile import Role
@@ -11,6 +12,7 @@ from aggregator.runtime import Runtime
 from aggregator.storage.aggregation_jobs import create_aggregation_job
 from aggregator.storage.database import Transaction
 from aggregator.storage.reports import unclaimed_reports
+from aggregator.storage.selected_batches import batch_with_room
 
 MAX_JOB_SIZE = 32 * 2**20
 """Approximate bytes of input shares per job."""
@@ -42,7 +44,7 @@ class JobCreator:
                 lambda tx, task_id=task_id: unclaimed_reports(tx, task_id),  # type: ignore[misc]  # binds the loop's value now
             )
             while unclaimed and await self._create(
-                task_id, job_size, self._minimum(task_id, job_size, unclaimed)
+                served.task, job_size, self._minimum(task_id, job_size, unclaimed)
             ):
                 created += 1
                 unclaimed -= min(unclaimed, job_size)
@@ -54,7 +56,8 @@ class JobCreator:
         report_size = prio3.public_share_size + sum(
             prio3.input_share_size(role.agg_id) for role in (Role.LEADER, Role.HELPER)
         )
-        return max(1, min(self._job_size, MAX_JOB_SIZE // report_size))
+        fitting = max(1, min(self._job_size, MAX_JOB_SIZE // report_size))
+        return min(fitting, task.min_batch_size) if task.batching.leader_selects else fitting
 
     def _minimum(self, task_id: bytes, job_size: int, unclaimed: int) -> int:
         """Return the fewest reports that make a job now."""
@@ -68,8 +71,15 @@ class JobCreator:
         del self._waiting_since[task_id]
         return 1
 
-    async def _create(self, task_id: bytes, job_size: int, minimum: int) -> bool:
+    async def _create(self, task: Task, job_size: int, minimum: int) -> bool:
+        task_id = task.task_id.value
+
         def create(tx: Transaction) -> bool:
-            return create_aggregation_job(tx, task_id, job_size, minimum) is not None
+            bucket, room = b"", job_size
+            if task.batching.leader_selects:
+                bucket, room = batch_with_room(tx, task_id, task.min_batch_size)
+            limit = min(job_size, room)
+            job = create_aggregation_job(tx, task_id, limit, min(minimum, limit), bucket)
+            return job is not None
 
         return await self._runtime.database.run("create aggregation job", create)

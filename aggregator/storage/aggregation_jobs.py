@@ -36,6 +36,7 @@ class AggregationJob:
         task_id: Its task, 32 bytes.
         job_id: Our own name for it, 16 bytes; the Helper has its own.
         state: Where it is in its life.
+        bucket: The key of the bucket that all its reports fall in; empty if each has its own.
         request: The exact AggregationJobInitReq, from `store_request` until the job ends.
         helper_location: Where the Helper put the job, if it said so.
     """
@@ -44,14 +45,18 @@ class AggregationJob:
     task_id: bytes
     job_id: bytes
     state: AggregationJobState
+    bucket: bytes
     request: bytes | None = dataclasses.field(repr=False)
     helper_location: str | None
 
 
 def create_aggregation_job(
-    tx: Transaction, task_id: bytes, limit: int, minimum: int = 1
+    tx: Transaction, task_id: bytes, limit: int, minimum: int = 1, bucket: bytes = b""
 ) -> AggregationJob | None:
-    """Claim at most `limit` reports for a new job; None if fewer than `minimum` can be claimed."""
+    """Claim at most `limit` reports for a new job; None if fewer than `minimum` can be claimed.
+
+    With a `bucket`, that is where they fall from then on (`selected_batches`).
+    """
     if claimable_reports(tx, task_id, limit) < minimum:
         return None
     job_id = tx.random_id()
@@ -65,11 +70,12 @@ def create_aggregation_job(
             lease_expires_at=tx.now,
             lease_attempts=0,
             created_at=tx.now,
+            bucket=bucket or None,
         )
         .returning(table.c.id)
     ).scalar_one()
-    claim_reports(tx, task_id, key, limit)
-    return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, None, None)
+    claim_reports(tx, task_id, key, limit, bucket)
+    return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, bucket, None, None)
 
 
 def lease_aggregation_jobs(
@@ -181,6 +187,7 @@ def _get(tx: Transaction, key: int) -> AggregationJob:
             task.task_id,
             job.job_id,
             job.state,
+            job.bucket,
             job.request,
             job.helper_location,
         )
@@ -193,6 +200,7 @@ def _get(tx: Transaction, key: int) -> AggregationJob:
         task_id=row.task_id,
         job_id=row.job_id,
         state=AggregationJobState(row.state),
+        bucket=row.bucket or b"",
         request=row.request,
         helper_location=row.helper_location,
     )

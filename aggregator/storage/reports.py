@@ -100,6 +100,13 @@ def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
     return tx.connection.execute(query).scalar_one()
 
 
+def has_reports(tx: Transaction, task_id: bytes) -> bool:
+    """Return whether a report of the task is not aggregated yet."""
+    report = tables.reports.c
+    query = select(report.id).where(report.task == tx.task_key(task_id)).limit(1)
+    return tx.connection.execute(query).scalar() is not None
+
+
 def claimable_reports(tx: Transaction, task_id: bytes, limit: int) -> int:
     """Return how many reports `claim_reports` would claim."""
     chosen = _claimable(tx, task_id, limit).subquery()
@@ -107,14 +114,24 @@ def claimable_reports(tx: Transaction, task_id: bytes, limit: int) -> int:
     return count
 
 
-def claim_reports(tx: Transaction, task_id: bytes, job: int, limit: int) -> None:
+def claim_reports(
+    tx: Transaction, task_id: bytes, job: int, limit: int, bucket: bytes = b""
+) -> None:
     """Claim at most `limit` unclaimed reports, first bucket first, for the job with key `job`.
 
     A report whose bucket is closed is never claimed.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        job: The job's key.
+        limit: The most reports to claim.
+        bucket: The bucket that they fall in with the job; empty if each has one already.
     """
     chosen = _claimable(tx, task_id, limit)
+    values = {"job": job, "bucket": bucket} if bucket else {"job": job}
     tx.connection.execute(
-        update(tables.reports).where(tables.reports.c.id.in_(chosen)).values(job=job)
+        update(tables.reports).where(tables.reports.c.id.in_(chosen)).values(values)
     )
 
 
