@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from aggregator import results
 from aggregator.codec import decode, encode
 from aggregator.collector import Collection, Collector
 from aggregator.collector.driver import Driver
@@ -26,6 +27,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
+from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.storage.batches import mark_collected
 from aggregator.storage.collector import CollectorTask, put_collector_task
@@ -64,14 +66,18 @@ async def upload(pair: Pair, measurements: Sequence[int], seconds: int = NOW) ->
     assert (await pair.upload(await pair.reports(list(measurements), seconds))).status == ()
 
 
-async def next_batch(pair: Pair) -> tuple[int | None, ...]:
-    """Collect the next batch and have the leader forget it; return its values."""
+async def next_result(pair: Pair) -> Result:
+    """Collect the next batch and have the leader forget it."""
     asked = await pair.ask()
     await pair.work_until_idle()
     location = asked.headers["location"]
-    values = pair.open((await pair.poll(location)).body).values
+    result = pair.open((await pair.poll(location)).body)
     await pair.forget(location)
-    return values
+    return result
+
+
+async def next_batch(pair: Pair) -> tuple[int | None, ...]:
+    return (await next_result(pair)).values
 
 
 async def released(service: Service) -> list[Batch]:
@@ -129,6 +135,15 @@ async def test_a_result_covers_the_times_of_its_own_batch(tmp_path: Path) -> Non
         await upload(pair, [0, 0], NOW - 5 * TIME_PRECISION)
         await upload(pair, [0])
         assert (await pair.collect()).interval == pair.interval(NOW - 5 * TIME_PRECISION, 6)
+
+
+async def test_two_batches_of_one_interval_are_two_draws_of_noise(tmp_path: Path) -> None:
+    async with running(tmp_path, task_of(**LAPLACE)) as pair:
+        await upload(pair, [0] * 6)
+        first, second = await next_result(pair), await next_result(pair)
+        assert first.interval == second.interval
+        values = [results.Batch.of_result(pair.task, each)["0"] for each in (first, second)]
+        assert len((values[0] - values[1]).terms) == 2
 
 
 async def test_an_equal_request_gets_the_same_batch_until_the_collector_forgets_it(
