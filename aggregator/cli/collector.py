@@ -1,13 +1,16 @@
-"""`prio collector`: the collector service, and the public key that tasks name."""
+"""`prio collector`: the collector service, its results, and the public key that tasks name."""
+
+import json
 
 import anyio
 import structlog
 import typer
 
-from aggregator.cli.options import Config
+from aggregator.cli.options import Config, TaskArgument, TaskCommand
 from aggregator.cli.parties import CollectorDesk, open_collector
 from aggregator.cli.secret_files import create_secret, read_secret
 from aggregator.cli.services import health_listeners, run_services
+from aggregator.cli.tasks import task_id_of
 from aggregator.codec import encode
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import create_collector_app
@@ -30,6 +33,13 @@ def show_config(config: Config = None) -> None:
     """Print the HPKE configuration that tasks name, made on first use: for `prio task new`."""
     with open_collector(config) as desk:
         print(encode_base64url(encode(desk.keypair().config)))
+
+
+@app.command(cls=TaskCommand)
+def results(task_id: TaskArgument, config: Config = None) -> None:
+    """Print every collection of a task with its result, oldest first, as JSON."""
+    with open_collector(config) as desk:
+        print(json.dumps(desk.collections(task_id_of(task_id)), indent=2))
 
 
 @app.command()

@@ -317,13 +317,7 @@ async def _collect(
 ) -> tuple[Document, str]:
     """Return the collection, and why the leader did not answer the last request, if it did not."""
     with open_collector(config) as desk:
-        known = task_id_of(task_id)
-        record = desk.database.read_sync(
-            "get task", lambda tx: store.get_collector_task(tx, known.value)
-        )
-        if record is None:
-            raise ParameterError(f"task: this collector has no task {known}")
-        task = task_from_toml(record.definition)
+        task = desk.task(task_id_of(task_id))
         if (
             rule is not None
         ):  # a rule that cannot apply to any result is refused before we ask for one

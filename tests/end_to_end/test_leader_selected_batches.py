@@ -40,10 +40,13 @@ class Line:
         )
         return done.stdout + done.stderr
 
-    def check(self, document: str, truth: list[int]) -> None:
+    def check(self, document: str, truth: list[int]) -> list[int]:
+        """Check a batch's result and return its values."""
         result = json.loads(document)["result"]
         assert result["report_count"] == SIZE
-        assert_near(result["values"], truth, self.task_file.read_text())
+        values: list[int] = result["values"]
+        assert_near(values, truth, self.task_file.read_text())
+        return values
 
 
 @pytest.fixture
@@ -56,12 +59,18 @@ def line(tmp_path: Path) -> Iterator[Line]:
 
 def test_each_collection_gets_the_next_batch_and_each_batch_is_released_once(line: Line) -> None:
     line.upload(*["0"] * SIZE, *["1"] * (SIZE - 1))
-    line.check(line.collect("--json"), [SIZE, 0, 0, 0])
+    collected = [line.check(line.collect("--json"), [SIZE, 0, 0, 0])]
     line.services.kill("leader")
     line.services.start("leader")
     assert "was not ready" in line.collect("--timeout", "3", status=3)
     line.upload("2")
-    line.check(line.collect("--json"), [0, SIZE - 1, 1, 0])
+    collected.append(line.check(line.collect("--json"), [0, SIZE - 1, 1, 0]))
+    config = line.services.configs["collector"]
+    kept = json.loads(
+        line.services.prio("collector", "results", "--config", config, line.task_id).stdout
+    )
+    assert [each["state"] for each in kept] == ["finished", "finished"]
+    assert [each["result"]["values"] for each in kept] == collected
 
     line.upload(*["3"] * SIZE)
     assert "max_releases: the task allows 2" in line.collect(status=3)
