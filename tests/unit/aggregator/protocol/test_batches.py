@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.dap.extensions import Extension
+from aggregator.dap.extensions import Extension, Extensions
 from aggregator.dap.ids import BatchId, ReportId
 from aggregator.dap.messages import (
     AggregateShareReq,
@@ -12,7 +12,7 @@ from aggregator.dap.messages import (
     TimeIntervalQuery,
     TimeIntervalSelector,
 )
-from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
+from aggregator.dap.problems import BatchInvalid, InvalidMessage, Problem, UnsupportedExtension
 from aggregator.dap.times import Interval, Time
 from aggregator.errors import LocalError, ParameterError
 from aggregator.protocol.batches import Batch, BatchTotals
@@ -143,6 +143,24 @@ def test_a_query_or_selector_for_an_interval_names_no_batch_of_a_leader() -> Non
             refused()
     with pytest.raises(BatchInvalid, match="start: the task is leader_selected"):
         SELECTED.query({"start": 0}, 100)
+
+
+@pytest.mark.parametrize(
+    ("extensions", "problem", "fault"),
+    [
+        ((), InvalidMessage, "leader_selected_batch_id: missing"),
+        ((Extension(1, bytes(31)),), InvalidMessage, "must be 32 bytes, not 31"),
+        ((Extension(1, bytes(33)),), InvalidMessage, "must be 32 bytes, not 33"),
+        ((Extension(2, b""),), UnsupportedExtension, "no other"),
+        ((Extension(1, bytes(32)), Extension(2, b"")), UnsupportedExtension, "no other"),
+    ],
+)
+def test_a_job_of_the_leader_selected_mode_names_its_batch_and_says_nothing_else(
+    extensions: Extensions, problem: type[Problem], fault: str
+) -> None:
+    SELECTED.check_job((Extension(1, bytes(32)),))
+    with pytest.raises(problem, match=fault):
+        SELECTED.check_job(extensions)
 
 
 def test_a_report_is_in_no_batch_of_a_leader_until_a_job_puts_it_there() -> None:
