@@ -95,11 +95,13 @@ class ServiceSettings(BaseSettings):
     )
 
     database: str = Field(
-        description="The SQLite file of this party's store, or its sqlite:/// URL."
+        repr=False,  # its URL may have a password
+        description="The SQLite file of this party's store, or the URL of an SQLite file or a "
+        "PostgreSQL database.",
     )
     store_key_file: Path | None = Field(
         None,
-        description="The key that encrypts secrets in the store; the database's path and .key, "
+        description="The key that encrypts secrets in the store; the SQLite file's path and .key, "
         "if not given. Made, readable by its owner only, with a new database and never later.",
     )
     store_key: SecretStr | None = Field(
@@ -153,23 +155,22 @@ class ServiceSettings(BaseSettings):
         return URL.create("sqlite", database=self.database).render_as_string()
 
     @property
-    def database_file(self) -> Path:
-        """The store's file.
+    def key_file(self) -> Path:
+        """The file with the store's key, unless the settings hold the key.
 
         Raises:
-            ConfigurationError: `database` holds an invalid URL.
+            ConfigurationError: None is named, and the store is no file beside which it could lie.
         """
+        return self.store_key_file or self._beside_store(".key", "store_key_file")
+
+    def _beside_store(self, suffix: str, setting: str) -> Path:
         try:
-            return Path(make_url(self.database_url).database or "")
+            url = make_url(self.database_url)
         except (ArgumentError, ValueError):  # the latter for a port that is not a number
             raise ConfigurationError("database: the store's URL cannot be read") from None
-
-    @property
-    def key_file(self) -> Path:
-        """The file with the store's key, unless the settings hold the key."""
-        if self.store_key_file is not None:
-            return self.store_key_file
-        return self.database_file.with_name(self.database_file.name + ".key")
+        if url.get_backend_name() != "sqlite":
+            raise ConfigurationError(f"{setting}: must be given, as the store is no file")
+        return Path(f"{url.database or ''}{suffix}")
 
 
 class AggregatorSettings(ServiceSettings):
@@ -371,8 +372,8 @@ class CollectorSettings(ServiceSettings):
     )
     token_file: Path | None = Field(
         None,
-        description="The token, in a file instead; the database's path and .token, if not given. "
-        "Made, readable by its owner only, if there is none.",
+        description="The token, in a file instead; the SQLite file's path and .token, if not "
+        "given. Made, readable by its owner only, if there is none.",
     )
     allowed_hosts: str = Field(
         "",
@@ -387,10 +388,12 @@ class CollectorSettings(ServiceSettings):
 
     @property
     def token_path(self) -> Path:
-        """The file with the token, unless the settings hold the token."""
-        if self.token_file is not None:
-            return self.token_file
-        return self.database_file.with_name(self.database_file.name + ".token")
+        """The file with the token, unless the settings hold the token.
+
+        Raises:
+            ConfigurationError: None is named, and the store is no file beside which it could lie.
+        """
+        return self.token_file or self._beside_store(".token", "token_file")
 
     @property
     def hosts(self) -> frozenset[str]:

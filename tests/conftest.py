@@ -9,6 +9,8 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from tests.support import postgresql
+from tests.support.empty_store import SERVER
 from tests.support.quick import Quick
 
 # No deadline anywhere: the first call of a kernel compiles it.
@@ -48,6 +50,34 @@ def _kernels_are_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None
     with (tmp_path_factory.getbasetemp().parent / "kernels.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         warm()
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[str]:
+    """The URL of a PostgreSQL server, started once; the test is skipped if none is installed."""
+    with postgresql.serving() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"], scope="module")
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Keep the stores of the module's tests in SQLite's files, then on a PostgreSQL server."""
+    name: str = request.param
+    with pytest.MonkeyPatch.context() as patch:
+        if name == "postgresql":
+            patch.setenv(SERVER, request.getfixturevalue("postgresql_server"))
+        yield name
+
+
+@pytest.fixture(autouse=True)
+def _databases_are_dropped() -> Iterator[None]:
+    """Drop what a test leaves on the server: each database takes several megabytes."""
+    server = os.environ.get(SERVER)
+    before = set() if server is None else postgresql.databases(server)
+    yield
+    if server is not None:
+        for name in postgresql.databases(server) - before - {"migrated"}:
+            postgresql.execute(server, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ from aggregator.protocol.collection import (
     release,
 )
 from aggregator.runtime import Runtime, ServedTask, charge_of
-from aggregator.storage import ledger
+from aggregator.storage import ledger, locks
 from aggregator.storage.aggregate_shares import (
     NewAggregateShare,
     StoredAggregateShare,
@@ -65,6 +65,7 @@ class AggregateShares:
         task = served.task
         task_id = task.task_id.value
         selector = encode(request.batch_selector)
+        locks.change_batches(tx, task_id)  # what is read from here on is what is released
         found = find_aggregate_share(tx, task_id, selector)
         if found is not None and found.body_sha256 == digest and found.response is not None:
             return found

@@ -36,7 +36,7 @@ from aggregator.protocol.collection import (
     sealed_share_size,
 )
 from aggregator.runtime import Runtime, ServedTask, charge_of
-from aggregator.storage import ledger
+from aggregator.storage import ledger, locks
 from aggregator.storage.batches import (
     closed_batches,
     read_shares,
@@ -146,6 +146,7 @@ class CollectionDriver:
             The exact request to the helper, or None if the job waits or has failed.
         """
         job, task = leased.job, served.task
+        locks.change_batches(tx, job.task_id)  # what is read from here on is what is frozen
         batch = job.batch or next_batch(tx, job.task_id, task.min_batch_size)
         if batch is None:
             self._await_batch(tx, served, leased)

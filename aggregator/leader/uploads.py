@@ -27,6 +27,7 @@ from aggregator.errors import StoreError
 from aggregator.protocol.reports import check_upload, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime, ServedTask
+from aggregator.storage import locks
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.reports import StoredReport, put_reports
@@ -152,6 +153,16 @@ def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
 
 
 def _put(tx: Transaction, group: list[_Upload]) -> None:
+    # Other processes write their groups too: all take the locks of all reports in one order.
+    for task_id in sorted({upload.task.task_id.value for upload in group}):
+        buckets = {
+            report.bucket
+            for upload in group
+            if upload.task.task_id.value == task_id
+            for report in upload.reports
+        }
+        locks.keep_batches(tx, task_id)
+        locks.fill_buckets(tx, task_id, buckets)
     for upload in group:
         task = upload.task
         upload.outcomes = put_reports(tx, task.task_id.value, upload.reports, task.max_reports)

@@ -7,6 +7,7 @@ from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
 from aggregator.protocol.task import Task
+from aggregator.storage import locks
 from aggregator.storage.batches import accumulate, closed_batches, room_in_buckets
 from aggregator.storage.database import Transaction
 from aggregator.storage.ledger import Charge
@@ -26,6 +27,8 @@ def commit(tx: Transaction, verified: Verified) -> dict[ReportId, ReportError]:
     task = verified.task
     task_id = task.task_id.value
     buckets = [verified.bucket(metadata) for metadata in accepted]
+    locks.keep_batches(tx, task_id)
+    locks.fill_buckets(tx, task_id, buckets)
     closed = closed_batches(tx, task_id, Batch.spanning(buckets))
     room = room_in_buckets(tx, task_id, set(buckets), task.max_reports)
     arrivals = [

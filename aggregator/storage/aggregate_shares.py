@@ -5,7 +5,7 @@ import dataclasses
 from sqlalchemy import ColumnElement, insert, select, update
 
 from aggregator.protocol.batches import Batch
-from aggregator.storage import batches, ledger, tables
+from aggregator.storage import batches, ledger, locks, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import Charge
@@ -66,6 +66,7 @@ def put_aggregate_share(
         BatchClosed: A part of the batch was released.
         Conflict: This selector was released.
     """
+    locks.change_batches(tx, task_id)
     if find_aggregate_share(tx, task_id, share.selector) is not None:
         raise tx.refuse(Conflict("the batch was released already"))
     batches.mark_collected(tx, task_id, share.batch)

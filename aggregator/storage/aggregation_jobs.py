@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import insert, select
 
-from aggregator.storage import leases, tables
+from aggregator.storage import leases, locks, tables
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
@@ -69,6 +69,7 @@ def create_aggregation_job(
         bucket: Where its reports fall from then on (`selected_batches`); empty where each has a
             bucket of its own.
     """
+    locks.claim_waiting(tx, task_id)
     claimable = claimable_reports(tx, task_id, size)
     if not claimable.reports or (only_full and not claimable.is_full):
         return None

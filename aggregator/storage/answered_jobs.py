@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement, insert, select, update
 
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
-from aggregator.storage.engine import Conflict
 from aggregator.storage.states import ANSWERED_JOB, ResourceState
 
 
@@ -49,10 +48,9 @@ def put_answered_job(
         response: The exact response.
 
     Raises:
-        Conflict: It was answered in the meantime; give the transaction up.
+        Conflict: It was answered in the meantime; where that can be, the transaction is run again
+            and finds the answer.
     """
-    if find_answered_job(tx, task_id, body_sha256) is not None:
-        raise tx.refuse(Conflict("the request was answered already"))
     job = tables.answered_jobs
     stored = AnsweredJob(tx.random_id(), response)
     tx.connection.execute(

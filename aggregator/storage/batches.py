@@ -14,7 +14,7 @@ from sqlalchemy import Column, ColumnElement, Row, delete, func, insert, select,
 from aggregator.dap.times import Time
 from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch, BatchTotals
-from aggregator.storage import tables
+from aggregator.storage import locks, tables
 from aggregator.storage.crypter import KEY_SIZE, Crypter
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import BatchState, CollectionJobState
@@ -151,6 +151,8 @@ def accumulate(
     Raises:
         BatchClosed: The bucket is frozen or collected; the transaction must not go on.
     """
+    locks.keep_batches(tx, task_id)
+    locks.fill_buckets(tx, task_id, [bucket])  # what is read here must not change until the write
     state = closed_batches(tx, task_id, Batch(bucket, bucket)).overall()
     if state is not None:
         raise tx.refuse(BatchClosed(state))
@@ -183,7 +185,7 @@ def report_count(tx: Transaction, task_id: bytes, batch: Batch) -> int:
     query = select(func.coalesce(func.sum(buckets.report_count), 0)).where(
         *_in_batch(tx, buckets.bucket, task_id, batch)
     )
-    return tx.connection.execute(query).scalar_one()
+    return int(tx.connection.execute(query).scalar_one())
 
 
 def read_shares(tx: Transaction, task_id: bytes, batch: Batch) -> list[bytes]:
@@ -216,6 +218,7 @@ def freeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
 
 def unfreeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     """Reopen a batch that `freeze` closed."""
+    locks.change_batches(tx, task_id)
     tx.connection.execute(delete(tables.closed_batches).where(*_is_frozen(tx, task_id, batch)))
 
 
@@ -236,6 +239,7 @@ def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     Raises:
         BatchClosed: A part of it is closed already, and not by a `freeze` of the same batch.
     """
+    locks.change_batches(tx, task_id)
     frozen = (
         update(tables.closed_batches)
         .where(*_is_frozen(tx, task_id, batch))
@@ -251,6 +255,7 @@ def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
 
 
 def _close(tx: Transaction, task_id: bytes, batch: Batch, state: BatchState) -> None:
+    locks.change_batches(tx, task_id)
     closed = closed_batches(tx, task_id, batch).overall()
     if closed is not None:
         raise tx.refuse(BatchClosed(closed))

@@ -10,7 +10,7 @@ import dataclasses
 from sqlalchemy import insert, or_, select, update
 
 from aggregator.dap.ids import encode_base64url
-from aggregator.storage import tables
+from aggregator.storage import locks, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 
@@ -41,6 +41,7 @@ def put_caller_token(tx: Transaction, task_id: bytes, token_hash: bytes) -> None
     Raises:
         Conflict: The task has others.
     """
+    locks.change_tokens(tx, task_id)
     known = list_caller_tokens(tx, task_id)
     if not known:
         add_caller_token(tx, task_id, token_hash)
@@ -110,6 +111,7 @@ def end_caller_token(tx: Transaction, task_id: bytes, token_hash: bytes, seconds
     Raises:
         Conflict: No other token of the task is without an end: its caller would be locked out.
     """
+    locks.change_tokens(tx, task_id)
     others = [
         token
         for token in list_caller_tokens(tx, task_id)

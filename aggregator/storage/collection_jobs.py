@@ -21,7 +21,7 @@ from sqlalchemy import ColumnElement, insert, select, update
 from aggregator.dap.times import Interval
 from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch
-from aggregator.storage import batches, leases, ledger, tables
+from aggregator.storage import batches, leases, ledger, locks, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.leases import Lease, Leased
@@ -208,6 +208,8 @@ def freeze_collection_job(
         BatchClosed: A part of the batch is being collected or was.
         BatchBusy: Stored reports of the batch are not aggregated yet.
     """
+    job = _one(tx, tables.collection_jobs.c.id == lease.key)
+    locks.change_batches(tx, job.task_id)  # uploads for the batch are stored by now, or refused
     values = {"aggregate_share_request": aggregate_share_request}
     _advance(tx, "freeze_collection_job", lease, values, ends=False)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
@@ -241,8 +243,9 @@ def finish_collection_job(tx: Transaction, lease: Lease, result: CollectionResul
         "leader_share": result.leader_share,
         "helper_share": result.helper_share,
     }
-    _advance(tx, "finish_collection_job", lease, values, ends=True)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
+    locks.change_batches(tx, job.task_id)
+    _advance(tx, "finish_collection_job", lease, values, ends=True)
     batch = _selected(tx, job)
     batches.mark_collected(tx, job.task_id, batch)
     ledger.settle(tx, job.task_id, batch)
@@ -256,6 +259,7 @@ def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
     Raises:
         LeaseLost: The lease is not ours any more.
     """
+    locks.change_batches(tx, _one(tx, tables.collection_jobs.c.id == lease.key).task_id)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
     _advance(tx, "fail_collection_job", lease, {"problem": problem}, ends=True)
     if job.state is CollectionJobState.FROZEN:
@@ -273,6 +277,7 @@ def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> boo
     Returns:
         Whether there was such a job.
     """
+    locks.change_batches(tx, task_id)  # the job's state changes under this lock only
     job = get_collection_job(tx, task_id, job_id)
     transition = COLLECTION_JOB.transition("delete_collection_job")
     if job is None or job.state not in transition.sources:

@@ -34,7 +34,7 @@ def count_reports(
 ) -> None:
     """Add `reasons`, the number of reports for each, to the counters of `stage`."""
     counter = tables.report_counters
-    for reason, reports in reasons.items():
+    for reason, reports in sorted(reasons.items()):
         statement = tx.insert(counter).values(
             task=tx.task_key(task_id), stage=stage, reason=reason, reports=reports
         )

@@ -16,10 +16,10 @@ _INTRODUCTION = """\
 
 *Written by `python -m aggregator.storage.data_model`; do not edit by hand.*
 
-Each aggregator has a store of its own: one SQLite file, its schema made by the revisions in
-`aggregator/storage/migrations` (`Database.open` refuses another version and names both). Every
-verb of `aggregator/storage` works inside one transaction, and a transaction in which a verb
-refused is rolled back whole.
+Each aggregator has a store of its own: one SQLite file or one PostgreSQL database, its schema made
+by the revisions in `aggregator/storage/migrations` (`Database.open` refuses another version and
+names both). Every verb of `aggregator/storage` works inside one transaction, and a transaction in
+which a verb refused is rolled back whole.
 
 What the order of the transactions promises, whenever a process is killed:
 
@@ -38,8 +38,8 @@ What the order of the transactions promises, whenever a process is killed:
 
 Un-noised shares are encrypted under a random key of their bucket, which is stored encrypted
 under the store's key; releasing the batch deletes both, overwrites them (`secure_delete`) and
-empties the write-ahead log, as soon as nobody reads it. Backups that were taken before keep them:
-keep the store's key elsewhere.
+empties the write-ahead log, as soon as nobody reads it. (PostgreSQL keeps them longer:
+`docs/operations.md`.) Backups that were taken before keep them: keep the store's key elsewhere.
 """
 
 _OVERVIEW = """\

@@ -2,9 +2,10 @@
 
 `Database.run(name, work)` opens a write transaction, calls `work(transaction)` and commits: either
 all that `work` wrote is stored or none of it, whenever the process is killed. `Database.read` does
-the same over one snapshot, without writing. If the database was busy, `work` may be called again,
-so it must have no effects outside the transaction. A verb that refuses (a `StoreError`) spoils its
-transaction, which is rolled back even if `work` catches the error: half a verb is never committed.
+the same over one snapshot, without writing. If the database was busy, or another transaction stored
+the same first, `work` is called again, so it must have no effects outside the transaction. A verb
+that refuses (a `StoreError`) spoils its transaction, which is rolled back even if `work` catches
+the error: half a verb is never committed.
 
 A transaction is not cancelled half-way: a cancelled caller waits until its thread has committed or
 rolled back.
@@ -18,7 +19,6 @@ from typing import TypeVar
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 from sqlalchemy import Connection, Engine, Table, select
-from sqlalchemy.dialects.sqlite import Insert
 
 from aggregator.clock import Clock
 from aggregator.dap.ids import encode_base64url
@@ -26,7 +26,7 @@ from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import StoreError
 from aggregator.storage import tables
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.engine import Backend, Busy, backend, translated
+from aggregator.storage.engine import Backend, Busy, Insert, LostRace, backend, translated
 from aggregator.storage.schema import check
 from aggregator.storage.scrubber import Scrubber
 
@@ -53,6 +53,7 @@ class Transaction:
     backend: Backend
     crypter: Crypter
     entropy: Entropy
+    is_writing: bool
     now: int  # seconds since the Unix epoch by the database's clock, fixed for the transaction
     scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
     failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
@@ -61,6 +62,11 @@ class Transaction:
     def insert(self, table: Table) -> Insert:
         """Return an insert that knows `on_conflict_…`."""
         return self.backend.insert(table)
+
+    def lock(self, names: set[bytes], *, shared: bool = False) -> None:
+        """Hold what `names` stand for until the transaction ends; readers have their snapshot."""
+        if self.is_writing:
+            self.backend.lock(self.connection, names, shared=shared)
 
     def random_id(self) -> bytes:
         """Return a fresh name for a resource of ours, 16 bytes."""
@@ -106,7 +112,7 @@ class Database:
         self._clock = clock
         self._entropy = entropy
         self._on_transaction = on_transaction
-        self._writer = threading.Lock()
+        self._writer = threading.BoundedSemaphore(backend.writers)
         self._scrubber = Scrubber(backend.empty_log)
         self._is_log_unknown = True  # a killed process may have left secrets there: empty it once
         # Writers wait for their turn in the event loop, without holding a thread each.
@@ -124,7 +130,7 @@ class Database:
         """Open the store at `url`, for example `sqlite:////var/lib/prio/leader.sqlite`.
 
         Args:
-            url: An SQLAlchemy URL; `engine.backend` says of which databases.
+            url: As `engine.backend` takes it.
             crypter: The keys of the secret columns.
             clock: Gives `Transaction.now`; the database's own clock by default.
             on_transaction: Called with the transaction's name and `begin`, `before commit` or
@@ -148,10 +154,10 @@ class Database:
         """Return `work(transaction)` for one committed write transaction, run in a worker thread.
 
         Raises:
-            Busy: Other processes held the database during every attempt.
+            Busy: Other transactions held the database during every attempt.
             StoreError: The database failed; nothing was written.
         """
-        limiter = _limiter(self._write_limiter, 1)
+        limiter = _limiter(self._write_limiter, self._backend.writers)
         return await to_thread.run_sync(self.run_sync, name, work, limiter=limiter)
 
     async def read(self, name: str, work: Callable[[Transaction], T]) -> T:
@@ -178,8 +184,8 @@ class Database:
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._transact(engine, name, work)
-            except Busy:
-                continue  # the database has already waited for `BUSY_TIMEOUT_SECONDS`
+            except (Busy, LostRace):
+                continue  # at once: a database that is busy has waited before it said so
         return self._transact(engine, name, work)
 
     def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
@@ -189,7 +195,12 @@ class Database:
                 clock = self._clock
                 now = self._backend.now(connection) if clock is None else clock.now()
                 transaction = Transaction(
-                    connection, self._backend, self._crypter, self._entropy, now
+                    connection,
+                    self._backend,
+                    self._crypter,
+                    self._entropy,
+                    engine is self._writers,
+                    now,
                 )
                 result = work(transaction)
                 if transaction.failure is not None:

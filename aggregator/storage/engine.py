@@ -1,15 +1,15 @@
 """The database under the store: what we need from it, and its errors in our words.
 
-The verbs speak SQLAlchemy Core, which every database understands; where databases differ is in
-`Backend`. SQLite is the only one so far.
+The verbs speak SQLAlchemy Core, which both databases understand; where they differ is in `Backend`:
+`sqlite.Sqlite`, one file with one writer, and `postgresql.Postgresql`, for many processes.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sqlalchemy import Connection, Engine, Table
-from sqlalchemy.dialects.sqlite import Insert
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import (
     ArgumentError,
@@ -20,7 +20,10 @@ from sqlalchemy.exc import (
 )
 
 from aggregator.errors import ConfigurationError, StoreError
+from aggregator.storage.postgresql import Postgresql
 from aggregator.storage.sqlite import Sqlite
+
+Insert: TypeAlias = sqlite.Insert | postgresql.Insert
 
 
 class Busy(StoreError):
@@ -39,11 +42,18 @@ class Conflict(StoreError):
     """What a verb was asked to store contradicts what is there."""
 
 
+class LostRace(Conflict):
+    """Another transaction stored the same first; the transaction was tried several times."""
+
+
 class Backend(Protocol):
-    """What each database does its own way; `sqlite.Sqlite` says what each method is for."""
+    """What each database does its own way."""
+
+    writers: int
+    """How many transactions of one process may write at once."""
 
     def engine(self, readers: int = 0) -> Engine:
-        """Return an engine for one writer, or for `readers` readers."""
+        """Return an engine for `writers` writers, or for `readers` readers."""
 
     @property
     def name(self) -> str:
@@ -53,7 +63,7 @@ class Backend(Protocol):
         """Return whether there is a store."""
 
     def create(self) -> None:
-        """Make an empty store unless there is one."""
+        """Make a place for a store unless there is one."""
 
     def now(self, connection: Connection) -> int:
         """Return the seconds since the Unix epoch by the database's clock."""
@@ -61,11 +71,17 @@ class Backend(Protocol):
     def insert(self, table: Table) -> Insert:
         """Return an insert that knows `on_conflict_…`."""
 
+    def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
+        """Hold what `names` stand for until the transaction ends; `locks` says what that is."""
+
     def empty_log(self) -> bool:
         """Empty the database's log of what was destroyed; return whether that was possible now."""
 
     def is_busy(self, error: OperationalError) -> bool:
         """Return whether others held the database for too long."""
+
+    def is_lost_race(self, error: DBAPIError) -> bool:
+        """Return whether another transaction stored the same since ours looked."""
 
     def is_full(self, error: OperationalError) -> bool:
         """Return whether the disk has no room."""
@@ -73,9 +89,14 @@ class Backend(Protocol):
     def is_damaged(self, error: DBAPIError) -> bool:
         """Return whether the store is damaged."""
 
+    def reason(self, error: DBAPIError) -> str:
+        """Return what the database says is wrong, without values that were to be stored."""
+
 
 def backend(url: str) -> Backend:
-    """Return the database that `url` names, for example `sqlite:////var/lib/prio/leader.sqlite`.
+    """Return the database that `url` names.
+
+    For example `sqlite:////var/lib/prio/leader.sqlite` or `postgresql://prio@db.example/leader`.
 
     Raises:
         ConfigurationError: It is not a URL, or names a database that we do not know.
@@ -85,11 +106,17 @@ def backend(url: str) -> Backend:
     except (ArgumentError, ValueError):  # the latter for a port that is not a number
         # `from None`: the cause repeats the text, which may hold a password.
         raise ConfigurationError("the store's URL cannot be read") from None
-    if parsed.get_backend_name() != "sqlite":
-        raise ConfigurationError(
-            "the store's URL must name an SQLite file, like sqlite:////var/lib/prio/leader.sqlite"
-        )
-    return Sqlite(parsed)
+    match parsed.drivername:
+        case "sqlite":
+            return Sqlite(parsed)
+        case "postgresql":
+            return Postgresql(parsed)
+        case _:
+            raise ConfigurationError(
+                "the store's URL must name an SQLite file, like "
+                "sqlite:////var/lib/prio/leader.sqlite, or a PostgreSQL database, like "
+                "postgresql://prio@db.example/leader"
+            )
 
 
 @contextmanager
@@ -98,16 +125,18 @@ def translated(database: Backend, name: str) -> Iterator[None]:
     try:
         yield
     except IntegrityError as error:
-        raise Conflict(f"transaction {name!r}: {error.orig}") from error
+        kind = LostRace if database.is_lost_race(error) else Conflict
+        raise kind(f"transaction {name!r}: {database.reason(error)}") from error
     except OperationalError as error:
         if database.is_busy(error):
             raise Busy(f"transaction {name!r}: the database is busy") from error
         if database.is_full(error):
             raise DiskFull(f"transaction {name!r}: the disk is full") from error
-        raise StoreError(f"transaction {name!r}: {error.orig}") from error
+        raise StoreError(f"transaction {name!r}: {database.reason(error)}") from error
     except DBAPIError as error:
+        reason = database.reason(error)
         if database.is_damaged(error):
-            raise Damaged(f"the store {database.name} is damaged: {error.orig}") from error
-        raise StoreError(f"transaction {name!r}: {error.orig}") from error
+            raise Damaged(f"the store {database.name} is damaged: {reason}") from error
+        raise StoreError(f"transaction {name!r}: {reason}") from error
     except SQLAlchemyError as error:
         raise StoreError(f"transaction {name!r}: {error}") from error

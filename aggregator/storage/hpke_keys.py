@@ -8,7 +8,7 @@ import dataclasses
 
 from sqlalchemy import ColumnElement, delete, insert, select, true, update
 
-from aggregator.storage import tables
+from aggregator.storage import locks, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 
@@ -76,7 +76,11 @@ def next_config_id(tx: Transaction) -> int:
 
 
 def list_hpke_configs(tx: Transaction) -> list[StoredConfig]:
-    """Return the public halves of all key pairs, newest first; no private key is decrypted."""
+    """Return the public halves of all key pairs, newest first; no private key is decrypted.
+
+    A transaction that writes is the only one that changes keys from now on.
+    """
+    locks.change_keys(tx)
     key = tables.hpke_keys.c
     query = select(key.config_id, key.config, key.created_at, key.retired_at)
     newest_first = (key.retired_at.is_not(None), key.created_at.desc(), key.config_id.desc())
@@ -116,6 +120,7 @@ def destroy_hpke_key(tx: Transaction, config_id: int) -> None:
 
 
 def _keys(tx: Transaction, condition: ColumnElement[bool]) -> list[HpkeKey]:
+    locks.change_keys(tx)
     key = tables.hpke_keys.c
     query = select(key.config_id, key.config, key.private_key).where(condition)
     return [

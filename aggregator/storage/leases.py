@@ -62,12 +62,16 @@ def acquire(
     seconds: int,
     task_id: bytes | None,
 ) -> list[Lease]:
-    """Lease at most `limit` free jobs in `states`, of one task or any, longest due first."""
+    """Lease at most `limit` free jobs in `states`, of one task or any, longest due first.
+
+    Jobs that another transaction is leasing, moving or deleting are passed over.
+    """
     free = (
         select(table.c.id, table.c.lease_attempts)
         .where(table.c.state.in_(states), table.c.lease_expires_at <= tx.now)
         .order_by(table.c.lease_expires_at, table.c.id)
         .limit(limit)
+        .with_for_update(skip_locked=True)  # on SQLite there is nobody else, and no such words
     )
     if task_id is not None:
         free = free.where(table.c.task == tx.task_key(task_id))

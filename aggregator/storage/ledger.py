@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, delete, insert, select, update
 
 from aggregator.dp.rationals import parse_cost
 from aggregator.protocol.batches import Batch
-from aggregator.storage import tables
+from aggregator.storage import locks, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.states import LedgerState
@@ -117,7 +117,11 @@ def list_ledger(tx: Transaction, task_id: bytes | None = None) -> list[LedgerEnt
 
 
 def spent(tx: Transaction, task_id: bytes) -> Spent:
-    """Return the sum of the task's costs, reservations included."""
+    """Return the sum of the task's costs, reservations included.
+
+    Nobody else spends until the transaction ends, so what it spends fits what is left.
+    """
+    locks.spend(tx)
     charges = [entry.charge for entry in list_ledger(tx, task_id)]
     return Spent(
         len(charges),

@@ -11,7 +11,7 @@ from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ConfigurationError
 from aggregator.storage.crypter import Crypter, new_store_key
 from aggregator.storage.database import Database, OnTransaction
-from aggregator.storage.engine import backend
+from aggregator.storage.engine import backend, translated
 from aggregator.storage.schema import make
 from aggregator.storage.secret_files import create_secret, read_secret
 
@@ -42,12 +42,15 @@ def _store_key(settings: ServiceSettings, entropy: Entropy) -> str:
     key = read_secret(key_file)
     if key is not None:
         return key
-    if settings.database_file.exists():
+    place = backend(settings.database_url)
+    with translated(place, "look for the store"):
+        exists = place.exists()
+    if exists:
         # Another process of this party may have made both since we looked.
         key = read_secret(key_file)
         if key is None:
             raise ConfigurationError(
-                f"the store {settings.database} exists and its key {key_file} does not: "
+                f"the store {place.name} exists and its key {key_file} does not: "
                 "restore the key, or give it as PRIO_STORE_KEY"
             )
         return key

@@ -63,8 +63,8 @@ def admit(
 
 
 def _inserted(tx: Transaction, table: Table, task: int, report_ids: Iterable[bytes]) -> set[bytes]:
-    """Insert the ids; return those that were new."""
-    rows = [{"task": task, "report_id": report_id} for report_id in report_ids]
+    """Insert the ids, in an order of their own; return those that were new."""
+    rows = [{"task": task, "report_id": report_id} for report_id in sorted(report_ids)]
     if not rows:
         return set()
     statement = tx.insert(table).on_conflict_do_nothing().returning(table.c.report_id)

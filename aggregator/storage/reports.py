@@ -13,7 +13,7 @@ from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, or
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
-from aggregator.storage import tables
+from aggregator.storage import locks, tables
 from aggregator.storage.batches import closed_to_uploads, room_in_buckets
 from aggregator.storage.counters import STORED, Stage, count_reports, reason
 from aggregator.storage.database import Transaction
@@ -74,6 +74,8 @@ def put_reports(
         return []
     key = tx.task_key(task_id)
     buckets = {report.bucket for report in reports}
+    locks.keep_batches(tx, task_id)
+    locks.fill_buckets(tx, task_id, buckets)  # or there would be room for more than there is
     closed = closed_to_uploads(tx, task_id, Batch.spanning(buckets))
     arrivals = [(report.report_id, report.bucket) for report in reports]
     room = room_in_buckets(tx, task_id, buckets, max_reports, beside_waiting=True)

@@ -95,8 +95,9 @@ def _scripts_in(_: str) -> ScriptDirectory:
 
 def _version(url: str) -> str | None:
     database = backend(url)
-    if not database.exists():  # connecting would make an empty file
-        return None
+    with translated(database, "check schema"):
+        if not database.exists():  # connecting would make an empty file
+            return None
     made = database.engine(readers=1)
     try:
         with translated(database, "check schema"), made.connect() as connection:
@@ -111,6 +112,7 @@ def _migrate(url: str, step: Callable[[Config, str], None], revision: str) -> No
     try:
         # One transaction for all revisions: a killed migration leaves the old schema.
         with translated(database, "migrate"), made.begin() as connection:
+            database.lock(connection, {b"schema"}, shared=False)
             config = _config()
             config.attributes["connection"] = connection
             step(config, revision)

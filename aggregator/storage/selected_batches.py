@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import new_bucket
-from aggregator.storage import tables
+from aggregator.storage import locks, tables
 from aggregator.storage.database import Transaction
 
 
@@ -23,10 +23,12 @@ def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, 
         task_id: The task.
         size: How many reports fill a batch.
     """
+    locks.claim_waiting(tx, task_id)
     bucket, job, report = tables.buckets.c, tables.aggregation_jobs.c, tables.reports.c
     task = tx.task_key(task_id)
-    of_task = (job.task == task, job.bucket.is_not(None))
-    newest = tx.connection.execute(select(func.max(job.bucket)).where(*of_task)).scalar() or b""
+    of_task = select(job.bucket).where(job.task == task, job.bucket.is_not(None))
+    newest_first = of_task.order_by(job.bucket.desc()).limit(1)
+    newest = tx.connection.execute(newest_first).scalar() or b""
     short = select(bucket.bucket).where(
         bucket.task == task, bucket.share.is_not(None), bucket.report_count < size
     )
@@ -49,6 +51,7 @@ def next_batch(tx: Transaction, task_id: bytes, size: int) -> Batch | None:
 
     Its reports are all aggregated, for no more than `size` were ever put into it.
     """
+    locks.change_batches(tx, task_id)  # or another transaction could select the same
     bucket, job = tables.buckets.c, tables.collection_jobs.c
     selected = select(job.id).where(job.task == bucket.task, job.first_bucket == bucket.bucket)
     query = (

@@ -30,6 +30,8 @@ _FULL = 13
 class Sqlite:
     """A store in one SQLite file."""
 
+    writers = 1
+
     def __init__(self, url: URL) -> None:
         """Keep the store in the file that `url` names.
 
@@ -113,6 +115,9 @@ class Sqlite:
         """Return an insert that knows `on_conflict_…`."""
         return sqlite_insert(table)
 
+    def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
+        """Do nothing: the one writer holds the whole store from the beginning."""
+
     def empty_log(self) -> bool:
         """Empty the write-ahead log, where destroyed secrets may still lie; wait for nobody.
 
@@ -134,6 +139,10 @@ class Sqlite:
         """Return whether others held the database for too long."""
         return _code(error) in (_BUSY, _LOCKED)
 
+    def is_lost_race(self, error: DBAPIError) -> bool:  # noqa: ARG002  one writer: no race
+        """Return False: nobody else writes between a verb's look and its insert."""
+        return False
+
     def is_full(self, error: OperationalError) -> bool:
         """Return whether the disk has no room."""
         return _code(error) == _FULL
@@ -141,6 +150,10 @@ class Sqlite:
     def is_damaged(self, error: DBAPIError) -> bool:
         """Return whether the file is damaged, or no database at all."""
         return _code(error) in _DAMAGED
+
+    def reason(self, error: DBAPIError) -> str:
+        """Return what SQLite says is wrong."""
+        return str(error.orig)
 
 
 def _code(error: DBAPIError) -> int:

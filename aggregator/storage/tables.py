@@ -13,6 +13,8 @@ Conventions:
 - **States** are the words of `states`.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -80,17 +82,22 @@ metadata = MetaData(
     }
 )
 
-_KEY = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER numbers itself on SQLite
+_BIGINT = BigInteger().with_variant(Integer, "sqlite")  # whose INTEGER has 64 bits
+
+
+def _only(rows: str) -> dict[str, Any]:
+    """Return the options of an index of only the rows that fulfil a condition, in SQL."""
+    return {"sqlite_where": text(rows), "postgresql_where": text(rows)}
 
 
 def _key(comment: str = "Key within this database.") -> Column[int]:
-    return Column("id", _KEY, primary_key=True, comment=comment)
+    return Column("id", _BIGINT, primary_key=True, comment=comment)
 
 
 def _task(*, primary_key: bool = False) -> Column[int]:
     return Column(
         "task",
-        _KEY,
+        _BIGINT,
         ForeignKey("tasks.id"),
         primary_key=primary_key,
         nullable=False,
@@ -134,7 +141,7 @@ def _lease() -> tuple[Column[bytes], Column[int], Column[int]]:
         ),
         Column(
             "lease_expires_at",
-            BigInteger().with_variant(Integer, "sqlite"),
+            _BIGINT,
             nullable=False,
             comment="Seconds; nobody else may lease the job before. Also a retry's earliest time.",
         ),
@@ -148,9 +155,7 @@ def _lease() -> tuple[Column[bytes], Column[int], Column[int]]:
 
 
 def _seconds(name: str, comment: str, *, nullable: bool = False) -> Column[int]:
-    return Column(
-        name, BigInteger().with_variant(Integer, "sqlite"), nullable=nullable, comment=comment
-    )
+    return Column(name, _BIGINT, nullable=nullable, comment=comment)
 
 
 tasks = Table(
@@ -245,7 +250,7 @@ reports = Table(
     _seconds("received_at", "Seconds; when the report was stored."),
     Column(
         "job",
-        _KEY,
+        _BIGINT,
         ForeignKey("aggregation_jobs.id"),
         comment="The aggregation job that claimed it; null while unclaimed.",
     ),
@@ -266,7 +271,7 @@ waiting_reports = Table(
     metadata,
     _task(primary_key=True),
     Column("bucket", LargeBinary, primary_key=True, comment="The bucket, as in `reports`."),
-    Column("reports", Integer, nullable=False, comment="How many rows of `reports` it has."),
+    Column("reports", _BIGINT, nullable=False, comment="How many rows of `reports` it has."),
     CheckConstraint("reports >= 0", name="reports"),
     comment="Leader: how many reports of each bucket are stored and not aggregated yet. A row "
     "leaves with its last report.",
@@ -280,7 +285,7 @@ report_counters = Table(
     _task(primary_key=True),
     Column("stage", Text, primary_key=True, comment="`upload` or `aggregation`."),
     Column("reason", Text, primary_key=True, comment="`stored`, `aggregated`, or why not."),
-    Column("reports", Integer, nullable=False, comment="How many reports."),
+    Column("reports", _BIGINT, nullable=False, comment="How many reports."),
     sqlite_strict=True,
 )
 
@@ -318,7 +323,7 @@ aggregation_jobs = Table(
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
     Index(None, "state", "lease_expires_at", "task"),
     # Serves filling batches that the Leader selects.
-    Index(None, "task", "bucket", sqlite_where=text("bucket IS NOT NULL")),
+    Index(None, "task", "bucket", **_only("bucket IS NOT NULL")),
     comment="Leader: aggregation jobs.",
     sqlite_strict=True,
 )
@@ -367,14 +372,14 @@ buckets = Table(
         comment="The un-noised aggregate share, ciphertext under the bucket's key; null once "
         "released.",
     ),
-    Column("report_count", Integer, nullable=False, comment="Reports in the share."),
+    Column("report_count", _BIGINT, nullable=False, comment="Reports in the share."),
     Column(
         "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
     ),
     Column("first_time", Uint64, comment="The earliest of their times; null without a report."),
     Column("last_time", Uint64, comment="The latest of their times; null without a report."),
     # Serves filling and finding batches that the Leader selects.
-    Index(None, "task", "report_count", sqlite_where=text("share IS NOT NULL")),
+    Index(None, "task", "report_count", **_only("share IS NOT NULL")),
     comment="Both: batch buckets.",
     sqlite_strict=True,
 )
@@ -428,7 +433,7 @@ collection_jobs = Table(
         LargeBinary,
         comment="The Helper's share, the same.",
     ),
-    Column("report_count", Integer, comment="Reports in the batch, once finished."),
+    Column("report_count", _BIGINT, comment="Reports in the batch, once finished."),
     Column("interval_start", Uint64, comment="First unit of the smallest interval of the reports."),
     Column("interval_end", Uint64, comment="The unit after its last one."),
     Column("problem", Text, comment="The problem document of a failed job, JSON."),
@@ -440,7 +445,7 @@ collection_jobs = Table(
         "task",
         "body_sha256",
         unique=True,
-        sqlite_where=text("state IN ('start', 'frozen', 'finished')"),
+        **_only("state IN ('start', 'frozen', 'finished')"),
     ),
     Index(None, "state", "lease_expires_at", "task"),
     Index(None, "task", "first_bucket"),
@@ -469,7 +474,7 @@ answered_jobs = Table(
         "task",
         "body_sha256",
         unique=True,
-        sqlite_where=text("state = 'live'"),
+        **_only("state = 'live'"),
     ),
     comment="Helper: aggregation jobs, answered, so that the same request gets the same bytes.",
     sqlite_strict=True,
@@ -491,7 +496,7 @@ aggregate_shares = Table(
     Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of the request body."),
     *_state(ResourceState),
     Column("response", LargeBinary, comment="The exact AggregateShare; null once deleted."),
-    Column("report_count", Integer, nullable=False, comment="Reports in the batch."),
+    Column("report_count", _BIGINT, nullable=False, comment="Reports in the batch."),
     _seconds("created_at", "Seconds; when the share was released."),
     UniqueConstraint("task", "selector"),
     comment="Helper: released aggregate shares. A batch is released once, so a row is never "
@@ -575,7 +580,7 @@ collections = Table(
         "task_id",
         "request",
         unique=True,
-        sqlite_where=text("state = 'pending'"),
+        **_only("state = 'pending'"),
     ),
     comment="Collector: every collection asked for, with what came of it.",
     sqlite_strict=True,

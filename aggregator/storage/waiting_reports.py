@@ -25,7 +25,10 @@ def add_waiting(tx: Transaction, task: int, reports: Mapping[bytes, int]) -> Non
             index_elements=["task", "bucket"],
             set_={"reports": table.c.reports + statement.excluded.reports},
         ),
-        [{"task": task, "bucket": bucket, "reports": more} for bucket, more in reports.items()],
+        [
+            {"task": task, "bucket": bucket, "reports": more}
+            for bucket, more in sorted(reports.items())
+        ],
     )
 
 
@@ -39,7 +42,7 @@ def remove_waiting(tx: Transaction, task: int, reports: Mapping[bytes, int]) -> 
         return
     waiting = tables.waiting_reports
     place = (waiting.c.task == task, waiting.c.bucket == bindparam("of_bucket"))
-    gone = [{"of_bucket": bucket, "fewer": fewer} for bucket, fewer in reports.items()]
+    gone = [{"of_bucket": bucket, "fewer": fewer} for bucket, fewer in sorted(reports.items())]
     counted = tx.connection.execute(
         update(waiting).where(*place).values(reports=waiting.c.reports - bindparam("fewer")), gone
     )
@@ -54,4 +57,4 @@ def waiting_in_batch(tx: Transaction, task_id: bytes, batch: Batch) -> int:
     query = select(func.coalesce(func.sum(waiting.reports), 0)).where(
         waiting.task == tx.task_key(task_id), waiting.bucket.between(batch.first, batch.last)
     )
-    return tx.connection.execute(query).scalar_one()
+    return int(tx.connection.execute(query).scalar_one())

@@ -7,7 +7,6 @@ it is a key, a token, a seed or a share. What is refused is named, never shown.
 
 import logging
 import re
-import sqlite3
 import sys
 from collections.abc import Iterable
 from enum import Enum, StrEnum
@@ -139,14 +138,16 @@ def _fit_to_print(value: object) -> object:
 
 
 def _database_error(error: BaseException | None) -> str | None:
-    """Return the name of SQLite's error below `error`, with its meaning if known."""
-    while error is not None and not isinstance(error, sqlite3.Error):
+    """Return the name of the database's error below `error`, with its meaning if known."""
+    while error is not None:
+        name, state = (getattr(error, key, None) for key in ("sqlite_errorname", "sqlstate"))
+        if isinstance(name, str):
+            meaning = _MEANINGS.get("_".join(name.split("_")[:2]))
+            return name if meaning is None else f"{name}: {meaning}"
+        if isinstance(state, str):
+            return f"SQLSTATE {state}"
         error = error.__cause__ or error.__context__
-    name = getattr(error, "sqlite_errorname", None)
-    if not isinstance(name, str):
-        return None
-    meaning = _MEANINGS.get("_".join(name.split("_")[:2]))
-    return name if meaning is None else f"{name}: {meaning}"
+    return None
 
 
 def _places(error: BaseException) -> list[str]:

@@ -44,7 +44,7 @@ from aggregator.storage.database import Database, Transaction
 from aggregator.storage.tasks import TaskRecord, put_task
 from aggregator.web.app import create_app
 from tests.support.clock import ManualClock
-from tests.support.empty_store import upgraded
+from tests.support.empty_store import upgraded, url_of
 from tests.support.entropy import SeededEntropy
 from tests.support.reports import make_reports
 from tests.support.tasks import HELPER_URL, LEADER_URL, collector_keypair
@@ -94,7 +94,7 @@ class Service:
         self, role: Role, folder: Path, clock: ManualClock, *, floor: Floor, limits: object
     ) -> None:
         self.role = role
-        self.url = f"sqlite:///{folder / role.name.lower()}.sqlite"
+        self.url = url_of(folder / f"{role.name.lower()}.sqlite")
         self.clock = clock
         self.floor = floor
         self.limits = limits

@@ -29,10 +29,16 @@ from aggregator.storage.database import Database, OnTransaction, Transaction
 from aggregator.storage.leases import Leased
 from aggregator.storage.ledger import Charge
 from aggregator.storage.report_ids import admit
-from aggregator.storage.reports import JobSize, StoredReport, put_reports, reports_of_job
+from aggregator.storage.reports import (
+    JobSize,
+    StoredReport,
+    put_reports,
+    reports_of_job,
+    unclaimed_reports,
+)
 from aggregator.storage.tables import aggregated_reports
 from aggregator.storage.tasks import TaskRecord, put_task
-from tests.support.empty_store import upgraded
+from tests.support.empty_store import upgraded, url_of
 
 TASK_ID = bytes(range(32))
 VERIFY_KEY = b"a verify key of thirty-two bytes"
@@ -58,7 +64,12 @@ def make_store(
 
 
 def store_url(path: Path) -> str:
-    return f"sqlite:///{path / 'store.sqlite'}"
+    return url_of(stored_in(path))
+
+
+def stored_in(path: Path) -> Path:
+    """Return by which path the store in a folder is named."""
+    return path / "store.sqlite"
 
 
 def leader_task() -> TaskRecord:
@@ -111,6 +122,11 @@ def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
 def upload(store: Database, numbers: Iterable[int], time: int = 5) -> None:
     sent = new_reports(numbers, time)
     store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, sent, MAX_REPORTS))
+
+
+def stored(store: Database) -> int:
+    """Return how many reports are stored and not in a job."""
+    return store.read_sync("count", lambda tx: unclaimed_reports(tx, TASK_ID))
 
 
 def create_job(

@@ -141,3 +141,12 @@ def test_every_setting_is_described() -> None:
     for kind in (ServiceSettings, LeaderSettings, HelperSettings):
         for name, field in kind.model_fields.items():
             assert field.description, name
+
+
+def test_a_store_on_a_server_needs_a_named_key_and_shows_no_password(tmp_path: Path) -> None:
+    url = f"postgresql://prio:{SECRET}@db.example/leader"
+    settings = read_settings(write(tmp_path, f'role = "helper"\ndatabase = "{url}"'))
+    assert settings.database_url == url
+    assert SECRET not in repr(settings)
+    with pytest.raises(ConfigurationError, match="store_key_file: must be given"):
+        _ = settings.key_file

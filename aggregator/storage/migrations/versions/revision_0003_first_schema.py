@@ -5,6 +5,8 @@ It is numbered 0003 because 0001 and 0002 were replaced before anything was rele
 they made is refused by its version.
 """
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -15,6 +17,11 @@ depends_on = None
 
 BIGINT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 UINT64 = sa.LargeBinary(8)
+
+
+def only(rows: str) -> dict[str, Any]:
+    """Return the options of an index of only the rows that fulfil a condition."""
+    return {"sqlite_where": sa.text(rows), "postgresql_where": sa.text(rows)}
 
 
 def upgrade() -> None:
@@ -62,7 +69,7 @@ def upgrade() -> None:
         sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("response", sa.LargeBinary(), nullable=True),
-        sa.Column("report_count", sa.Integer(), nullable=False),
+        sa.Column("report_count", BIGINT, nullable=False),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.CheckConstraint(
             "state IN ('live', 'deleted')", name="ck_aggregate_shares_ck_aggregate_shares_state"
@@ -124,7 +131,7 @@ def upgrade() -> None:
         "ix_aggregation_jobs_task_bucket",
         "aggregation_jobs",
         ["task", "bucket"],
-        sqlite_where=sa.text("bucket IS NOT NULL"),
+        **only("bucket IS NOT NULL"),
     )
     op.create_table(
         "answered_jobs",
@@ -148,7 +155,7 @@ def upgrade() -> None:
         "answered_jobs",
         ["task", "body_sha256"],
         unique=True,
-        sqlite_where=sa.text("state = 'live'"),
+        **only("state = 'live'"),
     )
     op.create_table(
         "bucket_keys",
@@ -164,7 +171,7 @@ def upgrade() -> None:
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("bucket", sa.LargeBinary(), nullable=False),
         sa.Column("share", sa.LargeBinary(), nullable=True),
-        sa.Column("report_count", sa.Integer(), nullable=False),
+        sa.Column("report_count", BIGINT, nullable=False),
         sa.Column("checksum", sa.LargeBinary(length=32), nullable=False),
         sa.Column("first_time", UINT64, nullable=True),
         sa.Column("last_time", UINT64, nullable=True),
@@ -176,7 +183,7 @@ def upgrade() -> None:
         "ix_buckets_task_report_count",
         "buckets",
         ["task", "report_count"],
-        sqlite_where=sa.text("share IS NOT NULL"),
+        **only("share IS NOT NULL"),
     )
     op.create_table(
         "closed_batches",
@@ -213,7 +220,7 @@ def upgrade() -> None:
         sa.Column("helper_location", sa.Text(), nullable=True),
         sa.Column("leader_share", sa.LargeBinary(), nullable=True),
         sa.Column("helper_share", sa.LargeBinary(), nullable=True),
-        sa.Column("report_count", sa.Integer(), nullable=True),
+        sa.Column("report_count", BIGINT, nullable=True),
         sa.Column("interval_start", UINT64, nullable=True),
         sa.Column("interval_end", UINT64, nullable=True),
         sa.Column("problem", sa.Text(), nullable=True),
@@ -244,7 +251,7 @@ def upgrade() -> None:
         "collection_jobs",
         ["task", "body_sha256"],
         unique=True,
-        sqlite_where=sa.text("state IN ('start', 'frozen', 'finished')"),
+        **only("state IN ('start', 'frozen', 'finished')"),
     )
     op.create_table(
         "collections",
@@ -274,7 +281,7 @@ def upgrade() -> None:
         "collections",
         ["task_id", "request"],
         unique=True,
-        sqlite_where=sa.text("state = 'pending'"),
+        **only("state = 'pending'"),
     )
     op.create_table(
         "ledger",
@@ -301,7 +308,7 @@ def upgrade() -> None:
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("stage", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
-        sa.Column("reports", sa.Integer(), nullable=False),
+        sa.Column("reports", BIGINT, nullable=False),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_report_counters_task"),
         sa.PrimaryKeyConstraint("task", "stage", "reason", name="pk_report_counters"),
         sqlite_strict=True,
@@ -334,7 +341,7 @@ def upgrade() -> None:
         "waiting_reports",
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("bucket", sa.LargeBinary(), nullable=False),
-        sa.Column("reports", sa.Integer(), nullable=False),
+        sa.Column("reports", BIGINT, nullable=False),
         sa.CheckConstraint("reports >= 0", name="ck_waiting_reports_ck_waiting_reports_reports"),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_waiting_reports_task"),
         sa.PrimaryKeyConstraint("task", "bucket", name="pk_waiting_reports"),

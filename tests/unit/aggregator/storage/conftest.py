@@ -1,4 +1,4 @@
-"""A fresh store for every test."""
+"""A fresh store for every test, of each database."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +13,12 @@ from tests.support.store import make_store
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(1_000_000)
+
+
+@pytest.fixture(autouse=True)
+def _on(engine: str) -> str:
+    """Run every test on each database."""
+    return engine
 
 
 @pytest.fixture

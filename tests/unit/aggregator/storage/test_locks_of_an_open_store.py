@@ -6,6 +6,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from aggregator.storage.schema import make
 
 SHARED_LOCK = (510, 0x40000002)
@@ -19,6 +21,12 @@ with open(sys.argv[1], "rb+") as file:
     except BlockingIOError:
         sys.exit("held")
 """
+
+
+@pytest.fixture
+def engine() -> str:
+    """Keep the stores in files."""
+    return "sqlite"
 
 
 def is_locked(path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 import contextlib
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +16,8 @@ from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.states import LedgerState
 from tests.support.clock import ManualClock
-from tests.support.store import TASK_ID, checksum
+from tests.support.empty_store import copy_store
+from tests.support.store import TASK_ID, checksum, stored_in
 from tests.support.store_world import BATCH, IDS, REPORTS, World, make_world
 
 ROOT = Path(tests.support.store_world.__file__).parents[2]
@@ -28,7 +28,7 @@ class Crash(BaseException):
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: ARG001  set up
     folder = tmp_path_factory.mktemp("template")
     make_world(folder)
     return folder
@@ -37,7 +37,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def fresh(template: Path, tmp_path: Path) -> Callable[[str], Path]:
     def copy(name: str) -> Path:
-        return Path(shutil.copytree(template, tmp_path / name))
+        for store in ("leader", "helper"):
+            copy_store(*(stored_in(folder / store) for folder in (template, tmp_path / name)))
+        return tmp_path / name
 
     return copy
 

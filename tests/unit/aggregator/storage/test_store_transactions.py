@@ -1,38 +1,26 @@
-import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
+from sqlalchemy import text
 
 from aggregator.errors import StoreError
-from aggregator.storage import sqlite
 from aggregator.storage.batches import (
     BatchClosed,
-    accumulate,
     freeze,
-    mark_collected,
 )
-from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction, UnknownTask
-from aggregator.storage.engine import Busy
 from aggregator.storage.reports import put_reports, unclaimed_reports
-from aggregator.storage.tables import bucket_keys, buckets
 from tests.support.clock import ManualClock
 from tests.support.store import (
     MAX_REPORTS,
-    STORE_KEY,
     TASK_ID,
     make_store,
     new_reports,
-    report_id,
-    store_url,
-    totals,
-    unit,
+    stored,
     units,
     upload,
 )
@@ -40,10 +28,6 @@ from tests.support.store import (
 
 class Crash(BaseException):
     """The process is gone."""
-
-
-def stored(store: Database) -> int:
-    return store.read_sync("count", lambda tx: unclaimed_reports(tx, TASK_ID))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +79,7 @@ def test_a_refusal_that_was_swallowed_still_leaves_nothing(store: Database) -> N
 
 
 def test_a_reading_transaction_cannot_write(store: Database) -> None:
-    with pytest.raises(StoreError, match="readonly"):
+    with pytest.raises(StoreError, match=r"read-?only"):
         store.read_sync(
             "upload", lambda tx: put_reports(tx, TASK_ID, new_reports(range(1)), MAX_REPORTS)
         )
@@ -129,38 +113,6 @@ def test_the_clock_is_the_databases_unless_one_is_given(
     other = make_store(tmp_path)
     assert abs(other.read_sync("now", lambda tx: tx.now) - time.time()) < 5
     other.close()
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Database]:
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_SECONDS", 0.05)
-    store = make_store(tmp_path)
-    yield store
-    store.close()
-
-
-def test_another_process_that_holds_the_database_too_long_is_reported(
-    impatient: Database, tmp_path: Path
-) -> None:
-    other = sqlite3.connect(store_url(tmp_path).removeprefix("sqlite:///"), isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(Busy, match="'upload'"):
-        upload(impatient, range(1))
-    other.execute("ROLLBACK")
-    other.close()
-    upload(impatient, range(1))
-
-
-def test_another_process_that_lets_go_is_waited_for(impatient: Database, tmp_path: Path) -> None:
-    path = store_url(tmp_path).removeprefix("sqlite:///")
-    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
-    release = threading.Timer(0.12, lambda: other.execute("ROLLBACK"))
-    release.start()
-    upload(impatient, range(1))
-    release.join()
-    other.close()
-    assert stored(impatient) == 1
 
 
 def test_a_coroutine_runs_transactions_in_a_thread_and_one_writer_at_a_time(
@@ -207,80 +159,9 @@ def test_a_cancelled_caller_does_not_cut_a_transaction(store: Database) -> None:
 
 def test_errors_do_not_show_what_was_being_stored(store: Database) -> None:
     def work(tx: Transaction) -> None:
-        tx.connection.exec_driver_sql("INSERT INTO no_such_table VALUES (?)", ("secret body",))
+        query = text("INSERT INTO no_such_table VALUES (:body)")
+        tx.connection.execute(query, {"body": "secret body"})
 
     with pytest.raises(StoreError) as caught:
         store.run_sync("broken", work)
     assert "secret body" not in f"{caught.value}{caught.value.__cause__}"
-
-
-@pytest.mark.parametrize("size", [16, 100_000])
-def test_a_destroyed_secret_is_in_no_file_of_the_store(tmp_path: Path, size: int) -> None:
-    store = make_store(tmp_path)
-    secrets = store.run_sync("share", lambda tx: _put_share(tx, size))
-    assert _traces(secrets, tmp_path) == set(secrets)
-    store.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, units(0, 10)))
-    assert _traces_at_last(secrets, tmp_path) == set()
-    store.close()
-
-
-def test_a_secret_that_a_killed_process_left_in_the_log_goes_with_the_next_commit(
-    tmp_path: Path,
-) -> None:
-    def crash(name: str, moment: str) -> None:
-        if (name, moment) == ("destroy", "committed"):
-            raise Crash
-
-    store = make_store(tmp_path)
-    secrets = store.run_sync("share", lambda tx: _put_share(tx, 16))
-    dying = Database.open(store_url(tmp_path), Crypter([STORE_KEY]), on_transaction=crash)
-    with pytest.raises(Crash):
-        dying.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, units(0, 10)))
-    assert _traces(secrets, tmp_path) == set(secrets)
-    successor = Database.open(store_url(tmp_path), Crypter([STORE_KEY]))
-    upload(successor, range(1), time=100)
-    assert _traces_at_last(secrets, tmp_path) == set()
-    for open_store in (store, dying, successor):
-        open_store.close()
-
-
-def test_whoever_reads_the_store_keeps_no_writer_waiting(store: Database, tmp_path: Path) -> None:
-    """A backup, or a forgotten shell, keeps the log from being emptied until it has read all."""
-    secrets = store.run_sync("share", lambda tx: _put_share(tx, 16))
-    path = store_url(tmp_path).removeprefix("sqlite:///")
-    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
-        reader.execute("BEGIN")
-        reader.execute("SELECT * FROM tasks").fetchall()
-        store.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, units(0, 10)))
-        seconds = []
-        for number in range(5):
-            began = time.monotonic()
-            upload(store, [number], time=100)
-            seconds.append(time.monotonic() - began)
-        assert max(seconds) < 2
-        assert _traces(secrets, tmp_path) == set(secrets)
-    assert _traces_at_last(secrets, tmp_path) == set()
-
-
-def _put_share(tx: Transaction, size: int) -> list[bytes]:
-    """Put a share of `size` bytes into a bucket; return pieces of what is stored of it."""
-    accumulate(tx, TASK_ID, unit(5), lambda _: bytes(size), totals([report_id(1)]))
-    stored = [
-        tx.connection.execute(buckets.select()).one().share,
-        tx.connection.execute(bucket_keys.select()).one().key,
-    ]
-    # The database cuts long values into pages, so look for short pieces.
-    return [value[at : at + 16] for value in stored for at in range(0, len(value) - 15, 1000)]
-
-
-def _traces_at_last(secrets: list[bytes], folder: Path) -> set[bytes]:
-    """Return what is still in a file after a while; the log is emptied in the background."""
-    deadline = time.monotonic() + 20
-    while (left := _traces(secrets, folder)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return left
-
-
-def _traces(secrets: list[bytes], folder: Path) -> set[bytes]:
-    files = b"".join(file.read_bytes() for file in folder.iterdir())
-    return {secret for secret in secrets if secret in files}

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 import structlog
 
@@ -112,6 +113,14 @@ def test_a_database_error_is_named_without_its_message(
     event = name_exception(None, "error", {"event": "failed", "exc_info": fail()})
     connection.close()
     assert event["database_error"] == "SQLITE_FULL: the disk is full"
+    assert "secret" not in str(event)
+
+
+def test_an_error_of_a_database_server_is_named_by_its_code() -> None:
+    error = StoreError("transaction 'upload'")
+    error.__cause__ = psycopg.errors.DiskFull("could not extend file: secret")
+    event = name_exception(None, "error", {"event": "failed", "exc_info": error})
+    assert event["database_error"] == "SQLSTATE 53100"
     assert "secret" not in str(event)
 
 

@@ -1,0 +1,165 @@
+"""Everything particular to PostgreSQL, behind `engine.Backend`.
+
+Several transactions write at once, each statement seeing what was committed before it (READ
+COMMITTED). What a verb relies on from its look to its commit it locks, by a constraint, a row or an
+advisory lock (`locks`). Whoever reads has one snapshot (REPEATABLE READ).
+"""
+
+import hashlib
+import re
+
+import sqlalchemy
+from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy.dialects.postgresql import Insert
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.engine import URL
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from aggregator.errors import ConfigurationError
+
+LOCK_TIMEOUT_SECONDS = 5
+_IDLE_TIMEOUT_SECONDS = 300
+_KEEPALIVE_SECONDS = 10
+# https://www.postgresql.org/docs/15/errcodes-appendix.html
+_BUSY = ("40001", "40P01", "55P03")  # serialization failure, deadlock, lock timeout
+_UNIQUE = "23505"
+_FULL = ("53100",)
+_DAMAGED = ("XX001", "XX002")
+
+
+class Postgresql:
+    """A store in a database of its own on a PostgreSQL server."""
+
+    writers = 4
+
+    def __init__(self, url: URL) -> None:
+        """Keep the store in the database that `url` names.
+
+        Raises:
+            ConfigurationError: It names none.
+        """
+        if not url.database:
+            raise ConfigurationError("the store's URL must name a database of the server")
+        self._url = url.set(drivername="postgresql+psycopg")
+
+    def engine(self, readers: int = 0) -> Engine:
+        """Return an engine for `writers` writers, or for `readers` readers, with our settings.
+
+        Raises:
+            ConfigurationError: The driver is not installed, or the URL has an option unknown to it.
+        """
+        try:
+            made = sqlalchemy.create_engine(
+                self._url,
+                # A statement's values may be secrets: keep them out of error messages.
+                hide_parameters=True,
+                pool_size=readers or self.writers,
+                max_overflow=0,
+                pool_pre_ping=True,  # after a restart of the server, connect again
+                isolation_level="REPEATABLE READ" if readers else "READ COMMITTED",
+            )
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(
+                "PostgreSQL's driver is not installed: pip install 'prio-aggregator[postgresql]'"
+            ) from error
+        settings = {
+            "lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s",
+            # A machine that is lost in the middle of a transaction must not hold its locks.
+            "idle_in_transaction_session_timeout": f"{_IDLE_TIMEOUT_SECONDS}s",
+            "tcp_keepalives_idle": str(_KEEPALIVE_SECONDS),
+            "tcp_keepalives_interval": str(_KEEPALIVE_SECONDS),
+            "tcp_keepalives_count": "3",
+            "default_transaction_read_only": "on" if readers else "off",
+        }
+
+        def configure(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+            cursor = connection.cursor()
+            for name, value in settings.items():
+                cursor.execute("SELECT set_config(%s, %s, false)", (name, value))
+            # A commit must survive a power cut; stricter settings of the server are left alone.
+            cursor.execute(
+                "SELECT set_config('synchronous_commit', 'on', false) "
+                "WHERE current_setting('synchronous_commit') = 'off'"
+            )
+            cursor.close()
+            connection.commit()
+
+        event.listen(made, "connect", configure)
+        return made
+
+    @property
+    def name(self) -> str:
+        """What messages call the store: its server and its database, without user and password."""
+        host = self._url.host or self._url.query.get("host", "localhost")
+        return f"{host}/{self._url.database}"
+
+    def exists(self) -> bool:
+        """Return whether there is a store, of any version."""
+        made = self.engine(readers=1)
+        try:
+            with made.connect() as connection:
+                found = connection.exec_driver_sql("SELECT to_regclass('alembic_version')")
+                return found.scalar_one() is not None
+        finally:
+            made.dispose()
+
+    def create(self) -> None:
+        """Do nothing: the database is the operator's to make, and its tables are the schema's."""
+
+    def now(self, connection: Connection) -> int:
+        """Return the seconds since the Unix epoch by the database's clock."""
+        seconds = connection.exec_driver_sql("SELECT floor(extract(epoch FROM now()))::bigint")
+        return int(seconds.scalar_one())
+
+    def insert(self, table: Table) -> Insert:
+        """Return an insert that knows `on_conflict_…`."""
+        return postgresql_insert(table)
+
+    def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
+        """Take the advisory locks `names` until the transaction ends, in an order of their own.
+
+        A name is hashed to 64 bits; two that meet only wait for each other.
+        """
+        function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
+        for key in sorted(_lock_key(name) for name in names):
+            connection.exec_driver_sql(f"SELECT {function}(%s)", (key,))
+
+    def empty_log(self) -> bool:
+        """Do nothing, successfully: its log and dead rows are the server's to recycle."""
+        return True
+
+    def is_busy(self, error: OperationalError) -> bool:
+        """Return whether others held the database for too long, or stood in our way."""
+        return _code(error) in _BUSY
+
+    def is_lost_race(self, error: DBAPIError) -> bool:
+        """Return whether a row was there by the time it was to be inserted.
+
+        Every verb looks before it inserts, so another transaction has inserted it in between; the
+        verb finds it the next time.
+        """
+        return _code(error) == _UNIQUE
+
+    def is_full(self, error: OperationalError) -> bool:
+        """Return whether the disk has no room."""
+        return _code(error) in _FULL
+
+    def is_damaged(self, error: DBAPIError) -> bool:
+        """Return whether the store is damaged."""
+        return _code(error) in _DAMAGED
+
+    def reason(self, error: DBAPIError) -> str:
+        """Return what the server says is wrong, in one line, without the row that it may quote."""
+        diagnosis = getattr(error.orig, "diag", None)
+        text: str = getattr(diagnosis, "message_primary", None) or str(error.orig)
+        return re.sub(r"\s+", " ", text).strip()
+
+
+def _code(error: DBAPIError) -> str | None:
+    return getattr(error.orig, "sqlstate", None)
+
+
+def _lock_key(name: bytes) -> int:
+    return int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)

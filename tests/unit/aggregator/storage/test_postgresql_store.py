@@ -1,0 +1,164 @@
+"""What holds of stores on a PostgreSQL server only."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from aggregator.config import HelperSettings
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ConfigurationError, StoreError
+from aggregator.storage import postgresql
+from aggregator.storage.batches import freeze
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.engine import Busy, Conflict, backend
+from aggregator.storage.locks import change_batches, keep_batches
+from aggregator.storage.opening import open_database
+from aggregator.storage.tasks import list_tasks
+from tests.support.empty_store import SERVER, new_place
+from tests.support.postgresql import execute
+from tests.support.store import (
+    STORE_KEY,
+    TASK_ID,
+    make_store,
+    store_url,
+    stored,
+    stored_in,
+    units,
+    upload,
+)
+
+
+@pytest.fixture(scope="module")
+def engine(postgresql_server: str) -> Iterator[str]:
+    """Keep the stores on a server."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SERVER, postgresql_server)
+        yield "postgresql"
+
+
+@contextmanager
+def held(path: Path, lock: Callable[[Transaction, bytes], None]) -> Iterator[None]:
+    """Hold a lock of the store in a transaction of another connection."""
+    url = backend(store_url(path))
+    other = url.engine()
+    with other.begin() as connection:
+        lock(
+            Transaction(
+                connection, url, Crypter([STORE_KEY]), SystemEntropy(), is_writing=True, now=0
+            ),
+            TASK_ID,
+        )
+        yield
+    other.dispose()
+
+
+def test_a_lock_that_is_held_too_long_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "LOCK_TIMEOUT_SECONDS", 0.05)
+    store = make_store(tmp_path)
+    with held(tmp_path, change_batches), pytest.raises(Busy, match="'upload'"):
+        upload(store, range(3))
+    upload(store, range(3))
+    assert stored(store) == 3
+    store.close()
+
+
+def test_uploads_do_not_wait_for_each_other_to_keep_a_batch(
+    store: Database, tmp_path: Path
+) -> None:
+    with held(tmp_path, keep_batches):
+        upload(store, range(3))
+    assert stored(store) == 3
+
+
+def test_a_transaction_that_the_server_ended_for_a_deadlock_is_run_again(store: Database) -> None:
+    attempts = 0
+
+    def work(tx: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        freeze(tx, TASK_ID, units(0, 10))
+        if attempts < 3:
+            tx.connection.exec_driver_sql(
+                "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$"
+            )
+
+    store.run_sync("freeze", work)
+    assert attempts == 3
+
+
+def test_a_connection_that_the_server_closed_is_replaced(store: Database) -> None:
+    upload(store, range(3))
+    kill = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+    )
+    execute(server(), kill)
+    upload(store, range(3, 6))
+    assert stored(store) == 6
+
+
+def test_errors_do_not_quote_the_row(store: Database) -> None:
+    with pytest.raises(Conflict) as caught:
+        store.run_sync(
+            "broken",
+            lambda tx: tx.connection.exec_driver_sql(
+                "INSERT INTO hpke_keys VALUES (1, NULL, 'secret key', 0)"
+            ),
+        )
+    assert "null value" in str(caught.value)
+    assert "secret key" not in str(caught.value)
+
+
+def test_the_store_is_named_without_user_and_password() -> None:
+    place = backend("postgresql://user:hunter2@db.example:5433/leader")
+    assert place.name == "db.example/leader"
+
+
+def test_a_server_that_is_not_there_is_named_in_one_line(tmp_path: Path) -> None:
+    url = f"postgresql://postgres:hunter2@/leader?host={tmp_path}"
+    with pytest.raises(StoreError) as caught:
+        Database.open(url, Crypter([STORE_KEY]))
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_the_key_of_a_store_on_a_server_must_be_named(tmp_path: Path) -> None:
+    url = new_place(stored_in(tmp_path))
+    with pytest.raises(ConfigurationError, match="store_key_file: must be given"):
+        open_database(HelperSettings(database=url))
+    settings = HelperSettings(database=url, store_key_file=tmp_path / "key")
+    for _ in range(2):
+        opened = open_database(settings)
+        assert opened.read_sync("list", list_tasks) == []
+        opened.close()
+    (tmp_path / "key").unlink()
+    with pytest.raises(ConfigurationError, match=r"exists and its key .* does not"):
+        open_database(settings)
+
+
+def test_commits_wait_for_the_disk_even_if_the_server_is_set_not_to(
+    store: Database, tmp_path: Path
+) -> None:
+    def setting(tx: Transaction) -> str:
+        found = tx.connection.exec_driver_sql("SHOW synchronous_commit")
+        return str(found.scalar_one())
+
+    assert store.run_sync("show", setting) == "on"
+    url = store_url(tmp_path)
+    name = url.split("@/")[1].split("?")[0]
+    for set_to, is_then in (("off", "on"), ("remote_apply", "remote_apply")):
+        execute(server(), f"ALTER DATABASE {name} SET synchronous_commit = {set_to}")
+        other = Database.open(url, Crypter([STORE_KEY]))
+        assert other.run_sync("show", setting) == is_then
+        other.close()
+
+
+def server() -> str:
+    return os.environ[SERVER]

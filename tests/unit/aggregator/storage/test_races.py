@@ -1,0 +1,401 @@
+"""Verbs that look before they write, called from eight connections at the same moment.
+
+Every transaction waits a little before it commits, so all of them have looked by the time the first
+commits, unless something keeps them from it.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import StoreError
+from aggregator.runtime.key_rotation import new_key
+from aggregator.storage import ledger
+from aggregator.storage.aggregate_shares import NewAggregateShare, put_aggregate_share
+from aggregator.storage.aggregation_jobs import create_aggregation_job, lease_aggregation_jobs
+from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
+from aggregator.storage.batches import (
+    BatchClosed,
+    accumulate,
+    freeze,
+    mark_collected,
+    read_shares,
+    summarize_batch,
+)
+from aggregator.storage.caller_tokens import (
+    add_caller_token,
+    end_caller_token,
+    list_caller_tokens,
+    put_caller_token,
+)
+from aggregator.storage.collection_jobs import (
+    BatchBusy,
+    create_collection_job,
+    delete_collection_job,
+    finish_collection_job,
+    get_collection_job,
+    lease_collection_jobs,
+    select_batch,
+)
+from aggregator.storage.collector import (
+    CollectorTask,
+    NewCollection,
+    list_collections,
+    put_collection,
+    put_collector_task,
+)
+from aggregator.storage.counters import Stage, report_counts
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.engine import Conflict
+from aggregator.storage.hpke_keys import list_hpke_configs
+from aggregator.storage.leases import LeaseLost
+from aggregator.storage.reports import JobSize, put_reports, report_ids_of_job
+from aggregator.storage.selected_batches import batch_with_room, next_batch
+from aggregator.storage.states import CollectionJobState
+from aggregator.storage.tasks import TaskRecord, list_tasks, put_task
+from tests.support.store import (
+    MAX_REPORTS,
+    RESULT,
+    STORE_KEY,
+    TASK_ID,
+    TENTH,
+    VERIFY_KEY,
+    adding,
+    aggregate,
+    collect,
+    create_job,
+    freeze_collection,
+    lease_collection,
+    make_store,
+    new_reports,
+    record_fresh,
+    report_id,
+    store_url,
+    totals,
+    unit,
+    units,
+    upload,
+)
+
+CONNECTIONS = 8
+PAUSE_SECONDS = 0.03
+T = TypeVar("T")
+
+
+class Racers:
+    """One store, opened as often as there are connections."""
+
+    def __init__(self, path: Path) -> None:
+        self.store = make_store(path)
+        crypter = Crypter([STORE_KEY])
+        self.stores = [
+            Database.open(store_url(path), crypter, on_transaction=pause)
+            for _ in range(CONNECTIONS)
+        ]
+
+    def run(
+        self, work: Callable[[Transaction, int], T], refusal: type[StoreError] | None = None
+    ) -> list[T | None]:
+        """Return what each connection's transaction returned, None for one that was refused.
+
+        Any error but `refusal` is raised.
+        """
+        results: dict[int, T | None] = {}
+        errors: list[BaseException] = []
+        start = threading.Barrier(CONNECTIONS)
+
+        def racer(number: int) -> None:
+            start.wait()
+            try:
+                results[number] = self.stores[number].run_sync("race", lambda tx: work(tx, number))
+            except BaseException as error:  # noqa: BLE001  raised below, in the test's thread
+                if refusal is None or not isinstance(error, refusal):
+                    errors.append(error)
+                results[number] = None
+
+        threads = [threading.Thread(target=racer, args=(n,)) for n in range(CONNECTIONS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if errors:
+            raise errors[0]
+        return [results[number] for number in range(CONNECTIONS)]
+
+    def close(self) -> None:
+        for store in (self.store, *self.stores):
+            store.close()
+
+
+def pause(_name: str, moment: str) -> None:
+    if moment == "before commit":
+        time.sleep(PAUSE_SECONDS)
+
+
+@pytest.fixture
+def racers(tmp_path: Path) -> Iterator[Racers]:
+    racers = Racers(tmp_path)
+    yield racers
+    racers.close()
+
+
+def test_a_report_that_all_upload_is_stored_once(racers: Racers) -> None:
+    reports = new_reports(range(20))
+    results = racers.run(
+        lambda tx, n: put_reports(
+            tx, TASK_ID, reports if n % 2 else reports[::-1], MAX_REPORTS
+        ).count(None)
+    )
+    assert sum(filter(None, results)) == 20
+    counts = racers.store.read_sync("c", lambda tx: report_counts(tx, TASK_ID, Stage.UPLOAD))
+    assert counts == {"stored": 20, "report_replayed": 140}
+
+
+def test_uploads_at_once_do_not_overfill_a_bucket(racers: Racers) -> None:
+    results = racers.run(
+        lambda tx, n: put_reports(tx, TASK_ID, new_reports(range(10 * n, 10 * n + 10)), 35).count(
+            None
+        )
+    )
+    assert sum(filter(None, results)) == 35
+
+
+def test_a_batch_is_not_frozen_while_a_report_of_it_is_being_stored(racers: Racers) -> None:
+    aggregate(racers.store, range(3))
+    is_stored = threading.Event()
+
+    def slow_upload(tx: Transaction) -> None:
+        put_reports(tx, TASK_ID, new_reports([3]), MAX_REPORTS)
+        is_stored.set()
+        time.sleep(10 * PAUSE_SECONDS)
+
+    uploader = threading.Thread(target=racers.store.run_sync, args=("upload", slow_upload))
+    uploader.start()
+    is_stored.wait()
+    (other, *_) = racers.stores
+    collect(other)
+    with pytest.raises(BatchBusy):
+        freeze_collection(other, lease_collection(other))
+    uploader.join()
+
+
+def test_what_all_add_to_a_bucket_is_in_it(racers: Racers) -> None:
+    def work(tx: Transaction, number: int) -> None:
+        ids = [report_id(number)]
+        record_fresh(tx, ids)
+        accumulate(tx, TASK_ID, unit(5), adding(1), totals(ids))
+
+    racers.run(work)
+    batch = units(0, 10)
+    assert racers.store.read_sync("read", lambda tx: read_shares(tx, TASK_ID, batch)) == [b"8"]
+    summary = racers.store.read_sync("sum", lambda tx: summarize_batch(tx, TASK_ID, batch))
+    assert summary == totals([report_id(number) for number in range(CONNECTIONS)])
+
+
+def test_nothing_is_added_to_a_batch_that_is_being_collected(racers: Racers) -> None:
+    def work(tx: Transaction, number: int) -> list[bytes]:
+        if number == CONNECTIONS // 2:
+            shares = read_shares(tx, TASK_ID, units(0, 10))
+            mark_collected(tx, TASK_ID, units(0, 10))
+            return shares
+        ids = [report_id(number)]
+        accumulate(tx, TASK_ID, unit(5), adding(1), totals(ids))
+        return []
+
+    racers.run(work, BatchClosed)
+    left = racers.store.read_sync("left", lambda tx: read_shares(tx, TASK_ID, units(0, 10)))
+    assert left == []
+
+
+def test_batches_that_overlap_are_not_both_frozen(racers: Racers) -> None:
+    def work(tx: Transaction, number: int) -> bool:
+        freeze(tx, TASK_ID, units(number, number + 10))
+        return True
+
+    assert racers.run(work, BatchClosed).count(True) == 1
+
+
+def test_a_report_goes_into_one_job(racers: Racers) -> None:
+    upload(racers.store, range(50))
+    size = JobSize(10, 10_000)
+    jobs = racers.run(lambda tx, _: create_aggregation_job(tx, TASK_ID, size))
+    made = [job.key for job in jobs if job is not None]
+    assert len(made) == 5
+    members = [
+        racers.store.read_sync("ids", lambda tx, key=key: report_ids_of_job(tx, key))
+        for key in made
+    ]
+    assert sorted(map(len, members)) == [10] * 5
+    assert len(set.union(*members)) == 50
+
+
+def test_a_batch_that_the_leader_fills_is_not_overfilled(racers: Racers) -> None:
+    upload_without_bucket(racers.store, 50)
+
+    def work(tx: Transaction, _: int) -> bytes:
+        bucket, room = batch_with_room(tx, TASK_ID, 20)
+        job = create_aggregation_job(tx, TASK_ID, JobSize(min(room, 5), 10_000), bucket=bucket)
+        assert job is not None
+        return bucket
+
+    buckets = racers.run(work)
+    assert sorted(buckets.count(bucket) for bucket in set(buckets)) == [4, 4]
+
+
+def test_a_batch_is_selected_for_one_collection(racers: Racers) -> None:
+    for number in range(CONNECTIONS):
+        racers.store.run_sync(
+            "collect", lambda tx, n=number: create_collection_job(tx, TASK_ID, b"%d" % n, None)
+        )
+    leases = [
+        leased.lease
+        for leased in racers.store.run_sync(
+            "lease", lambda tx: lease_collection_jobs(tx, CONNECTIONS, 60)
+        )
+    ]
+    for time_ in range(3):
+        aggregate(racers.store, range(10 * time_, 10 * time_ + 5), time_)
+
+    def work(tx: Transaction, number: int) -> bytes | None:
+        batch = next_batch(tx, TASK_ID, 5)
+        if batch is None:
+            return None
+        select_batch(tx, leases[number], batch)
+        return batch.first
+
+    selected = [first for first in racers.run(work) if first is not None]
+    assert sorted(selected) == [unit(0), unit(1), unit(2)]
+
+
+def test_a_job_is_leased_once(racers: Racers) -> None:
+    upload(racers.store, range(40))
+    for _ in range(20):
+        create_job(racers.store, limit=2)
+    results = racers.run(
+        lambda tx, _: [leased.job.key for leased in lease_aggregation_jobs(tx, 20, 60)]
+    )
+    leased = [key for keys in results if keys is not None for key in keys]
+    assert len(leased) == len(set(leased))
+    rest = racers.store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 20, 60))
+    assert len(leased) + len(rest) == 20
+
+
+def test_a_budget_is_not_spent_twice(racers: Racers) -> None:
+    def work(tx: Transaction, number: int) -> bool:
+        if ledger.spent(tx, TASK_ID).releases >= 3:
+            return False
+        freeze(tx, TASK_ID, units(10 * number, 10 * number + 10))
+        ledger.reserve(tx, TASK_ID, units(10 * number, 10 * number + 10), TENTH)
+        return True
+
+    assert racers.run(work).count(True) == 3
+
+
+def test_a_collection_is_made_once(racers: Racers) -> None:
+    batch = units(0, 10)
+    jobs = racers.run(lambda tx, _: create_collection_job(tx, TASK_ID, b"collect", batch).job_id)
+    assert len(set(jobs)) == 1
+
+
+def test_a_collection_that_is_deleted_while_it_ends_shows_nothing(racers: Racers) -> None:
+    aggregate(racers.store, range(3))
+    job_id = collect(racers.store)
+    leased = lease_collection(racers.store)
+    freeze_collection(racers.store, leased)
+
+    def work(tx: Transaction, number: int) -> bool:
+        if number % 2:
+            return delete_collection_job(tx, TASK_ID, job_id)
+        finish_collection_job(tx, leased.lease, RESULT)
+        return True
+
+    results = racers.run(work, LeaseLost)
+    assert results[::2].count(True) <= 1
+    assert results[1::2].count(True) == 1
+    job = racers.store.read_sync("get", lambda tx: get_collection_job(tx, TASK_ID, job_id))
+    assert job is not None
+    assert (job.state, job.result) == (CollectionJobState.DELETED, None)
+    assert racers.store.read_sync("spent", lambda tx: ledger.spent(tx, TASK_ID)).releases == 1
+
+
+def test_a_request_is_answered_once(racers: Racers) -> None:
+    def work(tx: Transaction, number: int) -> bytes:
+        found = find_answered_job(tx, TASK_ID, bytes(32))
+        if found is not None:
+            return found.response
+        return put_answered_job(tx, TASK_ID, bytes(32), b"%d" % number).response
+
+    assert len(set(racers.run(work))) == 1
+
+
+def test_a_batch_is_released_once(racers: Racers) -> None:
+    def work(tx: Transaction, number: int) -> bytes | None:
+        share = NewAggregateShare(
+            b"selector %d" % number, bytes(32), b"%d" % number, units(number, number + 10), 3
+        )
+        return put_aggregate_share(tx, TASK_ID, share, TENTH).response
+
+    assert racers.run(work, BatchClosed).count(None) == CONNECTIONS - 1
+    assert racers.store.read_sync("spent", lambda tx: ledger.spent(tx, TASK_ID)).releases == 1
+
+
+def test_a_task_is_stored_once_and_with_one_verification_key(racers: Racers) -> None:
+    def work(tx: Transaction, number: int) -> bool:
+        key = VERIFY_KEY if number % 2 else VERIFY_KEY[::-1]
+        put_task(tx, TaskRecord(b"?" * 32, "helper", "version = 1", key))
+        return True
+
+    assert racers.run(work, Conflict).count(True) == CONNECTIONS // 2
+    assert len(racers.store.read_sync("list", list_tasks)) == 2
+
+
+def test_a_first_key_pair_is_made_once(racers: Racers) -> None:
+    def work(tx: Transaction, _: int) -> bool:
+        if list_hpke_configs(tx):
+            return False
+        new_key(tx, SystemEntropy())
+        return True
+
+    assert racers.run(work).count(True) == 1
+    assert len(racers.store.read_sync("list", list_hpke_configs)) == 1
+
+
+def test_a_task_comes_with_one_token(racers: Racers) -> None:
+    racers.run(lambda tx, n: put_caller_token(tx, TASK_ID, bytes([n]) * 32), Conflict)
+    tokens = racers.store.read_sync("list", lambda tx: list_caller_tokens(tx, TASK_ID))
+    assert len(tokens) == 1
+
+
+def test_one_token_without_an_end_is_left(racers: Racers) -> None:
+    for number in range(CONNECTIONS):
+        racers.store.run_sync(
+            "add", lambda tx, n=number: add_caller_token(tx, TASK_ID, bytes([n]) * 32)
+        )
+    racers.run(lambda tx, n: end_caller_token(tx, TASK_ID, bytes([n]) * 32, 60), Conflict)
+    tokens = racers.store.read_sync("list", lambda tx: list_caller_tokens(tx, TASK_ID))
+    assert [token.expires_at for token in tokens].count(None) == 1
+
+
+def test_a_batch_is_asked_for_once(racers: Racers) -> None:
+    task = CollectorTask(TASK_ID, "version = 1", "token")
+    racers.store.run_sync("task", lambda tx: put_collector_task(tx, task))
+    results = racers.run(
+        lambda tx, n: (
+            put_collection(
+                tx, NewCollection(bytes([n]) * 16, TASK_ID, b"request", asks_for_next=False)
+            ).collection_id
+        )
+    )
+    assert len(set(results)) == 1
+    assert len(racers.store.read_sync("list", list_collections)) == 1
+
+
+def upload_without_bucket(store: Database, count: int) -> None:
+    reports = [type(each)(each.report_id, b"", each.body) for each in new_reports(range(count))]
+    store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, reports, MAX_REPORTS))

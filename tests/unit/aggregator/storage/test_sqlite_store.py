@@ -1,0 +1,202 @@
+"""What holds of stores in SQLite's files only: the files, the log and the lock of one writer."""
+
+import shutil
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from aggregator.errors import StoreError
+from aggregator.storage import schema, sqlite
+from aggregator.storage.batches import accumulate, mark_collected
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.engine import Busy
+from aggregator.storage.schema import make
+from aggregator.storage.tables import bucket_keys, buckets
+from tests.support.commands import run_here
+from tests.support.empty_store import version
+from tests.support.store import (
+    STORE_KEY,
+    TASK_ID,
+    make_store,
+    report_id,
+    store_url,
+    stored,
+    totals,
+    unit,
+    units,
+    upload,
+)
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+@pytest.fixture
+def engine() -> str:
+    """Keep the stores in files."""
+    return "sqlite"
+
+
+def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "helper.toml"
+    config.write_text('role = "helper"\ndatabase = "store.sqlite"\n')
+    assert run_here("hpke", "new", "--config", config).returncode == 0
+    before = version(store_url(tmp_path))
+    migrations = tmp_path / "migrations"
+    shutil.copytree(Path(schema.__file__).parent / "migrations", migrations)
+    (migrations / "versions" / "revision_9000_later.py").write_text(
+        f'revision, down_revision = "9000", "{before}"\n\ndef upgrade():\n    pass\n'
+    )
+    monkeypatch.setattr(schema, "_SCRIPTS", str(migrations))
+    for command in (("task", "list"), ("ledger",), ("hpke", "new"), ("helper", "serve")):
+        done = run_here(*command, "--config", config)
+        assert done.returncode == 2
+        assert "prio store upgrade" in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert version(store_url(tmp_path)) == before
+    done = run_here("store", "upgrade", "--config", config)
+    assert done.stdout == f"{tmp_path}/store.sqlite: schema {before}, now 9000\n"
+    assert version(store_url(tmp_path)) == "9000"
+    assert run_here("task", "list", "--config", config).returncode == 0
+    assert run_here("store", "upgrade", "--config", config).stdout.endswith("schema 9000\n")
+
+
+def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    make(store_url(tmp_path / "new" / "folder"))
+    (file,) = (tmp_path / "new" / "folder").glob("*.sqlite")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"file/store\.sqlite"):
+        make(store_url(tmp_path / "file"))
+
+
+def test_a_file_that_is_no_store_or_is_damaged_is_refused_in_one_line(tmp_path: Path) -> None:
+    config = tmp_path / "helper.toml"
+    config.write_text('role = "helper"\ndatabase = "store.sqlite"\n')
+    make(store_url(tmp_path))
+    (tmp_path / "store.sqlite.key").write_text("A" * 43)
+    (tmp_path / "store.sqlite.key").chmod(0o600)
+    with (tmp_path / "store.sqlite").open("r+b") as file:
+        file.write(b"not a database. " * 100)
+    done = run_here("task", "list", "--config", config)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "store.sqlite is damaged" in done.stderr
+    assert "sqlalche" not in done.stderr
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Database]:
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_SECONDS", 0.05)
+    store = make_store(tmp_path)
+    yield store
+    store.close()
+
+
+def test_another_process_that_holds_the_database_too_long_is_reported(
+    impatient: Database, tmp_path: Path
+) -> None:
+    other = sqlite3.connect(store_url(tmp_path).removeprefix("sqlite:///"), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Busy, match="'upload'"):
+        upload(impatient, range(1))
+    other.execute("ROLLBACK")
+    other.close()
+    upload(impatient, range(1))
+
+
+def test_another_process_that_lets_go_is_waited_for(impatient: Database, tmp_path: Path) -> None:
+    path = store_url(tmp_path).removeprefix("sqlite:///")
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    release = threading.Timer(0.12, lambda: other.execute("ROLLBACK"))
+    release.start()
+    upload(impatient, range(1))
+    release.join()
+    other.close()
+    assert stored(impatient) == 1
+
+
+@pytest.mark.parametrize("size", [16, 100_000])
+def test_a_destroyed_secret_is_in_no_file_of_the_store(tmp_path: Path, size: int) -> None:
+    store = make_store(tmp_path)
+    secrets = store.run_sync("share", lambda tx: _put_share(tx, size))
+    assert _traces(secrets, tmp_path) == set(secrets)
+    store.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, units(0, 10)))
+    assert _traces_at_last(secrets, tmp_path) == set()
+    store.close()
+
+
+def test_a_secret_that_a_killed_process_left_in_the_log_goes_with_the_next_commit(
+    tmp_path: Path,
+) -> None:
+    def crash(name: str, moment: str) -> None:
+        if (name, moment) == ("destroy", "committed"):
+            raise Crash
+
+    store = make_store(tmp_path)
+    secrets = store.run_sync("share", lambda tx: _put_share(tx, 16))
+    dying = Database.open(store_url(tmp_path), Crypter([STORE_KEY]), on_transaction=crash)
+    with pytest.raises(Crash):
+        dying.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, units(0, 10)))
+    assert _traces(secrets, tmp_path) == set(secrets)
+    successor = Database.open(store_url(tmp_path), Crypter([STORE_KEY]))
+    upload(successor, range(1), time=100)
+    assert _traces_at_last(secrets, tmp_path) == set()
+    for open_store in (store, dying, successor):
+        open_store.close()
+
+
+def test_whoever_reads_the_store_keeps_no_writer_waiting(store: Database, tmp_path: Path) -> None:
+    """A backup, or a forgotten shell, keeps the log from being emptied until it has read all."""
+    secrets = store.run_sync("share", lambda tx: _put_share(tx, 16))
+    path = store_url(tmp_path).removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM tasks").fetchall()
+        store.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, units(0, 10)))
+        seconds = []
+        for number in range(5):
+            began = time.monotonic()
+            upload(store, [number], time=100)
+            seconds.append(time.monotonic() - began)
+        assert max(seconds) < 2
+        assert _traces(secrets, tmp_path) == set(secrets)
+    assert _traces_at_last(secrets, tmp_path) == set()
+
+
+def _put_share(tx: Transaction, size: int) -> list[bytes]:
+    """Put a share of `size` bytes into a bucket; return pieces of what is stored of it."""
+    accumulate(tx, TASK_ID, unit(5), lambda _: bytes(size), totals([report_id(1)]))
+    stored = [
+        tx.connection.execute(buckets.select()).one().share,
+        tx.connection.execute(bucket_keys.select()).one().key,
+    ]
+    # The database cuts long values into pages, so look for short pieces.
+    return [value[at : at + 16] for value in stored for at in range(0, len(value) - 15, 1000)]
+
+
+def _traces_at_last(secrets: list[bytes], folder: Path) -> set[bytes]:
+    """Return what is still in a file after a while; the log is emptied in the background."""
+    deadline = time.monotonic() + 20
+    while (left := _traces(secrets, folder)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return left
+
+
+def _traces(secrets: list[bytes], folder: Path) -> set[bytes]:
+    files = b"".join(file.read_bytes() for file in folder.iterdir())
+    return {secret for secret in secrets if secret in files}
