@@ -2,15 +2,18 @@
 
 A job is made as soon as there are reports for a full one. The rest wait a moment for company, so
 that a trickle of uploads does not become a job per report. Reports of long vectors fill a job
-sooner, for a whole job is held in memory.
+sooner, for a whole job is held in memory. Tasks take turns, so that one with a large backlog delays
+no other, and a task without reports costs next to nothing, so that there may be many.
 """
 
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import Problem
 from aggregator.dap.profile import Role
 from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime
 from aggregator.storage.aggregation_jobs import create_aggregation_job
 from aggregator.storage.database import Transaction
-from aggregator.storage.reports import unclaimed_reports
+from aggregator.storage.reports import claimable_reports, tasks_with_unclaimed_reports
 
 MAX_JOB_SIZE = 32 * 2**20
 """Approximate bytes of input shares per job."""
@@ -33,20 +36,30 @@ class JobCreator:
         self._waiting_since: dict[bytes, int] = {}
 
     async def run_once(self) -> int:
-        """Make the jobs that are due now; return how many."""
+        """Make the jobs that are due now, the tasks taking turns; return how many."""
+        waiting = await self._runtime.database.read(
+            "tasks with unclaimed reports", tasks_with_unclaimed_reports
+        )
         created = 0
-        for served in await self._runtime.tasks():
-            task_id, job_size = served.task.task_id.value, self._size_for(served.task)
-            unclaimed = await self._runtime.database.read(
-                "unclaimed reports",
-                lambda tx, task_id=task_id: unclaimed_reports(tx, task_id),  # type: ignore[misc]  # binds the loop's value now
-            )
-            while unclaimed and await self._create(
-                task_id, job_size, self._minimum(task_id, job_size, unclaimed)
-            ):
-                created += 1
-                unclaimed -= min(unclaimed, job_size)
+        while waiting:
+            waiting = [task_id for task_id in waiting if await self._create_next(task_id)]
+            created += len(waiting)
         return created
+
+    async def _create_next(self, task_id: bytes) -> bool:
+        """Make the next job of a task, if it is due; return whether it was."""
+        try:
+            served = await self._runtime.task(TaskId(task_id))
+        except Problem:  # we do not take part in it; the log said so when it was first read
+            return False
+        job_size = self._size_for(served.task)
+        claimable = await self._runtime.database.read(
+            "claimable reports", lambda tx: claimable_reports(tx, task_id, job_size)
+        )
+        if not claimable:
+            return False
+        minimum = self._minimum(task_id, job_size, claimable)
+        return claimable >= minimum and await self._create(task_id, job_size, minimum)
 
     def _size_for(self, task: Task) -> int:
         """Return how many reports of a task make a full job."""
@@ -56,9 +69,9 @@ class JobCreator:
         )
         return max(1, min(self._job_size, MAX_JOB_SIZE // report_size))
 
-    def _minimum(self, task_id: bytes, job_size: int, unclaimed: int) -> int:
+    def _minimum(self, task_id: bytes, job_size: int, claimable: int) -> int:
         """Return the fewest reports that make a job now."""
-        if unclaimed >= job_size:
+        if claimable >= job_size:
             self._waiting_since.pop(task_id, None)
             return job_size
         now = self._runtime.clock.now()

@@ -29,7 +29,12 @@ from aggregator.storage.database import Database, OnTransaction, Transaction
 from aggregator.storage.leases import Leased
 from aggregator.storage.ledger import Charge
 from aggregator.storage.report_ids import record_ids
-from aggregator.storage.reports import StoredReport, put_reports, reports_of_job
+from aggregator.storage.reports import (
+    StoredReport,
+    pending_reports,
+    put_reports,
+    reports_of_job,
+)
 from aggregator.storage.tables import aggregated_reports
 from aggregator.storage.tasks import TaskRecord, put_task
 from tests.support.empty_store import upgraded
@@ -108,6 +113,11 @@ def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
 
 def upload(store: Database, numbers: Iterable[int], time: int = 5) -> None:
     store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, new_reports(numbers, time)))
+
+
+def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
+    """Return how many reports of a task wait for an aggregation job."""
+    return pending_reports(tx, task_id, units(0, 2**63)).unclaimed
 
 
 def create_job(store: Database, limit: int = 100) -> AggregationJob | None:

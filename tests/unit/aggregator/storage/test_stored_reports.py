@@ -13,11 +13,19 @@ from aggregator.storage.reports import (
     pending_reports,
     put_reports,
     reports_of_job,
-    unclaimed_reports,
 )
 from aggregator.storage.tables import aggregated_reports
 from aggregator.storage.tables import reports as reports_table
-from tests.support.store import TASK_ID, create_job, new_reports, report_id, unit, units, upload
+from tests.support.store import (
+    TASK_ID,
+    create_job,
+    new_reports,
+    report_id,
+    unclaimed_reports,
+    unit,
+    units,
+    upload,
+)
 
 STORED, REPLAYED, CLOSED = None, ReportError.REPORT_REPLAYED, ReportError.BATCH_COLLECTED
 
