@@ -89,7 +89,10 @@ def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
         max_report_age_seconds=settings.max_report_age_seconds,
     )
     return create_app(
-        "leader", [LeaderResources(runtime, limits).router()], settings.max_bytes_in_flight
+        "leader",
+        [LeaderResources(runtime, limits).router()],
+        settings.max_bytes_in_flight,
+        settings.answer_seconds,
     )
 
 
@@ -97,7 +100,10 @@ def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
     """Return the helper's application."""
     limits = HelperLimits(settings.max_body_size, settings.hpke_cache_seconds)
     return create_app(
-        "helper", [HelperResources(runtime, limits).router()], settings.max_bytes_in_flight
+        "helper",
+        [HelperResources(runtime, limits).router()],
+        settings.max_bytes_in_flight,
+        settings.answer_seconds,
     )
 
 

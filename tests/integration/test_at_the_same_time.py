@@ -143,7 +143,7 @@ async def test_a_flood_of_uploads_for_one_task_delays_another_by_one_transaction
     async with anyio.create_task_group() as group:
         for task, body in zip(tasks, bodies, strict=True):
             group.start_soon(upload, task, body)
-        while sum(map(len, taken._waiting._queues.values())) < 40:  # noqa: ASYNC110
+        while sum(map(len, taken._waiting._queues.values())) < 40:  # noqa: ASYNC110 - it is polled
             await anyio.sleep(0.01)
         all_are_here.set()
     assert len(stored) == 41
