@@ -63,9 +63,10 @@ class AggregationJobs:
         )
         # Shielded: a leader that was told to come again finds the answer to what was verified.
         with anyio.CancelScope(shield=True):
-            return await self._runtime.database.run(
+            answered = await self._runtime.database.run(
                 "commit aggregation job", lambda tx: _commit(tx, served, digest, init)
             )
+        return answered  # noqa: RET504 - for mypy a scope might swallow what is raised inside
 
 
 def _commit(tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit) -> AnsweredJob:
