@@ -60,6 +60,9 @@ from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 log = structlog.get_logger()
 
+LONGEST_POLL_SECONDS = 10
+"""After how long a batch that is not ready is looked at again, at the latest."""
+
 _JOBS: Jobs[CollectionJob] = Jobs(
     "collection", due_collection_jobs, lease_collection_jobs, renew_collection_job
 )
@@ -82,7 +85,8 @@ class CollectionDriver:
             runtime: The leader.
             http: Sends the requests to helpers.
             settings: How jobs are leased.
-            poll_seconds: How soon a batch that was not ready is looked at again.
+            poll_seconds: How soon a batch that was not ready is looked at again, at first; later
+                after a tenth of the time that it waits, for each look is written to disk.
         """
         self._runtime = runtime
         self._http = http
@@ -145,7 +149,9 @@ class CollectionDriver:
         pending = pending_reports(tx, job.task_id, job.batch)
         if closed is not None or pending.unclaimed or pending.claimed:
             # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
-            release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
+            waited = tx.now - job.created_at
+            delay = max(self._poll_seconds, min(waited // 10, LONGEST_POLL_SECONDS))
+            release_collection_job(tx, leased.lease, delay, progressed=True)
             return None
         totals = summarize_batch(tx, job.task_id, job.batch)
         try:

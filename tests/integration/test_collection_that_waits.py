@@ -1,5 +1,6 @@
 """A collection job that waits for its batch's reports to be aggregated."""
 
+import itertools
 from pathlib import Path
 
 import httpx
@@ -41,4 +42,25 @@ async def test_a_long_wait_does_not_lengthen_a_later_outage(tmp_path: Path) -> N
     pair.clock.advance(1)
     assert await collections.run_once() == 1
     assert (await pair.collect()).report_count == 3
+    await pair.close()
+
+
+async def test_a_collection_that_waits_for_long_is_looked_at_ever_less_often(
+    tmp_path: Path,
+) -> None:
+    """Each look is a write, and hundreds of collections may wait."""
+    pair = Pair(tmp_path, make_task(privacy=LAPLACE))
+    await pair.provision()
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.ask()
+    collections = CollectionDriver(pair.leader.runtime, pair.http, SETTINGS)
+    looks: list[int] = []
+    for second in range(300):
+        if await collections.run_once():
+            looks.append(second)
+        pair.clock.advance(1)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(looks)]
+    assert gaps == sorted(gaps)
+    assert (gaps[0], gaps[-1]) == (1, 10)
+    assert len(looks) < 60
     await pair.close()
