@@ -120,7 +120,7 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
     )
     interval = settings.work_interval_seconds
     return [
-        _repeating(creator.run_once, interval),
+        _repeating(creator.run_turn, interval),
         partial(JobDriver(runtime, http, driving).run, poll_seconds=interval),
         partial(CollectionDriver(runtime, http, driving).run, poll_seconds=interval),
     ]

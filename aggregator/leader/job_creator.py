@@ -36,15 +36,18 @@ class JobCreator:
         self._waiting_since: dict[bytes, int] = {}
 
     async def run_once(self) -> int:
-        """Make the jobs that are due now, the tasks taking turns; return how many."""
+        """Make all jobs that are due now, the tasks taking turns; return how many."""
+        created = 0
+        while made := await self.run_turn():
+            created += made
+        return created
+
+    async def run_turn(self) -> int:
+        """Make the next job of each task where one is due now; return how many."""
         waiting = await self._runtime.database.read(
             "tasks with unclaimed reports", tasks_with_unclaimed_reports
         )
-        created = 0
-        while waiting:
-            waiting = [task_id for task_id in waiting if await self._create_next(task_id)]
-            created += len(waiting)
-        return created
+        return sum([await self._create_next(task_id) for task_id in waiting])
 
     async def _create_next(self, task_id: bytes) -> bool:
         """Make the next job of a task, if it is due; return whether it was."""

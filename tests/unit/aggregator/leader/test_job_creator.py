@@ -97,3 +97,14 @@ async def test_a_task_below_our_floor_delays_no_other(database: Database) -> Non
     )
     assert await JobCreator(runtime, job_size=10, linger_seconds=0).run_once() == 1
     assert jobs_in_order(database) == [SMALL]
+
+
+async def test_a_task_whose_reports_come_during_a_flood_has_the_next_turn(
+    database: Database,
+) -> None:
+    creator = creator_of(database)
+    upload(database, FLOODED, 200)
+    assert await creator.run_turn() == 1
+    upload(database, SMALL, 10)
+    assert await creator.run_turn() == 2
+    assert jobs_in_order(database)[-1] == SMALL
