@@ -52,6 +52,23 @@ def test_a_helper_that_drips_keeps_no_other_task_waiting(processes: Processes) -
         assert slow.calls == 1
 
 
+def test_a_helper_that_drips_is_asked_by_one_of_its_many_jobs_at_a_time(tmp_path: Path) -> None:
+    small_jobs = {"aggregation_job_size": 1, "request_timeout_seconds": 4, "lease_seconds": 6}
+    with (
+        Processes(tmp_path, **small_jobs) as processes,
+        SlowPeer(processes.urls["helper"], dripping(1)) as slow,
+    ):
+        _, slow_task = processes.make_task("slow", *TASK, "--helper", slow.url)
+        task_id, task = processes.make_task("well", *TASK)
+        processes.start("helper", "leader")
+        processes.prio("upload", slow_task, *("1" for _ in range(40)))
+        slow.wait_for_calls(4, 60)
+        processes.prio("upload", task, *("1" for _ in range(20)))
+        assert seconds_until_aggregated(processes, task_id, 20, 30) < 30
+        time.sleep(12)
+        assert 4 < slow.calls < 12
+
+
 def test_two_workers_whose_helper_takes_longer_than_a_lease_do_not_take_turns(
     tmp_path: Path,
 ) -> None:
