@@ -77,6 +77,6 @@ def _commit(tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit
 def _counts(init: HelperInit, refused: dict[ReportId, ReportError]) -> Counter[str]:
     outcomes = {**init.outcomes, **refused}
     return Counter(
-        outcome.draft_name if isinstance(outcome, ReportError) else AGGREGATED
+        AGGREGATED if isinstance(outcome, bytes) else outcome.draft_name
         for outcome in outcomes.values()
     )
