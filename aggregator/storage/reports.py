@@ -1,4 +1,4 @@
-"""The Leader's reports: stored as they came, claimed by one aggregation job, dropped with it.
+"""The Leader's reports: stored as they came, claimed by one aggregation job, dropped at its end.
 
 A report's id stays for ever in a narrow table, which is the duplicate check; its body is deleted
 when its job ends. So every id has either a body that is still to be counted, or a place in a
@@ -7,9 +7,19 @@ counter that says what became of it.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    ScalarSelect,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
@@ -94,9 +104,11 @@ def pending_reports(tx: Transaction, task_id: bytes, batch: Batch) -> PendingRep
 
 
 def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
-    """Return how many reports of the task wait for an aggregation job."""
+    """Return how many reports of the task wait for an aggregation job that may be made now."""
     report = tables.reports.c
-    query = select(func.count()).where(report.task == tx.task_key(task_id), report.job.is_(None))
+    query = select(func.count()).where(
+        report.task == tx.task_key(task_id), report.job.is_(None), _is_due(tx)
+    )
     return tx.connection.execute(query).scalar_one()
 
 
@@ -110,7 +122,7 @@ def claimable_reports(tx: Transaction, task_id: bytes, limit: int) -> int:
 def claim_reports(tx: Transaction, task_id: bytes, job: int, limit: int) -> None:
     """Claim at most `limit` unclaimed reports, first bucket first, for the job with key `job`.
 
-    A report whose bucket is closed is never claimed.
+    A report whose bucket is closed is never claimed, and a postponed one not yet.
     """
     chosen = _claimable(tx, task_id, limit)
     tx.connection.execute(
@@ -126,7 +138,12 @@ def _claimable(tx: Transaction, task_id: bytes, limit: int) -> Select[tuple[int]
     )
     return (
         select(report.id)
-        .where(report.task == tx.task_key(task_id), report.job.is_(None), ~covering.exists())
+        .where(
+            report.task == tx.task_key(task_id),
+            report.job.is_(None),
+            _is_due(tx),
+            ~covering.exists(),
+        )
         .order_by(report.bucket)
         .limit(limit)
     )
@@ -150,6 +167,31 @@ def report_ids_of_job(tx: Transaction, job: int) -> set[bytes]:
     return set(tx.connection.execute(query).scalars())
 
 
+def return_reports(tx: Transaction, job: int) -> int:
+    """Take the job's reports out of it, free for another job at once; return how many."""
+    report = tables.reports.c
+    statement = update(tables.reports).where(report.task == _task_of(job), report.job == job)
+    return tx.connection.execute(statement.values(job=None, waits_until=None)).rowcount
+
+
+def postpone_reports(
+    tx: Transaction, job: int, report_ids: Collection[bytes], seconds: int
+) -> None:
+    """Take some of the job's reports out of it; no job claims them for `seconds`.
+
+    Raises:
+        Conflict: One of them is not in the job.
+    """
+    keys = _keys_in_job(tx, job, report_ids)
+    if keys:
+        tx.connection.execute(
+            update(tables.reports)
+            .where(tables.reports.c.id == bindparam("key"))
+            .values(job=None, waits_until=tx.now + seconds),
+            [{"key": key} for key in keys],
+        )
+
+
 def drop_reports(tx: Transaction, job: int) -> int:
     """Delete the bodies of the job's reports; return how many there were."""
     report = tables.reports.c
@@ -165,18 +207,31 @@ def reject_reports(
     Raises:
         Conflict: One of them is not in the job.
     """
-    if not rejected:
+    keys = _keys_in_job(tx, job, rejected)
+    if not keys:
         return
+    tx.connection.execute(
+        delete(tables.reports).where(tables.reports.c.id == bindparam("key")),
+        [{"key": key} for key in keys],
+    )
+    count_reports(tx, task_id, Stage.AGGREGATION, Counter(rejected.values()))
+
+
+def _keys_in_job(tx: Transaction, job: int, report_ids: Collection[bytes]) -> list[int]:
+    """Return the keys of some of the job's reports."""
+    if not report_ids:
+        return []
     report = tables.reports.c
     of_job = (report.task == _task_of(job), report.job == job)
     keys = dict(tx.connection.execute(select(report.report_id, report.id).where(*of_job)).all())
-    if not rejected.keys() <= keys.keys():
-        raise tx.refuse(Conflict("a rejected report is not in the aggregation job"))
-    tx.connection.execute(
-        delete(tables.reports).where(report.id == bindparam("key")),
-        [{"key": keys[report_id]} for report_id in rejected],
-    )
-    count_reports(tx, task_id, Stage.AGGREGATION, Counter(rejected.values()))
+    if not keys.keys() >= set(report_ids):
+        raise tx.refuse(Conflict("a report that was named is not in the aggregation job"))
+    return [keys[report_id] for report_id in report_ids]
+
+
+def _is_due(tx: Transaction) -> ColumnElement[bool]:
+    waits_until = tables.reports.c.waits_until
+    return waits_until.is_(None) | (waits_until <= tx.now)
 
 
 def _task_of(job: int) -> ScalarSelect[int]:

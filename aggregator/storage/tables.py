@@ -141,6 +141,14 @@ def _lease() -> tuple[Column[bytes], Column[int], Column[int]]:
     )
 
 
+def _reason() -> Column[str]:
+    return Column(
+        "reason",
+        Text,
+        comment="Why it waits, for an operator: the last thing that stood in its way.",
+    )
+
+
 def _seconds(name: str, comment: str, *, nullable: bool = False) -> Column[int]:
     return Column(
         name, BigInteger().with_variant(Integer, "sqlite"), nullable=nullable, comment=comment
@@ -235,6 +243,11 @@ reports = Table(
         ForeignKey("aggregation_jobs.id"),
         comment="The aggregation job that claimed it; null while unclaimed.",
     ),
+    _seconds(
+        "waits_until",
+        "Seconds; no job claims it before, for an aggregator found it too early. Null for at once.",
+        nullable=True,
+    ),
     Column(
         "body",
         LargeBinary,
@@ -281,6 +294,20 @@ aggregation_jobs = Table(
         Text,
         comment="Where the Helper put the job (its Location header), to poll or delete it.",
     ),
+    Column(
+        "failures",
+        Integer,
+        nullable=False,
+        comment="Refusals and unusable answers to `request` so far.",
+    ),
+    Column(
+        "unanswered",
+        Integer,
+        nullable=False,
+        comment="How often `request` was sent without being refused: if 0, the Helper has surely "
+        "not processed it.",
+    ),
+    _reason(),
     *_lease(),
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
@@ -396,6 +423,13 @@ collection_jobs = Table(
     Column("interval_start", Uint64, comment="First unit of the smallest interval of the reports."),
     Column("interval_end", Uint64, comment="The unit after its last one."),
     Column("problem", Text, comment="The problem document of a failed job, JSON."),
+    _seconds(
+        "refused_since",
+        "Seconds; since when the Helper has refused without saying why in DAP's terms. Null if it "
+        "does not.",
+        nullable=True,
+    ),
+    _reason(),
     *_lease(),
     _seconds("created_at", "Seconds; when the job was asked for."),
     _seconds("ended_at", "Seconds; when it finished, failed or was deleted.", nullable=True),

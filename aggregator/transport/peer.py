@@ -61,12 +61,15 @@ class PeerRefused(PeerError):
     Attributes:
         problem: Why, by its problem document; of type `about:blank` if there was none.
         status: The HTTP status code.
+        is_unprocessed: Whether the request has surely changed nothing: a status of class 4xx, and
+            no earlier attempt of the same call that went unanswered.
     """
 
-    def __init__(self, problem: Problem, status: int) -> None:
+    def __init__(self, problem: Problem, status: int, *, attempt: int = 1) -> None:
         super().__init__(f"refused with status {status}: {problem}")
         self.problem = problem
         self.status = status
+        self.is_unprocessed = attempt == 1 and httpx.codes.is_client_error(status)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -169,7 +172,7 @@ class Peer:
         for attempt in range(1, self._attempts + 1):
             try:
                 with anyio.move_on_after(self._http.timeout.read or math.inf):
-                    return await self._send_once(request, limit)
+                    return await self._send_once(request, limit, attempt)
                 raise self._unreachable("no complete answer in time")
             except PeerUnreachable as error:
                 if attempt == self._attempts:
@@ -177,7 +180,7 @@ class Peer:
                 await self._sleep(_wait(attempt, error.retry_after))
         raise self._unreachable("no attempt was allowed")
 
-    async def _send_once(self, request: httpx.Request, limit: int) -> Answer:
+    async def _send_once(self, request: httpx.Request, limit: int, attempt: int) -> Answer:
         try:
             response = await self._begin(request)
             try:
@@ -190,7 +193,8 @@ class Peer:
         if response.status_code in _TRANSIENT_STATUSES:
             raise self._unreachable(f"status {response.status_code}", retry_after)
         if not response.is_success:
-            raise PeerRefused(_problem(response, content), response.status_code)
+            problem = _problem(response, content)
+            raise PeerRefused(problem, response.status_code, attempt=attempt)
         location = response.headers.get("location")
         return Answer(
             body=content,

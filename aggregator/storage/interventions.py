@@ -1,0 +1,91 @@
+"""What an operator does to jobs by hand, whoever holds their leases.
+
+A driver that holds the lease of such a job gets `LeaseLost` with its next write, so it changes
+nothing of what the operator has decided.
+"""
+
+from sqlalchemy import Table, select, update
+
+from aggregator.storage import tables
+from aggregator.storage.counters import Stage, count_reports
+from aggregator.storage.database import Transaction
+from aggregator.storage.engine import Conflict
+from aggregator.storage.reports import drop_reports, return_reports
+from aggregator.storage.states import AGGREGATION_JOB, AggregationJobState, Machine
+
+DROPPED = "dropped_by_operator"
+"""The reason that counts reports whose job an operator gave up with them."""
+
+
+def retry_aggregation_job(tx: Transaction, job_id: bytes) -> None:
+    """Drive the job at once, with the same request if it has one; a held one is driven again.
+
+    Raises:
+        Conflict: There is no such job, or it has ended.
+    """
+    table = tables.aggregation_jobs
+    driven = (AggregationJobState.CREATED, AggregationJobState.SENT)
+    held = AGGREGATION_JOB.transition("retry_aggregation_job")
+    state = _state(tx, table, job_id)
+    if state in held.sources:
+        _set(tx, table, job_id, {"state": held.target, "failures": 0})
+    elif state not in driven:
+        raise tx.refuse(Conflict(f"aggregation job {job_id.hex()} has ended: it is {state}"))
+    _set(tx, table, job_id, {"lease_token": None, "lease_expires_at": tx.now})
+
+
+def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -> int:
+    """Give the job up; return how many reports it had.
+
+    Args:
+        tx: The transaction.
+        job_id: The job.
+        returned: Whether another job may claim its reports, which is of no use if the Helper has
+            counted them: it refuses them as replays. Otherwise they are dropped and counted.
+
+    Raises:
+        Conflict: There is no such job, or it has ended.
+    """
+    table = tables.aggregation_jobs
+    end = _end(tx, table, AGGREGATION_JOB, "abandon_aggregation_job", job_id)
+    _set(tx, table, job_id, {**end, "request": None, "reason": None})
+    query = (
+        select(table.c.id, tables.tasks.c.task_id)
+        .join(tables.tasks, tables.tasks.c.id == table.c.task)
+        .where(table.c.job_id == job_id)
+    )
+    key, task_id = tx.connection.execute(query).one()
+    if returned:
+        return return_reports(tx, key)
+    dropped = drop_reports(tx, key)
+    if dropped:
+        count_reports(tx, task_id, Stage.AGGREGATION, {DROPPED: dropped})
+    return dropped
+
+
+def _end(
+    tx: Transaction, table: Table, machine: Machine, verb: str, job_id: bytes
+) -> dict[str, object]:
+    """Return the columns of a job that `verb` ends now.
+
+    Raises:
+        Conflict: It cannot.
+    """
+    transition = machine.transition(verb)
+    state = _state(tx, table, job_id)
+    if state not in transition.sources:
+        raise tx.refuse(Conflict(f"job {job_id.hex()} has ended: it is {state}"))
+    return {"state": transition.target, "lease_token": None, "ended_at": tx.now}
+
+
+def _state(tx: Transaction, table: Table, job_id: bytes) -> str:
+    state: str | None = tx.connection.execute(
+        select(table.c.state).where(table.c.job_id == job_id)
+    ).scalar()
+    if state is None:
+        raise tx.refuse(Conflict(f"there is no job {job_id.hex()}"))
+    return state
+
+
+def _set(tx: Transaction, table: Table, job_id: bytes, values: dict[str, object]) -> None:
+    tx.connection.execute(update(table).where(table.c.job_id == job_id).values(**values))
