@@ -13,6 +13,7 @@ Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Sequence
 from http import HTTPStatus
 
@@ -157,7 +158,7 @@ class JobDriver:
         except (IncompatibleResponse, DecodeError) as error:
             await self._unusable(leased, str(error))
         else:
-            await self._commit(leased, verified, rejected)
+            await self._commit(leased, request.body, verified, rejected)
             await self._forget_too_early(served, rejected, answer.location or job.helper_location)
 
     async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
@@ -236,11 +237,14 @@ class JobDriver:
     async def _commit(
         self,
         leased: Leased[AggregationJob],
+        body: bytes,
         verified: Verified,
         rejected: list[Rejected],
     ) -> None:
+        digest = hashlib.sha256(body).digest()
+
         def finish(tx: Transaction) -> int:
-            refused = commit(tx, verified)
+            refused = commit(tx, verified, digest)
             aggregated = [
                 metadata.report_id.value
                 for metadata in verified.accepted

@@ -7,6 +7,7 @@ driver gives a job up with its reports: `operator` has the verbs of a person who
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Collection, Mapping, Sequence
 
 from sqlalchemy import func, insert, select, update
@@ -96,7 +97,8 @@ def store_request(
         LeaseLost: The lease is not ours any more, or a request is stored already.
     """
     job = tables.aggregation_jobs
-    values = {"request": request, "unanswered": 1}
+    digest = hashlib.sha256(request).digest()
+    values = {"request": request, "request_sha256": digest, "unanswered": 1}
     leases.advance(tx, job, AGGREGATION_JOB, "store_request", lease, values, ends=False)
     reject_reports(tx, _get(tx, lease.key).task_id, lease.key, rejected)
     postpone_reports(tx, lease.key, too_early, TOO_EARLY_SECONDS)
@@ -141,7 +143,7 @@ def forget_request(tx: Transaction, lease: Lease) -> None:
     """
     if _get(tx, lease.key).unanswered:
         raise tx.refuse(Conflict("the Helper may have processed the request"))
-    values = {"request": None, "failures": 0, "helper_location": None}
+    values = {"request": None, "request_sha256": None, "failures": 0, "helper_location": None}
     table = tables.aggregation_jobs
     leases.advance(tx, table, AGGREGATION_JOB, "forget_request", lease, values, ends=False)
 

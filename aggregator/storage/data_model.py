@@ -37,10 +37,10 @@ What the order of the transactions promises, whenever a process is killed:
   Before its commit nothing has left the process; after it, only these bytes do.
 - **Leases.** A driver moves a job only while the random token in the job's row is its own.
 
-Un-noised shares are encrypted under a random key of their bucket, which is stored encrypted
-under the store's key; releasing the batch deletes both, overwrites them (`secure_delete`) and
-empties the write-ahead log. Backups that were taken before keep them: keep the store's key
-elsewhere.
+Un-noised shares, of buckets and of what each job added to them, are encrypted under a random
+key of their bucket, which is stored encrypted under the store's key; releasing the batch
+deletes both, overwrites them (`secure_delete`) and empties the write-ahead log. Backups that
+were taken before keep them: keep the store's key elsewhere.
 """
 
 _OVERVIEW = """\

@@ -4,17 +4,28 @@ A driver that holds the lease of such a job gets `LeaseLost` with its next write
 nothing of what the operator has decided.
 """
 
+from collections.abc import Mapping
+
 from sqlalchemy import Table, select, update
 
-from aggregator.storage import tables
+from aggregator.protocol.batches import Batch
+from aggregator.storage import batches, ledger, tables
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.reports import drop_reports, return_reports
-from aggregator.storage.states import AGGREGATION_JOB, AggregationJobState, Machine
+from aggregator.storage.states import (
+    AGGREGATION_JOB,
+    COLLECTION_JOB,
+    AggregationJobState,
+    CollectionJobState,
+    Machine,
+)
 
 DROPPED = "dropped_by_operator"
 """The reason that counts reports whose job an operator gave up with them."""
+
+_AT_ONCE = 0  # before the jobs that are due, which are leased in the order of their times
 
 
 def retry_aggregation_job(tx: Transaction, job_id: bytes) -> None:
@@ -31,7 +42,7 @@ def retry_aggregation_job(tx: Transaction, job_id: bytes) -> None:
         _set(tx, table, job_id, {"state": held.target, "failures": 0})
     elif state not in driven:
         raise tx.refuse(Conflict(f"aggregation job {job_id.hex()} has ended: it is {state}"))
-    _set(tx, table, job_id, {"lease_token": None, "lease_expires_at": tx.now})
+    _set(tx, table, job_id, {"lease_token": None, "lease_expires_at": _AT_ONCE})
 
 
 def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -> int:
@@ -63,6 +74,49 @@ def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -
     return dropped
 
 
+def retry_collection_job(tx: Transaction, job_id: bytes) -> None:
+    """Drive the job at once.
+
+    Raises:
+        Conflict: There is no such job, or it has ended.
+    """
+    table = tables.collection_jobs
+    _end(tx, table, COLLECTION_JOB, "abandon_collection_job", job_id)  # what has not ended
+    values = {"lease_token": None, "lease_expires_at": _AT_ONCE, "refused_since": None}
+    _set(tx, table, job_id, values)
+
+
+def abandon_collection_job(tx: Transaction, job_id: bytes, problem: str, *, returned: bool) -> None:
+    """Let the job fail.
+
+    Args:
+        tx: The transaction.
+        job_id: The job.
+        problem: The problem document for the Collector, JSON.
+        returned: Whether a batch that was frozen opens again, and costs nothing. Otherwise it stays
+            closed for ever, its cost is charged and its un-noised shares are destroyed.
+
+    Raises:
+        Conflict: There is no such job, or it has ended.
+    """
+    table = tables.collection_jobs
+    end = _end(tx, table, COLLECTION_JOB, "abandon_collection_job", job_id)
+    query = (
+        select(table.c.state, table.c.first_bucket, table.c.last_bucket, tables.tasks.c.task_id)
+        .join(tables.tasks, tables.tasks.c.id == table.c.task)
+        .where(table.c.job_id == job_id)
+    )
+    state, first, last, task_id = tx.connection.execute(query).one()
+    _set(tx, table, job_id, {**end, "problem": problem, "reason": None})
+    batch = Batch(first, last)
+    if state == CollectionJobState.FROZEN and returned:
+        batches.unfreeze(tx, task_id, batch)
+        ledger.cancel(tx, task_id, batch)
+    elif state == CollectionJobState.FROZEN:
+        batches.mark_collected(tx, task_id, batch)
+        ledger.settle(tx, task_id, batch)
+
+
 def _end(
     tx: Transaction, table: Table, machine: Machine, verb: str, job_id: bytes
 ) -> dict[str, object]:
@@ -87,5 +141,5 @@ def _state(tx: Transaction, table: Table, job_id: bytes) -> str:
     return state
 
 
-def _set(tx: Transaction, table: Table, job_id: bytes, values: dict[str, object]) -> None:
+def _set(tx: Transaction, table: Table, job_id: bytes, values: Mapping[str, object]) -> None:
     tx.connection.execute(update(table).where(table.c.job_id == job_id).values(**values))

@@ -113,6 +113,11 @@ COLLECTION_JOB = Machine(
             CollectionJobState.FAILED,
         ),
         Transition(
+            "abandon_collection_job",
+            (CollectionJobState.START, CollectionJobState.FROZEN),
+            CollectionJobState.FAILED,
+        ),
+        Transition(
             "delete_collection_job",
             (
                 CollectionJobState.START,

@@ -290,6 +290,11 @@ aggregation_jobs = Table(
         "retry; null before `sent` and after the end.",
     ),
     Column(
+        "request_sha256",
+        LargeBinary(32),
+        comment="SHA-256 of `request`, by which the Helper knows the job too; kept at the end.",
+    ),
+    Column(
         "helper_location",
         Text,
         comment="Where the Helper put the job (its Location header), to poll or delete it.",
@@ -367,6 +372,37 @@ buckets = Table(
     Column("first_time", Uint64, comment="The earliest of their times; null without a report."),
     Column("last_time", Uint64, comment="The latest of their times; null without a report."),
     comment="Both: batch buckets.",
+    sqlite_strict=True,
+)
+
+job_shares = Table(
+    "job_shares",
+    metadata,
+    _key(),
+    _task(),
+    Column("bucket", LargeBinary, nullable=False, comment="As in `buckets`."),
+    Column(
+        "job",
+        LargeBinary(32),
+        nullable=False,
+        comment="SHA-256 of the AggregationJobInitReq, the same for both aggregators.",
+    ),
+    Column(
+        "share",
+        LargeBinary,
+        nullable=False,
+        comment="What the job added to the bucket's share, ciphertext under the bucket's key.",
+    ),
+    Column("report_count", Integer, nullable=False, comment="Reports of the job in the bucket."),
+    Column(
+        "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
+    ),
+    Column("first_time", Uint64, nullable=False, comment="The earliest of their times."),
+    Column("last_time", Uint64, nullable=False, comment="The latest of their times."),
+    _seconds("counted_at", "Seconds; when they were added."),
+    Index(None, "task", "bucket", "job"),
+    comment="Both: what each aggregation job added to a bucket, until the bucket is released. So "
+    "aggregators that disagree on a batch can name the jobs that differ, and leave them out.",
     sqlite_strict=True,
 )
 

@@ -91,6 +91,7 @@ def upgrade() -> None:
         sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("request", sa.LargeBinary(), nullable=True),
+        sa.Column("request_sha256", sa.LargeBinary(length=32), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
         sa.Column("failures", sa.Integer(), nullable=False),
         sa.Column("unanswered", sa.Integer(), nullable=False),
@@ -257,6 +258,23 @@ def upgrade() -> None:
         sqlite_where=sa.text("state IN ('pending', 'finished')"),
     )
     op.create_table(
+        "job_shares",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("job", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("share", sa.LargeBinary(), nullable=False),
+        sa.Column("report_count", sa.Integer(), nullable=False),
+        sa.Column("checksum", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("first_time", UINT64, nullable=False),
+        sa.Column("last_time", UINT64, nullable=False),
+        sa.Column("counted_at", BIGINT, nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_job_shares_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_job_shares"),
+        sqlite_strict=True,
+    )
+    op.create_index("ix_job_shares_task_bucket_job", "job_shares", ["task", "bucket", "job"])
+    op.create_table(
         "ledger",
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
@@ -319,6 +337,7 @@ def downgrade() -> None:
     op.drop_table("report_ids")
     op.drop_table("report_counters")
     op.drop_table("ledger")
+    op.drop_table("job_shares")
     op.drop_table("collections")
     op.drop_table("collection_jobs")
     op.drop_table("closed_batches")

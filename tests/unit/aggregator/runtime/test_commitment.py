@@ -51,7 +51,7 @@ def sums(store: Database) -> list[int]:
 
 
 def put(store: Database, *reports: tuple[int, int]) -> dict[ReportId, ReportError]:
-    return store.run_sync("commit", lambda tx: commit(tx, verified(*reports)))
+    return store.run_sync("commit", lambda tx: commit(tx, verified(*reports), bytes(32)))
 
 
 def test_reports_are_added_to_their_buckets(store: Database) -> None:
