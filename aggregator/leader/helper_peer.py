@@ -4,7 +4,13 @@ from http import HTTPStatus
 
 import httpx
 
-from aggregator.dap.problems import BudgetExceeded, Problem, UnrecognizedTask
+from aggregator.dap.problems import (
+    BudgetExceeded,
+    Problem,
+    UnrecognizedAggregateShare,
+    UnrecognizedAggregationJob,
+    UnrecognizedTask,
+)
 from aggregator.dap.profile import DAP_18
 from aggregator.runtime import ServedTask, TaskRefused
 from aggregator.transport.peer import Peer, PeerRefused
@@ -32,7 +38,8 @@ def is_refusal(problem: Problem) -> bool:
 
 def is_gone(error: PeerRefused) -> bool:
     """Return whether the helper no longer has what we asked for by its location."""
-    return error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
+    is_unknown = isinstance(error.problem, UnrecognizedAggregationJob | UnrecognizedAggregateShare)
+    return is_unknown or error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 
 def retry_delay(attempts: int, asked: int | None) -> int:

@@ -107,12 +107,14 @@ class _Rejects:
 
     @classmethod
     def of(cls, rejected: Sequence[Rejected]) -> "_Rejects":
-        """Tell them apart: only `report_too_early` may be asked about again."""
-        early = [each for each in rejected if each.error is ReportError.REPORT_TOO_EARLY]
-        return cls(
-            {each.report_id.value: each.error.draft_name for each in rejected if each not in early},
-            [each.report_id.value for each in early],
-        )
+        """Tell them apart: only of `report_too_early` DAP lets us ask again."""
+        rejects = cls({}, [])
+        for each in rejected:
+            if each.error is ReportError.REPORT_TOO_EARLY:
+                rejects.too_early.append(each.report_id.value)
+            else:
+                rejects.reasons[each.report_id.value] = each.error.draft_name
+        return rejects
 
 
 class JobDriver:

@@ -236,6 +236,24 @@ def test_reports_that_are_too_early_wait_for_another_job(
     assert [report.report_id for report in ids] == [IDS[0], IDS[2]]
 
 
+def test_reports_that_stay_too_early_are_asked_about_less_and_less_often(
+    store: Database, clock: ManualClock
+) -> None:
+    waits = []
+    for _ in range(8):
+        leased = lease_job(store)
+        store.run_sync(
+            "end", lambda tx, lease=leased.lease: finish_aggregation_job(tx, lease, [], {}, IDS)
+        )
+        began = clock.now()
+        while create_job(store) is None:
+            clock.advance(30)
+        waits.append(clock.now() - began)
+    assert waits[0] == 60
+    assert waits == sorted(waits)
+    assert waits[-1] > 60
+
+
 def test_a_request_is_forgotten_only_if_each_sending_of_it_was_refused(store: Database) -> None:
     leased = lease_job(store)
     store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"exact", {}))
@@ -275,6 +293,10 @@ def test_a_held_job_is_driven_again_only_by_an_operator(store: Database) -> None
 
 def abandon(tx: Transaction, job: AggregationJob, *, returned: bool) -> int:
     return abandon_aggregation_job(tx, job.job_id, returned=returned)
+
+
+def finish_all_too_early(tx: Transaction, lease: Lease) -> None:
+    finish_aggregation_job(tx, lease, [], {}, IDS)
 
 
 def lease_state(store: Database) -> str:

@@ -129,6 +129,20 @@ async def test_a_transient_status_is_tried_again_as_late_as_the_peer_asks(status
     assert unreachable.value.retry_after == 4
 
 
+@pytest.mark.parametrize(
+    ("answers", "is_unprocessed"),
+    [([413], True), ([401], True), ([503, 413], False), ([307], False), ([501], False)],
+)
+async def test_only_a_request_refused_at_its_first_attempt_has_surely_changed_nothing(
+    answers: list[int], *, is_unprocessed: bool
+) -> None:
+    coming = iter(answers)
+    peer = peer_of(lambda _: httpx.Response(next(coming)), attempts=3)
+    with pytest.raises(PeerRefused) as refused:
+        await peer.post("/x", "application/thing", b"")
+    assert refused.value.is_unprocessed == is_unprocessed
+
+
 async def test_a_broken_connection_is_tried_again_and_may_then_succeed() -> None:
     failures = [httpx.ConnectError("refused"), httpx.ReadTimeout("slow")]
 
