@@ -18,7 +18,6 @@ from aggregator.storage.batches import summarize_batch
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.job_lists import AGGREGATION, ListedJob, find_job, list_waiting
 from aggregator.storage.job_shares import CountedJob, leave_out, list_counted_jobs
-from aggregator.storage.states import AggregationJobState
 from aggregator.storage.tasks import get_task
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 
@@ -157,7 +156,7 @@ class JobDesk:
         ]
 
     def leave_out(self, task: Task, batch: Batch, jobs: Sequence[bytes]) -> dict[str, int]:
-        """Leave jobs out of a batch, counted or not; return how many reports each had in it.
+        """Leave jobs out of a batch, counted or waiting; return how many reports each lost here.
 
         Args:
             task: The task.
@@ -173,19 +172,12 @@ class JobDesk:
             return vdaf.encode_agg_share(merge_agg_shares(vdaf, shares))
 
         def leave(tx: Transaction) -> dict[str, int]:
-            reports = {}
-            for job in jobs:
-                left = leave_out(tx, task.task_id.value, batch, job, merge)
-                waiting = find_job(tx, job) if self.role is Role.LEADER else None
-                if waiting is not None and waiting.state in (
-                    AggregationJobState.SENT,
-                    AggregationJobState.HELD,
-                ):
-                    left += interventions.abandon_aggregation_job(
-                        tx, waiting.job_id, returned=False
-                    )
-                reports[job.hex()] = left
-            return reports
+            task_id = task.task_id.value
+            return {
+                job.hex(): leave_out(tx, task_id, batch, job, merge)
+                + interventions.drop_waiting_job(tx, task_id, batch, job)
+                for job in jobs
+            }
 
         return self.database.run_sync("leave jobs out", leave)
 

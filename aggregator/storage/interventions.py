@@ -74,6 +74,26 @@ def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -
     return dropped
 
 
+def drop_waiting_job(tx: Transaction, task_id: bytes, batch: Batch, request_sha256: bytes) -> int:
+    """Drop the job with this request if it waits and has reports in the batch; return how many.
+
+    Those of its reports that are in other batches are dropped too: they have the same answer.
+    """
+    job, report = tables.aggregation_jobs.c, tables.reports.c
+    query = (
+        select(job.job_id)
+        .join(tables.reports, (report.task == job.task) & (report.job == job.id))
+        .where(
+            job.task == tx.task_key(task_id),
+            job.request_sha256 == request_sha256,
+            report.bucket.between(batch.first, batch.last),
+        )
+        .limit(1)
+    )
+    job_id = tx.connection.execute(query).scalar()
+    return 0 if job_id is None else abandon_aggregation_job(tx, job_id, returned=False)
+
+
 def retry_collection_job(tx: Transaction, job_id: bytes) -> None:
     """Drive the job at once.
 

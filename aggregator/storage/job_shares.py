@@ -129,13 +129,13 @@ def leave_out(
         table.c.bucket.between(batch.first, batch.last),
     )
     left = tx.connection.execute(select(table.c.bucket, table.c.report_count).where(*of_job)).all()
+    if not left:
+        return 0
     tx.connection.execute(delete(table).where(*of_job))
     for bucket, _ in left:
         _sum_again(tx, task_id, bucket, merge)
     reports: int = sum(count for _, count in left)
-    if reports:
-        counts = {AGGREGATED: -reports, LEFT_OUT: reports}
-        count_reports(tx, task_id, Stage.AGGREGATION, counts)
+    count_reports(tx, task_id, Stage.AGGREGATION, {AGGREGATED: -reports, LEFT_OUT: reports})
     answered = tables.answered_jobs
     forgotten = ANSWERED_JOB.transition("delete_answered_job").target
     tx.connection.execute(

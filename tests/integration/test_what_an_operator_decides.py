@@ -229,7 +229,10 @@ async def test_the_leader_leaves_out_a_job_that_it_holds(
     await hold(pair, between, [0, 0, 0])
     (held,) = waiting(pair, tmp_path)
     task, digest = f"--task={pair.task.task_id}", str(held["request_sha256"])
+    other_batch = f"{START - TIME_PRECISION}/{START}"
     for role in ("leader", "helper"):
+        nothing = job(pair, tmp_path, role, "leave-out", task, "--batch", other_batch, digest)
+        assert nothing.stdout == f"{digest}: not counted here\n"
         done = job(pair, tmp_path, role, "leave-out", task, "--batch", BATCH, digest)
         assert done.stdout == f"{digest}: 3 reports left out\n"
     await pair.upload(await pair.reports([1, 2]))
