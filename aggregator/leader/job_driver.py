@@ -48,6 +48,7 @@ from aggregator.storage.aggregation_jobs import (
     lease_aggregation_jobs,
     note_failure,
     note_sending,
+    note_unprocessed,
     release_aggregation_job,
     reports_in_job,
     split_aggregation_job,
@@ -154,7 +155,12 @@ class JobDriver:
             verified, rejected = await self._finish(served, job, request, answer)
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
-            await self._release(leased, str(error), error.retry_after)
+            await self._release(
+                leased,
+                str(error),
+                error.retry_after,
+                is_unprocessed=error.is_unprocessed and job.helper_location is None,
+            )
         except PeerRefused as error:
             await self._refused(leased, error)
         except (IncompatibleResponse, DecodeError) as error:
@@ -292,14 +298,22 @@ class JobDriver:
         await self._runtime.database.run("await aggregation job", wait)
 
     async def _release(
-        self, leased: Leased[AggregationJob], reason: str, asked: int | None = None
+        self,
+        leased: Leased[AggregationJob],
+        reason: str,
+        asked: int | None = None,
+        *,
+        is_unprocessed: bool = False,
     ) -> None:
         delay = retry_delay(leased.lease.attempts, asked)
         log.info("job waits", next_in=f"{delay}s")
-        await self._runtime.database.run(
-            "release aggregation job",
-            lambda tx: release_aggregation_job(tx, leased.lease, delay, reason=reason),
-        )
+
+        def release(tx: Transaction) -> None:
+            if is_unprocessed:
+                note_unprocessed(tx, leased.lease)
+            release_aggregation_job(tx, leased.lease, delay, reason=reason)
+
+        await self._runtime.database.run("release aggregation job", release)
 
     async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
         """Wait, and ask again; if the helper has lost the job, with its stored request."""
@@ -325,7 +339,9 @@ class JobDriver:
             error: The refusal.
             was_sent: Whether it is the request that was refused, and not a look at its answer.
         """
-        job = note_failure(tx, lease, is_unprocessed=was_sent and error.is_unprocessed)
+        if was_sent and error.is_unprocessed:
+            note_unprocessed(tx, lease)
+        job = note_failure(tx, lease)
         delay = retry_delay(job.failures, None)
         if not job.unanswered:
             if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and reports_in_job(tx, job) > 1:
@@ -341,7 +357,7 @@ class JobDriver:
         log.error("helper's answer is unusable", reason=reason)
 
         def note(tx: Transaction) -> int | None:
-            job = note_failure(tx, leased.lease, is_unprocessed=False)
+            job = note_failure(tx, leased.lease)
             if job.failures >= self._settings.max_attempts:
                 hold_aggregation_job(tx, leased.lease, f"the helper's answer: {reason}")
                 return None

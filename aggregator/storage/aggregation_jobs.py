@@ -45,7 +45,7 @@ class AggregationJob:
         request: The exact AggregationJobInitReq, from `store_request` until the job ends.
         helper_location: Where the Helper put the job, if it said so.
         failures: Refusals of the request and unusable answers to it so far.
-        unanswered: How often the request was sent without being refused.
+        unanswered: How often the request was sent that the Helper may have processed.
     """
 
     key: int
@@ -114,23 +114,24 @@ def note_sending(tx: Transaction, lease: Lease) -> None:
     leases.write(tx, table, lease, {"unanswered": table.c.unanswered + 1})
 
 
-def note_failure(tx: Transaction, lease: Lease, *, is_unprocessed: bool) -> AggregationJob:
-    """Count a refusal or an unusable answer; return the job as it is now.
-
-    Args:
-        tx: The transaction.
-        lease: The lease on the job.
-        is_unprocessed: Whether the Helper has surely not processed what was sent this time.
+def note_unprocessed(tx: Transaction, lease: Lease) -> None:
+    """Take `note_sending` back: the Helper has surely not processed what was sent this time.
 
     Raises:
         LeaseLost: The lease is not ours any more.
     """
     table = tables.aggregation_jobs
-    values = {
-        "failures": table.c.failures + 1,
-        "unanswered": table.c.unanswered - int(is_unprocessed),
-    }
-    leases.write(tx, table, lease, values)
+    leases.write(tx, table, lease, {"unanswered": table.c.unanswered - 1})
+
+
+def note_failure(tx: Transaction, lease: Lease) -> AggregationJob:
+    """Count a refusal or an unusable answer; return the job as it is now.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    table = tables.aggregation_jobs
+    leases.write(tx, table, lease, {"failures": table.c.failures + 1})
     return _get(tx, lease.key)
 
 

@@ -309,8 +309,8 @@ aggregation_jobs = Table(
         "unanswered",
         Integer,
         nullable=False,
-        comment="How often `request` was sent without being refused: if 0, the Helper has surely "
-        "not processed it.",
+        comment="How often `request` was sent and neither refused nor turned away before it "
+        "arrived: if 0, the Helper has surely not processed it.",
     ),
     _reason(),
     *_lease(),

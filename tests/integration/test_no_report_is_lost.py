@@ -127,6 +127,22 @@ async def test_a_job_too_large_for_the_helper_is_split_until_it_fits(
     assert await counts(pair) == {"aggregated": 7}
 
 
+async def test_a_job_that_is_too_large_is_split_after_an_outage_too(
+    pair: Pair, between: Between
+) -> None:
+    """What never reached the helper has surely not been processed."""
+    await pair.upload(await pair.reports([0, 1, 2, 3]))
+
+    def nobody(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("nobody there")
+
+    between.gate = nobody
+    await work_for_long(pair, rounds=3)
+    whole = len(between.posts[0])
+    between.gate = lambda request: refusal(413) if len(request.content) == whole else None
+    assert (await pair.collect()).report_count == 4
+
+
 async def test_a_single_report_too_large_for_the_helper_waits(pair: Pair, between: Between) -> None:
     await pair.upload(await pair.reports([0]))
     between.gate = lambda _: refusal(413)

@@ -11,6 +11,7 @@ from aggregator.storage.aggregation_jobs import (
     lease_aggregation_jobs,
     note_failure,
     note_sending,
+    note_unprocessed,
     release_aggregation_job,
     split_aggregation_job,
     store_job_location,
@@ -91,14 +92,26 @@ def test_no_more_jobs_are_leased_than_were_asked_for(store: Database) -> None:
         lambda tx, lease: store_request(tx, lease, b"other", {}),
         lambda tx, lease: finish_aggregation_job(tx, lease, IDS, {}),
         note_sending,
-        lambda tx, lease: note_failure(tx, lease, is_unprocessed=True),
+        note_failure,
+        note_unprocessed,
         forget_request,
         split_aggregation_job,
         lambda tx, lease: hold_aggregation_job(tx, lease, "reason"),
         lambda tx, lease: release_aggregation_job(tx, lease, 0),
         lambda tx, lease: store_job_location(tx, lease, "/elsewhere"),
     ],
-    ids=["send", "finish", "resend", "fail", "forget", "split", "hold", "release", "locate"],
+    ids=[
+        "send",
+        "finish",
+        "resend",
+        "fail",
+        "undo",
+        "forget",
+        "split",
+        "hold",
+        "release",
+        "locate",
+    ],
 )
 def test_a_driver_that_slept_past_its_lease_changes_nothing(
     store: Database, clock: ManualClock, verb: Callable[[Transaction, Lease], None]
@@ -259,12 +272,13 @@ def test_a_request_is_forgotten_only_if_each_sending_of_it_was_refused(store: Da
     store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"exact", {}))
     with pytest.raises(Conflict, match="may have processed"):
         store.run_sync("forget", lambda tx: forget_request(tx, leased.lease))
-    store.run_sync("refused", lambda tx: note_failure(tx, leased.lease, is_unprocessed=True))
+    store.run_sync("refused", lambda tx: note_unprocessed(tx, leased.lease))
     store.run_sync("resend", lambda tx: note_sending(tx, leased.lease))
     with pytest.raises(Conflict, match="may have processed"):
         store.run_sync("split", lambda tx: split_aggregation_job(tx, leased.lease))
-    job = store.run_sync("refused", lambda tx: note_failure(tx, leased.lease, is_unprocessed=True))
-    assert (job.failures, job.unanswered) == (2, 0)
+    store.run_sync("refused", lambda tx: note_unprocessed(tx, leased.lease))
+    job = store.run_sync("refused", lambda tx: note_failure(tx, leased.lease))
+    assert (job.failures, job.unanswered) == (1, 0)
     store.run_sync("split", lambda tx: split_aggregation_job(tx, leased.lease))
     halves = [
         [
