@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from aggregator.cli import faults
 from aggregator.cli.job_desk import JobDesk, batch_of
@@ -136,11 +134,8 @@ def compare(
     elif not differences:
         print("both aggregators have counted the same reports of the batch")
     else:
-        table = Table("job", "reports here", "reports there")
         for row in differences:
-            cells = ("not counted" if each is None else str(each) for each in (row.here, row.there))
-            table.add_row(row.job, *cells)
-        Console(markup=False, highlight=False).print(table)
+            print(f"{row.job}: {_reports(row.here)} here, {_reports(row.there)} there")
         task_id, batch = batch_of(document)
         print("to leave them out, at both aggregators, if both operators agree:")
         jobs = " ".join(row.job for row in differences)
@@ -246,27 +241,24 @@ def _print_waiting(jobs: list[ListedJob]) -> None:
         print("nothing waits", file=sys.stderr)
         return
     now = int(time.time())
-    table = Table("job", "state", "reports", "age", "tries", "goes on", "why")
     for job in jobs:
-        table.add_row(
-            f"{job.kind}\n{job.job_id.hex()}\nof {TaskId(job.task_id)}",
-            job.state,
-            "" if job.reports is None else str(job.reports),
-            _span(now - job.created_at),
-            str(job.attempts),
-            _goes_on(job, now),
-            job.reason or "",
+        # Lines and no table: an id that is folded into a cell cannot be copied.
+        tries = max(job.attempts, job.failures)
+        print(f"{job.kind} {job.job_id.hex()}".rstrip() + f", task {TaskId(job.task_id)}")
+        print(
+            f"  {job.state}"
+            + ("" if job.reports is None else f", {_reports(job.reports)}")
+            + f", made {_span(now - job.created_at)} ago, tried {tries} times"
         )
-    for column in table.columns:
-        column.overflow = "fold"
-    Console(markup=False, highlight=False).print(table)
+        print(f"  why: {job.reason or 'no worker has come to it yet'}")
+        print(f"  goes on {_goes_on(job, now)}")
 
 
 def _goes_on(job: ListedJob, now: int) -> str:
     if job.is_driven:
-        return "now"
+        return "now: a worker has it"
     if job.next_at is None:
-        return "by `prio job retry` or `abandon`"
+        return "by `prio job retry` or `prio job abandon`"
     return f"in {_span(job.next_at - now)}" if job.next_at > now else "when a worker is free"
 
 
@@ -278,11 +270,12 @@ def _span(seconds: int) -> str:
 
 
 def _print_counted(document: Document) -> None:
-    table = Table("job", "reports", "counted at")
     jobs = document["jobs"]
     for job in jobs if isinstance(jobs, list) else ():
         moment = datetime.fromtimestamp(job["counted_at"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        table.add_row(job["job"], str(job["report_count"]), moment)
-    console = Console(markup=False, highlight=False)
-    console.print(table)
-    console.print(f"{document['report_count']} reports in all, checksum {document['checksum']}")
+        print(f"{job['job']}: {_reports(job['report_count'])}, counted {moment}")
+    print(f"{_reports(document['report_count'])} in all, checksum {document['checksum']}")
+
+
+def _reports(count: object) -> str:
+    return "not counted" if count is None else f"{count} reports"

@@ -104,9 +104,12 @@ async def test_every_job_that_waits_is_listed_with_its_reason(
     )
     shown = job(pair, tmp_path, "leader", "show", str(held["job"]))
     assert json.loads(shown.stdout) == held
-    table = job(pair, tmp_path, "leader", "list").stdout
-    assert "by `prio job retry` or" in table
-    assert "401" in table
+    lines = job(pair, tmp_path, "leader", "list").stdout.splitlines()
+    assert lines[0] == f"aggregation {held['job']}, task {pair.task.task_id}"
+    assert lines[1].startswith("  held, 3 reports, made ")
+    assert lines[1].endswith(" ago, tried 5 times")
+    assert lines[3] == "  goes on by `prio job retry` or `prio job abandon`"
+    assert lines[6] == f"  why: {refused['reason']}"
 
 
 async def test_reports_that_are_too_early_are_listed(pair: Pair) -> None:
@@ -179,13 +182,14 @@ async def test_a_batch_on_which_the_aggregators_disagree_is_collected_without_wh
     theirs.write_text(batch_at(pair, tmp_path, "helper"))
     compared = job(pair, tmp_path, "leader", "compare", theirs)
     assert compared.returncode == 1
-    assert f"{held['request_sha256']}" in compared.stdout
+    digest = held["request_sha256"]
+    assert compared.stdout.startswith(f"{digest}: not counted here, 3 reports there\n")
     command = compared.stdout.splitlines()[-1].split()
     assert command[:3] == ["prio", "job", "leave-out"]
     at_leader = job(pair, tmp_path, "leader", *command[2:])
     at_helper = job(pair, tmp_path, "helper", *command[2:])
-    assert at_leader.stdout == f"{held['request_sha256']}: not counted here\n"
-    assert at_helper.stdout == f"{held['request_sha256']}: 3 reports left out\n"
+    assert at_leader.stdout == f"{digest}: not counted here\n"
+    assert at_helper.stdout == f"{digest}: 3 reports left out\n"
 
     theirs.write_text(batch_at(pair, tmp_path, "helper"))
     assert job(pair, tmp_path, "leader", "compare", theirs).returncode == 0
@@ -293,6 +297,9 @@ async def test_nothing_waits_at_a_helper_whose_answers_are_shown(
     await pair.work_until_idle()
     (counted,) = json.loads(batch_at(pair, tmp_path, "helper"))["jobs"]
     assert job(pair, tmp_path, "helper", "list").stderr == "nothing waits\n"
+    task = f"--task={pair.task.task_id}"
+    listed = job(pair, tmp_path, "helper", "list", task, "--batch", BATCH).stdout
+    assert listed.startswith(f"{counted['job']}: 3 reports, counted 20")
     shown = json.loads(job(pair, tmp_path, "helper", "show", counted["job"]).stdout)
     assert (shown["state"], shown["request_sha256"]) == ("live", counted["job"])
     for verb in (["retry"], ["abandon", "--drop-reports"]):
