@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 from sqlalchemy import update
+from structlog.testing import capture_logs
 
 from aggregator.dap.problems import OWN_NAMESPACE
 from aggregator.dap.profile import DAP_18
@@ -22,7 +23,7 @@ from tests.support.tasks import make_task
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 12
+PATIENCE = 7
 ID_SIZE = 16
 
 
@@ -41,11 +42,11 @@ async def between(pair: Pair) -> AsyncIterator[Between]:
     await made.close()
 
 
-async def work_for_long(pair: Pair, rounds: int = PATIENCE) -> None:
-    """Let the workers work while nothing may get better."""
+async def work_for_long(pair: Pair, rounds: int = PATIENCE, seconds: int = 61) -> None:
+    """Let the workers work while nothing may get better, with some seconds between rounds."""
     for _ in range(rounds):
         await pair.work()
-        pair.clock.advance(61)
+        pair.clock.advance(seconds)
 
 
 async def counts(pair: Pair, *, at_helper: bool = False) -> dict[str, int]:
@@ -66,6 +67,7 @@ async def jobs(pair: Pair) -> list[tuple[str, bytes, str | None, bytes | None]]:
     return await pair.leader.database.read("jobs", read)
 
 
+@pytest.mark.slow
 async def test_a_wrong_setting_at_the_helper_loses_no_report(pair: Pair) -> None:
     """As when `min_batch_size_floor` is too high there for a while."""
     await pair.upload(await pair.reports([0, 1, 2, 3] * 250))
@@ -339,9 +341,10 @@ async def test_a_stored_task_that_cannot_be_read_stops_no_other(pair: Pair) -> N
 async def test_a_fault_of_our_own_backs_off_and_is_shown(pair: Pair, between: Between) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
     pair.leader.on_moment = lambda name, moment: _fail(name, moment, "store aggregation request")
-    for _ in range(4):
-        await pair.work()
-        pair.clock.advance(8)  # less than the lease: the job was given back
+    with capture_logs():  # printing tracebacks takes long
+        for _ in range(4):
+            await pair.work()
+            pair.clock.advance(8)  # less than the lease: the job was given back
     job = tables.aggregation_jobs.c
     pair.leader.on_moment = lambda _name, _moment: None
 
@@ -369,7 +372,7 @@ async def test_a_collection_that_the_helper_keeps_refusing_fails_with_its_error(
     between.gate = lambda _: refusal(status, kind)
     await work_for_long(pair)
     assert (await pair.poll(asked.headers["location"])).body == b""  # it is not an hour yet
-    await work_for_long(pair, rounds=60)
+    await work_for_long(pair, seconds=700)
     failed = await pair.poll(asked.headers["location"])
     assert str(status) in str(failed.problem["detail"])
     between.gate = None
@@ -390,7 +393,7 @@ async def test_a_share_released_to_a_collection_that_failed_is_found_again(
     between.change = lose
     await pair.work()
     between.change, between.gate = None, lambda _: refusal(401)
-    await work_for_long(pair, rounds=70)
+    await work_for_long(pair, seconds=700)
     between.gate = None
     await pair.upload(await pair.reports([3]))  # the helper counts it no more
     assert (await pair.collect()).report_count == 3
