@@ -290,7 +290,15 @@ class LeaderSettings(AggregatorSettings):
         "renewed while the worker works; a killed worker's jobs wait that long.",
     )
     max_attempts: int = Field(
-        5, ge=1, description="Refusals in a row after which an aggregation job is abandoned."
+        5,
+        ge=1,
+        description="How often an aggregation request is sent that the helper refuses, or answers "
+        "unusably, before it is made anew or its job is held for an operator.",
+    )
+    collection_refusal_seconds: PositiveSeconds = Field(
+        3600,
+        description="How long the helper may refuse its share of a batch before the collection "
+        "fails with its error.",
     )
     request_timeout_seconds: PositiveSeconds = Field(
         45, description="How long the helper may take for one answer, all attempts together."

@@ -76,6 +76,13 @@ COMMANDS: Final = (
     Entry(RUN, "leader", "serve", "leader", "Run the leader."),
     Entry(RUN, "helper", "serve", "helper", "Run the helper."),
     Entry(RUN, "collector", "collector", "app", "Run the collector."),
+    Entry(
+        RUN,
+        "job",
+        "jobs",
+        "app",
+        "List what waits, and why; retry, abandon and compare jobs.",
+    ),
     Entry(RUN, "hpke", "hpke_keys", "app", "Make, list and retire HPKE key pairs."),
     Entry(
         TASKS,

@@ -117,6 +117,7 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
         lease_seconds=settings.lease_seconds,
         max_attempts=settings.max_attempts,
         jobs_per_helper=settings.jobs_per_helper,
+        refusal_seconds=settings.collection_refusal_seconds,
     )
     creator = JobCreator(
         runtime, job_size=settings.aggregation_job_size, linger_seconds=settings.linger_seconds

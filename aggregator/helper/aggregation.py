@@ -74,7 +74,7 @@ def _commit(tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit
     found = find_answered_job(tx, task_id, digest)
     if found is not None:
         return found
-    refused = commit(tx, init.verified)
+    refused = commit(tx, init.verified, digest)
     count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused))
     return put_answered_job(tx, task_id, digest, encode(init.response(refused)))
 

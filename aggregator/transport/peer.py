@@ -48,11 +48,16 @@ class PeerUnreachable(PeerError):
 
     Attributes:
         retry_after: Seconds that the peer asked us to wait, if it did.
+        is_unprocessed: Whether we do know, namely nothing: there was no connection, or the peer
+            takes no more requests (429).
     """
 
-    def __init__(self, message: str, retry_after: int | None = None) -> None:
+    def __init__(
+        self, message: str, retry_after: int | None = None, *, is_unprocessed: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.is_unprocessed = is_unprocessed
 
 
 class PeerRefused(PeerError):
@@ -61,12 +66,15 @@ class PeerRefused(PeerError):
     Attributes:
         problem: Why, by its problem document; of type `about:blank` if there was none.
         status: The HTTP status code.
+        is_unprocessed: Whether the request has surely changed nothing: a status of class 4xx, and
+            no earlier attempt of the same call of which we do not know.
     """
 
     def __init__(self, problem: Problem, status: int) -> None:
         super().__init__(f"refused with status {status}: {problem}")
         self.problem = problem
         self.status = status
+        self.is_unprocessed = httpx.codes.is_client_error(status)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -175,12 +183,20 @@ class Peer:
         raise self._unreachable("no complete answer in time")
 
     async def _send_patiently(self, request: httpx.Request, limit: int) -> Answer:
-        for attempt in range(1, self._attempts):
+        is_unprocessed = True
+        for attempt in range(1, self._attempts + 1):
             try:
                 return await self._send_once(request, limit)
+            except PeerRefused as error:
+                error.is_unprocessed &= is_unprocessed
+                raise
             except PeerUnreachable as error:
+                is_unprocessed &= error.is_unprocessed
+                if attempt == self._attempts:
+                    error.is_unprocessed = is_unprocessed
+                    raise
                 await self._sleep(_wait(attempt, error.retry_after))
-        return await self._send_once(request, limit)
+        raise self._unreachable("no attempt was allowed")
 
     async def _send_once(self, request: httpx.Request, limit: int) -> Answer:
         try:
@@ -190,12 +206,15 @@ class Peer:
             finally:
                 await response.aclose()
         except httpx.RequestError as error:
-            raise self._unreachable(_cause(error)) from error
+            is_unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            raise self._unreachable(_cause(error), is_unprocessed=is_unsent) from error
         retry_after = _retry_after(response.headers)
-        if response.status_code in _TRANSIENT_STATUSES:
-            raise self._unreachable(f"status {response.status_code}", retry_after)
+        status = response.status_code
+        if status in _TRANSIENT_STATUSES:
+            is_turned_away = status == httpx.codes.TOO_MANY_REQUESTS
+            raise self._unreachable(f"status {status}", retry_after, is_unprocessed=is_turned_away)
         if not response.is_success:
-            raise PeerRefused(_problem(response, content), response.status_code)
+            raise PeerRefused(_problem(response, content), status)
         location = response.headers.get("location")
         return Answer(
             body=content,
@@ -204,8 +223,12 @@ class Peer:
             headers={name.lower(): value for name, value in response.headers.items()},
         )
 
-    def _unreachable(self, cause: str, retry_after: int | None = None) -> PeerUnreachable:
-        return PeerUnreachable(f"{self._name} does not answer: {cause}", retry_after)
+    def _unreachable(
+        self, cause: str, retry_after: int | None = None, *, is_unprocessed: bool = False
+    ) -> PeerUnreachable:
+        return PeerUnreachable(
+            f"{self._name} does not answer: {cause}", retry_after, is_unprocessed=is_unprocessed
+        )
 
     async def _read(self, response: httpx.Response, limit: int) -> bytes:
         if response.headers.get("content-encoding", "identity").lower() != "identity":

@@ -242,29 +242,6 @@ async def test_the_page_of_a_proxy_in_between_is_not_the_helpers_answer(
     await proxied.aclose()
 
 
-async def test_a_job_that_the_helper_refuses_for_good_is_given_up_and_counted(pair: Pair) -> None:
-    await pair.upload(await pair.reports([0, 1, 2]))
-    problem = {"type": "urn:ietf:params:ppm:dap:error:invalidMessage"}
-    refusing = httpx.AsyncClient(
-        transport=httpx.MockTransport(
-            lambda _: httpx.Response(
-                400, json=problem, headers={"content-type": "application/problem+json"}
-            )
-        )
-    )
-    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=3, peer_attempts=1)
-    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
-    driver = JobDriver(pair.leader.runtime, refusing, settings)
-    for _ in range(4):
-        await driver.run_once()
-        pair.clock.advance(61)
-    counts = await pair.leader.database.read(
-        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
-    )
-    assert counts == {"refused_by_helper": 3}
-    await refusing.aclose()
-
-
 async def test_an_outage_does_not_count_as_a_refusal(pair: Pair) -> None:
     """After it, one refusal that an operator can repair must not cost the reports."""
     await pair.upload(await pair.reports([0, 1, 2]))
@@ -289,30 +266,6 @@ async def test_an_outage_does_not_count_as_a_refusal(pair: Pair) -> None:
     await driver.run_once()
     pair.clock.advance(61)
     assert (await pair.collect()).report_count == 3
-    await http.aclose()
-
-
-async def test_a_job_that_is_given_up_is_deleted_at_the_helper(pair: Pair) -> None:
-    """The answer was no answer, but its `Location` says where the helper keeps the job."""
-    await pair.upload(await pair.reports([0, 1, 2]))
-    deleted: list[str] = []
-
-    async def spoil(request: httpx.Request) -> httpx.Response:
-        real = await pair.http.request(
-            request.method, request.url, content=request.content, headers=request.headers
-        )
-        if request.method == "DELETE":
-            deleted.append(f"{real.status_code} {request.url.path}")
-            return httpx.Response(real.status_code)
-        headers = {name: real.headers[name] for name in ("location", "content-type")}
-        return httpx.Response(201, content=real.content[:-1], headers=headers)
-
-    http = httpx.AsyncClient(transport=httpx.MockTransport(spoil))
-    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
-    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
-    assert await JobDriver(pair.leader.runtime, http, settings).run_once() == 1
-    (only,) = deleted
-    assert only.startswith(f"200 /tasks/{pair.task.task_id}/aggregation_jobs/")
     await http.aclose()
 
 

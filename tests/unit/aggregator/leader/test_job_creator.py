@@ -54,7 +54,7 @@ def creator_of(database: Database) -> JobCreator:
 
 def upload(database: Database, task: TaskId, count: int) -> None:
     reports = new_reports(range(count))
-    database.run_sync("upload", lambda tx: put_reports(tx, task.value, reports))
+    database.run_sync("upload", lambda tx: put_reports(tx, task.value, reports, 1000))
 
 
 def jobs_in_order(database: Database) -> list[TaskId]:

@@ -129,6 +129,37 @@ async def test_a_transient_status_is_tried_again_as_late_as_the_peer_asks(status
     assert unreachable.value.retry_after == 4
 
 
+@pytest.mark.parametrize(
+    ("answers", "is_unprocessed"),
+    [
+        ([413], True),
+        ([401], True),
+        ([503, 413], False),
+        ([429, 413], True),
+        ([None, 413], True),
+        ([None, 429, None], True),
+        ([None, 503, None], False),
+        ([307], False),
+        ([501], False),
+    ],
+)
+async def test_only_what_never_got_through_has_surely_changed_nothing(
+    answers: list[int | None], *, is_unprocessed: bool
+) -> None:
+    """Here None stands for a connection that cannot be made."""
+    coming = iter(answers)
+
+    def answer(_request: httpx.Request) -> httpx.Response:
+        status = next(coming)
+        if status is None:
+            raise httpx.ConnectError("nobody there")
+        return httpx.Response(status)
+
+    with pytest.raises((PeerRefused, PeerUnreachable)) as failed:
+        await peer_of(answer, attempts=3).post("/x", "application/thing", b"")
+    assert failed.value.is_unprocessed == is_unprocessed
+
+
 async def test_a_broken_connection_is_tried_again_and_may_then_succeed() -> None:
     failures = [httpx.ConnectError("refused"), httpx.ReadTimeout("slow")]
 

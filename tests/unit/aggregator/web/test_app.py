@@ -11,7 +11,13 @@ from structlog.testing import capture_logs
 from aggregator.codec import DecodeError
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import UploadRequest
-from aggregator.dap.problems import BatchOverlap, BudgetExceeded, Problem, TooManyRequests
+from aggregator.dap.problems import (
+    BatchOverlap,
+    BudgetExceeded,
+    Problem,
+    TooManyRequests,
+    Unauthorized,
+)
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.errors import Abort, StoreError
@@ -165,10 +171,11 @@ async def test_health_is_an_application_of_its_own() -> None:
         assert (await http.get("/health")).json()["status"] == "ok"
 
 
-def test_a_stored_problem_is_answered_with_its_types_status() -> None:
+def test_a_stored_problem_is_answered_as_one_of_the_job_not_of_the_request() -> None:
     stored = f'{{"type": "{BudgetExceeded.type_uri}", "title": "t"}}'
     assert stored_problem_response(stored).status_code == 403
-    assert stored_problem_response('{"type": "urn:other"}').status_code == 400
+    for other in ("urn:other", "about:blank", Unauthorized.type_uri):
+        assert stored_problem_response(f'{{"type": "{other}"}}').status_code == 400
 
 
 def test_every_resource_of_a_role_must_be_served() -> None:
