@@ -1,5 +1,7 @@
 """`prio collector`: the collector service, and the public key that tasks name."""
 
+from functools import partial
+
 import anyio
 import structlog
 import typer
@@ -7,14 +9,16 @@ import typer
 from aggregator.cli.options import Config
 from aggregator.cli.parties import CollectorDesk, open_collector
 from aggregator.cli.secret_files import create_secret, read_secret
-from aggregator.cli.services import health_listeners, run_services
+from aggregator.cli.services import health_listener, run_services
 from aggregator.codec import encode
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import create_collector_app
+from aggregator.collector.status import read_collector_health
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.auth import hash_token, new_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import SystemEntropy
+from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
 
@@ -59,9 +63,18 @@ async def _serve(desk: CollectorDesk, token: str) -> None:
             hash_token(token),
             settings.hosts,
         )
-        listeners = health_listeners(settings)
-        listeners.append((application, settings.listen))
-        await run_services(listeners, [driver.run], settings.max_connections)
+        await run_services(
+            [(application, settings.listen)],
+            [driver.run],
+            settings.max_connections,
+            health_listener(settings, partial(examine_collector, desk)),
+        )
+
+
+def examine_collector(desk: CollectorDesk) -> Health:
+    """Look at a collector's store."""
+    store = desk.settings.database_file
+    return desk.database.read_sync("health", lambda tx: read_collector_health(tx, store))
 
 
 def token_of(settings: CollectorSettings) -> str:

@@ -76,6 +76,13 @@ COMMANDS: Final = (
     Entry(RUN, "leader", "serve", "leader", "Run the leader."),
     Entry(RUN, "helper", "serve", "helper", "Run the helper."),
     Entry(RUN, "collector", "collector", "app", "Run the collector."),
+    Entry(
+        RUN,
+        "status",
+        "status",
+        "status",
+        "Print whether this party's work moves, what waits and why; the exit status is 1 if not.",
+    ),
     Entry(RUN, "hpke", "hpke_keys", "app", "Make, list and retire HPKE key pairs."),
     Entry(RUN, "store", "store_upgrade", "app", "Upgrade a store."),
     Entry(TASKS, "task", "tasks", "app", "Make, add, list, show and end tasks."),
