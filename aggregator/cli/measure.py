@@ -20,7 +20,7 @@ from aggregator.cli.tables import print_result
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
 from aggregator.collector.documents import Document, collection_document, with_post_processing
 from aggregator.collector.driver import Driver
-from aggregator.collector.service import interval_of, new_collection
+from aggregator.collector.service import interval_of, new_collection, put_collection
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.entropy import SystemEntropy
@@ -178,6 +178,13 @@ def collect(
             "onto the possible histograms.",
         ),
     ] = None,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now",
+            help="Collect an interval that is not over; reports of it that come later are refused.",
+        ),
+    ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 300,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -195,6 +202,7 @@ def collect(
         _required_time(end, "end"),
         timeout,
         rule,
+        now,
     )
     if as_json:
         print(json.dumps(document))
@@ -315,7 +323,13 @@ async def _upload(
 
 
 async def _collect(
-    config: Path | None, task_id: str, start: int, end: int, seconds: float, rule: Rule | None
+    config: Path | None,
+    task_id: str,
+    start: int,
+    end: int,
+    seconds: float,
+    rule: Rule | None,
+    now: bool,
 ) -> tuple[Document, str]:
     """Return the collection, and why the leader did not answer the last request, if it did not."""
     with open_collector(config) as desk:
@@ -334,7 +348,9 @@ async def _collect(
         new = new_collection(
             task, collection_request(interval_of(task, start, end)), SystemEntropy()
         )
-        stored = desk.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
+        stored = desk.database.run_sync(
+            "put collection", lambda tx: put_collection(tx, task, new, end, now=now)
+        )
         identifier = stored.collection_id
         async with open_client(
             TIMEOUT_SECONDS,

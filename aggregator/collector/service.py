@@ -3,7 +3,8 @@
     GET  /api/tasks                          the tasks
     GET  /api/tasks/{task_id}                one
     GET  /api/tasks/{task_id}/collections    its collections, oldest first
-    POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch
+    POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch;
+                                             with "now": true also one that is not over
     GET  /api/collections/{collection_id}    a collection: pending, finished or failed; with
                                              ?post_process=clamp or simplex also post-processed
 
@@ -44,7 +45,7 @@ from aggregator.errors import Abort, ParameterError
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
-from aggregator.storage.database import Database
+from aggregator.storage.database import Database, Transaction
 from aggregator.web.app import create_app
 from aggregator.web.auth import require_token
 from aggregator.web.messages import read_bytes
@@ -60,12 +61,14 @@ class CollectionQuery(BaseModel):
     Attributes:
         start: Seconds since the epoch; a multiple of the task's time precision.
         end: Likewise; the interval ends before it.
+        now: Whether to collect an interval that is not over, which shuts out its later reports.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     start: Annotated[int, Field(ge=0)]
     end: Annotated[int, Field(ge=1)]
+    now: bool = False
 
 
 class CollectorApi:
@@ -106,7 +109,7 @@ class CollectorApi:
         interval = interval_of(task, query.start, query.end)
         new = new_collection(task, collection_request(interval), self._entropy)
         stored = await self._database.run(
-            "put collection", lambda tx: store.put_collection(tx, new)
+            "put collection", lambda tx: put_collection(tx, task, new, query.end, now=query.now)
         )
         self._driver.wake()
         response.headers["Location"] = f"/api/collections/{stored.collection_id.hex()}"
@@ -218,6 +221,31 @@ def new_collection(task: Task, request: CollectionJobReq, entropy: Entropy) -> s
         task_id=task.task_id.value,
         request=encode(request),
     )
+
+
+def put_collection(
+    tx: Transaction, task: Task, new: store.NewCollection, end: int, *, now: bool
+) -> store.StoredCollection:
+    """Store a collection, or return the one that the batch already has.
+
+    Args:
+        tx: A transaction on the Collector's store.
+        task: The task.
+        new: The collection.
+        end: When its interval ends, in seconds since the epoch.
+        now: Whether to collect it before.
+
+    Raises:
+        BatchInvalid: The interval is not over, and `now` does not say that this is meant.
+    """
+    found = store.find_collection(tx, new)
+    if found is None and tx.now < end and not now:
+        raise BatchInvalid(
+            f"end: the interval ends in {end - tx.now} seconds, and reports of it that come after "
+            "its collection are refused; to collect it now, say so (--now)",
+            task.task_id,
+        )
+    return store.put_collection(tx, new) if found is None else found
 
 
 def interval_of(task: Task, start: int, end: int) -> Interval:

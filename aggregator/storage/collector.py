@@ -114,8 +114,8 @@ def list_collector_tasks(tx: Transaction) -> list[CollectorTask]:
     return [_task(tx, row) for row in tx.connection.execute(query)]
 
 
-def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
-    """Store a collection before the Leader is asked; the same batch again is the same collection.
+def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollection | None:
+    """Return the collection of the same batch, if any.
 
     A failed one does not count: the batch may have been too small then.
     """
@@ -126,18 +126,27 @@ def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollecti
         columns.state != CollectionState.FAILED,
     )
     row = tx.connection.execute(same).one_or_none()
-    if row is None:
-        tx.connection.execute(
-            insert(tables.collections).values(
-                collection_id=collection.collection_id,
-                task_id=collection.task_id,
-                request=collection.request,
-                state=CollectionState.PENDING,
-                created_at=tx.now,
-            )
+    return None if row is None else _collection(row)
+
+
+def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
+    """Store a collection before the Leader is asked.
+
+    Raises:
+        Conflict: The batch has one.
+    """
+    tx.connection.execute(
+        insert(tables.collections).values(
+            collection_id=collection.collection_id,
+            task_id=collection.task_id,
+            request=collection.request,
+            state=CollectionState.PENDING,
+            created_at=tx.now,
         )
-        row = tx.connection.execute(same).one()
-    return _collection(row)
+    )
+    columns = tables.collections.c
+    stored = select(tables.collections).where(columns.collection_id == collection.collection_id)
+    return _collection(tx.connection.execute(stored).one())
 
 
 def get_collection(tx: Transaction, collection_id: bytes) -> StoredCollection | None:
