@@ -21,6 +21,7 @@ from aggregator.client import Client, Contributions, MeasurementReader, UploadSu
 from aggregator.collector.documents import Document, collection_document, with_post_processing
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import interval_of, new_collection, put_collection
+from aggregator.dap.report_errors import ReportError
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.entropy import SystemEntropy
@@ -34,6 +35,12 @@ from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
 
 TIMEOUT_SECONDS = 60.0
+MEANINGS = {
+    ReportError.BATCH_COLLECTED: "the batch of that time was collected",
+    ReportError.REPORT_DROPPED: "the task has ended, or takes no reports of that time",
+    ReportError.REPORT_TOO_EARLY: "the time lies in the future",
+}
+"""What the leader's reasons mean to whoever uploads."""
 
 
 def upload(
@@ -155,7 +162,8 @@ def upload(
     else:
         print(f"{summary.accepted} of {summary.total} reports accepted")
         for error, count in summary.refused.items():
-            print(f"{count} refused: {error.draft_name}")
+            meaning = f" ({MEANINGS[error]})" if error in MEANINGS else ""
+            print(f"{count} refused: {error.draft_name}{meaning}")
     if summary.refused:
         raise SystemExit(faults.PARTLY)
 
@@ -359,9 +367,23 @@ async def _collect(
         ) as http:
             driver = Driver(desk.database, desk.keypair(), http)
             with anyio.move_on_after(seconds):
-                await driver.finish(identifier)
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_show_progress, driver)
+                    await driver.finish(identifier)
+                    group.cancel_scope.cancel()
         ended = desk.database.read_sync(
             "get collection", lambda tx: store.get_collection(tx, identifier)
         )
         document = collection_document(task, stored if ended is None else ended)
         return with_post_processing(task, document, rule), driver.trouble
+
+
+async def _show_progress(driver: Driver) -> None:
+    """Tell whoever watches why the result is not there yet, until cancelled."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return
+    with console.status("") as shown:
+        while True:
+            shown.update(driver.trouble or "the batch is not ready yet")
+            await anyio.sleep(1)
