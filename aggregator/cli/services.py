@@ -7,6 +7,7 @@ them, which loses nothing: their leases expire and the work goes on elsewhere.
 
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -53,6 +54,9 @@ ROTATION_SECONDS = 60
 """How often HPKE keys are looked at."""
 WATCH_SECONDS = 60
 """How often the log says that the service is not ready, if it is not."""
+SWITCH_SECONDS = 0.001
+"""How long a thread that computes in Python may keep the others waiting: the health listener's
+thread takes some twenty turns for an answer, which is to come within 200 ms."""
 _BACKLOG = 2048
 
 Work = Callable[[anyio.Event], Coroutine[None, None, None]]
@@ -145,6 +149,7 @@ async def run_services(
     Raises:
         ConfigurationError: An address cannot be listened on.
     """
+    sys.setswitchinterval(SWITCH_SECONDS)
     sockets = [_listen(address) for _, address in listeners]
     health_socket = None if health is None else _listen(health[1])
     stop = anyio.Event()

@@ -29,6 +29,7 @@ from tests.support.tasks import LEADER_URL, make_task
 pytestmark = pytest.mark.anyio
 
 STALLED_SECONDS = 120
+ANSWERS = 15
 
 
 @pytest.fixture
@@ -114,37 +115,46 @@ async def test_a_full_disk_makes_a_service_not_ready(
 
 async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
     async def block(_request: Request) -> PlainTextResponse:
-        time.sleep(2)  # noqa: ASYNC251  what must not happen, happens
-        return PlainTextResponse("done")
+        deadline = time.monotonic() + 20
+        while len(answered) < ANSWERS and time.monotonic() < deadline:
+            time.sleep(0.01)  # noqa: ASYNC251  what must not happen, happens
+        return PlainTextResponse(str(len(answered)))
 
     app = Starlette(routes=[Route("/", block)])
+
+    def compute() -> None:
+        while len(answered) < ANSWERS:
+            pass
+
     address, health_address = (f"127.0.0.1:{port}" for port in free_ports(2))
     answered: list[float] = []
+    while_blocked: list[str] = []
 
     def ask() -> None:
         """Ask from a thread: the event loop of this test is the one that is blocked."""
-        with httpx.Client(timeout=10) as http:
+        with httpx.Client(timeout=30) as http:
             http.get(f"http://{health_address}/health")  # opens the connection
-            while len(answered) < 10:
+            while len(answered) < ANSWERS:
                 started = time.monotonic()
                 assert http.get(f"http://{health_address}/health").status_code == 200
                 answered.append(time.monotonic() - started)
                 time.sleep(0.02)
 
     def block_the_service() -> None:
-        httpx.get(f"http://{address}/", timeout=10)
+        while_blocked.append(httpx.get(f"http://{address}/", timeout=30).text)
 
     async def drive(_stop: anyio.Event) -> None:
         async with anyio.create_task_group() as group:
-            group.start_soon(to_thread.run_sync, block_the_service)
+            for work in (block_the_service, compute, compute):
+                group.start_soon(to_thread.run_sync, work)
             await anyio.sleep(0.2)
             await to_thread.run_sync(ask)
         os.kill(os.getpid(), signal.SIGTERM)
 
     health = (create_health_app(lambda: Health([], {}, [])), health_address)
     await run_services([(app, address)], [drive], 10, health)
-    assert len(answered) == 10
-    assert max(answered) < 0.2
+    assert while_blocked == [str(ANSWERS)]
+    assert sorted(answered)[ANSWERS // 2] < 0.2  # the machine may be busy, too
 
 
 async def test_status_tells_a_person_in_ten_lines(pair: Pair, tmp_path: Path) -> None:
