@@ -275,18 +275,25 @@ class LeaderSettings(AggregatorSettings):
         0.5, gt=0, le=3600, description="How often a worker that has nothing to do looks for work."
     )
     concurrency: int = Field(
-        4, ge=1, le=256, description="Jobs of each kind that one process steps at once."
+        8, ge=1, le=256, description="Jobs of each kind that one process steps at once."
+    )
+    helper_concurrency: int | None = Field(
+        None,
+        ge=1,
+        le=256,
+        description="How many of them may wait for one helper, at most concurrency; half of them "
+        "if not given, and one while the helper does not answer.",
     )
     lease_seconds: PositiveSeconds = Field(
-        150,
-        description="How long a job is a worker's own, longer than request_timeout_seconds; a "
-        "killed worker's jobs wait that long.",
+        60,
+        description="How long a job is a worker's own, longer than request_timeout_seconds. It is "
+        "renewed while the worker works; a killed worker's jobs wait that long.",
     )
     max_attempts: int = Field(
         5, ge=1, description="Refusals in a row after which an aggregation job is abandoned."
     )
     request_timeout_seconds: PositiveSeconds = Field(
-        120, description="How long the helper may take for one answer."
+        45, description="How long the helper may take for one answer, all attempts together."
     )
 
     @model_validator(mode="after")
@@ -299,13 +306,23 @@ class LeaderSettings(AggregatorSettings):
                 f"not {self.stalled_seconds}"
             )
         if self.lease_seconds <= self.request_timeout_seconds:
-            # Another worker would take the job while this one still waits for its answer, repeat
-            # the request, and lose the job in turn.
+            # A worker whose store is too busy to renew the lease would still wait when another
+            # takes the job.
             raise ValueError(
                 "lease_seconds: must be more than request_timeout_seconds "
                 f"({self.request_timeout_seconds}), not {self.lease_seconds}"
             )
+        if self.jobs_per_helper > self.concurrency:
+            raise ValueError(
+                f"helper_concurrency: must be at most concurrency ({self.concurrency}), "
+                f"not {self.helper_concurrency}"
+            )
         return self
+
+    @property
+    def jobs_per_helper(self) -> int:
+        """How many jobs of each kind may wait for one helper."""
+        return self.helper_concurrency or (self.concurrency + 1) // 2
 
 
 class HelperSettings(AggregatorSettings):

@@ -98,7 +98,7 @@ COMMANDS: Final = (
         "collect",
         "measure",
         "collect",
-        "Collect the reports of an interval and print the result with its error bars.",
+        "Collect a batch and print the result with its error bars.",
         TaskCommand,
     ),
     Entry(

@@ -263,10 +263,12 @@ def _collect(collector: str, token: str, task: Task, reports: int) -> Document:
     now = int(time.time())
     end = (now // TIME_PRECISION + 1) * TIME_PRECISION
     # The upload may have begun in the hour before; nothing older is in these fresh stores.
-    interval = {"start": end - 2 * TIME_PRECISION, "end": end, "now": True}
+    interval = {"start": end - 2 * TIME_PRECISION, "end": end}
     with console.status(f"verifying and adding up {reports:,} reports"):
         http = httpx.Client(headers={"authorization": bearer_header(token)}, trust_env=False)
-        response = http.post(f"{collector}api/tasks/{task.task_id}/collections", json=interval)
+        response = http.post(
+            f"{collector}api/tasks/{task.task_id}/collections?now=true", json=interval
+        )
         response.raise_for_status()
         url = collector.rstrip("/") + response.headers["Location"]
         deadline = time.monotonic() + COLLECT_SECONDS

@@ -35,8 +35,9 @@ from aggregator.errors import ConfigurationError
 from aggregator.helper.routes import HelperLimits, HelperResources
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.leader.scheduler import DriverSettings
 from aggregator.runtime import Runtime
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
@@ -119,16 +120,17 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
         concurrency=settings.concurrency,
         lease_seconds=settings.lease_seconds,
         max_attempts=settings.max_attempts,
+        jobs_per_helper=settings.jobs_per_helper,
     )
     creator = JobCreator(
         runtime, job_size=settings.aggregation_job_size, linger_seconds=settings.linger_seconds
     )
-    rounds = (
-        creator.run_once,
-        JobDriver(runtime, http, driving).run_once,
-        CollectionDriver(runtime, http, driving).run_once,
-    )
-    return [_repeating(run_once, settings.work_interval_seconds) for run_once in rounds]
+    interval = settings.work_interval_seconds
+    return [
+        _repeating(creator.run_once, interval),
+        partial(JobDriver(runtime, http, driving).run, poll_seconds=interval),
+        partial(CollectionDriver(runtime, http, driving).run, poll_seconds=interval),
+    ]
 
 
 async def run_services(

@@ -4,7 +4,7 @@ A library for a notebook or another service, without a server or a database:
 
     async with httpx.AsyncClient() as http:
         collector = Collector(task, keypair, token, http)
-        result = await collector.collect(collection_request(interval))
+        result = await collector.collect(collection_request(task, {"start": …, "end": …}))
 
 Asking twice for the same batch gets the same job. A caller that must not lose a result stores the
 `Collection` before the first poll and calls `forget` once the result is safe.
@@ -101,7 +101,7 @@ class Collector:
         return f"Collector({self._task.task_id})"
 
     async def start(self, request: CollectionJobReq) -> tuple[Collection, Result | Pending]:
-        """Ask for the batch of a request, such as `collection_request` makes of an interval.
+        """Ask for the batch of a request, which `collection_request` makes.
 
         Raises:
             PeerRefused: The leader refuses; its problem says why.

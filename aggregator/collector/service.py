@@ -3,8 +3,9 @@
     GET  /api/tasks                          the tasks
     GET  /api/tasks/{task_id}                one
     GET  /api/tasks/{task_id}/collections    its collections, oldest first
-    POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch;
-                                             with "now": true also one that is not over
+    POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch, or
+                                             whatever else names one in the task's batch mode; with
+                                             ?now=true also one that is not over
     GET  /api/collections/{collection_id}    a collection: pending, finished or failed; with
                                              ?post_process=clamp or simplex also post-processed
 
@@ -14,14 +15,13 @@ operator's browser, whatever name it has given our address, can collect.
 """
 
 from collections.abc import Set as AbstractSet
-from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 
-from aggregator.codec import encode
+from aggregator.codec import decode, encode
 from aggregator.collector.documents import (
     Document,
     collection_document,
@@ -38,7 +38,7 @@ from aggregator.dap.problems import (
     UnrecognizedTask,
     UnsupportedMediaType,
 )
-from aggregator.dap.times import Duration, Interval, Time
+from aggregator.dap.times import Time
 from aggregator.dp.post_processing import Rule
 from aggregator.entropy import Entropy
 from aggregator.errors import Abort, ParameterError
@@ -55,20 +55,8 @@ MAX_QUERY_SIZE = 1024
 """The most bytes of a request to collect."""
 
 
-class CollectionQuery(BaseModel):
-    """Which batch to collect: the reports of an interval.
-
-    Attributes:
-        start: Seconds since the epoch; a multiple of the task's time precision.
-        end: Likewise; the interval ends before it.
-        now: Whether to collect an interval that is not over, which shuts out its later reports.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    start: Annotated[int, Field(ge=0)]
-    end: Annotated[int, Field(ge=1)]
-    now: bool = False
+_QUERY = TypeAdapter(dict[str, NonNegativeInt], config=ConfigDict(strict=True))
+"""What names a batch; the batch mode knows the names."""
 
 
 class CollectorApi:
@@ -102,14 +90,15 @@ class CollectorApi:
         )
         return [collection_document(task, each) for each in stored]
 
-    async def collect(self, task_id: str, request: Request, response: Response) -> Document:
+    async def collect(
+        self, task_id: str, request: Request, response: Response, *, now: bool = False
+    ) -> Document:
         """Start a collection, or return the one that the batch already has."""
         task = await self._task(task_id)
-        query = await _read_query(request)
-        interval = interval_of(task, query.start, query.end)
-        new = new_collection(task, collection_request(interval), self._entropy)
+        named = await _read_query(request)
+        new = new_collection(task, collection_request(task, named), self._entropy)
         stored = await self._database.run(
-            "put collection", lambda tx: put_collection(tx, task, new, query.end, now=query.now)
+            "put collection", lambda tx: put_collection(tx, task, new, now=now)
         )
         self._driver.wake()
         response.headers["Location"] = f"/api/collections/{stored.collection_id.hex()}"
@@ -190,8 +179,8 @@ def _check_site(request: Request, hosts: AbstractSet[str]) -> None:
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Pages of this origin are not answered")
 
 
-async def _read_query(request: Request) -> CollectionQuery:
-    """Return the batch that a request's body names.
+async def _read_query(request: Request) -> dict[str, int]:
+    """Return what a request's body names a batch by.
 
     The body is read here and not by the framework: after the token was checked, no further than a
     query needs, and only if it is declared as JSON, which no page of another site can do.
@@ -205,13 +194,44 @@ async def _read_query(request: Request) -> CollectionQuery:
         raise UnsupportedMediaType("the media type must be application/json")
     body = await read_bytes(request, MAX_QUERY_SIZE)
     try:
-        return CollectionQuery.model_validate_json(body)
+        return _QUERY.validate_json(body)
     except ValidationError as error:
         faults = "; ".join(
             ": ".join([*map(str, fault["loc"]), fault["msg"]])
             for fault in error.errors(include_input=False, include_url=False, include_context=False)
         )
         raise InvalidMessage(faults) from None
+
+
+def put_collection(
+    tx: Transaction, task: Task, new: store.NewCollection, *, now: bool
+) -> store.StoredCollection:
+    """Store a collection, or return the one that the batch already has.
+
+    Args:
+        tx: A transaction on the Collector's store.
+        task: The task.
+        new: The collection.
+        now: Whether to collect a batch that is not over, which shuts out its later reports.
+
+    Raises:
+        BatchInvalid: It is not over, and `now` does not say that this is meant.
+    """
+    found = store.find_collection(tx, new)
+    if found is not None:
+        return found
+    if not now:
+        query = decode(CollectionJobReq, new.request).query
+        last_over = Time(max(0, task.time(tx.now).units - 1))
+        try:
+            task.batching.asked(query, last_over, task.time_precision)
+        except BatchInvalid as error:
+            raise BatchInvalid(
+                f"{error.detail}; reports that come after their batch was collected are refused: "
+                "to collect it now, say so (--now)",
+                task.task_id,
+            ) from None
+    return store.put_collection(tx, new)
 
 
 def new_collection(task: Task, request: CollectionJobReq, entropy: Entropy) -> store.NewCollection:
@@ -221,47 +241,3 @@ def new_collection(task: Task, request: CollectionJobReq, entropy: Entropy) -> s
         task_id=task.task_id.value,
         request=encode(request),
     )
-
-
-def put_collection(
-    tx: Transaction, task: Task, new: store.NewCollection, end: int, *, now: bool
-) -> store.StoredCollection:
-    """Store a collection, or return the one that the batch already has.
-
-    Args:
-        tx: A transaction on the Collector's store.
-        task: The task.
-        new: The collection.
-        end: When its interval ends, in seconds since the epoch.
-        now: Whether to collect it before.
-
-    Raises:
-        BatchInvalid: The interval is not over, and `now` does not say that this is meant.
-    """
-    found = store.find_collection(tx, new)
-    if found is None and tx.now < end and not now:
-        raise BatchInvalid(
-            f"end: the interval ends in {end - tx.now} seconds, and reports of it that come after "
-            "its collection are refused; to collect it now, say so (--now)",
-            task.task_id,
-        )
-    return store.put_collection(tx, new) if found is None else found
-
-
-def interval_of(task: Task, start: int, end: int) -> Interval:
-    """Return an interval, given in seconds since the epoch, in the task's units.
-
-    Raises:
-        BatchInvalid: It is empty, or a bound is not a multiple of the task's time precision.
-    """
-    precision = task.time_precision
-    for name, value in (("start", start), ("end", end)):
-        if value % precision:
-            raise BatchInvalid(
-                f"{name}: must be a multiple of the time precision, {precision} seconds, "
-                f"not {value}",
-                task.task_id,
-            )
-    if end <= start:
-        raise BatchInvalid(f"end: must be after start, {start}, not {end}", task.task_id)
-    return Interval(Time(start // precision), Duration((end - start) // precision))

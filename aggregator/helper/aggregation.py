@@ -21,7 +21,7 @@ from aggregator.storage.answered_jobs import (
     find_answered_job,
     put_answered_job,
 )
-from aggregator.storage.counters import AGGREGATED, Stage, count_reports
+from aggregator.storage.counters import AGGREGATED, Stage, count_reports, reason
 from aggregator.storage.database import Transaction
 
 
@@ -75,8 +75,9 @@ def _commit(tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit
 
 
 def _counts(init: HelperInit, refused: dict[ReportId, ReportError]) -> Counter[str]:
-    outcomes = {**init.outcomes, **refused}
-    return Counter(
+    verified = Counter(
         outcome.draft_name if isinstance(outcome, ReportError) else AGGREGATED
-        for outcome in outcomes.values()
+        for report_id, outcome in init.outcomes.items()
+        if report_id not in refused
     )
+    return verified + Counter(map(reason, refused.values()))

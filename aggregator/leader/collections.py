@@ -15,6 +15,7 @@ Source: DAP, "Collection Job Initialization" and "Obtaining Aggregate Shares".
 
 import json
 
+import anyio
 import httpx
 import structlog
 
@@ -25,8 +26,7 @@ from aggregator.dap.problems import BatchOverlap, Problem, problem_document
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
 from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
-from aggregator.leader.job_driver import DriverSettings
-from aggregator.leader.steps import step_all
+from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import (
@@ -37,25 +37,37 @@ from aggregator.protocol.collection import (
 )
 from aggregator.runtime import Runtime, ServedTask, charge_of
 from aggregator.storage import ledger
-from aggregator.storage.batches import closed_batches, read_shares, summarize_batch
+from aggregator.storage.batches import (
+    closed_batches,
+    read_shares,
+    report_count,
+    summarize_batch,
+)
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
+    due_collection_jobs,
     fail_collection_job,
     finish_collection_job,
     freeze_collection_job,
     lease_collection_jobs,
     release_collection_job,
+    renew_collection_job,
     store_share_location,
 )
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Leased
-from aggregator.storage.reports import pending_reports
 from aggregator.storage.states import BatchState
-from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
+from aggregator.storage.waiting_reports import waiting_in_batch
+from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable, origin
+from aggregator.transport.permits import Permits
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 log = structlog.get_logger()
+
+_JOBS: Jobs[CollectionJob] = Jobs(
+    "collection", due_collection_jobs, lease_collection_jobs, renew_collection_job
+)
 
 
 class CollectionDriver:
@@ -81,17 +93,16 @@ class CollectionDriver:
         self._http = http
         self._settings = settings
         self._poll_seconds = poll_seconds
+        self._permits = Permits(settings.concurrency, settings.jobs_per_helper, runtime.clock.now)
+        self._scheduler = Scheduler(runtime, _JOBS, self._step, settings, self._permits)
+
+    async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
+        """Step jobs until `stop` is set; see `Scheduler.run`."""
+        await self._scheduler.run(stop, poll_seconds)
 
     async def run_once(self) -> int:
-        """Lease free jobs and step each of them; return how many."""
-        leased = await self._runtime.database.run(
-            "lease collection jobs",
-            lambda tx: lease_collection_jobs(
-                tx, self._settings.concurrency, self._settings.lease_seconds
-            ),
-        )
-        await step_all("collection", leased, self._step)
-        return len(leased)
+        """Step the jobs that are due now, as far as permits go; return how many."""
+        return await self._scheduler.run_once()
 
     async def _step(self, leased: Leased[CollectionJob]) -> None:
         job = leased.job
@@ -136,8 +147,10 @@ class CollectionDriver:
             problem = BatchOverlap("a part of the batch was collected before", task.task_id)
             self._fail(tx, leased, problem)
             return None
-        pending = pending_reports(tx, job.task_id, job.batch)
-        if closed is not None or pending.unclaimed or pending.claimed:
+        waiting = waiting_in_batch(tx, job.task_id, job.batch)
+        could_be = report_count(tx, job.task_id, job.batch) + waiting
+        # A batch that cannot become large enough fails at once: until then it takes no uploads.
+        if closed is not None or (waiting and could_be >= task.min_batch_size):
             # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
             release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
             return None
@@ -160,14 +173,15 @@ class CollectionDriver:
     async def _ask(self, served: ServedTask, job: CollectionJob, request: bytes) -> Answer:
         helper = helper_of(served, self._http, self._settings.peer_attempts)
         limit = sealed_share_size(served.task)
-        if job.helper_location is not None:
-            return await helper.get(job.helper_location, limit=limit)
-        return await helper.post(
-            path("aggregate_shares", task_id=served.task.task_id),
-            media_type(AggregateShareReq.message),
-            request,
-            limit=limit,
-        )
+        with self._permits.asking(origin(served.task.configuration.helper_aggregator_endpoint)):
+            if job.helper_location is not None:
+                return await helper.get(job.helper_location, limit=limit)
+            return await helper.post(
+                path("aggregate_shares", task_id=served.task.task_id),
+                media_type(AggregateShareReq.message),
+                request,
+                limit=limit,
+            )
 
     async def _finish(
         self, served: ServedTask, leased: Leased[CollectionJob], helper_share: AggregateShare

@@ -1,19 +1,17 @@
 """Groups stored reports into aggregation jobs.
 
 A job is made as soon as there are reports for a full one. The rest wait a moment for company, so
-that a trickle of uploads does not become a job per report. Reports of long vectors fill a job
-sooner, for a whole job is held in memory.
+that a trickle of uploads does not become a job per report. A job is full when it has so many
+reports, or so many bytes as they are stored: a whole job is held in memory and sent in one request.
 """
 
-from aggregator.dap.profile import Role
-from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime
 from aggregator.storage.aggregation_jobs import create_aggregation_job
 from aggregator.storage.database import Transaction
-from aggregator.storage.reports import unclaimed_reports
+from aggregator.storage.reports import JobSize, claimable_reports
 
-MAX_JOB_SIZE = 32 * 2**20
-"""Approximate bytes of input shares per job."""
+MAX_JOB_BYTES = 32 * 2**20
+"""The most stored bytes of the reports of one job, if it has more than one."""
 
 
 class JobCreator:
@@ -28,7 +26,7 @@ class JobCreator:
             linger_seconds: How long fewer reports wait for more.
         """
         self._runtime = runtime
-        self._job_size = job_size
+        self._size = JobSize(job_size, MAX_JOB_BYTES)
         self._linger_seconds = linger_seconds
         self._waiting_since: dict[bytes, int] = {}
 
@@ -36,40 +34,26 @@ class JobCreator:
         """Make the jobs that are due now; return how many."""
         created = 0
         for served in await self._runtime.tasks():
-            task_id, job_size = served.task.task_id.value, self._size_for(served.task)
-            unclaimed = await self._runtime.database.read(
-                "unclaimed reports",
-                lambda tx, task_id=task_id: unclaimed_reports(tx, task_id),  # type: ignore[misc]  # binds the loop's value now
-            )
-            while unclaimed and await self._create(
-                task_id, job_size, self._minimum(task_id, job_size, unclaimed)
-            ):
+            while await self._create_if_due(served.task.task_id.value):
                 created += 1
-                unclaimed -= min(unclaimed, job_size)
         return created
 
-    def _size_for(self, task: Task) -> int:
-        """Return how many reports of a task make a full job."""
-        prio3 = task.prio3
-        report_size = prio3.public_share_size + sum(
-            prio3.input_share_size(role.agg_id) for role in (Role.LEADER, Role.HELPER)
+    async def _create_if_due(self, task_id: bytes) -> bool:
+        claimable = await self._runtime.database.read(
+            "claimable reports", lambda tx: claimable_reports(tx, task_id, self._size)
         )
-        return max(1, min(self._job_size, MAX_JOB_SIZE // report_size))
+        if claimable.reports and not claimable.is_full and not self._have_lingered(task_id):
+            return False
+        self._waiting_since.pop(task_id, None)
+        if not claimable.reports:
+            return False
 
-    def _minimum(self, task_id: bytes, job_size: int, unclaimed: int) -> int:
-        """Return the fewest reports that make a job now."""
-        if unclaimed >= job_size:
-            self._waiting_since.pop(task_id, None)
-            return job_size
-        now = self._runtime.clock.now()
-        since = self._waiting_since.setdefault(task_id, now)
-        if now - since < self._linger_seconds:
-            return job_size
-        del self._waiting_since[task_id]
-        return 1
-
-    async def _create(self, task_id: bytes, job_size: int, minimum: int) -> bool:
         def create(tx: Transaction) -> bool:
-            return create_aggregation_job(tx, task_id, job_size, minimum) is not None
+            job = create_aggregation_job(tx, task_id, self._size, only_full=claimable.is_full)
+            return job is not None
 
         return await self._runtime.database.run("create aggregation job", create)
+
+    def _have_lingered(self, task_id: bytes) -> bool:
+        now = self._runtime.clock.now()
+        return now - self._waiting_since.setdefault(task_id, now) >= self._linger_seconds

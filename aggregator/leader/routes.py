@@ -99,10 +99,8 @@ class LeaderResources(AggregatorResources):
         """Take a collector's request, or find the job of exactly this request."""
         served = await self._authorised(request)
         body = await read_body(request, CollectionJobReq.message, MAX_SHORT_MESSAGE)
-        batch = check_collection_request(served.task, decode(CollectionJobReq, body))
-        now = self._runtime.clock.now() + self._runtime.clock_skew_seconds
-        task = served.task
-        task.batching.check_reach(batch, task.time(now), task.time_precision)
+        latest = self._runtime.clock.now() + self._runtime.clock_skew_seconds
+        batch = check_collection_request(served.task, decode(CollectionJobReq, body), latest)
         task_id = served.task.task_id
 
         def create(tx: Transaction) -> CollectionJob:

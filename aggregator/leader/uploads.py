@@ -14,7 +14,6 @@ import anyio
 from anyio import to_thread
 
 from aggregator.codec import DecodeError, Reader
-from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import (
     ReportSizes,
     ReportUploadStatus,
@@ -26,6 +25,7 @@ from aggregator.dap.problems import MessageTooLarge
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
 from aggregator.protocol.reports import check_upload, report_sizes
+from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime, ServedTask
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
@@ -39,7 +39,7 @@ MAX_REPORTS = 20_000
 class _Upload:
     """The checked reports of one request and, once they are written, their outcomes."""
 
-    task_id: TaskId
+    task: Task
     reports: list[StoredReport]
     refused: Counter[str]
     outcomes: list[ReportError | None] | None = None
@@ -96,7 +96,7 @@ class Uploads:
 
         reports = await to_thread.run_sync(checked)
         upload = _Upload(
-            served.task.task_id,
+            served.task,
             [
                 StoredReport(
                     report.report_id.value,
@@ -153,5 +153,6 @@ def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
 
 def _put(tx: Transaction, group: list[_Upload]) -> None:
     for upload in group:
-        upload.outcomes = put_reports(tx, upload.task_id.value, upload.reports)
-        count_reports(tx, upload.task_id.value, Stage.UPLOAD, upload.refused)
+        task = upload.task
+        upload.outcomes = put_reports(tx, task.task_id.value, upload.reports, task.max_reports)
+        count_reports(tx, task.task_id.value, Stage.UPLOAD, upload.refused)

@@ -28,7 +28,7 @@ from aggregator.dap.hpke import (
     open_,
 )
 from aggregator.dap.ids import TaskId
-from aggregator.dap.messages import aggregate_share_aad
+from aggregator.dap.messages import CollectionJobReq, TimeIntervalQuery, aggregate_share_aad
 from aggregator.dap.profile import BatchMode, Role
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval
@@ -38,7 +38,6 @@ from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.planning.refutation import Leans, Neighbours
 from aggregator.protocol.collection import release
-from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Measurement
 from aggregator.vdaf.instances import configuration_bytes, vdaf_from_parameters
@@ -91,7 +90,7 @@ class Audit:
         self._entropy = entropy
         self._keypair = generate_keypair(0, entropy)
         self.task = _make_task(audited, self._keypair, entropy)
-        self._request = collection_request(Interval.of(0, 1))
+        self._request = CollectionJobReq(TimeIntervalQuery(Interval.of(0, 1)))
         self._aad = aggregate_share_aad(
             self.task.task_id, self.task.configuration_bytes, encode(self._request)
         )

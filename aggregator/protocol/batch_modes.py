@@ -38,25 +38,35 @@ class Batching(ABC):
         """
 
     @abstractmethod
-    def batch_of(self, query: Query | BatchSelector) -> Batch:
-        """Return the batch that a query asks for, or that a batch selector names.
-
-        Raises:
-            InvalidMessage: It is of another mode.
-            BatchInvalid: It determines no batch.
-        """
-
-    @abstractmethod
-    def check_reach(self, batch: Batch, latest: Time, time_precision: int) -> None:
-        """Refuse a query that reaches into the future: it would shut out reports yet to come.
+    def query(self, named: Mapping[str, int], time_precision: int) -> Query:
+        """Return the query for the batch that a person named, at a command or in a JSON document.
 
         Args:
-            batch: What the query asks for.
-            latest: The last unit of time that may be asked for.
+            named: What names the batch in this mode; equal names give equal queries.
             time_precision: Seconds per unit of the task's times.
 
         Raises:
-            BatchInvalid: The batch holds a later unit.
+            BatchInvalid: It names no batch; the message says which member is missing, not known or
+                out of range.
+        """
+
+    @abstractmethod
+    def named(self, query: Query, time_precision: int) -> Mapping[str, int]:
+        """Return what names the batch of one of our own queries: `query` makes it of that again."""
+
+    @abstractmethod
+    def asked(self, query: Query, latest: Time, time_precision: int) -> Batch:
+        """Return the batch that a collector's query asks for.
+
+        Args:
+            query: The query.
+            latest: The last unit of time that may be asked for: a query that reaches into the
+                future would shut out reports yet to come.
+            time_precision: Seconds per unit of the task's times.
+
+        Raises:
+            InvalidMessage: It is of another mode.
+            BatchInvalid: It determines no batch, or one that may not be asked for yet.
         """
 
     @abstractmethod

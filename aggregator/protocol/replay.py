@@ -1,8 +1,8 @@
-"""Where a replay is refused, and a report that is too early or too late: one rule for all.
+"""Where a replay is refused, and a report that is untimely or too many: one rule for all.
 
 The leader asks when a report is uploaded; both aggregators ask when they add verified reports to
 their buckets, in the transaction that stores the ids. The caller brings the facts; the verdict is
-the draft's error everywhere, in answers and in counters.
+the draft's error.
 
 Source: DAP, "Leader Behavior" (of uploads), "Input Share Validation" and "Batch Buckets".
 """
@@ -31,7 +31,11 @@ class Timing:
 
 
 def refusal(
-    timing: Timing | None = None, *, is_seen: bool = False, is_closed: bool = False
+    timing: Timing | None = None,
+    *,
+    is_seen: bool = False,
+    is_closed: bool = False,
+    is_full: bool = False,
 ) -> ReportError | None:
     """Return why a report does not count, or None if it does, as far as the facts go.
 
@@ -42,17 +46,27 @@ def refusal(
         timing: The report's time and its limits; None where they were checked before.
         is_seen: Whether its id was seen before.
         is_closed: Whether its batch is being, or was, collected.
+        is_full: Whether its bucket holds `max_reports`. A batch with more could never be collected:
+            its sum might wrap around.
     """
     if is_seen:
         return ReportError.REPORT_REPLAYED
-    if timing is not None:
-        time, interval, latest = timing.time, timing.interval, timing.latest
-        if interval is not None and time < interval.start:
-            return ReportError.TASK_NOT_STARTED
-        if interval is not None and time >= interval.end:
-            return ReportError.TASK_EXPIRED
-        if latest is not None and time > latest:
-            return ReportError.REPORT_TOO_EARLY
-        if timing.earliest is not None and time < timing.earliest:
-            return ReportError.REPORT_DROPPED
-    return ReportError.BATCH_COLLECTED if is_closed else None
+    untimely = None if timing is None else _untimely(timing)
+    if untimely is not None:
+        return untimely
+    if is_closed:
+        return ReportError.BATCH_COLLECTED
+    return ReportError.REPORT_DROPPED if is_full else None
+
+
+def _untimely(timing: Timing) -> ReportError | None:
+    time, interval, latest = timing.time, timing.interval, timing.latest
+    if interval is not None and time < interval.start:
+        return ReportError.TASK_NOT_STARTED
+    if interval is not None and time >= interval.end:
+        return ReportError.TASK_EXPIRED
+    if latest is not None and time > latest:
+        return ReportError.REPORT_TOO_EARLY
+    if timing.earliest is not None and time < timing.earliest:
+        return ReportError.REPORT_DROPPED
+    return None

@@ -10,6 +10,7 @@ Source: DAP, "Collection Job Finalization"; VDAF, "Unsharding".
 """
 
 import dataclasses
+from collections.abc import Mapping
 from fractions import Fraction
 
 from aggregator.codec import encode
@@ -23,7 +24,6 @@ from aggregator.dap.hpke import (
 from aggregator.dap.messages import (
     CollectionJobReq,
     CollectionJobResp,
-    TimeIntervalQuery,
     aggregate_share_aad,
 )
 from aggregator.dap.profile import Role
@@ -77,10 +77,21 @@ class Result:
 
 
 def collection_request(
-    interval: Interval, agg_param: AggregationParameter = NO_PARAMETER
+    task: Task, named: Mapping[str, int], agg_param: AggregationParameter = NO_PARAMETER
 ) -> CollectionJobReq:
-    """Return the request for an interval's reports; equal intervals give equal bytes."""
-    return CollectionJobReq(TimeIntervalQuery(interval), agg_param.encoded)
+    """Return the request for a batch; equal names give equal bytes.
+
+    Args:
+        task: The batch's task.
+        named: What names the batch in the task's mode: `start` and `end` of an interval, in seconds
+            since the epoch.
+        agg_param: What the reports were aggregated for.
+
+    Raises:
+        BatchInvalid: It names no batch; the message says what is wrong.
+    """
+    query = task.batching.query(named, task.time_precision)
+    return CollectionJobReq(query, agg_param.encoded)
 
 
 def largest_result(task: Task) -> int:

@@ -6,12 +6,11 @@ from aggregator.dp.rationals import format_rational
 from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
-from aggregator.protocol.replay import refusal
 from aggregator.protocol.task import Task
-from aggregator.storage.batches import accumulate, closed_batches
+from aggregator.storage.batches import accumulate, closed_batches, room_in_buckets
 from aggregator.storage.database import Transaction
 from aggregator.storage.ledger import Charge
-from aggregator.storage.report_ids import record_ids
+from aggregator.storage.report_ids import admit
 from aggregator.storage.tables import aggregated_reports
 
 
@@ -19,7 +18,7 @@ def commit(tx: Transaction, verified: Verified) -> dict[ReportId, ReportError]:
     """Add verified reports to their buckets and remember their ids.
 
     Returns:
-        The reports that were left out because they are late or replayed.
+        The reports that were left out because they are late, replayed or too many.
     """
     accepted = verified.accepted
     if not accepted:
@@ -28,16 +27,17 @@ def commit(tx: Transaction, verified: Verified) -> dict[ReportId, ReportError]:
     task_id = task.task_id.value
     buckets = [verified.bucket(metadata) for metadata in accepted]
     closed = closed_batches(tx, task_id, Batch.spanning(buckets))
+    room = room_in_buckets(tx, task_id, set(buckets), task.max_reports)
     arrivals = [
-        (metadata.report_id.value, bucket in closed)
+        (metadata.report_id.value, bucket)
         for metadata, bucket in zip(accepted, buckets, strict=True)
     ]
-    seen = record_ids(tx, aggregated_reports, task_id, arrivals)
-    refused = {}
-    for metadata, is_seen, (_, is_closed) in zip(accepted, seen, arrivals, strict=True):
-        error = refusal(is_seen=is_seen, is_closed=is_closed)
-        if error is not None:
-            refused[metadata.report_id] = error
+    errors = admit(tx, aggregated_reports, task_id, arrivals, closed, room)
+    refused = {
+        metadata.report_id: error
+        for metadata, error in zip(accepted, errors, strict=True)
+        if error is not None
+    }
     for share in verified.bucket_shares(refused):
 
         def merge(stored: bytes | None, share: BucketShare = share) -> bytes:

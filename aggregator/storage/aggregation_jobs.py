@@ -16,6 +16,7 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.leases import Lease, Leased
 from aggregator.storage.reports import (
+    JobSize,
     claim_reports,
     claimable_reports,
     drop_reports,
@@ -49,10 +50,18 @@ class AggregationJob:
 
 
 def create_aggregation_job(
-    tx: Transaction, task_id: bytes, limit: int, minimum: int = 1
+    tx: Transaction, task_id: bytes, size: JobSize, *, only_full: bool = False
 ) -> AggregationJob | None:
-    """Claim at most `limit` reports for a new job; None if fewer than `minimum` can be claimed."""
-    if claimable_reports(tx, task_id, limit) < minimum:
+    """Claim reports for a new job; None if there are none, or too few for a full one if it must be.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        size: How much goes into the job.
+        only_full: Whether the job must be full.
+    """
+    claimable = claimable_reports(tx, task_id, size)
+    if not claimable.reports or (only_full and not claimable.is_full):
         return None
     job_id = tx.random_id()
     table = tables.aggregation_jobs
@@ -68,16 +77,30 @@ def create_aggregation_job(
         )
         .returning(table.c.id)
     ).scalar_one()
-    claim_reports(tx, task_id, key, limit)
+    claim_reports(tx, task_id, key, size)
     return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, None, None)
 
 
+def due_aggregation_jobs(tx: Transaction) -> dict[bytes, int]:
+    """Return how many unfinished jobs each task has that nobody holds, if any."""
+    return leases.due(tx, tables.aggregation_jobs, _UNFINISHED)
+
+
 def lease_aggregation_jobs(
-    tx: Transaction, limit: int, seconds: int
+    tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
 ) -> list[Leased[AggregationJob]]:
-    """Lease at most `limit` unfinished jobs of any task for `seconds`."""
-    held = leases.acquire(tx, tables.aggregation_jobs, _UNFINISHED, limit, seconds)
+    """Lease at most `limit` unfinished jobs, of one task or any, for `seconds`."""
+    held = leases.acquire(tx, tables.aggregation_jobs, _UNFINISHED, limit, seconds, task_id)
     return [Leased(_get(tx, lease.key), lease) for lease in held]
+
+
+def renew_aggregation_job(tx: Transaction, lease: Lease, seconds: int) -> None:
+    """Hold the job for `seconds` from now on.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.renew(tx, tables.aggregation_jobs, lease, seconds)
 
 
 def store_request(
@@ -137,7 +160,7 @@ def finish_aggregation_job(
     ):
         raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
     reject_reports(tx, job.task_id, job.key, rejected)
-    drop_reports(tx, job.key)
+    drop_reports(tx, job.task_id, job.key)
     if aggregated:
         count_reports(tx, job.task_id, Stage.AGGREGATION, {AGGREGATED: len(aggregated)})
 
@@ -162,8 +185,8 @@ def abandon_aggregation_job(tx: Transaction, lease: Lease, reason: str) -> None:
         LeaseLost: The lease is not ours any more.
     """
     _end(tx, "abandon_aggregation_job", lease)
-    dropped = drop_reports(tx, lease.key)
     task_id = _get(tx, lease.key).task_id
+    dropped = drop_reports(tx, task_id, lease.key)
     if dropped:
         count_reports(tx, task_id, Stage.AGGREGATION, {reason: dropped})
 

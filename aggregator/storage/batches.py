@@ -7,9 +7,9 @@ single unit; only buckets that hold reports have rows.
 """
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
-from sqlalchemy import Column, ColumnElement, Row, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Row, delete, func, insert, select, update
 
 from aggregator.dap.times import Time
 from aggregator.errors import StoreError
@@ -17,8 +17,9 @@ from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.storage import tables
 from aggregator.storage.crypter import KEY_SIZE, Crypter
 from aggregator.storage.database import Transaction
-from aggregator.storage.states import BatchState
+from aggregator.storage.states import BatchState, CollectionJobState
 
+_BUCKETS_PER_QUERY = 500
 _TOTALS = tuple(
     tables.buckets.c[name] for name in ("report_count", "checksum", "first_time", "last_time")
 )
@@ -72,6 +73,65 @@ def closed_batches(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatch
     return ClosedBatches(list(tx.connection.execute(query)))
 
 
+def closed_to_uploads(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatches:
+    """Return what takes no more uploads of `batch`: closed batches, and those that are asked for.
+
+    A collection waits for the reports that came before it was asked for. If others could join them,
+    a trickle would keep it waiting for ever.
+    """
+    job, closed = tables.collection_jobs.c, tables.closed_batches.c
+    shut = (
+        select(table.first_bucket, table.last_bucket).where(
+            table.task == tx.task_key(task_id),
+            table.state.in_(states),
+            table.first_bucket <= batch.last,
+            table.last_bucket >= batch.first,
+        )
+        for table, states in ((closed, tuple(BatchState)), (job, (CollectionJobState.START,)))
+    )
+    rows: list[tuple[bytes, bytes, str]] = []
+    for first, last in sorted(row for query in shut for row in tx.connection.execute(query).all()):
+        if rows and first <= rows[-1][1]:  # two jobs may ask for batches that overlap
+            rows[-1] = (rows[-1][0], max(last, rows[-1][1]), BatchState.FROZEN)
+        else:
+            rows.append((first, last, BatchState.FROZEN))
+    return ClosedBatches(rows)
+
+
+def room_in_buckets(
+    tx: Transaction,
+    task_id: bytes,
+    buckets: Collection[bytes],
+    max_reports: int,
+    *,
+    beside_waiting: bool = False,
+) -> dict[bytes, int]:
+    """Return how many more reports buckets may take, so that none has more than `max_reports`.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        buckets: Their keys; the empty one is no bucket and has no limit.
+        max_reports: The most that a batch may hold, and so a bucket, the smallest batch.
+        beside_waiting: Whether stored reports that are not aggregated yet have their places too.
+    """
+    counts = [tables.buckets.c.report_count]
+    if beside_waiting:
+        counts.append(tables.waiting_reports.c.reports)
+    room = {bucket: max_reports for bucket in buckets if bucket}
+    keys = list(room)
+    for count in counts:
+        table = count.table.c
+        for start in range(0, len(keys), _BUCKETS_PER_QUERY):
+            query = select(table.bucket, count).where(
+                table.task == tx.task_key(task_id),
+                table.bucket.in_(keys[start : start + _BUCKETS_PER_QUERY]),
+            )
+            for bucket, taken in tx.connection.execute(query):
+                room[bucket] -= taken
+    return room
+
+
 def accumulate(
     tx: Transaction,
     task_id: bytes,
@@ -115,6 +175,15 @@ def summarize_batch(tx: Transaction, task_id: bytes, batch: Batch) -> BatchTotal
     """Return how many reports the batch holds, and which."""
     query = select(*_TOTALS).where(*_in_batch(tx, tables.buckets.c.bucket, task_id, batch))
     return sum((_totals(row) for row in tx.connection.execute(query)), BatchTotals())
+
+
+def report_count(tx: Transaction, task_id: bytes, batch: Batch) -> int:
+    """Return how many reports the batch holds."""
+    buckets = tables.buckets.c
+    query = select(func.coalesce(func.sum(buckets.report_count), 0)).where(
+        *_in_batch(tx, buckets.bucket, task_id, batch)
+    )
+    return tx.connection.execute(query).scalar_one()
 
 
 def read_shares(tx: Transaction, task_id: bytes, batch: Batch) -> list[bytes]:

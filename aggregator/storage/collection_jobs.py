@@ -25,8 +25,8 @@ from aggregator.storage import batches, leases, ledger, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Lease, Leased
 from aggregator.storage.ledger import Charge
-from aggregator.storage.reports import pending_reports
 from aggregator.storage.states import COLLECTION_JOB, CollectionJobState
+from aggregator.storage.waiting_reports import waiting_in_batch
 
 _UNFINISHED = (CollectionJobState.START, CollectionJobState.FROZEN)
 _LIVE = (*_UNFINISHED, CollectionJobState.FINISHED)
@@ -138,11 +138,27 @@ def get_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> Collec
     return found[0] if found else None
 
 
-def lease_collection_jobs(tx: Transaction, limit: int, seconds: int) -> list[Leased[CollectionJob]]:
-    """Lease at most `limit` unfinished jobs of any task for `seconds`."""
+def due_collection_jobs(tx: Transaction) -> dict[bytes, int]:
+    """Return how many unfinished jobs each task has that nobody holds, if any."""
+    return leases.due(tx, tables.collection_jobs, _UNFINISHED)
+
+
+def lease_collection_jobs(
+    tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
+) -> list[Leased[CollectionJob]]:
+    """Lease at most `limit` unfinished jobs, of one task or any, for `seconds`."""
     job = tables.collection_jobs
-    held = leases.acquire(tx, job, _UNFINISHED, limit, seconds)
+    held = leases.acquire(tx, job, _UNFINISHED, limit, seconds, task_id)
     return [Leased(_one(tx, job.c.id == lease.key), lease) for lease in held]
+
+
+def renew_collection_job(tx: Transaction, lease: Lease, seconds: int) -> None:
+    """Hold the job for `seconds` from now on.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.renew(tx, tables.collection_jobs, lease, seconds)
 
 
 def release_collection_job(
@@ -177,9 +193,8 @@ def freeze_collection_job(
     values = {"aggregate_share_request": aggregate_share_request}
     _advance(tx, "freeze_collection_job", lease, values, ends=False)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
-    pending = pending_reports(tx, job.task_id, job.batch)
-    if pending.unclaimed or pending.claimed:
-        waiting = pending.unclaimed + pending.claimed
+    waiting = waiting_in_batch(tx, job.task_id, job.batch)
+    if waiting:
         raise tx.refuse(BatchBusy(f"{waiting} reports of the batch are not aggregated yet"))
     batches.freeze(tx, job.task_id, job.batch)
     ledger.reserve(tx, job.task_id, job.batch, charge)

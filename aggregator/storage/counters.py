@@ -5,11 +5,13 @@ from enum import StrEnum
 
 from sqlalchemy import select
 
+from aggregator.dap.report_errors import ReportError
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
 
 STORED = "stored"  # the reason that counts reports waiting to be aggregated
-AGGREGATED = "aggregated"  # the reason for those in a batch; every other reason is a report error
+AGGREGATED = "aggregated"  # the reason for those in a batch
+BATCH_FULL = "batch_full"  # the reason for those beyond `max_reports`; all others are report errors
 
 
 class Stage(StrEnum):
@@ -17,6 +19,14 @@ class Stage(StrEnum):
 
     UPLOAD = "upload"
     AGGREGATION = "aggregation"
+
+
+def reason(error: ReportError) -> str:
+    """Return how a report is counted that the store refuses.
+
+    What the store drops would overfill its batch, for which the draft has no word of its own.
+    """
+    return BATCH_FULL if error is ReportError.REPORT_DROPPED else error.draft_name
 
 
 def count_reports(

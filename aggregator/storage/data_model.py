@@ -26,7 +26,7 @@ What the order of the transactions promises, whenever a process is killed:
 - **A stored report is never lost.** An upload that was answered is committed. Its body stays
   until its aggregation job ends, and it ends either in a bucket or in a counter with a reason. A
   batch is not frozen while one of its stored reports is not aggregated, and no report is stored
-  for a batch that is frozen or collected.
+  for a batch that is asked for, frozen or collected.
 - **A report is counted once.** `report_ids` refuses a second upload, `reports.job` lets one job
   claim it, `aggregated_reports` is written in the transaction that adds to the bucket.
 - **A retry is the same request.** The Leader stores the exact bytes before it sends them, and
@@ -38,8 +38,8 @@ What the order of the transactions promises, whenever a process is killed:
 
 Un-noised shares are encrypted under a random key of their bucket, which is stored encrypted
 under the store's key; releasing the batch deletes both, overwrites them (`secure_delete`) and
-empties the write-ahead log. Backups that were taken before keep them: keep the store's key
-elsewhere.
+empties the write-ahead log, as soon as nobody reads it. Backups that were taken before keep them:
+keep the store's key elsewhere.
 """
 
 _OVERVIEW = """\

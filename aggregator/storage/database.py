@@ -28,6 +28,7 @@ from aggregator.storage import tables
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.engine import Backend, Busy, backend, translated
 from aggregator.storage.schema import check
+from aggregator.storage.scrubber import Scrubber
 
 __all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask"]
 
@@ -106,7 +107,8 @@ class Database:
         self._entropy = entropy
         self._on_transaction = on_transaction
         self._writer = threading.Lock()
-        self._scrub_log = True  # a killed process may have left its log: empty it once
+        self._scrubber = Scrubber(backend.empty_log)
+        self._is_log_unknown = True  # a killed process may have left secrets there: empty it once
         # Writers wait for their turn in the event loop, without holding a thread each.
         self._write_limiter: RunVar[CapacityLimiter] = RunVar(f"store writers {id(self)}")
         self._read_limiter: RunVar[CapacityLimiter] = RunVar(f"store readers {id(self)}")
@@ -168,6 +170,7 @@ class Database:
 
     def close(self) -> None:
         """Close every connection; the store cannot be used afterwards."""
+        self._scrubber.close()
         self._readers.dispose()
         self._writers.dispose()
 
@@ -192,10 +195,10 @@ class Database:
                 if transaction.failure is not None:
                     raise transaction.failure
                 self._on_transaction(name, "before commit")
-            self._scrub_log = self._scrub_log or transaction.scrub_log
             self._on_transaction(name, "committed")
-            if self._scrub_log and engine is self._writers:
-                self._scrub_log = not self._backend.empty_log(connection)
+            if transaction.scrub_log or (self._is_log_unknown and engine is self._writers):
+                self._is_log_unknown = False
+                self._scrubber.request()
             return result
 
 

@@ -61,7 +61,7 @@ class Backend(Protocol):
     def insert(self, table: Table) -> Insert:
         """Return an insert that knows `on_conflict_…`."""
 
-    def empty_log(self, connection: Connection) -> bool:
+    def empty_log(self) -> bool:
         """Empty the database's log of what was destroyed; return whether that was possible now."""
 
     def is_busy(self, error: OperationalError) -> bool:

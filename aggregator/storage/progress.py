@@ -14,12 +14,12 @@ from aggregator.storage import tables
 from aggregator.storage.batches import closed_batches
 from aggregator.storage.counters import AGGREGATED, Stage
 from aggregator.storage.database import Transaction
-from aggregator.storage.reports import pending_reports
 from aggregator.storage.states import (
     AggregationJobState,
     CollectionJobState,
     CollectionState,
 )
+from aggregator.storage.waiting_reports import waiting_in_batch
 
 _AGGREGATING = (AggregationJobState.CREATED, AggregationJobState.SENT)
 _COLLECTING = (CollectionJobState.START, CollectionJobState.FROZEN)
@@ -198,8 +198,7 @@ def _last_ended(tx: Transaction, table: Table, state: str) -> int | None:
 
 
 def _start_reason(tx: Transaction, task_id: bytes, batch: Batch) -> str:
-    pending = pending_reports(tx, task_id, batch)
-    reports = pending.unclaimed + pending.claimed
+    reports = waiting_in_batch(tx, task_id, batch)
     if reports:
         return f"{reports:,} reports of the batch are not aggregated yet"
     closed = closed_batches(tx, task_id, batch).overall()

@@ -1,37 +1,65 @@
 """Narrow tables of report ids, which serve as the duplicate check and the replay check."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from sqlalchemy import Table, select
 
+from aggregator.dap.report_errors import ReportError
+from aggregator.protocol.replay import refusal
 from aggregator.storage.database import Transaction
 
 _IDS_PER_QUERY = 500
 
 
-def record_ids(
-    tx: Transaction, table: Table, task_id: bytes, arrivals: Sequence[tuple[bytes, bool]]
-) -> list[bool]:
-    """Remember the ids of reports whose batches are open, in the transaction that counts them.
+def admit(
+    tx: Transaction,
+    table: Table,
+    task_id: bytes,
+    arrivals: Sequence[tuple[bytes, bytes]],
+    closed: Container[bytes],
+    room: Mapping[bytes, int],
+) -> list[ReportError | None]:
+    """Decide which reports count, and remember their ids, in the transaction that counts them.
+
+    The id of a report that is refused because of its batch is only looked up: it stays free.
 
     Args:
         tx: The transaction.
         table: `report_ids` or `aggregated_reports`.
         task_id: The task.
-        arrivals: Each report's id, and whether its batch is closed: such an id is only looked up.
+        arrivals: Each report's id, and the key of its bucket.
+        closed: The buckets that take no more reports.
+        room: How many more a bucket takes, for those with a limit.
 
     Returns:
-        For each report, whether its id was known. Of two with the same id, the first is new.
+        For each report, why it does not count, or None. Of two with the same id, the first is new.
     """
     task = tx.task_key(task_id)
-    known = _known(tx, table, task, [each for each, is_closed in arrivals if is_closed])
-    fresh = _inserted(tx, table, task, [each for each, is_closed in arrivals if not is_closed])
-    seen = []
-    for report_id, is_closed in arrivals:
-        seen.append(report_id in known if is_closed else report_id not in fresh)
-        if not is_closed:
+    arriving = Counter(bucket for _, bucket in arrivals)
+    tight = {bucket for bucket, left in room.items() if left < arriving[bucket]}
+    known = _known(
+        tx, table, task, [each for each, bucket in arrivals if bucket in closed or bucket in tight]
+    )
+    left = {bucket: room[bucket] for bucket in tight}
+    entering: set[bytes] = set()
+    enters = []
+    for report_id, bucket in arrivals:
+        is_let_in = bucket not in closed and report_id not in known
+        if is_let_in and bucket in tight and report_id not in entering:
+            is_let_in = left[bucket] > 0
+            left[bucket] -= is_let_in
+        if is_let_in:
+            entering.add(report_id)
+        enters.append(is_let_in)
+    fresh = _inserted(tx, table, task, entering)
+    errors = []
+    for (report_id, bucket), is_let_in in zip(arrivals, enters, strict=True):
+        is_seen = report_id not in fresh if is_let_in else report_id in known
+        errors.append(refusal(is_seen=is_seen, is_closed=bucket in closed, is_full=not is_let_in))
+        if is_let_in:
             fresh.discard(report_id)
-    return seen
+    return errors
 
 
 def _inserted(tx: Transaction, table: Table, task: int, report_ids: Iterable[bytes]) -> set[bytes]:

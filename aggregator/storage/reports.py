@@ -9,17 +9,17 @@ import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, select, update
+from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, or_, select, update
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
-from aggregator.protocol.replay import refusal
 from aggregator.storage import tables
-from aggregator.storage.batches import closed_batches
-from aggregator.storage.counters import STORED, Stage, count_reports
+from aggregator.storage.batches import closed_to_uploads, room_in_buckets
+from aggregator.storage.counters import STORED, Stage, count_reports, reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
-from aggregator.storage.report_ids import record_ids
+from aggregator.storage.report_ids import admit
+from aggregator.storage.waiting_reports import add_waiting, remove_waiting
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,20 +32,39 @@ class StoredReport:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PendingReports:
-    """How many stored reports of a batch are unclaimed, and how many are in a job."""
+class JobSize:
+    """How much goes into an aggregation job; a report alone always does.
 
-    unclaimed: int
-    claimed: int
+    Attributes:
+        reports: The most reports.
+        stored_bytes: The most bytes of their bodies together.
+    """
+
+    reports: int
+    stored_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claimable:
+    """How many reports a job could be made of now, and whether it would be full."""
+
+    reports: int
+    is_full: bool
 
 
 def put_reports(
-    tx: Transaction, task_id: bytes, reports: Sequence[StoredReport]
+    tx: Transaction, task_id: bytes, reports: Sequence[StoredReport], max_reports: int
 ) -> list[ReportError | None]:
-    """Store the reports whose ids are new and whose batches are open; count all by outcome.
+    """Store the reports whose ids are new and whose batches take them; count all by outcome.
 
     A report that is stored is never lost: it is aggregated, or rejected with a counted reason. One
     that was stored before is a replay even when its batch is closed by now.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        reports: The reports.
+        max_reports: The most reports of a bucket, stored and aggregated together.
 
     Returns:
         Why each report was refused, or None, in order. Of two reports with the same id in
@@ -54,13 +73,11 @@ def put_reports(
     if not reports:
         return []
     key = tx.task_key(task_id)
-    closed = closed_batches(tx, task_id, Batch.spanning([report.bucket for report in reports]))
-    arrivals = [(report.report_id, report.bucket in closed) for report in reports]
-    seen = record_ids(tx, tables.report_ids, task_id, arrivals)
-    errors = [
-        refusal(is_seen=is_seen, is_closed=is_closed)
-        for is_seen, (_, is_closed) in zip(seen, arrivals, strict=True)
-    ]
+    buckets = {report.bucket for report in reports}
+    closed = closed_to_uploads(tx, task_id, Batch.spanning(buckets))
+    arrivals = [(report.report_id, report.bucket) for report in reports]
+    room = room_in_buckets(tx, task_id, buckets, max_reports, beside_waiting=True)
+    errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room)
     rows = [
         {
             "task": key,
@@ -74,23 +91,10 @@ def put_reports(
     ]
     if rows:
         tx.connection.execute(insert(tables.reports), rows)
-    reasons = Counter(STORED if error is None else error.draft_name for error in errors)
+        add_waiting(tx, key, Counter(row["bucket"] for row in rows))
+    reasons = Counter(STORED if error is None else reason(error) for error in errors)
     count_reports(tx, task_id, Stage.UPLOAD, reasons)
     return errors
-
-
-def pending_reports(tx: Transaction, task_id: bytes, batch: Batch) -> PendingReports:
-    """Return how many stored reports of the batch are not aggregated yet."""
-    report = tables.reports.c
-    in_batch = (
-        report.task == tx.task_key(task_id),
-        report.bucket.between(batch.first, batch.last),
-    )
-    count = select(func.count()).select_from(tables.reports).where(*in_batch)
-    return PendingReports(
-        unclaimed=tx.connection.execute(count.where(report.job.is_(None))).scalar_one(),
-        claimed=tx.connection.execute(count.where(report.job.is_not(None))).scalar_one(),
-    )
 
 
 def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
@@ -107,35 +111,51 @@ def received_before(tx: Transaction, moment: int) -> bool:
     return tx.connection.execute(query).scalar() is not None
 
 
-def claimable_reports(tx: Transaction, task_id: bytes, limit: int) -> int:
-    """Return how many reports `claim_reports` would claim."""
-    chosen = _claimable(tx, task_id, limit).subquery()
-    count: int = tx.connection.execute(select(func.count()).select_from(chosen)).scalar_one()
-    return count
+def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimable:
+    """Return what `claim_reports` would claim."""
+    waiting, chosen = (
+        tx.connection.execute(select(func.count()).select_from(rows.subquery())).scalar_one()
+        for rows in (_waiting(tx, task_id, size), _claimable(tx, task_id, size))
+    )
+    return Claimable(chosen, is_full=chosen == size.reports or chosen < waiting)
 
 
-def claim_reports(tx: Transaction, task_id: bytes, job: int, limit: int) -> None:
-    """Claim at most `limit` unclaimed reports, first bucket first, for the job with key `job`.
+def claim_reports(tx: Transaction, task_id: bytes, job: int, size: JobSize) -> None:
+    """Claim unclaimed reports, first bucket first, for the job with key `job`.
 
     A report whose bucket is closed is never claimed.
     """
-    chosen = _claimable(tx, task_id, limit)
+    chosen = _claimable(tx, task_id, size)
     tx.connection.execute(
         update(tables.reports).where(tables.reports.c.id.in_(chosen)).values(job=job)
     )
 
 
-def _claimable(tx: Transaction, task_id: bytes, limit: int) -> Select[tuple[int]]:
+def _claimable(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[int]]:
+    """Select the first waiting reports that fit into a job; one always fits."""
+    waiting = _waiting(tx, task_id, size).subquery().c
+    up_to = func.sum(waiting.bytes).over(order_by=(waiting.bucket, waiting.id))
+    rows = select(waiting.id, waiting.bytes, up_to.label("up_to")).subquery().c
+    return select(rows.id).where(
+        or_(rows.up_to <= size.stored_bytes, rows.up_to == rows.bytes)  # the latter: the first
+    )
+
+
+def _waiting(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[int, bytes, int]]:
+    """Select the first `size.reports` reports that may be claimed, with the sizes of their bodies.
+
+    The database knows a body's size without reading it.
+    """
     report, closed = tables.reports.c, tables.closed_batches.c
     covering = select(closed.id).where(
         closed.task == report.task,
         report.bucket.between(closed.first_bucket, closed.last_bucket),
     )
     return (
-        select(report.id)
+        select(report.id, report.bucket, func.length(report.body).label("bytes"))
         .where(report.task == tx.task_key(task_id), report.job.is_(None), ~covering.exists())
-        .order_by(report.bucket)
-        .limit(limit)
+        .order_by(report.bucket, report.id)
+        .limit(size.reports)
     )
 
 
@@ -157,11 +177,13 @@ def report_ids_of_job(tx: Transaction, job: int) -> set[bytes]:
     return set(tx.connection.execute(query).scalars())
 
 
-def drop_reports(tx: Transaction, job: int) -> int:
+def drop_reports(tx: Transaction, task_id: bytes, job: int) -> int:
     """Delete the bodies of the job's reports; return how many there were."""
-    report = tables.reports.c
-    statement = delete(tables.reports).where(report.task == _task_of(job), report.job == job)
-    return tx.connection.execute(statement).rowcount
+    task, report = tx.task_key(task_id), tables.reports.c
+    of_job = (report.task == task, report.job == job)
+    leaving = select(report.bucket, func.count()).where(*of_job).group_by(report.bucket)
+    remove_waiting(tx, task, dict(tx.connection.execute(leaving).all()))
+    return tx.connection.execute(delete(tables.reports).where(*of_job)).rowcount
 
 
 def reject_reports(
@@ -176,12 +198,15 @@ def reject_reports(
         return
     report = tables.reports.c
     of_job = (report.task == _task_of(job), report.job == job)
-    keys = dict(tx.connection.execute(select(report.report_id, report.id).where(*of_job)).all())
-    if not rejected.keys() <= keys.keys():
+    query = select(report.report_id, report.id, report.bucket).where(*of_job)
+    rows = {row.report_id: row for row in tx.connection.execute(query)}
+    if not rejected.keys() <= rows.keys():
         raise tx.refuse(Conflict("a rejected report is not in the aggregation job"))
+    leaving = [rows[report_id] for report_id in rejected]
+    remove_waiting(tx, tx.task_key(task_id), Counter(row.bucket for row in leaving))
     tx.connection.execute(
         delete(tables.reports).where(report.id == bindparam("key")),
-        [{"key": keys[report_id]} for report_id in rejected],
+        [{"key": row.id} for row in leaving],
     )
     count_reports(tx, task_id, Stage.AGGREGATION, Counter(rejected.values()))
 

@@ -7,7 +7,7 @@ that deleted bytes are overwritten.
 
 import os
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import sqlalchemy
@@ -113,17 +113,19 @@ class Sqlite:
         """Return an insert that knows `on_conflict_…`."""
         return sqlite_insert(table)
 
-    def empty_log(self, connection: Connection) -> bool:
-        """Empty the write-ahead log, where destroyed secrets may still lie.
+    def empty_log(self) -> bool:
+        """Empty the write-ahead log, where destroyed secrets may still lie; wait for nobody.
+
+        It has a connection of its own. What the log holds is first copied without the writers'
+        lock, so that emptying the log holds the lock for a moment only.
 
         Returns:
-            Whether it is empty now; a reader that still needs it prevents that.
+            Whether it is empty now; a writer, or a reader that still needs it, prevents that.
         """
-        driver = connection.connection.driver_connection
-        if not isinstance(driver, sqlite3.Connection):
-            raise StoreError("the connection is not SQLite's")
         try:
-            busy, _, _ = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            with closing(sqlite3.connect(self._path, timeout=0)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.OperationalError:  # locked; what was committed stays so
             return False
         return not busy

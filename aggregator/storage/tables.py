@@ -250,6 +250,19 @@ reports = Table(
     sqlite_strict=True,
 )
 
+waiting_reports = Table(
+    "waiting_reports",
+    metadata,
+    _task(primary_key=True),
+    Column("bucket", LargeBinary, primary_key=True, comment="The bucket, as in `reports`."),
+    Column("reports", Integer, nullable=False, comment="How many rows of `reports` it has."),
+    CheckConstraint("reports >= 0", name="reports"),
+    comment="Leader: how many reports of each bucket are stored and not aggregated yet. A row "
+    "leaves with its last report.",
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
 report_counters = Table(
     "report_counters",
     metadata,
@@ -287,7 +300,7 @@ aggregation_jobs = Table(
     *_lease(),
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
-    Index(None, "state", "lease_expires_at"),
+    Index(None, "state", "lease_expires_at", "task"),
     comment="Leader: aggregation jobs.",
     sqlite_strict=True,
 )
@@ -409,7 +422,7 @@ collection_jobs = Table(
         unique=True,
         sqlite_where=text("state IN ('start', 'frozen', 'finished')"),
     ),
-    Index(None, "state", "lease_expires_at"),
+    Index(None, "state", "lease_expires_at", "task"),
     comment="Leader: collection jobs and their results.",
     sqlite_strict=True,
 )

@@ -12,7 +12,8 @@ from aggregator.dap.messages import AggregationJobInitReq
 from aggregator.leader import job_creator
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.job_driver import JobDriver
+from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.runtime import TaskRefused
 from aggregator.storage.counters import Stage, report_counts
@@ -164,10 +165,9 @@ async def test_full_jobs_are_made_at_once_and_the_rest_waits(pair: Pair) -> None
 async def test_reports_of_long_vectors_fill_a_job_sooner(
     pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prio3 = pair.task.prio3
-    report_size = prio3.public_share_size + prio3.input_share_size(0) + prio3.input_share_size(1)
-    monkeypatch.setattr(job_creator, "MAX_JOB_SIZE", 4 * report_size)
-    await pair.upload(await pair.reports([0] * 9))
+    reports = await pair.reports([0] * 9)
+    monkeypatch.setattr(job_creator, "MAX_JOB_BYTES", 4 * len(encode(reports[0])))
+    await pair.upload(reports)
     assert await JobCreator(pair.leader.runtime, job_size=100, linger_seconds=5).run_once() == 2
 
 

@@ -1,21 +1,36 @@
 """A collection job that waits for its batch's reports to be aggregated."""
 
+import dataclasses
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import Report
+from aggregator.dap.report_errors import ReportError
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import DriverSettings, JobDriver
-from tests.support.pair import LEASE_SECONDS, Pair
-from tests.support.tasks import LAPLACE, make_task
+from aggregator.leader.job_driver import JobDriver
+from aggregator.leader.scheduler import DriverSettings
+from aggregator.storage.counters import Stage, report_counts
+from tests.support.pair import LEASE_SECONDS, NOW, Pair
+from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio
 
 SETTINGS = DriverSettings(
     concurrency=1, lease_seconds=LEASE_SECONDS, max_attempts=5, peer_attempts=1
 )
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    made = Pair(tmp_path, make_task(privacy=NO_NOISE))
+    await made.provision()
+    yield made
+    await made.close()
 
 
 def nobody(_request: httpx.Request) -> httpx.Response:
@@ -41,3 +56,72 @@ async def test_a_long_wait_does_not_lengthen_a_later_outage(tmp_path: Path) -> N
     assert await collections.run_once() == 1
     assert (await pair.collect()).report_count == 3
     await pair.close()
+
+
+class Trickle:
+    """Uploads seven reports between any two steps of the leader's workers, 21 a second."""
+
+    def __init__(self, pair: Pair, *, honest: bool) -> None:
+        self.pair = pair
+        self.honest = honest
+        self.answers: set[ReportError] = set()
+        self._numbers = iter(range(2**20))
+
+    async def drip(self) -> None:
+        reports = await self.pair.reports([0] * 7)
+        if not self.honest:
+            reports = [self._junk(report) for report in reports]
+        self.answers |= {each.error for each in (await self.pair.upload(reports)).status}
+
+    def _junk(self, report: Report) -> Report:
+        other = ReportId(next(self._numbers).to_bytes(16, "big"))  # the ciphertexts do not open
+        metadata = dataclasses.replace(report.report_metadata, report_id=other)
+        return dataclasses.replace(report, report_metadata=metadata)
+
+
+@pytest.mark.parametrize("honest", [False, True])
+async def test_reports_that_keep_coming_do_not_keep_a_collection_waiting(
+    pair: Pair, *, honest: bool
+) -> None:
+    trickle = Trickle(pair, honest=honest)
+    await pair.upload(await pair.reports([1] * 5))
+    await trickle.drip()
+    location = (await pair.ask()).headers["location"]
+    creator = JobCreator(pair.leader.runtime, job_size=10, linger_seconds=2)
+    for _ in range(5):
+        for work in (
+            creator,
+            JobDriver(pair.leader.runtime, pair.http, SETTINGS),
+            CollectionDriver(pair.leader.runtime, pair.http, SETTINGS),
+        ):
+            await trickle.drip()
+            await work.run_once()
+        pair.clock.advance(1)
+    result = pair.open((await pair.poll(location)).body)
+    assert list(result.values) == [7 if honest else 0, 5, 0, 0]
+    assert trickle.answers == {ReportError.BATCH_COLLECTED}
+    counts = await pair.leader.database.read(
+        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.UPLOAD)
+    )
+    assert counts == {"stored": 12, "batch_collected": 105}
+
+
+async def test_only_what_was_asked_for_is_closed_and_only_until_it_fails(pair: Pair) -> None:
+    later = NOW + TIME_PRECISION
+    pair.clock.advance(TIME_PRECISION)
+    await pair.upload(await pair.reports([1] * 3))
+    await pair.ask(pair.interval(NOW, 2))
+    await pair.ask()
+    assert len((await pair.upload(await pair.reports([1]))).status) == 1
+    assert len((await pair.upload(await pair.reports([1], later))).status) == 1
+    assert (await pair.upload(await pair.reports([1], NOW - TIME_PRECISION))).status == ()
+    await pair.work_until_idle()
+    assert len((await pair.upload(await pair.reports([1]))).status) == 1  # collected by one of them
+
+    alone = await pair.reports([1], NOW - TIME_PRECISION)
+    asked = await pair.ask(pair.interval(NOW - TIME_PRECISION))
+    assert len((await pair.upload(alone)).status) == 1
+    await CollectionDriver(pair.leader.runtime, pair.http, SETTINGS).run_once()
+    failed = await pair.poll(asked.headers["location"])
+    assert failed.problem_type == "invalidBatchSize"
+    assert (await pair.upload(alone)).status == ()

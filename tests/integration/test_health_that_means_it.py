@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import threading
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -115,6 +116,7 @@ async def test_a_full_disk_makes_a_service_not_ready(
 
 async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
     async def block(_request: Request) -> PlainTextResponse:
+        is_blocked.set()
         deadline = time.monotonic() + 20
         while len(answered) < ANSWERS and time.monotonic() < deadline:
             time.sleep(0.01)  # noqa: ASYNC251  what must not happen, happens
@@ -129,11 +131,13 @@ async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
     address, health_address = (f"127.0.0.1:{port}" for port in free_ports(2))
     answered: list[float] = []
     while_blocked: list[str] = []
+    is_blocked = threading.Event()
 
     def ask() -> None:
         """Ask from a thread: the event loop of this test is the one that is blocked."""
         with httpx.Client(timeout=30) as http:
             http.get(f"http://{health_address}/health")  # opens the connection
+            is_blocked.wait(20)
             while len(answered) < ANSWERS:
                 started = time.monotonic()
                 assert http.get(f"http://{health_address}/health").status_code == 200
@@ -145,10 +149,8 @@ async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
 
     async def drive(_stop: anyio.Event) -> None:
         async with anyio.create_task_group() as group:
-            for work in (block_the_service, compute, compute):
+            for work in (ask, compute, compute, block_the_service):
                 group.start_soon(to_thread.run_sync, work)
-            await anyio.sleep(0.2)
-            await to_thread.run_sync(ask)
         os.kill(os.getpid(), signal.SIGTERM)
 
     health = (create_health_app(lambda: Health([], {}, [])), health_address)

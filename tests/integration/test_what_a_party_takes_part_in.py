@@ -13,7 +13,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import provision
 from aggregator.runtime import TaskRefused
-from aggregator.storage.reports import pending_reports
+from aggregator.storage.waiting_reports import waiting_in_batch
 from aggregator.transport.peer import PeerUnreachable
 from tests.support.commands import run_here
 from tests.support.entropy import SeededEntropy
@@ -33,10 +33,9 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
 
 
 async def stored(pair: Pair) -> int:
-    pending = await pair.leader.database.read(
-        "pending", lambda tx: pending_reports(tx, pair.task.task_id.value, units(0, 2**40))
+    return await pair.leader.database.read(
+        "waiting", lambda tx: waiting_in_batch(tx, pair.task.task_id.value, units(0, 2**40))
     )
-    return pending.unclaimed
 
 
 async def test_a_client_sends_one_persons_reports_up_to_the_bound(

@@ -14,10 +14,10 @@ from aggregator.cli.parties import open_aggregator, open_collector
 from aggregator.client import Client, UploadSummary
 from aggregator.codec import decode, encode
 from aggregator.dap.auth import bearer_header
-from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
+from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
 from aggregator.dap.resources import media_type, path
 from aggregator.dap.times import Interval
-from aggregator.protocol.results import collection_request, open_result
+from aggregator.protocol.results import open_result
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage.states import LedgerState
 from tests.support.bounds import assert_near
@@ -54,7 +54,7 @@ class MeasuredTask:
 
     @property
     def request(self) -> CollectionJobReq:
-        return collection_request(Interval.of(self.start // HOUR, 1))
+        return CollectionJobReq(TimeIntervalQuery(Interval.of(self.start // HOUR, 1)))
 
     @property
     def truth(self) -> list[int]:

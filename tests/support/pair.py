@@ -19,6 +19,7 @@ from aggregator.dap.messages import (
     CollectionJobReq,
     CollectionJobResp,
     Report,
+    TimeIntervalQuery,
     UploadErrors,
     UploadRequest,
 )
@@ -28,11 +29,12 @@ from aggregator.dap.times import Interval
 from aggregator.helper.routes import HelperLimits, HelperResources
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.reports import MAX_AGE_SECONDS
-from aggregator.protocol.results import Result, collection_request, open_result
+from aggregator.protocol.results import Result, open_result
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.runtime import Runtime
 from aggregator.storage.caller_tokens import put_caller_token
@@ -276,7 +278,7 @@ class Pair:
 
     async def ask(self, interval: Interval | None = None) -> Answer:
         """Ask for a collection, as the collector."""
-        request = collection_request(interval or self.interval())
+        request = CollectionJobReq(TimeIntervalQuery(interval or self.interval()))
         url = self.url_of("collection_jobs")
         message = CollectionJobReq.message
         return await self.send("POST", url, message, encode(request), COLLECTOR_TOKEN)
@@ -287,7 +289,7 @@ class Pair:
 
     def open(self, body: bytes, interval: Interval | None = None) -> Result:
         """Open a collection's result."""
-        request = collection_request(interval or self.interval())
+        request = CollectionJobReq(TimeIntervalQuery(interval or self.interval()))
         return open_result(self.task, collector_keypair(), request, decode(CollectionJobResp, body))
 
     async def work(self) -> int:

@@ -28,8 +28,8 @@ from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, OnTransaction, Transaction
 from aggregator.storage.leases import Leased
 from aggregator.storage.ledger import Charge
-from aggregator.storage.report_ids import record_ids
-from aggregator.storage.reports import StoredReport, put_reports, reports_of_job
+from aggregator.storage.report_ids import admit
+from aggregator.storage.reports import JobSize, StoredReport, put_reports, reports_of_job
 from aggregator.storage.tables import aggregated_reports
 from aggregator.storage.tasks import TaskRecord, put_task
 from tests.support.empty_store import upgraded
@@ -39,6 +39,7 @@ VERIFY_KEY = b"a verify key of thirty-two bytes"
 TOKEN = "the token that only the helper may see"  # noqa: S105  a test's token
 STORE_KEY = bytes(32)
 TENTH = Charge("PureDpDiscreteLaplace", epsilon="1/10", population="patients")
+MAX_REPORTS = 1000
 RESULT = CollectionResult(3, Interval.of(5, 3), b"leader's sealed share", b"helper's sealed share")
 
 
@@ -102,16 +103,23 @@ def adding(number: int) -> Callable[[bytes | None], bytes]:
 
 def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
     """Remember that the reports are in a bucket; return those that are new."""
-    seen = record_ids(tx, aggregated_reports, TASK_ID, [(one, False) for one in ids])
-    return [one for one, was_there in zip(ids, seen, strict=True) if not was_there]
+    arrivals = [(one, unit(5)) for one in ids]
+    errors = admit(tx, aggregated_reports, TASK_ID, arrivals, (), {})
+    return [one for one, error in zip(ids, errors, strict=True) if error is None]
 
 
 def upload(store: Database, numbers: Iterable[int], time: int = 5) -> None:
-    store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, new_reports(numbers, time)))
+    sent = new_reports(numbers, time)
+    store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, sent, MAX_REPORTS))
 
 
-def create_job(store: Database, limit: int = 100) -> AggregationJob | None:
-    return store.run_sync("create", lambda tx: create_aggregation_job(tx, TASK_ID, limit))
+def create_job(
+    store: Database, limit: int = 100, stored_bytes: int = 10_000, *, only_full: bool = False
+) -> AggregationJob | None:
+    size = JobSize(limit, stored_bytes)
+    return store.run_sync(
+        "create", lambda tx: create_aggregation_job(tx, TASK_ID, size, only_full=only_full)
+    )
 
 
 def lease_job(store: Database, seconds: int = 60) -> Leased[AggregationJob]:

@@ -40,9 +40,10 @@ from aggregator.storage.collection_jobs import (
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.leases import Leased
-from aggregator.storage.reports import put_reports, reports_of_job
+from aggregator.storage.reports import JobSize, put_reports, reports_of_job
 from tests.support.clock import ManualClock
 from tests.support.store import (
+    MAX_REPORTS,
     STORE_KEY,
     TASK_ID,
     TENTH,
@@ -58,7 +59,7 @@ from tests.support.store import (
 )
 
 REPORTS = 7
-JOB_SIZE = 4
+JOB_SIZE = JobSize(4, 10_000)
 LEASE_SECONDS = 60
 BATCH = units(0, 10)
 IDS = [report_id(number) for number in range(REPORTS)]
@@ -90,7 +91,9 @@ class World:
         """Do everything that is left to do, and return what the Collector gets."""
         reports = new_reports(range(REPORTS))
         for half in (reports[:3], reports[3:]):  # a client that got no answer asks again
-            self.leader.run_sync("upload", lambda tx, r=half: put_reports(tx, TASK_ID, r))
+            self.leader.run_sync(
+                "upload", lambda tx, r=half: put_reports(tx, TASK_ID, r, MAX_REPORTS)
+            )
         while self.leader.run_sync(
             "create job", lambda tx: create_aggregation_job(tx, TASK_ID, JOB_SIZE)
         ):

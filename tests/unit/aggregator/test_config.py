@@ -94,7 +94,8 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
     [
         ("lease_seconds = 0", "lease_seconds"),
         ("concurrency = 1000", "concurrency"),
-        ("lease_seconds = 120", r"lease_seconds: .* request_timeout_seconds \(120\), not 120"),
+        ("lease_seconds = 45", r"lease_seconds: .* request_timeout_seconds \(45\), not 45"),
+        ("helper_concurrency = 9", r"helper_concurrency: .* concurrency \(8\), not 9"),
         ("max_bytes_in_flight = 65536", r"max_body_size: .* max_bytes_in_flight \(65536\)"),
         ("stalled_seconds = 2", r"stalled_seconds: .* linger_seconds \(2\), not 2"),
         ("hpke_rotation_seconds = 86399", r"hpke_rotation_seconds: .* \(86400\), not 86399"),

@@ -115,9 +115,9 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index(
-        "ix_aggregation_jobs_state_lease_expires_at",
+        "ix_aggregation_jobs_state_lease_expires_at_task",
         "aggregation_jobs",
-        ["state", "lease_expires_at"],
+        ["state", "lease_expires_at", "task"],
     )
     op.create_table(
         "answered_jobs",
@@ -219,9 +219,9 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index(
-        "ix_collection_jobs_state_lease_expires_at",
+        "ix_collection_jobs_state_lease_expires_at_task",
         "collection_jobs",
-        ["state", "lease_expires_at"],
+        ["state", "lease_expires_at", "task"],
     )
     op.create_index(
         "uq_collection_jobs_live_request",
@@ -313,10 +313,22 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index("ix_reports_task_job_bucket", "reports", ["task", "job", "bucket"])
+    op.create_table(
+        "waiting_reports",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("reports", sa.Integer(), nullable=False),
+        sa.CheckConstraint("reports >= 0", name="ck_waiting_reports_ck_waiting_reports_reports"),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_waiting_reports_task"),
+        sa.PrimaryKeyConstraint("task", "bucket", name="pk_waiting_reports"),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
 
 
 def downgrade() -> None:
     """Drop every table, with all that is stored."""
+    op.drop_table("waiting_reports")
     op.drop_table("reports")
     op.drop_table("report_ids")
     op.drop_table("report_counters")

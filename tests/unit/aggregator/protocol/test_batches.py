@@ -88,11 +88,36 @@ def test_the_leader_selects_within_what_the_collector_asked_for() -> None:
 
 
 def test_a_query_of_another_mode_or_for_no_bucket_names_no_batch() -> None:
-    for other in (LeaderSelectedQuery(), LeaderSelectedSelector(BatchId(bytes(32)))):
-        with pytest.raises(InvalidMessage, match="time_interval"):
-            MODE.batch_of(other)
+    with pytest.raises(InvalidMessage, match="time_interval"):
+        MODE.asked(LeaderSelectedQuery(), Time(9), 100)
+    with pytest.raises(InvalidMessage, match="time_interval"):
+        MODE.selected(
+            LeaderSelectedSelector(BatchId(bytes(32))), TimeIntervalQuery(Interval.of(5, 1))
+        )
     with pytest.raises(BatchInvalid, match="duration is 0"):
-        MODE.batch_of(TimeIntervalQuery(Interval.of(5, 0)))
+        MODE.asked(TimeIntervalQuery(Interval.of(5, 0)), Time(9), 100)
+
+
+def test_an_interval_is_named_by_its_bounds_in_seconds() -> None:
+    named = {"start": 18000, "end": 25200}
+    query = MODE.query(named, 3600)
+    assert query == TimeIntervalQuery(Interval.of(5, 2))
+    assert MODE.named(query, 3600) == named
+
+
+@pytest.mark.parametrize(
+    ("named", "fault"),
+    [
+        ({}, "start: missing"),
+        ({"start": 0}, "end: missing"),
+        ({"start": 0, "end": 3600, "month": 3}, "month: not known"),
+        ({"start": 1, "end": 3600}, "start: must be a multiple of the time precision, 3600"),
+        ({"start": 3600, "end": 3600}, "end: must be after start"),
+    ],
+)
+def test_what_names_no_interval_is_refused_by_name(named: dict[str, int], fault: str) -> None:
+    with pytest.raises(BatchInvalid, match=fault):
+        MODE.query(named, 3600)
 
 
 def test_the_helper_takes_the_batch_from_the_selector_where_a_query_names_none(
@@ -102,14 +127,14 @@ def test_the_helper_takes_the_batch_from_the_selector_where_a_query_names_none(
         """Queries ask for any batch, selectors name one by 32 bytes."""
 
         @override
-        def batch_of(self, query: Query | BatchSelector) -> Batch:
-            if not isinstance(query, LeaderSelectedSelector):
-                raise BatchInvalid("the query names no batch")
-            return Batch(query.batch_id.value, query.batch_id.value)
+        def asked(self, query: Query, latest: Time, time_precision: int) -> Batch:
+            raise BatchInvalid("the query names no batch")
 
         @override
         def selected(self, selector: BatchSelector, query: Query) -> Batch:
-            return self.batch_of(selector)
+            if not isinstance(selector, LeaderSelectedSelector):
+                raise InvalidMessage("the selector names no batch")
+            return Batch(selector.batch_id.value, selector.batch_id.value)
 
     monkeypatch.setitem(BATCH_MODES, BatchMode.TIME_INTERVAL, NextBatch())
     task, query = make_task(), CollectionJobReq(LeaderSelectedQuery())
@@ -118,7 +143,7 @@ def test_the_helper_takes_the_batch_from_the_selector_where_a_query_names_none(
     )
     assert check_aggregate_share_request(task, request) == Batch(b"b" * 32, b"b" * 32)
     with pytest.raises(BatchInvalid, match="names no batch"):
-        check_collection_request(task, query)
+        check_collection_request(task, query, 0)
 
 
 def test_a_job_of_the_time_interval_mode_has_no_extension() -> None:

@@ -37,6 +37,12 @@ def test_a_report_of_a_closed_batch_does_not_count() -> None:
     assert refusal(untimely, is_closed=True) is ReportError.TASK_NOT_STARTED
 
 
+def test_a_report_of_a_full_bucket_does_not_count() -> None:
+    assert refusal(is_full=True) is ReportError.REPORT_DROPPED
+    assert refusal(is_full=True, is_closed=True) is ReportError.BATCH_COLLECTED
+    assert refusal(is_full=True, is_seen=True) is ReportError.REPORT_REPLAYED
+
+
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_a_report_that_was_seen_is_a_replay_whatever_else_is_wrong(*, is_closed: bool) -> None:
     untimely = Timing(Time(9), TASK, NOW)

@@ -11,6 +11,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
 from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.buckets import merge_agg_shares
+from aggregator.protocol.task import Task
 from aggregator.runtime import commit
 from aggregator.storage.batches import mark_collected, read_shares, summarize_batch
 from aggregator.storage.database import Database
@@ -36,12 +37,12 @@ def id_of(number: int) -> ReportId:
     return ReportId(bytes([number]) * 16)
 
 
-def verified(*reports: tuple[int, int]) -> Verified:
+def verified(task: Task, *reports: tuple[int, int]) -> Verified:
     """Return reports, each given by its number and its time, with ones as their out shares."""
     metadata = tuple(ReportMetadata(id_of(number), Time(time)) for number, time in reports)
     ones = [[1] * TASK.prio3.output_len for _ in reports]
     return Verified(
-        TASK, NO_PARAMETER, (), metadata, OutShares(Vector.from_ints(TASK.prio3.field, ones), {})
+        task, NO_PARAMETER, (), metadata, OutShares(Vector.from_ints(TASK.prio3.field, ones), {})
     )
 
 
@@ -50,8 +51,10 @@ def sums(store: Database) -> list[int]:
     return merge_agg_shares(TASK.prio3, shares).to_ints()
 
 
-def put(store: Database, *reports: tuple[int, int]) -> dict[ReportId, ReportError]:
-    return store.run_sync("commit", lambda tx: commit(tx, verified(*reports)))
+def put(
+    store: Database, *reports: tuple[int, int], task: Task = TASK
+) -> dict[ReportId, ReportError]:
+    return store.run_sync("commit", lambda tx: commit(tx, verified(task, *reports)))
 
 
 def test_reports_are_added_to_their_buckets(store: Database) -> None:
@@ -78,6 +81,19 @@ def test_a_report_that_was_counted_is_a_replay_in_a_closed_batch_too(store: Data
     put(store, (1, 5))
     store.run_sync("collect", lambda tx: mark_collected(tx, KEY, units(5, 6)))
     assert put(store, (1, 5)) == {id_of(1): ReportError.REPORT_REPLAYED}
+
+
+def test_a_bucket_never_holds_more_than_max_reports(store: Database) -> None:
+    task, full = make_task(max_reports=4), ReportError.REPORT_DROPPED
+    put(store, (1, 5), (2, 5), task=task)
+    assert put(store, (3, 5), (4, 5), (5, 5), (6, 6), task=task) == {id_of(5): full}
+    assert put(store, (5, 5), (1, 5), task=task) == {
+        id_of(5): full,
+        id_of(1): ReportError.REPORT_REPLAYED,
+    }
+    assert store.read_sync("sum", lambda tx: summarize_batch(tx, KEY, units(5, 6))) == totals(
+        id_of(number).value for number in (1, 2, 3, 4)
+    )
 
 
 def test_no_report_needs_no_bucket(store: Database) -> None:

@@ -3,9 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from aggregator.storage.aggregation_jobs import (
-    AggregationJob,
     abandon_aggregation_job,
-    create_aggregation_job,
     finish_aggregation_job,
     lease_aggregation_jobs,
     release_aggregation_job,
@@ -52,12 +50,10 @@ def bodies(store: Database) -> list[bytes]:
 def test_no_job_is_made_for_too_few_reports(store: Database) -> None:
     upload(store, range(3, 5))
 
-    def make(minimum: int) -> AggregationJob | None:
-        return store.run_sync("create", lambda tx: create_aggregation_job(tx, TASK_ID, 10, minimum))
-
-    assert make(3) is None
+    assert create_job(store, 3, only_full=True) is None
     assert store.read_sync("count", lambda tx: unclaimed_reports(tx, TASK_ID)) == 2
-    assert make(2) is not None
+    assert create_job(store, 2, only_full=True) is not None
+    assert create_job(store) is None
 
 
 def test_a_leased_job_is_leased_by_nobody_else_until_it_expires(

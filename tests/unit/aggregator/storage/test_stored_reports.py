@@ -2,28 +2,41 @@ import threading
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
-from aggregator.storage.aggregation_jobs import create_aggregation_job
+from aggregator.storage.aggregation_jobs import store_request
 from aggregator.storage.batches import freeze, mark_collected, unfreeze
 from aggregator.storage.counters import Stage, count_reports, report_counts
 from aggregator.storage.database import Database
-from aggregator.storage.report_ids import record_ids
+from aggregator.storage.report_ids import admit
 from aggregator.storage.reports import (
-    PendingReports,
     StoredReport,
-    pending_reports,
     put_reports,
     reports_of_job,
     unclaimed_reports,
 )
 from aggregator.storage.tables import aggregated_reports
 from aggregator.storage.tables import reports as reports_table
-from tests.support.store import TASK_ID, create_job, new_reports, report_id, unit, units, upload
+from aggregator.storage.waiting_reports import waiting_in_batch
+from tests.support.store import (
+    MAX_REPORTS,
+    TASK_ID,
+    create_job,
+    finish_job,
+    lease_job,
+    new_reports,
+    report_id,
+    unit,
+    units,
+    upload,
+)
 
 STORED, REPLAYED, CLOSED = None, ReportError.REPORT_REPLAYED, ReportError.BATCH_COLLECTED
+FULL = ReportError.REPORT_DROPPED
 
 
 def put(store: Database, numbers: list[int], time: int = 5) -> list[ReportError | None]:
-    return store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, new_reports(numbers, time)))
+    return store.run_sync(
+        "put", lambda tx: put_reports(tx, TASK_ID, new_reports(numbers, time), MAX_REPORTS)
+    )
 
 
 def test_a_report_is_stored_once_and_its_replay_refused(store: Database) -> None:
@@ -107,26 +120,26 @@ def test_reports_of_a_frozen_bucket_are_not_claimed(store: Database) -> None:
     assert report.report_id == report_id(2)
 
 
-def test_pending_reports_are_counted_over_the_whole_batch_and_no_more(store: Database) -> None:
-    for number, time in enumerate([4, 5, 9, 10, 2**64 - 1]):
+def test_waiting_reports_are_counted_over_the_whole_batch_and_no_more(store: Database) -> None:
+    for number, time in enumerate([4, 5, 9, 9, 10, 2**64 - 1]):
         put(store, [number], time)
-    assert create_job(store, limit=2) is not None
+    assert create_job(store, limit=3) is not None
 
-    def pending(start: int, end: int) -> PendingReports:
+    def waiting(start: int, end: int) -> int:
         return store.read_sync(
-            "pending", lambda tx: pending_reports(tx, TASK_ID, units(start, end))
+            "waiting", lambda tx: waiting_in_batch(tx, TASK_ID, units(start, end))
         )
 
-    assert pending(5, 10) == PendingReports(unclaimed=1, claimed=1)
-    assert pending(0, 2**64 - 1) == PendingReports(unclaimed=2, claimed=2)
-    assert pending(11, 2**63) == PendingReports(unclaimed=0, claimed=0)
+    assert [waiting(5, 10), waiting(0, 2**64 - 1), waiting(11, 2**63)] == [3, 5, 0]
+    finish_job(store, lease_job(store))
+    assert [waiting(5, 10), waiting(0, 2**64 - 1)] == [1, 2]
 
 
 def test_two_threads_claim_disjoint_reports(store: Database) -> None:
     upload(store, range(90))
 
     def claim() -> None:
-        store.run_sync("create", lambda tx: create_aggregation_job(tx, TASK_ID, 30))
+        create_job(store, 30)
 
     threads = [threading.Thread(target=claim) for _ in range(3)]
     for thread in threads:
@@ -141,23 +154,84 @@ def test_two_threads_claim_disjoint_reports(store: Database) -> None:
     assert sorted(claimed) == [report_id(number) for number in range(90)]
 
 
-def test_an_id_is_recorded_once_and_that_of_a_closed_batch_only_looked_up(store: Database) -> None:
-    def record(*arrivals: tuple[int, bool]) -> list[bool]:
-        ids = [(report_id(number), is_closed) for number, is_closed in arrivals]
-        return store.run_sync("record", lambda tx: record_ids(tx, aggregated_reports, TASK_ID, ids))
+def test_a_job_is_filled_by_the_bytes_that_its_reports_have(store: Database) -> None:
+    sizes = [10, 60, 50, 50, 200, 10, 10]
+    sent = [StoredReport(report_id(n), unit(5), bytes(size)) for n, size in enumerate(sizes)]
+    store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, sent, MAX_REPORTS))
+    jobs = []
+    while (job := create_job(store, 3, stored_bytes=100)) is not None:
+        reports = store.read_sync("read", lambda tx, k=job.key: reports_of_job(tx, k))
+        jobs.append([len(report.body) for report in reports])
+    assert jobs == [[10, 60], [50, 50], [200], [10, 10]]
 
-    assert record((1, False), (2, False)) == [False, False]
-    assert record((2, False), (3, False), (3, False)) == [True, False, True]
-    assert record((1, True), (4, True)) == [True, False]
-    assert record((4, False), (4, True)) == [False, False]  # looked up before it was recorded
+
+def test_a_job_is_full_by_its_reports_or_by_their_bytes(store: Database) -> None:
+    put(store, [1, 2])  # bodies of six bytes
+    assert create_job(store, 3, 100, only_full=True) is None
+    assert create_job(store, 2, 100, only_full=True) is not None
+    put(store, [3, 4])
+    assert create_job(store, 3, 12, only_full=True) is None
+    assert create_job(store, 3, 11, only_full=True) is not None
+
+
+def test_an_id_is_remembered_once_and_that_of_a_closed_batch_only_looked_up(
+    store: Database,
+) -> None:
+    closed = unit(9)
+
+    def record(*arrivals: tuple[int, bytes]) -> list[ReportError | None]:
+        ids = [(report_id(number), bucket) for number, bucket in arrivals]
+        return store.run_sync(
+            "record", lambda tx: admit(tx, aggregated_reports, TASK_ID, ids, {closed}, {})
+        )
+
+    open_ = unit(5)
+    assert record((1, open_), (2, open_)) == [STORED, STORED]
+    assert record((2, open_), (3, open_), (3, open_)) == [REPLAYED, STORED, REPLAYED]
+    assert record((1, closed), (4, closed)) == [REPLAYED, CLOSED]
+    assert record((4, open_), (4, closed)) == [STORED, CLOSED]  # looked up before it was recorded
     assert record() == []
+
+
+def test_a_full_bucket_takes_no_more_and_its_neighbours_do(store: Database) -> None:
+    def put_at_most(limit: int, numbers: list[int], time: int = 5) -> list[ReportError | None]:
+        sent = new_reports(numbers, time)
+        return store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, sent, limit))
+
+    assert put_at_most(3, [1, 2]) == [STORED, STORED]
+    create_job(store)
+    finish_job(store, lease_job(store))
+    assert put_at_most(3, [1, 3, 3, 4, 2]) == [REPLAYED, STORED, REPLAYED, FULL, REPLAYED]
+    assert put_at_most(3, [3, 4]) == [REPLAYED, FULL]
+    assert put_at_most(3, [5], time=6) == [STORED]
+    assert put_at_most(4, [4]) == [STORED]  # its id was left free
+    assert store.read_sync("count", lambda tx: report_counts(tx, TASK_ID, Stage.UPLOAD)) == {
+        "stored": 5,
+        "report_replayed": 4,
+        "batch_full": 2,
+    }
+
+
+def test_a_report_that_was_rejected_leaves_its_place_to_another(store: Database) -> None:
+    def put_at_most_two(number: int) -> ReportError | None:
+        sent = new_reports([number])
+        return store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, sent, 2))[0]
+
+    assert [put_at_most_two(number) for number in (1, 2, 3)] == [STORED, STORED, FULL]
+    create_job(store)
+    leased = lease_job(store)
+    rejected = {report_id(1): "invalid_message"}
+    store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"request", rejected))
+    assert [put_at_most_two(number) for number in (3, 4)] == [STORED, FULL]
 
 
 def test_a_report_that_is_in_no_bucket_yet_is_in_no_batch(store: Database) -> None:
     for batch in (Batch(b"a" * 32, b"a" * 32), Batch(bytes(32), bytes(32))):
         store.run_sync("collect", lambda tx, b=batch: mark_collected(tx, TASK_ID, b))
     waiting = StoredReport(report_id(1), b"", b"body")
-    assert store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, [waiting])) == [STORED]
+    assert store.run_sync("put", lambda tx: put_reports(tx, TASK_ID, [waiting], MAX_REPORTS)) == [
+        STORED
+    ]
     job = create_job(store)
     assert job is not None
     assert store.read_sync("read", lambda tx: reports_of_job(tx, job.key)) == [waiting]
