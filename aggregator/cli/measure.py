@@ -21,7 +21,7 @@ from aggregator.cli.tables import print_result
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
 from aggregator.collector.documents import Document, collection_document, with_post_processing
 from aggregator.collector.driver import Driver
-from aggregator.collector.service import new_collection, put_collection
+from aggregator.collector.service import new_collection, start_collection
 from aggregator.dap.report_errors import ReportError
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational, parse_rational
@@ -348,7 +348,7 @@ async def _collect(
             post_process(rule, circuit, [0] * circuit.output_len, task.min_batch_size)
         new = new_collection(task, collection_request(task, named), SystemEntropy())
         stored = desk.database.run_sync(
-            "put collection", lambda tx: put_collection(tx, task, new, now=now)
+            "put collection", lambda tx: start_collection(tx, task, new, now=now)
         )
         identifier = stored.collection_id
         async with open_client(

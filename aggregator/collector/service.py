@@ -98,7 +98,7 @@ class CollectorApi:
         named = await _read_query(request)
         new = new_collection(task, collection_request(task, named), self._entropy)
         stored = await self._database.run(
-            "put collection", lambda tx: put_collection(tx, task, new, now=now)
+            "put collection", lambda tx: start_collection(tx, task, new, now=now)
         )
         self._driver.wake()
         response.headers["Location"] = f"/api/collections/{stored.collection_id.hex()}"
@@ -203,7 +203,7 @@ async def _read_query(request: Request) -> dict[str, int]:
         raise InvalidMessage(faults) from None
 
 
-def put_collection(
+def start_collection(
     tx: Transaction, task: Task, new: store.NewCollection, *, now: bool
 ) -> store.StoredCollection:
     """Store a collection, or return the one that the batch already has.
@@ -217,10 +217,7 @@ def put_collection(
     Raises:
         BatchInvalid: It is not over, and `now` does not say that this is meant.
     """
-    found = store.find_collection(tx, new)
-    if found is not None:
-        return found
-    if not now:
+    if store.find_collection(tx, new) is None and not now:
         query = decode(CollectionJobReq, new.request).query
         last_over = Time(max(0, task.time(tx.now).units - 1))
         try:

@@ -130,11 +130,10 @@ def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollect
 
 
 def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
-    """Store a collection before the Leader is asked.
-
-    Raises:
-        Conflict: The batch has one.
-    """
+    """Store a collection before the Leader is asked; the same batch again is the same collection."""
+    found = find_collection(tx, collection)
+    if found is not None:
+        return found
     tx.connection.execute(
         insert(tables.collections).values(
             collection_id=collection.collection_id,
