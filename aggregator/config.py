@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
+    HttpUrl,
     SecretStr,
     ValidationError,
     ValidationInfo,
@@ -352,6 +355,24 @@ class HelperSettings(AggregatorSettings):
         return self
 
 
+class Schedule(BaseModel):
+    """A survey whose windows the collector service collects by itself.
+
+    Attributes:
+        survey: Its title.
+        grace_seconds: How long after a window's end late answers are waited for.
+        webhook: Who is told of each collection's end: an http(s) URL.
+        webhook_token: The bearer token that it expects.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    survey: str
+    grace_seconds: Seconds = 3600
+    webhook: HttpUrl | None = None
+    webhook_token: SecretStr | None = None
+
+
 class CollectorSettings(ServiceSettings):
     """The collector's settings."""
 
@@ -370,6 +391,11 @@ class CollectorSettings(ServiceSettings):
         "",
         description="Names, joined by commas, that the collector service answers to beside those "
         "of this machine and of listen: that of a proxy in front of it.",
+    )
+    schedule: tuple[Schedule, ...] = Field(
+        (),
+        description="Surveys whose windows are collected when they are over: `[[schedule]]` with "
+        "`survey`, `grace_seconds`, `webhook` and `webhook_token` ([surveys](surveys.md)).",
     )
 
     @property
@@ -450,7 +476,10 @@ def _read_toml(path: Path) -> dict[str, object]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         # `from None`: the cause may carry a line with a secret.
         raise ConfigurationError(f"{path}: not TOML") from None
-    if {"store_key", "token"} & values.keys():
+    schedules = values.get("schedule")
+    hooks = schedules if isinstance(schedules, list) else []
+    has_hook_token = any(isinstance(each, dict) and "webhook_token" in each for each in hooks)
+    if {"store_key", "token"} & values.keys() or has_hook_token:
         check_private(path)
     for name in ("database", "store_key_file", "token_file"):
         value = values.get(name)

@@ -8,16 +8,18 @@ import typer
 
 from aggregator.cli.options import Config
 from aggregator.cli.parties import CollectorDesk, open_collector
-from aggregator.cli.secret_files import create_secret, read_secret
 from aggregator.cli.services import health_listener, run_services
+from aggregator.clock import SystemClock
 from aggregator.codec import encode
 from aggregator.collector.driver import Driver
+from aggregator.collector.schedule import Scheduler
 from aggregator.collector.service import create_collector_app
 from aggregator.collector.status import read_collector_health
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.auth import hash_token, new_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import SystemEntropy
+from aggregator.storage.secret_files import create_secret, read_secret
 from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
@@ -63,9 +65,12 @@ async def _serve(desk: CollectorDesk, token: str) -> None:
             hash_token(token),
             settings.hosts,
         )
+        scheduler = Scheduler(
+            desk.database, driver, settings.schedule, http, SystemClock(), SystemEntropy()
+        )
         await run_services(
             [(application, settings.listen)],
-            [driver.run],
+            [driver.run, scheduler.run],
             settings.max_connections,
             health_listener(settings, partial(examine_collector, desk)),
         )

@@ -84,6 +84,13 @@ COMMANDS: Final = (
         "Print whether this party's work moves, what waits and why; the exit status is 1 if not.",
     ),
     Entry(RUN, "hpke", "hpke_keys", "app", "Make, list and retire HPKE key pairs."),
+    Entry(
+        TASKS,
+        "survey",
+        "survey",
+        "app",
+        "Ask people a survey: check it, make its tasks, upload answers.",
+    ),
     Entry(RUN, "store", "store_upgrade", "app", "Upgrade a store."),
     Entry(TASKS, "task", "tasks", "app", "Make, add, list, show and end tasks."),
     Entry(

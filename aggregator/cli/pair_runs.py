@@ -19,7 +19,7 @@ import numpy as np
 from typing_extensions import override
 
 from aggregator.client import Client
-from aggregator.collector.collect import Collector
+from aggregator.collector.collect import TaskCollector
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
 from aggregator.dap.profile import Role
@@ -212,7 +212,7 @@ class PairAudit:
         for window in missing:
             await self._upload(window, http)
             progress()
-        collector = Collector(self.task, keypair, self.token, http)
+        collector = TaskCollector(self.task, keypair, self.token, http)
 
         async def collect(window: Window) -> None:
             request = CollectionJobReq(TimeIntervalQuery(window.interval))

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aggregator.cli.stores import open_database
-from aggregator.codec import DecodeError, decode, encode
+from aggregator.codec import DecodeError
 from aggregator.collector.documents import Document, task_document
+from aggregator.collector.keys import keypair_of
 from aggregator.config import (
     AggregatorSettings,
     CollectorSettings,
@@ -20,7 +20,7 @@ from aggregator.config import (
     read_settings_of,
 )
 from aggregator.dap.auth import hash_token
-from aggregator.dap.hpke import HpkeConfig, HpkeKeypair, generate_keypair
+from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
@@ -35,14 +35,12 @@ from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.hpke_keys import (
-    HpkeKey,
     StoredConfig,
-    find_advertised_key,
     list_hpke_configs,
-    put_hpke_key,
     retire_hpke_key,
 )
 from aggregator.storage.ledger import LedgerEntry, list_ledger
+from aggregator.storage.opening import open_database
 from aggregator.storage.progress import TaskProgress, task_progress
 from aggregator.storage.states import CollectionState
 from aggregator.transport.client import check_scheme
@@ -243,23 +241,7 @@ class CollectorDesk:
 
     def keypair(self) -> HpkeKeypair:
         """Return the key pair to which results are sealed; make it on first use."""
-
-        def find(tx: Transaction) -> HpkeKeypair | None:
-            key = find_advertised_key(tx)
-            if key is None:
-                return None
-            return HpkeKeypair(decode(HpkeConfig, key.config), key.private_key)
-
-        def ensure(tx: Transaction) -> HpkeKeypair:
-            found = find(tx)  # another process may have made it since we looked
-            if found is not None:
-                return found
-            made = generate_keypair(0, SystemEntropy())
-            put_hpke_key(tx, HpkeKey(0, encode(made.config), made.private_key))
-            return made
-
-        found = self.database.read_sync("find hpke key", find)
-        return found or self.database.run_sync("ensure hpke key", ensure)
+        return keypair_of(self.database)
 
 
 Desk = AggregatorDesk | CollectorDesk

@@ -20,7 +20,6 @@ from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp
 from typing_extensions import override
 
-from aggregator.cli.stores import open_database
 from aggregator.clock import SystemClock
 from aggregator.config import (
     AggregatorSettings,
@@ -41,6 +40,7 @@ from aggregator.leader.scheduler import DriverSettings
 from aggregator.runtime import Runtime
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
+from aggregator.storage.opening import open_database
 from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client

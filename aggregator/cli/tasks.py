@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +22,7 @@ from aggregator.protocol.budget import horizon
 from aggregator.protocol.provisioning import PARTIES, provision
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
+from aggregator.survey import join, split
 from aggregator.vdaf.instances import TYPES
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
@@ -72,7 +73,7 @@ def new(
     if epsilon is not None:
         settings["epsilon"] = epsilon
     task = make_task(
-        _collector_config(collector_config),
+        collector_config_of(collector_config),
         {"type": vdaf, **parameters},
         {"mechanism": mechanism} | settings,
         leader=leader,
@@ -103,11 +104,11 @@ def add(
     ],
     config: Config = None,
 ) -> None:
-    """Take part in a task. Adding the same file again changes nothing."""
+    """Take part in a task, or in all of a survey's. Adding a file again changes nothing."""
     text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     with open_desk(config) as desk:
-        task = desk.add_task(text)
-    print(task.task_id)
+        for task_text in split(text):
+            print(desk.add_task(task_text).task_id)
 
 
 @app.command("list")
@@ -180,10 +181,21 @@ def write_files(task: Task, out: Path) -> None:
     Raises:
         FileExistsError: The folder exists.
     """
+    write_parties([task], out, "task.toml")
+
+
+def write_parties(tasks: Sequence[Task], out: Path, public: str) -> None:
+    """Write the public file of some tasks and each party's, with fresh secrets, to a new folder.
+
+    Raises:
+        FileExistsError: The folder exists.
+    """
     out.mkdir(parents=True)
-    (out / "task.toml").write_text(task_to_toml(task), encoding="utf-8")
-    for role, text in provision(task, SystemEntropy()).items():
-        _write_secret(out / f"{role.name.lower()}.toml", text)
+    (out / public).write_text(join(map(task_to_toml, tasks)), encoding="utf-8")
+    provisions = [provision(task, SystemEntropy()) for task in tasks]
+    for role in PARTIES:
+        files = join(each[role] for each in provisions)
+        _write_secret(out / f"{role.name.lower()}.toml", files)
 
 
 def describe_privacy(task: Task) -> str:
@@ -207,7 +219,12 @@ def describe_privacy(task: Task) -> str:
     return "\n".join(lines)
 
 
-def _collector_config(text: str) -> HpkeConfig:
+def collector_config_of(text: str) -> HpkeConfig:
+    """Return the configuration that `prio collector config` prints.
+
+    Raises:
+        ParameterError: The text is none.
+    """
     try:
         return decode(HpkeConfig, decode_base64url(text))
     except DecodeError as error:
@@ -227,11 +244,16 @@ def assignment(text: str) -> tuple[str, Setting]:
 
 
 def _toml(top: Mapping[str, Setting], **tables: Mapping[str, Setting]) -> str:
-    """Return a TOML file; a JSON string is a TOML string."""
-    lines = [f"{name} = {json.dumps(value)}" for name, value in top.items()]
+    """Return a TOML file."""
+    lines = [f"{name} = {_value(value)}" for name, value in top.items()]
     for table, values in tables.items():
-        lines += ["", f"[{table}]", *(f"{name} = {json.dumps(v)}" for name, v in values.items())]
+        lines += ["", f"[{table}]", *(f"{name} = {_value(v)}" for name, v in values.items())]
     return "\n".join(lines) + "\n"
+
+
+def _value(value: Setting) -> str:
+    # JSON is TOML here, except that TOML has no pairs of escaped surrogates and no plain DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 def _write_secret(path: Path, text: str) -> None:

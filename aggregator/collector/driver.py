@@ -17,7 +17,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from aggregator.codec import decode
-from aggregator.collector.collect import Collection, Collector, Pending
+from aggregator.collector.collect import Collection, Pending, TaskCollector
 from aggregator.collector.documents import result_document
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.messages import CollectionJobReq
@@ -259,5 +259,7 @@ class Driver:
         )
         log.info("collection failed", collection=stored.collection_id.hex(), problem=document)
 
-    def _collector(self, task: Task, record: CollectorTask) -> Collector:
-        return Collector(task, self._keypair, record.token, self._http, confidence=self._confidence)
+    def _collector(self, task: Task, record: CollectorTask) -> TaskCollector:
+        return TaskCollector(
+            task, self._keypair, record.token, self._http, confidence=self._confidence
+        )

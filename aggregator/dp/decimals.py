@@ -27,15 +27,19 @@ _MOST_PLACES = 5000
 @contextmanager
 def working(digits: int = DIGITS) -> Iterator[decimal.Context]:
     """Open a context of `digits` digits whose exponents cannot run out."""
-    context = decimal.Context(
+    with decimal.localcontext(context_of(digits)) as opened:
+        yield opened
+
+
+def context_of(digits: int, rounding: str = decimal.ROUND_HALF_EVEN) -> decimal.Context:
+    """Return a context of `digits` digits whose exponents cannot run out."""
+    return decimal.Context(
         prec=digits,
-        rounding=decimal.ROUND_HALF_EVEN,
+        rounding=rounding,
         Emin=decimal.MIN_EMIN,
         Emax=decimal.MAX_EMAX,
         traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
     )
-    with decimal.localcontext(context) as opened:
-        yield opened
 
 
 def exact(value: Number, name: str) -> Fraction:

@@ -18,6 +18,7 @@ which must reveal more than epsilon if the noise is drawn correctly:
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from aggregator.codec import encode
 from aggregator.dap.hpke import (
@@ -55,6 +56,21 @@ class AuditedTask:
     vdaf_type: str
     parameters: Mapping[str, int]
     privacy: Mapping[str, str]
+
+    def promise(self) -> tuple[Fraction, Fraction]:
+        """Return the epsilon and delta of one release.
+
+        Raises:
+            ParameterError: The settings make no policy, or one that promises nothing.
+        """
+        circuit = vdaf_from_parameters(self.vdaf_type, self.parameters).circuit
+        mechanism = policy_from_mapping(self.privacy).mechanism
+        promised = mechanism.guarantee(circuit)
+        if promised.epsilon is None or promised.delta is None:
+            raise ParameterError(
+                f"mechanism: {mechanism.name} promises nothing that could be refuted"
+            )
+        return promised.epsilon, promised.delta
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

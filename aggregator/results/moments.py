@@ -42,15 +42,12 @@ class Variance(Quantity):
         sum_of_reports: The noised sum.
         sum_of_squares: The noised sum of squares.
         report_count: How many reports.
-        label: What it is, for a reader.
-        unit: In what it is measured: the square of the reports'.
+        unit: The square of the reports'.
     """
 
     sum_of_reports: Noised
     sum_of_squares: Noised
     report_count: int
-    label: str = ""
-    unit: str = ""
 
     def __post_init__(self) -> None:
         check_report_count(self.report_count)

@@ -35,19 +35,16 @@ class Quantile(Quantity):
 
     Attributes:
         bins: The noised counts, in the order of the edges.
-        edges: One more than there are bins, in ascending order; a bin holds what lies between two.
+        edges: One more than there are bins, in ascending order, measured in `unit`; a bin holds
+            what lies between two.
         part: p, above 0 and at most 1: 1/2 is the median.
         report_count: How many reports there are in all bins, if that is public.
-        label: What it is, for a reader.
-        unit: In what the edges are measured.
     """
 
     bins: Sequence[Noised]
     edges: Sequence[Exact]
     part: Fraction
     report_count: int | None = None
-    label: str = ""
-    unit: str = ""
 
     def __post_init__(self) -> None:
         if not self.bins or len(self.edges) != len(self.bins) + 1:
@@ -178,4 +175,4 @@ def median(
     unit: str = "",
 ) -> Quantile:
     """Return the median of what was counted in bins."""
-    return Quantile(bins, edges, Fraction(1, 2), report_count, label, unit)
+    return Quantile(bins, edges, Fraction(1, 2), report_count, label=label, unit=unit)

@@ -114,6 +114,15 @@ def list_collector_tasks(tx: Transaction) -> list[CollectorTask]:
     return [_task(tx, row) for row in tx.connection.execute(query)]
 
 
+def task_added_at(tx: Transaction, task_id: bytes) -> int:
+    """Return when the collector got a task that it has, in seconds."""
+    columns = tables.collector_tasks.c
+    added_at: int = tx.connection.execute(
+        select(columns.created_at).where(columns.task_id == task_id)
+    ).scalar_one()
+    return added_at
+
+
 def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollection | None:
     """Return the collection of the same batch, if any.
 
@@ -130,7 +139,7 @@ def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollect
 
 
 def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
-    """Store a collection before the Leader is asked; the same batch again is the same collection."""
+    """Store a collection before the Leader is asked; of the same batch, return the first."""
     found = find_collection(tx, collection)
     if found is not None:
         return found
@@ -166,6 +175,31 @@ def list_collections(
     if state is not None:
         query = query.where(columns.state == state)
     return [_collection(row) for row in tx.connection.execute(query)]
+
+
+def list_unannounced_collections(tx: Transaction, task_id: bytes) -> list[StoredCollection]:
+    """Return a task's collections that have ended and of which no webhook was told."""
+    columns = tables.collections.c
+    query = (
+        select(tables.collections)
+        .where(
+            columns.task_id == task_id,
+            columns.state != CollectionState.PENDING,
+            columns.announced_at.is_(None),
+        )
+        .order_by(columns.id)
+    )
+    return [_collection(row) for row in tx.connection.execute(query)]
+
+
+def announce_collection(tx: Transaction, collection_id: bytes) -> None:
+    """Remember that a webhook was told of a collection's end, or never will be."""
+    columns = tables.collections.c
+    tx.connection.execute(
+        update(tables.collections)
+        .where(columns.collection_id == collection_id)
+        .values(announced_at=tx.now)
+    )
 
 
 def set_location(tx: Transaction, collection_id: bytes, location: str) -> None:

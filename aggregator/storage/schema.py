@@ -1,5 +1,6 @@
 """The schema's version: `upgrade` runs the Alembic revisions in this package."""
 
+import functools
 from collections.abc import Callable
 
 from alembic import command
@@ -84,6 +85,11 @@ def _head() -> str:
 
 
 def _scripts() -> ScriptDirectory:
+    return _scripts_in(_SCRIPTS)
+
+
+@functools.cache
+def _scripts_in(_: str) -> ScriptDirectory:
     return ScriptDirectory.from_config(_config())
 
 

@@ -548,6 +548,7 @@ collections = Table(
     Column("problem", Text, comment="Why it failed: a problem document, JSON."),
     _seconds("created_at", "Seconds; when the batch was asked for."),
     _seconds("ended_at", "Seconds; when it finished or failed.", nullable=True),
+    _seconds("announced_at", "Seconds; when the webhook was told of its end.", nullable=True),
     Index(
         "uq_collections_live_request",
         "task_id",

@@ -43,6 +43,10 @@ JSON = {"content-type": "application/json"}
 Handler = Callable[[httpx.Request], httpx.Response]
 
 
+def unreachable(request: httpx.Request) -> httpx.Response:
+    raise AssertionError(f"the service itself asks nobody, and not {request.url}")
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
     url = f"sqlite:///{tmp_path / 'collector.sqlite'}"
@@ -59,7 +63,7 @@ def provision(database: Database, task: Task) -> None:
 
 @pytest.fixture
 async def api(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    driver = Driver(database, collector_keypair(), httpx.AsyncClient())
+    driver = driver_of(database, unreachable)
     app = create_collector_app(
         database, driver, SeededEntropy(b"api"), hash_token(TOKEN), {"collector", "::1"}
     )
@@ -252,7 +256,7 @@ async def ends(driver: Driver, database: Database, collection_id: bytes) -> bool
     stop = anyio.Event()
 
     async def watch() -> None:
-        while collection_id in {each.collection_id for each in pending(database)}:  # noqa: ASYNC110
+        while collection_id in {each.collection_id for each in pending(database)}:  # noqa: ASYNC110  the driver wakes nobody
             await anyio.sleep(0.01)
         stop.set()
 

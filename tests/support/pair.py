@@ -161,6 +161,10 @@ class Answer:
         return str(self.problem.get("type", "")).rsplit(":", 1)[-1]
 
 
+def _unreachable(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError(f"nobody is at {request.url}", request=request)
+
+
 class Pair:
     """Both aggregators, and a client and a collector that speak to them."""
 
@@ -189,10 +193,11 @@ class Pair:
         )
         self.client_entropy = SeededEntropy(b"client")
         self.http = httpx.AsyncClient(
+            transport=httpx.MockTransport(_unreachable),
             mounts={
                 LEADER_URL.rstrip("/"): httpx.ASGITransport(self.leader),
                 HELPER_URL.rstrip("/"): httpx.ASGITransport(self.helper),
-            }
+            },
         )
 
     async def provision(self) -> None:

@@ -242,6 +242,7 @@ def upgrade() -> None:
         sa.Column("problem", sa.Text(), nullable=True),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("ended_at", BIGINT, nullable=True),
+        sa.Column("announced_at", BIGINT, nullable=True),
         sa.CheckConstraint(
             "state IN ('pending', 'finished', 'failed')", name="ck_collections_ck_collections_state"
         ),

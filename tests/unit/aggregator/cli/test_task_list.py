@@ -21,7 +21,9 @@ def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) 
         for number, task in enumerate(tasks):
             desk.add_task(provision(task, SeededEntropy(number))[Role.LEADER])
         first = tasks[0].task_id.value
-        desk.database.run_sync("upload", lambda tx: put_reports(tx, first, new_reports([1, 2])))
+        desk.database.run_sync(
+            "upload", lambda tx: put_reports(tx, first, new_reports([1, 2]), 1000)
+        )
         charge = Charge("None", population="")
         batch = units(0, 1)
         desk.database.run_sync("reserve", lambda tx: reserve(tx, first, batch, charge))

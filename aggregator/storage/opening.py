@@ -5,7 +5,6 @@ together with a new database. A database whose key is missing is never given ano
 contents could not be read, nor told apart from what would be written.
 """
 
-from aggregator.cli.secret_files import create_secret, read_secret
 from aggregator.clock import Clock
 from aggregator.config import ServiceSettings
 from aggregator.entropy import Entropy, SystemEntropy
@@ -14,6 +13,7 @@ from aggregator.storage.crypter import Crypter, new_store_key
 from aggregator.storage.database import Database, OnTransaction
 from aggregator.storage.engine import backend
 from aggregator.storage.schema import make
+from aggregator.storage.secret_files import create_secret, read_secret
 
 
 def open_database(
