@@ -1,13 +1,14 @@
-"""`prio collector`: the collector service, and the public key that tasks name."""
+"""`prio collector`: the collector service, its results, and the public key that tasks name."""
 
+import json
 from functools import partial
 
 import anyio
 import structlog
 import typer
 
-from aggregator.cli.options import Config
-from aggregator.cli.parties import CollectorDesk, open_collector
+from aggregator.cli.options import Config, TaskArgument, TaskCommand
+from aggregator.cli.parties import CollectorDesk, open_collector, task_id_of
 from aggregator.cli.services import health_listener, run_services
 from aggregator.clock import SystemClock
 from aggregator.codec import encode
@@ -36,6 +37,13 @@ def show_config(config: Config = None) -> None:
     """Print the HPKE configuration that tasks name, made on first use: for `prio task new`."""
     with open_collector(config) as desk:
         print(encode_base64url(encode(desk.keypair().config)))
+
+
+@app.command(cls=TaskCommand)
+def results(task_id: TaskArgument, config: Config = None) -> None:
+    """Print every collection of a task with its result, oldest first, as JSON."""
+    with open_collector(config) as desk:
+        print(json.dumps(desk.collections(task_id_of(task_id)), indent=2))
 
 
 @app.command()

@@ -174,7 +174,8 @@ def collect(
     start: Annotated[
         str | None,
         typer.Option(
-            help="Of an interval: ISO 8601, UTC without a zone, or seconds since 1970.",
+            help="Of an interval: ISO 8601, UTC without a zone, or seconds since 1970. Without it, "
+            "the next batch of a task whose leader selects them.",
             show_default=False,
         ),
     ] = None,
@@ -206,9 +207,10 @@ def collect(
 ) -> None:
     """Collect a batch and print the result with its error bars.
 
-    The request and the result are kept in the collector's store: if interrupted, repeat the command
-    and it goes on with the same collection. The exit status is 3 if the leader refused or the batch
-    was not ready in time.
+    The batch is an interval, or the next one that the leader has, as the task says. The request and
+    the result are kept in the collector's store: if interrupted, repeat the command and it goes on
+    with the same collection. The exit status is 3 if the leader refused or the batch was not ready
+    in time.
     """
     times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
     named = {name: time for name, time in times.items() if time is not None}
@@ -334,13 +336,7 @@ async def _collect(
 ) -> tuple[Document, str]:
     """Return the collection, and why the leader did not answer the last request, if it did not."""
     with open_collector(config) as desk:
-        known = task_id_of(task_id)
-        record = desk.database.read_sync(
-            "get task", lambda tx: store.get_collector_task(tx, known.value)
-        )
-        if record is None:
-            raise ParameterError(f"task: this collector has no task {known}")
-        task = task_from_toml(record.definition)
+        task = desk.task(task_id_of(task_id))
         if (
             rule is not None
         ):  # a rule that cannot apply to any result is refused before we ask for one

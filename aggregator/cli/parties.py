@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aggregator.codec import DecodeError
-from aggregator.collector.documents import Document, task_document
+from aggregator.collector.documents import Document, collection_document, task_document
 from aggregator.collector.keys import keypair_of
 from aggregator.config import (
     AggregatorSettings,
@@ -234,10 +234,32 @@ class CollectorDesk:
 
     def document(self, task_id: TaskId) -> Document:
         """Return a task."""
-        for task in self.tasks():
-            if task.task_id == task_id:
-                return {**task_document(task), "role": "collector"}
-        raise _no_task(task_id)
+        return {**task_document(self.task(task_id)), "role": "collector"}
+
+    def task(self, task_id: TaskId) -> Task:
+        """Return the task with this id.
+
+        Raises:
+            ParameterError: We do not collect it.
+        """
+        record = self.database.read_sync(
+            "get task", lambda tx: collector_store.get_collector_task(tx, task_id.value)
+        )
+        if record is None:
+            raise _no_task(task_id)
+        return task_from_toml(record.definition)
+
+    def collections(self, task_id: TaskId) -> list[Document]:
+        """Return the task's collections with their results, oldest first.
+
+        Raises:
+            ParameterError: We do not collect it.
+        """
+        task = self.task(task_id)
+        stored = self.database.read_sync(
+            "list collections", lambda tx: collector_store.list_collections(tx, task_id.value)
+        )
+        return [collection_document(task, each) for each in stored]
 
     def keypair(self) -> HpkeKeypair:
         """Return the key pair to which results are sealed; make it on first use."""

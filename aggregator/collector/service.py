@@ -3,9 +3,9 @@
     GET  /api/tasks                          the tasks
     GET  /api/tasks/{task_id}                one
     GET  /api/tasks/{task_id}/collections    its collections, oldest first
-    POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch, or
-                                             whatever else names one in the task's batch mode; with
-                                             ?now=true also one that is not over
+    POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch;
+                                             with ?now=true also one that is not over; {} the next
+                                             one, if the leader selects the task's
     GET  /api/collections/{collection_id}    a collection: pending, finished or failed; with
                                              ?post_process=clamp or simplex also post-processed
 
@@ -237,4 +237,5 @@ def new_collection(task: Task, request: CollectionJobReq, entropy: Entropy) -> s
         collection_id=entropy.bytes(COLLECTION_ID_SIZE),
         task_id=task.task_id.value,
         request=encode(request),
+        asks_for_next=task.batching.leader_selects,
     )

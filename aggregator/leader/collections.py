@@ -1,7 +1,7 @@
 """Leases a collection job and finishes it in two transactions, or leaves it for later.
 
     T1  the batch is ready, large enough and paid for: freeze it, reserve the cost, store the
-        exact request to the helper
+        exact request to the helper; where the leader selects batches, it takes the oldest full one
     ──  ask the helper, with those bytes, until there is an answer
     T2  only on its success: draw our noise, seal, store both shares, charge, mark the batch
         collected, destroy the un-noised shares
@@ -22,7 +22,7 @@ import structlog
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregateShare, AggregateShareReq, CollectionJobReq
-from aggregator.dap.problems import BatchOverlap, Problem, problem_document
+from aggregator.dap.problems import BatchOverlap, InvalidBatchSize, Problem, problem_document
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
 from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
@@ -53,10 +53,14 @@ from aggregator.storage.collection_jobs import (
     lease_collection_jobs,
     release_collection_job,
     renew_collection_job,
+    select_batch,
+    selected_batch,
     store_share_location,
 )
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Leased
+from aggregator.storage.reports import has_reports
+from aggregator.storage.selected_batches import next_batch
 from aggregator.storage.states import BatchState
 from aggregator.storage.waiting_reports import waiting_in_batch
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable, origin
@@ -142,19 +146,23 @@ class CollectionDriver:
             The exact request to the helper, or None if the job waits or has failed.
         """
         job, task = leased.job, served.task
-        closed = closed_batches(tx, job.task_id, job.batch).overall()
+        batch = job.batch or next_batch(tx, job.task_id, task.min_batch_size)
+        if batch is None:
+            self._await_batch(tx, served, leased)
+            return None
+        closed = closed_batches(tx, job.task_id, batch).overall()
         if closed is BatchState.COLLECTED:
             problem = BatchOverlap("a part of the batch was collected before", task.task_id)
             self._fail(tx, leased, problem)
             return None
-        waiting = waiting_in_batch(tx, job.task_id, job.batch)
-        could_be = report_count(tx, job.task_id, job.batch) + waiting
+        waiting = waiting_in_batch(tx, job.task_id, batch)
+        could_be = report_count(tx, job.task_id, batch) + waiting
         # A batch that cannot become large enough fails at once: until then it takes no uploads.
         if closed is not None or (waiting and could_be >= task.min_batch_size):
             # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
             release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
             return None
-        totals = summarize_batch(tx, job.task_id, job.batch)
+        totals = summarize_batch(tx, job.task_id, batch)
         try:
             check_size(task, totals.report_count)
             check_budget(task, ledger.spent(tx, job.task_id).releases)
@@ -162,9 +170,21 @@ class CollectionDriver:
             self._fail(tx, leased, problem)
             return None
         asked = decode(CollectionJobReq, job.request)
-        request = encode(aggregate_share_request(task, asked, job.batch, totals))
+        request = encode(aggregate_share_request(task, asked, batch, totals))
+        if job.batch is None:
+            select_batch(tx, leased.lease, batch)
         freeze_collection_job(tx, leased.lease, request, charge_of(task))
         return request
+
+    def _await_batch(
+        self, tx: Transaction, served: ServedTask, leased: Leased[CollectionJob]
+    ) -> None:
+        """Wait for a batch that can be selected, or fail the job if there will be none."""
+        if served.is_ended and not has_reports(tx, leased.job.task_id):
+            detail = "the task takes no more reports, and no other batch is full"
+            self._fail(tx, leased, InvalidBatchSize(detail, served.task.task_id))
+        else:
+            release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
 
     def _fail(self, tx: Transaction, leased: Leased[CollectionJob], problem: Problem) -> None:
         log.info("collection job failed", job=leased.job.job_id.hex(), reason=str(problem))
@@ -190,10 +210,11 @@ class CollectionDriver:
         job, task = leased.job, served.task
 
         def finish(tx: Transaction) -> None:
-            totals = summarize_batch(tx, job.task_id, job.batch)
+            batch = selected_batch(tx, leased.lease)
+            totals = summarize_batch(tx, job.task_id, batch)
             asked = decode(CollectionJobReq, job.request)
             vdaf = task.vdaf(AggregationParameter(asked.agg_param))
-            agg_share = merge_agg_shares(vdaf, read_shares(tx, job.task_id, job.batch))
+            agg_share = merge_agg_shares(vdaf, read_shares(tx, job.task_id, batch))
             leader_share = release(
                 task,
                 Role.LEADER,

@@ -130,6 +130,7 @@ class JobDriver:
                 [decode(Report, body) for body in reports],
                 self._runtime.clock.now(),
                 self._runtime.clock_skew_seconds,
+                extensions=served.task.batching.job_extensions(leased.job.bucket),
             ),
         )
         rejected = _reasons(init.rejected)

@@ -49,7 +49,8 @@ def read_aggregator_health(
     collections = waiting_collections(tx, SHOWN_COLLECTIONS)
     finished_at = last_finished_at(tx)
     oldest_at = min((task.oldest_at for task in tasks if task.oldest_at is not None), default=None)
-    since = [moment for moment in (oldest_at, *(each.created_at for each in collections)) if moment]
+    ours = [each.created_at for each in collections if each.is_ours]
+    since = ours if oldest_at is None else [oldest_at, *ours]
     stalled = _age(tx.now, min(since, default=None)) > stalled_seconds and (
         finished_at is None or tx.now - finished_at > stalled_seconds
     )

@@ -28,11 +28,19 @@ class CollectorTask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewCollection:
-    """A batch to collect; `request` is the exact CollectionJobReq."""
+    """A batch to collect.
+
+    Attributes:
+        collection_id: A random name for the collection, 16 bytes.
+        task_id: 32 bytes.
+        request: The exact CollectionJobReq.
+        asks_for_next: Whether equal requests ask for one batch after the other.
+    """
 
     collection_id: bytes
     task_id: bytes
     request: bytes
+    asks_for_next: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,13 +134,17 @@ def task_added_at(tx: Transaction, task_id: bytes) -> int:
 def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollection | None:
     """Return the collection of the same batch, if any.
 
-    A failed one does not count: the batch may have been too small then.
+    A failed one does not count: the batch may have been too small then. Nor does a finished one
+    where the Leader selects the batches: the next one is another.
     """
+    live = [CollectionState.PENDING]
+    if not collection.asks_for_next:
+        live.append(CollectionState.FINISHED)
     columns = tables.collections.c
     same = select(tables.collections).where(
         columns.task_id == collection.task_id,
         columns.request == collection.request,
-        columns.state != CollectionState.FAILED,
+        columns.state.in_(live),
     )
     row = tx.connection.execute(same).one_or_none()
     return None if row is None else _collection(row)
@@ -200,6 +212,17 @@ def announce_collection(tx: Transaction, collection_id: bytes) -> None:
         .where(columns.collection_id == collection_id)
         .values(announced_at=tx.now)
     )
+
+
+def is_finished(tx: Transaction, task_id: bytes, location: str) -> bool:
+    """Return whether the result of the Leader's job at `location` is stored."""
+    columns = tables.collections.c
+    query = select(columns.id).where(
+        columns.task_id == task_id,
+        columns.location == location,
+        columns.state == CollectionState.FINISHED,
+    )
+    return tx.connection.execute(query).first() is not None
 
 
 def set_location(tx: Transaction, collection_id: bytes, location: str) -> None:

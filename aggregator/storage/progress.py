@@ -6,8 +6,9 @@ Everything is read over one snapshot without a lock, from indices where tables a
 import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Table, func, select
+from sqlalchemy import Row, Table, func, select
 
 from aggregator.protocol.batches import Batch
 from aggregator.storage import tables
@@ -70,12 +71,21 @@ class JobProgress:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WaitingCollection:
-    """A collection that has not ended: since when it waits, in seconds, and for what."""
+    """A collection that has not ended.
+
+    Attributes:
+        task_id: Its task, 32 bytes.
+        job_id: The id in its URL, 16 bytes.
+        created_at: Since when it waits, in seconds.
+        reason: For what.
+        is_ours: Whether that is for the aggregators to do, and not for clients.
+    """
 
     task_id: bytes
     job_id: bytes
     created_at: int
     reason: str
+    is_ours: bool
 
 
 def task_progress(tx: Transaction) -> list[TaskProgress]:
@@ -155,9 +165,8 @@ def waiting_collections(tx: Transaction, limit: int) -> list[WaitingCollection]:
             row.task_id,
             row.job_id,
             row.created_at,
-            _frozen_reason(row.lease_attempts)
-            if row.state == CollectionJobState.FROZEN
-            else _start_reason(tx, row.task_id, Batch(row.first_bucket, row.last_bucket)),
+            _reason(tx, row),
+            is_ours=row.first_bucket is not None,
         )
         for row in tx.connection.execute(query)
     ]
@@ -197,7 +206,13 @@ def _last_ended(tx: Transaction, table: Table, state: str) -> int | None:
     return found
 
 
-def _start_reason(tx: Transaction, task_id: bytes, batch: Batch) -> str:
+def _reason(tx: Transaction, row: Row[tuple[Any, ...]]) -> str:
+    if row.first_bucket is None:
+        return "reports enough for a batch"
+    if row.state == CollectionJobState.FROZEN:
+        tries = f" ({row.lease_attempts} attempts in a row)" if row.lease_attempts > 1 else ""
+        return f"the helper's share{tries}"
+    task_id, batch = row.task_id, Batch(row.first_bucket, row.last_bucket)
     reports = waiting_in_batch(tx, task_id, batch)
     if reports:
         return f"{reports:,} reports of the batch are not aggregated yet"
@@ -205,8 +220,3 @@ def _start_reason(tx: Transaction, task_id: bytes, batch: Batch) -> str:
     if closed is not None:
         return f"a part of the batch is {closed} by another collection"
     return "nothing: it is due"
-
-
-def _frozen_reason(attempts: int) -> str:
-    tries = f" ({attempts} attempts in a row)" if attempts > 1 else ""
-    return f"the helper's share{tries}"

@@ -98,15 +98,21 @@ def _task(*, primary_key: bool = False) -> Column[int]:
     )
 
 
-def _batch() -> tuple[Column[bytes], Column[bytes]]:
+def _batch(*, selected_later: bool = False) -> tuple[Column[bytes], Column[bytes]]:
+    until = " Null until the Leader has selected the batch." if selected_later else ""
     return (
         Column(
             "first_bucket",
             LargeBinary,
-            nullable=False,
-            comment="Key of the batch's first bucket, as in `buckets`.",
+            nullable=selected_later,
+            comment=f"Key of the batch's first bucket, as in `buckets`.{until}",
         ),
-        Column("last_bucket", LargeBinary, nullable=False, comment="Key of its last bucket."),
+        Column(
+            "last_bucket",
+            LargeBinary,
+            nullable=selected_later,
+            comment=f"Key of its last bucket.{until}",
+        ),
     )
 
 
@@ -230,7 +236,12 @@ reports = Table(
     _key("Key; its order is the order of arrival and of a job's reports."),
     _task(),
     Column("report_id", LargeBinary(16), nullable=False, comment="DAP ReportID, 16 bytes."),
-    Column("bucket", LargeBinary, nullable=False, comment="The bucket it falls in."),
+    Column(
+        "bucket",
+        LargeBinary,
+        nullable=False,
+        comment="The bucket it falls in; empty until its job decides that, if the job does.",
+    ),
     _seconds("received_at", "Seconds; when the report was stored."),
     Column(
         "job",
@@ -287,6 +298,11 @@ aggregation_jobs = Table(
     ),
     *_state(AggregationJobState),
     Column(
+        "bucket",
+        LargeBinary,
+        comment="The bucket of all its reports, if the Leader selects batches; otherwise null.",
+    ),
+    Column(
         "request",
         LargeBinary,
         comment="The exact AggregationJobInitReq, stored before it is sent and sent again on every "
@@ -301,6 +317,8 @@ aggregation_jobs = Table(
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
     Index(None, "state", "lease_expires_at", "task"),
+    # Serves filling batches that the Leader selects.
+    Index(None, "task", "bucket", sqlite_where=text("bucket IS NOT NULL")),
     comment="Leader: aggregation jobs.",
     sqlite_strict=True,
 )
@@ -341,7 +359,7 @@ buckets = Table(
         LargeBinary,
         primary_key=True,
         comment="The bucket's key, which the batch mode makes: in time-interval mode its unit of "
-        "time, 8 bytes, most significant first.",
+        "time, 8 bytes, most significant first; in leader-selected mode its batch id, 32 bytes.",
     ),
     Column(
         "share",
@@ -355,6 +373,8 @@ buckets = Table(
     ),
     Column("first_time", Uint64, comment="The earliest of their times; null without a report."),
     Column("last_time", Uint64, comment="The latest of their times; null without a report."),
+    # Serves filling and finding batches that the Leader selects.
+    Index(None, "task", "report_count", sqlite_where=text("share IS NOT NULL")),
     comment="Both: batch buckets.",
     sqlite_strict=True,
 )
@@ -388,7 +408,7 @@ collection_jobs = Table(
     ),
     Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of `request`."),
     Column("request", LargeBinary, nullable=False, comment="The exact CollectionJobReq."),
-    *_batch(),
+    *_batch(selected_later=True),
     *_state(CollectionJobState),
     Column(
         "aggregate_share_request",
@@ -423,6 +443,7 @@ collection_jobs = Table(
         sqlite_where=text("state IN ('start', 'frozen', 'finished')"),
     ),
     Index(None, "state", "lease_expires_at", "task"),
+    Index(None, "task", "first_bucket"),
     comment="Leader: collection jobs and their results.",
     sqlite_strict=True,
 )
@@ -550,11 +571,11 @@ collections = Table(
     _seconds("ended_at", "Seconds; when it finished or failed.", nullable=True),
     _seconds("announced_at", "Seconds; when the webhook was told of its end.", nullable=True),
     Index(
-        "uq_collections_live_request",
+        "uq_collections_pending_request",
         "task_id",
         "request",
         unique=True,
-        sqlite_where=text("state IN ('pending', 'finished')"),
+        sqlite_where=text("state = 'pending'"),
     ),
     comment="Collector: every collection asked for, with what came of it.",
     sqlite_strict=True,

@@ -92,6 +92,19 @@ async def test_a_helper_that_does_not_answer_shows_in_jobs_that_are_tried_again(
     assert health_of(pair.leader).is_ready
 
 
+async def test_a_collection_that_waits_for_clients_is_no_stall(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, make_task(batch_mode="leader_selected"))
+    await pair.provision()
+    assert (await pair.ask()).status == 201
+    pair.clock.advance(10 * STALLED_SECONDS)
+    await pair.work()
+    found = health_of(pair.leader)
+    assert found.is_ready
+    (collection,) = found.document["waiting_collections"]  # type: ignore[misc]  # a list
+    assert collection["waits_for"] == "reports enough for a batch"
+    await pair.close()
+
+
 async def test_metrics_tell_reports_by_task_stage_and_reason(pair: Pair) -> None:
     reports = await pair.reports([0, 1, 2])
     await pair.upload([*reports, reports[0]])

@@ -98,6 +98,7 @@ def upgrade() -> None:
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=True),
         sa.Column("request", sa.LargeBinary(), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
         sa.Column("lease_token", sa.LargeBinary(length=16), nullable=True),
@@ -118,6 +119,12 @@ def upgrade() -> None:
         "ix_aggregation_jobs_state_lease_expires_at_task",
         "aggregation_jobs",
         ["state", "lease_expires_at", "task"],
+    )
+    op.create_index(
+        "ix_aggregation_jobs_task_bucket",
+        "aggregation_jobs",
+        ["task", "bucket"],
+        sqlite_where=sa.text("bucket IS NOT NULL"),
     )
     op.create_table(
         "answered_jobs",
@@ -165,6 +172,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("task", "bucket", name="pk_buckets"),
         sqlite_strict=True,
     )
+    op.create_index(
+        "ix_buckets_task_report_count",
+        "buckets",
+        ["task", "report_count"],
+        sqlite_where=sa.text("share IS NOT NULL"),
+    )
     op.create_table(
         "closed_batches",
         sa.Column("id", BIGINT, nullable=False),
@@ -193,8 +206,8 @@ def upgrade() -> None:
         sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
         sa.Column("request", sa.LargeBinary(), nullable=False),
-        sa.Column("first_bucket", sa.LargeBinary(), nullable=False),
-        sa.Column("last_bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("first_bucket", sa.LargeBinary(), nullable=True),
+        sa.Column("last_bucket", sa.LargeBinary(), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("aggregate_share_request", sa.LargeBinary(), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
@@ -222,6 +235,9 @@ def upgrade() -> None:
         "ix_collection_jobs_state_lease_expires_at_task",
         "collection_jobs",
         ["state", "lease_expires_at", "task"],
+    )
+    op.create_index(
+        "ix_collection_jobs_task_first_bucket", "collection_jobs", ["task", "first_bucket"]
     )
     op.create_index(
         "uq_collection_jobs_live_request",
@@ -254,11 +270,11 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index(
-        "uq_collections_live_request",
+        "uq_collections_pending_request",
         "collections",
         ["task_id", "request"],
         unique=True,
-        sqlite_where=sa.text("state IN ('pending', 'finished')"),
+        sqlite_where=sa.text("state = 'pending'"),
     )
     op.create_table(
         "ledger",
