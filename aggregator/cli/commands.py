@@ -78,6 +78,13 @@ COMMANDS: Final = (
     Entry(RUN, "collector", "collector", "app", "Run the collector."),
     Entry(
         RUN,
+        "status",
+        "status",
+        "status",
+        "Print whether this party's work moves, what waits and why; the exit status is 1 if not.",
+    ),
+    Entry(
+        RUN,
         "job",
         "jobs",
         "app",

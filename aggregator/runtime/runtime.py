@@ -174,7 +174,7 @@ class Runtime:
         """Make an HPKE key pair if this aggregator has none."""
 
         def ensure(tx: Transaction) -> None:
-            if not list_hpke_configs(tx):
+            if not list_hpke_keys(tx):  # decrypts them: a wrong store key is found at the start
                 new_key(tx, self.entropy)
 
         await self.database.run("ensure hpke key", ensure)

@@ -32,7 +32,7 @@ from aggregator.web.problems import (
 
 log = structlog.get_logger()
 
-HEALTH_PATH = "/health"
+MONITORING_PATHS = ("/health", "/metrics", "/live")
 ANSWER_SECONDS = 30.0
 """How long a request may wait for its answer."""
 
@@ -73,17 +73,6 @@ def create_app(
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_middleware(Edge, intake=Intake(max_bytes_in_flight), answer_seconds=answer_seconds)
     return app
-
-
-def create_health_app() -> FastAPI:
-    """Return the application of the health listener: `GET /health`."""
-    router = APIRouter()
-
-    @router.get(HEALTH_PATH)
-    async def health() -> dict[str, str]:
-        return {"status": "ok", "version": aggregator.__version__}
-
-    return create_app("health", [router])
 
 
 class Edge:
@@ -137,7 +126,7 @@ class Edge:
                 log.exception("request failed", exc_info=error, path=scope["path"])
                 if not status:
                     await internal_error_response()(scope, receive, send_and_note)
-            is_chatter = scope["path"] == HEALTH_PATH or status == HTTP_202_ACCEPTED
+            is_chatter = scope["path"] in MONITORING_PATHS or status == HTTP_202_ACCEPTED
             report = log.debug if is_chatter else log.info
             report(
                 "request",

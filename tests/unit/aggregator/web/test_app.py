@@ -22,7 +22,7 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.errors import Abort, StoreError
 from aggregator.storage.engine import Busy, DiskFull
-from aggregator.web.app import create_app, create_health_app
+from aggregator.web.app import create_app
 from aggregator.web.messages import dap_router, read_body, read_bytes, task_id_of
 from aggregator.web.problems import stored_problem_response
 
@@ -163,12 +163,6 @@ async def test_a_request_keeps_the_trace_that_it_came_with() -> None:
     assert (await ask("GET", "/nowhere", headers=sent)).headers["x-trace-id"] == trace
     bad = {"traceparent": "00-\u00e9-01-01".encode("latin-1")}
     assert len((await ask("GET", "/nowhere", headers=bad)).headers["x-trace-id"]) == 32
-
-
-async def test_health_is_an_application_of_its_own() -> None:
-    transport = httpx.ASGITransport(create_health_app())
-    async with httpx.AsyncClient(transport=transport, base_url="http://tests") as http:
-        assert (await http.get("/health")).json()["status"] == "ok"
 
 
 def test_a_stored_problem_is_answered_as_one_of_the_job_not_of_the_request() -> None:
