@@ -35,6 +35,7 @@ from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import DriverSettings, JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.runtime import Runtime
+from aggregator.runtime.release_steps import delete_leftovers
 from aggregator.storage.database import Database
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
@@ -152,6 +153,7 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
     try:
         runtime = make_runtime(Role.LEADER, settings, database)
         await runtime.ensure_keypair()
+        await delete_leftovers(database)
         async with open_client(
             settings.request_timeout_seconds,
             insecure_http=settings.insecure_http,
@@ -170,6 +172,7 @@ async def _helper(settings: HelperSettings) -> None:
     try:
         runtime = make_runtime(Role.HELPER, settings, database)
         await runtime.ensure_keypair()
+        await delete_leftovers(database)
         listeners = [(helper_app(runtime, settings), settings.listen), *health_listeners(settings)]
         await run_services(listeners, [_warming_up(runtime)], settings.max_connections)
     finally:

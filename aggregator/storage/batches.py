@@ -1,15 +1,28 @@
 """Batches and their un-noised aggregate shares, which are destroyed on collection.
 
 A bucket's share is encrypted under a random key of its own, which is itself stored encrypted
-(`crypter`). Releasing a batch deletes the keys and the ciphertext, and empties the database's log.
+(`crypter`). Releasing a batch deletes the keys, which destroys the shares, and empties the
+database's log.
 Closed batches are kept as ranges of buckets, so one of 2^63 units costs no more than one of a
 single unit; only buckets that hold reports have rows.
 """
 
 import bisect
+import dataclasses
 from collections.abc import Callable, Collection
 
-from sqlalchemy import Column, ColumnElement, Row, delete, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Row,
+    Select,
+    and_,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from aggregator.dap.times import Time
 from aggregator.errors import StoreError
@@ -34,6 +47,19 @@ class BatchClosed(StoreError):
         self.state = state
 
 
+class BatchChanged(StoreError):
+    """The batch holds other reports than were read: some joined, or a bucket is damaged."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredBucket:
+    """A bucket: its key, its un-noised aggregate share as bytes, and what else is stated."""
+
+    bucket: bytes
+    share: bytes = dataclasses.field(repr=False)
+    totals: BatchTotals
+
+
 class ClosedBatches:
     """Closed batches of a task, for looking up many buckets: `bucket in closed`."""
 
@@ -45,8 +71,8 @@ class ClosedBatches:
         self._lasts = [last for _, last, _ in rows]
         self._states = [BatchState(state) for _, _, state in rows]
 
-    def __contains__(self, bucket: bytes) -> bool:
-        return self.state(bucket) is not None
+    def __contains__(self, bucket: object) -> bool:
+        return isinstance(bucket, bytes) and self.state(bucket) is not None
 
     def state(self, bucket: bytes) -> BatchState | None:
         """Return the state of the batch that holds `bucket`, None if it is open."""
@@ -154,21 +180,29 @@ def accumulate(
     state = closed_batches(tx, task_id, Batch(bucket, bucket)).overall()
     if state is not None:
         raise tx.refuse(BatchClosed(state))
-    table = tables.buckets
-    task = tx.task_key(task_id)
-    row = task_id + bucket
-    place = (table.c.task == task, table.c.bucket == bucket)
-    found = tx.connection.execute(select(table.c.share, *_TOTALS).where(*place)).one_or_none()
-    cipher = _bucket_cipher(tx, task, task_id, bucket)
+    task, row = tx.task_key(task_id), task_id + bucket
+    counts, shares, keys = tables.buckets, tables.bucket_shares, tables.bucket_keys
+    found = tx.connection.execute(
+        _stored().where(counts.c.task == task, counts.c.bucket == bucket)
+    ).one_or_none()
+    place = {"task": task, "bucket": bucket}
     if found is None:
-        share = cipher.encrypt("buckets", row, "share", merge(None))
-        values = {"task": task, "bucket": bucket, "share": share, **_columns(totals)}
-        tx.connection.execute(insert(table).values(values))
+        key = tx.entropy.bytes(KEY_SIZE)
+        wrapped = tx.crypter.encrypt("bucket_keys", row, "key", key)
+        share = _cipher_of(tx, key).encrypt("bucket_shares", row, "share", merge(None))
+        tx.connection.execute(insert(keys).values(key=wrapped, **place))
+        tx.connection.execute(insert(shares).values(share=share, **place))
+        tx.connection.execute(insert(counts).values(**place, **_columns(totals)))
     else:
-        old = cipher.decrypt("buckets", row, "share", found.share)
-        share = cipher.encrypt("buckets", row, "share", merge(old))
-        values = {"share": share, **_columns(_totals(found) + totals)}
-        tx.connection.execute(update(table).where(*place).values(values))
+        cipher = _stored_cipher(tx, row, found.key)
+        old = cipher.decrypt("bucket_shares", row, "share", found.share)
+        share = cipher.encrypt("bucket_shares", row, "share", merge(old))
+        for table, values in (
+            (shares, {"share": share}),
+            (counts, _columns(_totals(found) + totals)),
+        ):
+            here = (table.c.task == task, table.c.bucket == bucket)
+            tx.connection.execute(update(table).where(*here).values(values))
 
 
 def summarize_batch(tx: Transaction, task_id: bytes, batch: Batch) -> BatchTotals:
@@ -183,26 +217,47 @@ def report_count(tx: Transaction, task_id: bytes, batch: Batch) -> int:
     query = select(func.coalesce(func.sum(buckets.report_count), 0)).where(
         *_in_batch(tx, buckets.bucket, task_id, batch)
     )
-    return tx.connection.execute(query).scalar_one()
+    return int(tx.connection.execute(query).scalar_one())
 
 
-def read_shares(tx: Transaction, task_id: bytes, batch: Batch) -> list[bytes]:
-    """Return the encoded un-noised aggregate shares of the batch's buckets.
+def check_unchanged(tx: Transaction, task_id: bytes, batch: Batch, totals: BatchTotals) -> None:
+    """Check that the batch holds the reports that were read, none more and none fewer.
+
+    Buckets only grow, so their sizes tell.
 
     Raises:
-        CrypterError: One of them was destroyed or changed.
+        BatchChanged: It does not.
     """
-    table = tables.buckets.c
-    query = (
-        select(table.task, table.bucket, table.share)
-        .where(*_in_batch(tx, table.bucket, task_id, batch), table.share.is_not(None))
-        .order_by(table.bucket)
-    )
-    shares = []
-    for task, bucket, share in tx.connection.execute(query).all():
-        cipher = _bucket_cipher(tx, task, task_id, bucket)
-        shares.append(cipher.decrypt("buckets", task_id + bucket, "share", share))
-    return shares
+    if report_count(tx, task_id, batch) != totals.report_count:
+        raise tx.refuse(BatchChanged("the batch holds other reports than were read"))
+
+
+def read_buckets(
+    tx: Transaction, task_id: bytes, batch: Batch, limit: int, after: bytes | None = None
+) -> list[StoredBucket]:
+    """Return the first buckets of the batch that hold un-noised shares, in order.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        batch: The batch.
+        limit: The most buckets to return.
+        after: The last bucket of those returned before; None to begin.
+
+    Raises:
+        CrypterError: A share was changed.
+    """
+    bucket = tables.buckets.c.bucket
+    query = _stored().where(*_in_batch(tx, bucket, task_id, batch)).order_by(bucket).limit(limit)
+    if after is not None:
+        query = query.where(bucket > after)
+    stored = []
+    for row in tx.connection.execute(query):
+        name = task_id + row.bucket
+        cipher = _stored_cipher(tx, name, row.key)
+        share = cipher.decrypt("bucket_shares", name, "share", row.share)
+        stored.append(StoredBucket(row.bucket, share, _totals(row)))
+    return stored
 
 
 def freeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
@@ -220,7 +275,9 @@ def unfreeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
 
 
 def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
-    """Close the batch for ever and destroy its un-noised shares.
+    """Close the batch for ever and destroy its un-noised shares: their keys, all at once.
+
+    `leftovers` deletes the shares themselves afterwards.
 
     Raises:
         BatchClosed: A part of it is closed already, and not by a `freeze` of the same batch.
@@ -228,13 +285,11 @@ def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     frozen = (
         update(tables.closed_batches)
         .where(*_is_frozen(tx, task_id, batch))
-        .values(state=BatchState.COLLECTED, changed_at=tx.now)
+        .values(state=BatchState.COLLECTED, changed_at=tx.now, leftovers=1)
     )
     if tx.connection.execute(frozen).rowcount == 0:
         _close(tx, task_id, batch, BatchState.COLLECTED)
-    buckets, keys = tables.buckets, tables.bucket_keys
-    in_batch = _in_batch(tx, buckets.c.bucket, task_id, batch)
-    tx.connection.execute(update(buckets).where(*in_batch).values(share=None))
+    keys = tables.bucket_keys
     tx.connection.execute(delete(keys).where(*_in_batch(tx, keys.c.bucket, task_id, batch)))
     tx.scrub_log = True
 
@@ -250,6 +305,7 @@ def _close(tx: Transaction, task_id: bytes, batch: Batch, state: BatchState) -> 
             last_bucket=batch.last,
             state=state,
             changed_at=tx.now,
+            leftovers=int(state is BatchState.COLLECTED),
         )
     )
 
@@ -291,18 +347,25 @@ def _totals(row: Row[tuple[object, ...]]) -> BatchTotals:
     return BatchTotals(columns["report_count"], columns["checksum"], times)
 
 
-def _bucket_cipher(tx: Transaction, task: int, task_id: bytes, bucket: bytes) -> Crypter:
-    """Return a crypter under the bucket's own key, making the key with the bucket."""
-    table = tables.bucket_keys
-    row = task_id + bucket
-    query = select(table.c.key).where(table.c.task == task, table.c.bucket == bucket)
-    stored = tx.connection.execute(query).scalar()
-    if stored is not None:
-        return Crypter((tx.crypter.decrypt("bucket_keys", row, "key", stored),), tx.entropy)
-    key = tx.entropy.bytes(KEY_SIZE)
-    tx.connection.execute(
-        insert(table).values(
-            task=task, bucket=bucket, key=tx.crypter.encrypt("bucket_keys", row, "key", key)
-        )
+def _stored() -> Select[tuple[object, ...]]:
+    """Select what is stored of buckets whose shares are not destroyed."""
+    counts, shares, keys = (
+        table.c for table in (tables.buckets, tables.bucket_shares, tables.bucket_keys)
     )
+    same = [
+        and_(other.task == counts.task, other.bucket == counts.bucket) for other in (shares, keys)
+    ]
+    return (
+        select(counts.bucket, *_TOTALS, shares.share, keys.key)
+        .join(tables.bucket_shares, same[0])
+        .join(tables.bucket_keys, same[1])
+    )
+
+
+def _stored_cipher(tx: Transaction, row: bytes, key: bytes) -> Crypter:
+    """Return a crypter under a bucket's own key, given as it is stored."""
+    return _cipher_of(tx, tx.crypter.decrypt("bucket_keys", row, "key", key))
+
+
+def _cipher_of(tx: Transaction, key: bytes) -> Crypter:
     return Crypter((key,), tx.entropy)

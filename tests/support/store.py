@@ -16,7 +16,7 @@ from aggregator.storage.aggregation_jobs import (
     lease_aggregation_jobs,
     store_request,
 )
-from aggregator.storage.batches import accumulate
+from aggregator.storage.batches import accumulate, read_buckets
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -106,6 +106,11 @@ def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
     arrivals = [(one, unit(5)) for one in ids]
     errors = admit(tx, aggregated_reports, TASK_ID, arrivals, (), {})
     return [one for one, error in zip(ids, errors, strict=True) if error is None]
+
+
+def read_shares(tx: Transaction, task_id: bytes, batch: Batch) -> list[bytes]:
+    """Return the un-noised shares of the batch's buckets."""
+    return [bucket.share for bucket in read_buckets(tx, task_id, batch, limit=10**6)]
 
 
 def upload(store: Database, numbers: Iterable[int], time: int = 5) -> None:

@@ -27,7 +27,7 @@ from aggregator.storage.aggregation_jobs import (
     store_request,
 )
 from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
-from aggregator.storage.batches import accumulate, read_shares, summarize_batch
+from aggregator.storage.batches import accumulate, summarize_batch
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -40,6 +40,7 @@ from aggregator.storage.collection_jobs import (
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.leases import Leased
+from aggregator.storage.leftovers import delete_some_leftovers
 from aggregator.storage.reports import JobSize, put_reports, reports_of_job
 from tests.support.clock import ManualClock
 from tests.support.store import (
@@ -50,6 +51,7 @@ from tests.support.store import (
     adding,
     make_store,
     new_reports,
+    read_shares,
     record_fresh,
     report_id,
     store_url,
@@ -110,6 +112,9 @@ class World:
             "lease collections", lambda tx: lease_collection_jobs(tx, 10, LEASE_SECONDS)
         ):
             self._collect(collection)
+        for store in (self.leader, self.helper):
+            while store.run_sync("delete leftovers", delete_some_leftovers):
+                pass
         polled = self.leader.read_sync(
             "poll", lambda tx: get_collection_job(tx, TASK_ID, job.job_id)
         )

@@ -11,16 +11,24 @@ from aggregator.storage.batches import (
     closed_batches,
     freeze,
     mark_collected,
-    read_shares,
     summarize_batch,
     unfreeze,
 )
 from aggregator.storage.crypter import CrypterError
 from aggregator.storage.database import Database
 from aggregator.storage.states import BatchState
-from aggregator.storage.tables import bucket_keys, buckets
+from aggregator.storage.tables import bucket_keys, bucket_shares
 from aggregator.storage.tables import closed_batches as closed_batches_table
-from tests.support.store import TASK_ID, adding, checksum, report_id, totals, unit, units
+from tests.support.store import (
+    TASK_ID,
+    adding,
+    checksum,
+    read_shares,
+    report_id,
+    totals,
+    unit,
+    units,
+)
 
 LAST = 2**64 - 1
 
@@ -71,14 +79,18 @@ def test_a_share_is_ciphertext_bound_to_its_bucket(store: Database) -> None:
     add(store, 6, 654321)
 
     def stored() -> dict[bytes, bytes]:
-        rows = store.read_sync("raw", lambda tx: tx.connection.execute(buckets.select()).all())
+        rows = store.read_sync(
+            "raw", lambda tx: tx.connection.execute(bucket_shares.select()).all()
+        )
         return {row.bucket: row.share for row in rows}
 
     assert b"123456" not in stored()[unit(5)]
     store.run_sync(
         "swap",
         lambda tx: tx.connection.execute(
-            buckets.update().where(buckets.c.bucket == unit(6)).values(share=stored()[unit(5)])
+            bucket_shares.update()
+            .where(bucket_shares.c.bucket == unit(6))
+            .values(share=stored()[unit(5)])
         ),
     )
     with pytest.raises(CrypterError):

@@ -18,12 +18,22 @@ from aggregator.storage.answered_jobs import (
     get_answered_job,
     put_answered_job,
 )
-from aggregator.storage.batches import BatchClosed, accumulate, read_shares
+from aggregator.storage.batches import BatchClosed, accumulate
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.states import LedgerState
-from tests.support.store import TASK_ID, TENTH, adding, record_fresh, report_id, totals, unit, units
+from tests.support.store import (
+    TASK_ID,
+    TENTH,
+    adding,
+    read_shares,
+    record_fresh,
+    report_id,
+    totals,
+    unit,
+    units,
+)
 
 BODY = b"d" * 32
 SHARE = NewAggregateShare(b"selector", BODY, b"sealed bytes", units(0, 10), 3)
