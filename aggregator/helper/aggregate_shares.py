@@ -23,7 +23,7 @@ from aggregator.protocol.collection import (
 )
 from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime, ServedTask, charge_of
-from aggregator.runtime.release_steps import MergedBatch, delete_leftovers, merge_batch
+from aggregator.runtime.release_steps import MergedBatch, merge_batch
 from aggregator.storage import ledger
 from aggregator.storage.aggregate_shares import (
     NewAggregateShare,
@@ -62,9 +62,7 @@ class AggregateShares:
             return found
         vdaf = task.vdaf(AggregationParameter(request.collection_job_req.agg_param))
         merged = await merge_batch(database, task, vdaf, asked.batch)
-        share = await database.run("release batch", lambda tx: self._release(tx, asked, merged))
-        await delete_leftovers(database)
-        return share
+        return await database.run("release batch", lambda tx: self._release(tx, asked, merged))
 
     def _release(
         self, tx: Transaction, asked: "_Asked", merged: MergedBatch

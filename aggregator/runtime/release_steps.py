@@ -12,7 +12,7 @@ from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.task import Task
 from aggregator.storage.batches import StoredBucket, read_buckets
 from aggregator.storage.database import Database, Transaction
-from aggregator.storage.leftovers import delete_some_leftovers
+from aggregator.storage.leftovers import delete_some_leftovers, has_leftovers
 from aggregator.vdaf.prio3 import Prio3
 from field import Vector
 
@@ -56,8 +56,8 @@ async def merge_batch(database: Database, task: Task, vdaf: Prio3, batch: Batch)
 
 async def delete_leftovers(database: Database) -> None:
     """Delete the shares of collected batches, whose keys are destroyed, in short transactions."""
-    while await database.run("delete leftovers", delete_some_leftovers):
-        pass
+    while await database.read("look for leftovers", has_leftovers):
+        await database.run("delete leftovers", delete_some_leftovers)
 
 
 def _merged(vdaf: Prio3, so_far: MergedBatch, buckets: list[StoredBucket]) -> MergedBatch:

@@ -9,13 +9,14 @@ single unit; only buckets that hold reports have rows.
 
 import bisect
 import dataclasses
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from sqlalchemy import (
     Column,
     ColumnElement,
     Row,
     Select,
+    Table,
     and_,
     delete,
     func,
@@ -49,6 +50,21 @@ class BatchClosed(StoreError):
 
 class BatchChanged(StoreError):
     """The batch holds other reports than were read: some joined, or a bucket is damaged."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Addition:
+    """What some reports add to a bucket.
+
+    Attributes:
+        bucket: The bucket's key.
+        merge: Returns the new encoded aggregate share for the one so far, None for the first.
+        totals: The totals of the reports.
+    """
+
+    bucket: bytes
+    merge: Callable[[bytes | None], bytes]
+    totals: BatchTotals
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,61 +164,54 @@ def room_in_buckets(
     keys = list(room)
     for count in counts:
         table = count.table.c
-        for start in range(0, len(keys), _BUCKETS_PER_QUERY):
+        for some in _in_chunks(keys):
             query = select(table.bucket, count).where(
-                table.task == tx.task_key(task_id),
-                table.bucket.in_(keys[start : start + _BUCKETS_PER_QUERY]),
+                table.task == tx.task_key(task_id), table.bucket.in_(some)
             )
             for bucket, taken in tx.connection.execute(query):
                 room[bucket] -= taken
     return room
 
 
-def accumulate(
-    tx: Transaction,
-    task_id: bytes,
-    bucket: bytes,
-    merge: Callable[[bytes | None], bytes],
-    totals: BatchTotals,
-) -> None:
-    """Merge out shares into a bucket; `record_ids` belongs in the same transaction.
+def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -> None:
+    """Merge out shares into buckets; `admit` belongs in the same transaction.
 
     Args:
         tx: The transaction.
         task_id: The task.
-        bucket: The bucket's key.
-        merge: Returns the new encoded aggregate share for the one so far, None for the first.
-        totals: The totals of the reports that are merged.
+        additions: What is added, at most one addition to each bucket.
 
     Raises:
-        BatchClosed: The bucket is frozen or collected; the transaction must not go on.
+        BatchClosed: A bucket is frozen or collected; the transaction must not go on.
     """
-    state = closed_batches(tx, task_id, Batch(bucket, bucket)).overall()
-    if state is not None:
-        raise tx.refuse(BatchClosed(state))
-    task, row = tx.task_key(task_id), task_id + bucket
-    counts, shares, keys = tables.buckets, tables.bucket_shares, tables.bucket_keys
-    found = tx.connection.execute(
-        _stored().where(counts.c.task == task, counts.c.bucket == bucket)
-    ).one_or_none()
-    place = {"task": task, "bucket": bucket}
-    if found is None:
-        key = tx.entropy.bytes(KEY_SIZE)
-        wrapped = tx.crypter.encrypt("bucket_keys", row, "key", key)
-        share = _cipher_of(tx, key).encrypt("bucket_shares", row, "share", merge(None))
-        tx.connection.execute(insert(keys).values(key=wrapped, **place))
-        tx.connection.execute(insert(shares).values(share=share, **place))
-        tx.connection.execute(insert(counts).values(**place, **_columns(totals)))
-    else:
-        cipher = _stored_cipher(tx, row, found.key)
-        old = cipher.decrypt("bucket_shares", row, "share", found.share)
-        share = cipher.encrypt("bucket_shares", row, "share", merge(old))
-        for table, values in (
-            (shares, {"share": share}),
-            (counts, _columns(_totals(found) + totals)),
-        ):
-            here = (table.c.task == task, table.c.bucket == bucket)
-            tx.connection.execute(update(table).where(*here).values(values))
+    if not additions:
+        return
+    buckets = [addition.bucket for addition in additions]
+    closed = closed_batches(tx, task_id, Batch.spanning(buckets))
+    for state in map(closed.state, buckets):
+        if state is not None:
+            raise tx.refuse(BatchClosed(state))
+    task, stored = tx.task_key(task_id), _stored_buckets(tx, task_id, buckets)
+    keys, shares, counts = [], [], []
+    for addition in additions:
+        place, row = {"task": task, "bucket": addition.bucket}, task_id + addition.bucket
+        found = stored.get(addition.bucket)
+        if found is None:
+            key, old, totals = tx.entropy.bytes(KEY_SIZE), None, addition.totals
+            wrapped = tx.crypter.encrypt("bucket_keys", row, "key", key)
+            keys.append({**place, "key": wrapped})
+            cipher = _cipher_of(tx, key)
+        else:
+            cipher = _stored_cipher(tx, row, found.key)
+            old = cipher.decrypt("bucket_shares", row, "share", found.share)
+            totals = _totals(found) + addition.totals
+        share = cipher.encrypt("bucket_shares", row, "share", addition.merge(old))
+        shares.append({**place, "share": share})
+        counts.append({**place, **_columns(totals)})
+    if keys:
+        tx.connection.execute(insert(tables.bucket_keys), keys)
+    _put(tx, tables.bucket_shares, shares)
+    _put(tx, tables.buckets, counts)
 
 
 def summarize_batch(tx: Transaction, task_id: bytes, batch: Batch) -> BatchTotals:
@@ -345,6 +354,34 @@ def _totals(row: Row[tuple[object, ...]]) -> BatchTotals:
     first, last = columns["first_time"], columns["last_time"]
     times = None if first is None else (Time(first), Time(last))
     return BatchTotals(columns["report_count"], columns["checksum"], times)
+
+
+def _stored_buckets(
+    tx: Transaction, task_id: bytes, buckets: Sequence[bytes]
+) -> dict[bytes, Row[tuple[object, ...]]]:
+    counts, found = tables.buckets.c, {}
+    for some in _in_chunks(buckets):
+        query = _stored().where(counts.task == tx.task_key(task_id), counts.bucket.in_(some))
+        found.update({row.bucket: row for row in tx.connection.execute(query)})
+    return found
+
+
+def _put(tx: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+    """Insert the rows of buckets, or replace those that are there."""
+    statement = tx.insert(table)
+    replaced = [column.name for column in table.c if not column.primary_key]
+    tx.connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["task", "bucket"],
+            set_={name: statement.excluded[name] for name in replaced},
+        ),
+        rows,
+    )
+
+
+def _in_chunks(buckets: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(buckets), _BUCKETS_PER_QUERY):
+        yield buckets[start : start + _BUCKETS_PER_QUERY]
 
 
 def _stored() -> Select[tuple[object, ...]]:

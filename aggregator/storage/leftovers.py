@@ -13,15 +13,20 @@ from aggregator.storage.database import Transaction
 
 _SHARES_PER_STEP = 256
 _BYTES_PER_STEP = 2**20
+_BATCH = select(tables.closed_batches).where(tables.closed_batches.c.leftovers == 1).limit(1)
 
 
-def delete_some_leftovers(tx: Transaction) -> bool:
-    """Delete some shares of one collected batch; return whether there are more, of any batch."""
+def has_leftovers(tx: Transaction) -> bool:
+    """Return whether shares of any collected batch are still to be deleted."""
+    return tx.connection.execute(_BATCH).first() is not None
+
+
+def delete_some_leftovers(tx: Transaction) -> None:
+    """Delete some shares of one collected batch, if there are any."""
     closed, shares = tables.closed_batches, tables.bucket_shares
-    batches = select(closed).where(closed.c.leftovers == 1).limit(1)
-    batch = tx.connection.execute(batches).first()
+    batch = tx.connection.execute(_BATCH).first()
     if batch is None:
-        return False
+        return
     left = (
         shares.c.task == batch.task,
         shares.c.bucket.between(batch.first_bucket, batch.last_bucket),
@@ -36,4 +41,3 @@ def delete_some_leftovers(tx: Transaction) -> bool:
     if len(rows) < min(count, _SHARES_PER_STEP):
         tx.connection.execute(update(closed).where(closed.c.id == batch.id).values(leftovers=0))
         tx.scrub_log = True
-    return tx.connection.execute(batches).first() is not None

@@ -5,6 +5,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+import httpx
 import pytest
 
 from aggregator.dap.ids import ReportId
@@ -55,13 +56,16 @@ class Stopwatch:
 def fill(database: Database, task: Task, share: int) -> None:
     """Add a report to each unit of time, all with the same out share."""
     vector = [share] + [0] * (LENGTH - 1)
+    prio3 = task.prio3
+    # The kernel that adds is loaded before the clock runs, as verification has always done.
+    prio3.agg_update(prio3.agg_init(), Vector.from_ints(prio3.field, [vector]))
     for begin in range(0, BUCKETS, PER_COMMIT):
         numbers = range(begin, begin + PER_COMMIT)
         metadata = tuple(
             ReportMetadata(ReportId(number.to_bytes(16, "big")), Time(FIRST + number))
             for number in numbers
         )
-        shares = Vector.from_ints(task.prio3.field, [vector] * len(numbers))
+        shares = Vector.from_ints(prio3.field, [vector] * len(numbers))
         verified = Verified(task, NO_PARAMETER, (), metadata, OutShares(shares, {}))
         database.run_sync("commit", lambda tx, v=verified: commit(tx, v))
 
@@ -83,9 +87,10 @@ async def test_no_step_of_the_release_of_a_large_batch_holds_the_writer_for_long
     task = make_task(vdaf, privacy, max_reports=BUCKETS)
     pair = Pair(tmp_path, task)
     await pair.provision()
+    watches = {service: Stopwatch(service) for service in (pair.leader, pair.helper)}
+    pair.http.timeout = httpx.Timeout(120)  # as long as a leader waits for its helper
     fill(pair.leader.database, task, 3)
     fill(pair.helper.database, task, 4)
-    watches = {service: Stopwatch(service) for service in (pair.leader, pair.helper)}
 
     result = await pair.collect(pair.interval(FIRST * TIME_PRECISION, BUCKETS))
     assert result.report_count == BUCKETS

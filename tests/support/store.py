@@ -16,7 +16,7 @@ from aggregator.storage.aggregation_jobs import (
     lease_aggregation_jobs,
     store_request,
 )
-from aggregator.storage.batches import accumulate, read_buckets
+from aggregator.storage.batches import Addition, accumulate, read_buckets
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -101,6 +101,16 @@ def adding(number: int) -> Callable[[bytes | None], bytes]:
     return lambda share: str(int(share or b"0") + number).encode()
 
 
+def add_to_bucket(
+    tx: Transaction,
+    task_id: bytes,
+    bucket: bytes,
+    merge: Callable[[bytes | None], bytes],
+    totals: BatchTotals,
+) -> None:
+    accumulate(tx, task_id, [Addition(bucket, merge, totals)])
+
+
 def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
     """Remember that the reports are in a bucket; return those that are new."""
     arrivals = [(one, unit(5)) for one in ids]
@@ -142,7 +152,7 @@ def finish_job(store: Database, leased: Leased[AggregationJob]) -> None:
         for bucket in {report.bucket for report in reports}:
             ids = [report.report_id for report in reports if report.bucket == bucket]
             time = int.from_bytes(bucket, "big")
-            accumulate(tx, TASK_ID, bucket, adding(len(ids)), totals(ids, time))
+            add_to_bucket(tx, TASK_ID, bucket, adding(len(ids)), totals(ids, time))
         finish_aggregation_job(tx, leased.lease, [report.report_id for report in reports], {})
 
     store.run_sync("finish", finish)

@@ -7,7 +7,6 @@ from aggregator.dap.times import Interval
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.storage.batches import (
     BatchClosed,
-    accumulate,
     closed_batches,
     freeze,
     mark_collected,
@@ -21,6 +20,7 @@ from aggregator.storage.tables import bucket_keys, bucket_shares
 from aggregator.storage.tables import closed_batches as closed_batches_table
 from tests.support.store import (
     TASK_ID,
+    add_to_bucket,
     adding,
     checksum,
     read_shares,
@@ -35,7 +35,7 @@ LAST = 2**64 - 1
 
 def add(store: Database, time: int, number: int = 1) -> None:
     added = dataclasses.replace(totals([report_id(time)], time), report_count=number)
-    store.run_sync("add", lambda tx: accumulate(tx, TASK_ID, unit(time), adding(number), added))
+    store.run_sync("add", lambda tx: add_to_bucket(tx, TASK_ID, unit(time), adding(number), added))
 
 
 def shares(store: Database, start: int = 0, end: int = LAST) -> list[bytes]:
@@ -203,7 +203,7 @@ def test_batches_that_have_names_and_no_times_are_kept_by_the_same_verbs(store: 
 
     def add_to(batch: Batch, number: int) -> None:
         one = totals([report_id(number)], number)
-        store.run_sync("add", lambda tx: accumulate(tx, TASK_ID, batch.first, adding(1), one))
+        store.run_sync("add", lambda tx: add_to_bucket(tx, TASK_ID, batch.first, adding(1), one))
 
     for number, batch in enumerate((first, second, second, third)):
         add_to(batch, number)

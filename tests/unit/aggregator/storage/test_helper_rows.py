@@ -18,7 +18,7 @@ from aggregator.storage.answered_jobs import (
     get_answered_job,
     put_answered_job,
 )
-from aggregator.storage.batches import BatchClosed, accumulate
+from aggregator.storage.batches import BatchClosed
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import list_ledger
@@ -26,6 +26,7 @@ from aggregator.storage.states import LedgerState
 from tests.support.store import (
     TASK_ID,
     TENTH,
+    add_to_bucket,
     adding,
     read_shares,
     record_fresh,
@@ -57,7 +58,7 @@ def answer(store: Database, numbers: list[int]) -> bytes:
         ids = [report_id(number) for number in numbers]
         fresh = record_fresh(tx, ids)
         if fresh:
-            accumulate(tx, TASK_ID, unit(5), adding(len(fresh)), totals(fresh))
+            add_to_bucket(tx, TASK_ID, unit(5), adding(len(fresh)), totals(fresh))
         put(tx, response=b"%d counted" % len(fresh))
         return b"%d counted" % len(fresh)
 
