@@ -1,5 +1,6 @@
 """What a stranger sends: requests as bytes over sockets, whole, cut short or endless."""
 
+import secrets
 import socket
 import struct
 import time
@@ -8,6 +9,13 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 import httpx
+
+from aggregator.codec import encode
+from aggregator.dap.hpke import HpkeCiphertext
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import Report, ReportMetadata
+from aggregator.protocol.reports import report_sizes
+from aggregator.protocol.task import Task
 
 CHUNK = 2**16
 
@@ -72,6 +80,24 @@ def small_report() -> bytes:
     """Return the smallest possible report; its sizes are no task's."""
     ciphertext = b"\0" + struct.pack(">H", 1) + b"x" + struct.pack(">I", 1) + b"x"
     return bytes(26) + struct.pack(">I", 0) + ciphertext + ciphertext
+
+
+def unopenable_report(task: Task, seconds: int) -> bytes:
+    """Return a report of a time with the sizes that a task's have, and nothing in it."""
+    sizes = report_sizes(task)
+
+    def sealed(size: int) -> HpkeCiphertext:
+        return HpkeCiphertext(0, bytes(sizes.enc), bytes(size))
+
+    metadata = ReportMetadata(ReportId(secrets.token_bytes(16)), task.time(seconds))
+    return encode(
+        Report(
+            metadata,
+            bytes(sizes.public_share),
+            sealed(sizes.leader_payload),
+            sealed(sizes.helper_payload),
+        )
+    )
 
 
 def verify_init_of_extensions() -> bytes:
