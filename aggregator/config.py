@@ -4,6 +4,7 @@ Every setting can be given in the file by its name or in the environment as `PRI
 capitals, which wins; the file may be left out. Relative paths in the file start at its folder.
 """
 
+import dataclasses
 import os
 import stat
 import tomllib
@@ -13,8 +14,11 @@ from pathlib import Path
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
+    HttpUrl,
     SecretStr,
     ValidationError,
     ValidationInfo,
@@ -32,6 +36,7 @@ from typing_extensions import override
 from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
+from aggregator.protocol.hpke_rotation import HpkeRotation
 
 KIBIBYTE, MEBIBYTE = 2**10, 2**20
 
@@ -64,6 +69,14 @@ def _check_bodies(max_body_size: int, max_bytes_in_flight: int) -> None:
         raise ValueError(
             f"max_body_size: must be at most max_bytes_in_flight ({max_bytes_in_flight}), "
             f"not {max_body_size}"
+        )
+
+
+def _check_rotation(hpke_rotation_seconds: int, hpke_cache_seconds: int) -> None:
+    if 0 < hpke_rotation_seconds < hpke_cache_seconds:
+        raise ValueError(
+            f"hpke_rotation_seconds: must be 0 or at least hpke_cache_seconds "
+            f"({hpke_cache_seconds}), not {hpke_rotation_seconds}"
         )
 
 
@@ -165,6 +178,11 @@ class AggregatorSettings(ServiceSettings):
     hpke_cache_seconds: Seconds = Field(
         86_400, description="How long clients may keep our HPKE configurations."
     )
+    hpke_rotation_seconds: Seconds = Field(
+        30 * 86_400,
+        description="How old our HPKE key may become until a new one takes its place; 0 to change "
+        "it by command only. At least hpke_cache_seconds.",
+    )
     max_bytes_in_flight: int = Field(
         64 * MEBIBYTE,
         ge=64 * KIBIBYTE,
@@ -204,6 +222,11 @@ class AggregatorSettings(ServiceSettings):
     verification_threads: int | None = Field(
         None, ge=1, description="Batches verified at once; one per core if not given."
     )
+
+    @property
+    def rotation(self) -> HpkeRotation:
+        """When HPKE keys change."""
+        return HpkeRotation(self.hpke_cache_seconds, self.hpke_rotation_seconds)
 
     @property
     def floor(self) -> Floor:
@@ -247,31 +270,49 @@ class LeaderSettings(AggregatorSettings):
         0.5, gt=0, le=3600, description="How often a worker that has nothing to do looks for work."
     )
     concurrency: int = Field(
-        4, ge=1, le=256, description="Jobs of each kind that one process steps at once."
+        8, ge=1, le=256, description="Jobs of each kind that one process steps at once."
+    )
+    helper_concurrency: int | None = Field(
+        None,
+        ge=1,
+        le=256,
+        description="How many of them may wait for one helper, at most concurrency; half of them "
+        "if not given, and one while the helper does not answer.",
     )
     lease_seconds: PositiveSeconds = Field(
-        150,
-        description="How long a job is a worker's own, longer than request_timeout_seconds; a "
-        "killed worker's jobs wait that long.",
+        60,
+        description="How long a job is a worker's own, longer than request_timeout_seconds. It is "
+        "renewed while the worker works; a killed worker's jobs wait that long.",
     )
     max_attempts: int = Field(
         5, ge=1, description="Refusals in a row after which an aggregation job is abandoned."
     )
     request_timeout_seconds: PositiveSeconds = Field(
-        120, description="How long the helper may take for one answer."
+        45, description="How long the helper may take for one answer, all attempts together."
     )
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
         _check_bodies(self.max_body_size, self.max_bytes_in_flight)
+        _check_rotation(self.hpke_rotation_seconds, self.hpke_cache_seconds)
         if self.lease_seconds <= self.request_timeout_seconds:
-            # Another worker would take the job while this one still waits for its answer, repeat
-            # the request, and lose the job in turn.
+            # A worker whose store is too busy to renew the lease would still wait when another
+            # takes the job.
             raise ValueError(
                 "lease_seconds: must be more than request_timeout_seconds "
                 f"({self.request_timeout_seconds}), not {self.lease_seconds}"
             )
+        if self.jobs_per_helper > self.concurrency:
+            raise ValueError(
+                f"helper_concurrency: must be at most concurrency ({self.concurrency}), "
+                f"not {self.helper_concurrency}"
+            )
         return self
+
+    @property
+    def jobs_per_helper(self) -> int:
+        """How many jobs of each kind may wait for one helper."""
+        return self.helper_concurrency or (self.concurrency + 1) // 2
 
 
 class HelperSettings(AggregatorSettings):
@@ -282,10 +323,41 @@ class HelperSettings(AggregatorSettings):
         64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one aggregation job."
     )
 
+    hpke_wait_seconds: Seconds = Field(
+        14 * 86_400,
+        description="How long reports may wait at a leader until we see them: for so long a "
+        "retired HPKE key is kept after the last client can have used it.",
+    )
+
+    @property
+    @override
+    def rotation(self) -> HpkeRotation:
+        """When HPKE keys change."""
+        return dataclasses.replace(super().rotation, wait_seconds=self.hpke_wait_seconds)
+
     @model_validator(mode="after")
     def _agree(self) -> Self:
         _check_bodies(self.max_body_size, self.max_bytes_in_flight)
+        _check_rotation(self.hpke_rotation_seconds, self.hpke_cache_seconds)
         return self
+
+
+class Schedule(BaseModel):
+    """A survey whose windows the collector service collects by itself.
+
+    Attributes:
+        survey: Its title.
+        grace_seconds: How long after a window's end late answers are waited for.
+        webhook: Who is told of each collection's end: an http(s) URL.
+        webhook_token: The bearer token that it expects.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    survey: str
+    grace_seconds: Seconds = 3600
+    webhook: HttpUrl | None = None
+    webhook_token: SecretStr | None = None
 
 
 class CollectorSettings(ServiceSettings):
@@ -306,6 +378,11 @@ class CollectorSettings(ServiceSettings):
         "",
         description="Names, joined by commas, that the collector service answers to beside those "
         "of this machine and of listen: that of a proxy in front of it.",
+    )
+    schedule: tuple[Schedule, ...] = Field(
+        (),
+        description="Surveys whose windows are collected when they are over: `[[schedule]]` with "
+        "`survey`, `grace_seconds`, `webhook` and `webhook_token` ([surveys](surveys.md)).",
     )
 
     @property
@@ -386,7 +463,10 @@ def _read_toml(path: Path) -> dict[str, object]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         # `from None`: the cause may carry a line with a secret.
         raise ConfigurationError(f"{path}: not TOML") from None
-    if {"store_key", "token"} & values.keys():
+    schedules = values.get("schedule")
+    hooks = schedules if isinstance(schedules, list) else []
+    has_hook_token = any(isinstance(each, dict) and "webhook_token" in each for each in hooks)
+    if {"store_key", "token"} & values.keys() or has_hook_token:
         check_private(path)
     for name in ("database", "store_key_file", "token_file"):
         value = values.get(name)

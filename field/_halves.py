@@ -11,8 +11,8 @@ from field.lanes import kernel
 
 Words = npt.NDArray[np.uint64]
 
-_HALF_WORD = np.uint64(32)
-_LOW_HALF = np.uint64(2**32 - 1)
+HALF_WORD = np.uint64(32)
+LOW_HALF = np.uint64(2**32 - 1)
 _ROWS_AT_ONCE = 4
 
 COLUMNS_AT_ONCE = 2048
@@ -56,17 +56,15 @@ def _add(rows: Words, first: int, stride: int, num_rows: int, low: Words, high: 
         c = rows[start + 2 * stride : start + 2 * stride + count]
         d = rows[start + 3 * stride : start + 3 * stride + count]
         for j in range(count):
-            low[j] += (
-                (a[j] & _LOW_HALF) + (b[j] & _LOW_HALF) + (c[j] & _LOW_HALF) + (d[j] & _LOW_HALF)
-            )
+            low[j] += (a[j] & LOW_HALF) + (b[j] & LOW_HALF) + (c[j] & LOW_HALF) + (d[j] & LOW_HALF)
             high[j] += (
-                (a[j] >> _HALF_WORD)
-                + (b[j] >> _HALF_WORD)
-                + (c[j] >> _HALF_WORD)
-                + (d[j] >> _HALF_WORD)
+                (a[j] >> HALF_WORD)
+                + (b[j] >> HALF_WORD)
+                + (c[j] >> HALF_WORD)
+                + (d[j] >> HALF_WORD)
             )
     for k in range(whole, num_rows):
         row = rows[first + k * stride : first + k * stride + count]
         for j in range(count):
-            low[j] += row[j] & _LOW_HALF
-            high[j] += row[j] >> _HALF_WORD
+            low[j] += row[j] & LOW_HALF
+            high[j] += row[j] >> HALF_WORD

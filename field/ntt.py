@@ -11,31 +11,23 @@ import numpy as np
 from field._kernels import Words, kernels
 from field.errors import ShapeError
 from field.fields import Field
-from field.vector import Vector, concat
+from field.vector import Vector
 
 
-def ntt(coefficients: Vector, size: int | None = None) -> Vector:
+def ntt(coefficients: Vector) -> Vector:
     """Return the values of polynomials at the powers of a root of unity.
 
     Args:
-        coefficients: Along the last axis, from the constant upwards.
-        size: A power of two, at least the number of coefficients, which is the default.
+        coefficients: n of them along the last axis, from the constant upwards; n is a power of two.
 
     Returns:
-        Along the last axis the values at w^0, w^1, ..., w^(size - 1), where w is the principal root
-        of unity of order `size`.
+        Along the last axis the values at w^0, w^1, ..., w^(n - 1), where w is the principal root of
+        unity of order n.
 
     Raises:
-        ShapeError: `size`, or the number of coefficients, does not fit.
+        ShapeError: n is not a power of two.
     """
-    length = last_axis(coefficients)
-    size = length if size is None else size
-    if size < length:
-        raise ShapeError(f"{length} coefficients need a size of at least {length}, got {size}")
-    if size > length:
-        padding = Vector.zeros(coefficients.field, (*coefficients.shape[:-1], size - length))
-        coefficients = concat([coefficients, padding])
-    return _transform(coefficients, roots(coefficients.field, size))
+    return _transform(coefficients, roots(coefficients.field, last_axis(coefficients)))
 
 
 def shifted_ntt(values: Vector) -> Vector:
@@ -90,7 +82,7 @@ def last_axis(vector: Vector) -> int:
         ShapeError: The vector has no axis.
     """
     if not vector.ndim:
-        raise ShapeError("a polynomial needs an axis")
+        raise ShapeError("a polynomial needs an axis of coefficients")
     return vector.shape[-1]
 
 

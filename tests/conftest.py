@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.support.quick import Quick
@@ -13,8 +14,13 @@ from tests.support.quick import Quick
 # No deadline anywhere: the first call of a kernel compiles it.
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
-settings.register_profile("quick", deadline=None, max_examples=30)
+settings.register_profile("quick", deadline=None, max_examples=10)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+# By default, rich takes a second or more to print each traceback.
+structlog.configure(
+    [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

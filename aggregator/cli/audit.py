@@ -7,7 +7,6 @@ it can neither spend a real budget nor see a real share.
 import dataclasses
 import json as jsonlib
 import os
-from fractions import Fraction
 from typing import Annotated
 
 import typer
@@ -15,12 +14,15 @@ import typer
 from aggregator.cli.audit_pair import pair
 from aggregator.cli.faults import reported
 from aggregator.cli.types import Circuit, Parameters, takes_parameters, type_of
-from aggregator.dp.rationals import format_rational, parse_probability, parse_rational
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.policy import MECHANISMS
 from aggregator.planning.audit_report import run_audit
 from aggregator.planning.audit_runs import AuditedTask
 
 app = typer.Typer(no_args_is_help=True, help="Test the noise of releases.")
 app.command("pair")(pair)
+
+NOISY = [kind.name for kind in MECHANISMS.values() if kind.is_noisy]
 
 _REFUTED = 1
 _LEAST_RUNS = 100
@@ -31,11 +33,14 @@ _LEAST_RUNS = 100
 def self_test(
     circuit: Circuit,
     parameters: Parameters,
-    epsilon: Annotated[str, typer.Option(help="The epsilon to refute, such as 1 or 1/2.")],
-    delta: Annotated[
-        str | None,
-        typer.Option(help="With it, truncated geometric noise is audited; histograms only."),
+    mechanism: Annotated[
+        str, typer.Option(help=f"The noise to audit: {', '.join(NOISY)}.")
+    ] = PureDpDiscreteLaplace.name,
+    epsilon: Annotated[
+        str | None, typer.Option(help="Of the mechanism, if it has one, such as 1 or 1/2.")
     ] = None,
+    delta: Annotated[str | None, typer.Option(help="Of the mechanism, if it has one.")] = None,
+    rho: Annotated[str | None, typer.Option(help="Of the mechanism, if it has one.")] = None,
     runs: Annotated[
         int, typer.Option(help="How many batches to collect.", min=_LEAST_RUNS)
     ] = 10_000,
@@ -44,7 +49,7 @@ def self_test(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
-    """Try to refute a claimed epsilon by releasing neighbouring made-up data sets many times here.
+    """Try to refute what a mechanism promises by releasing made-up neighbours many times here.
 
     Calls the release path of this installation in its own process; of a running aggregator it says
     nothing. Ends with status 1 if epsilon is refuted, which happens to a right mechanism at most
@@ -52,13 +57,10 @@ def self_test(
     """
     with reported():
         row = type_of(circuit)
-        claimed = parse_rational(epsilon, "epsilon")
-        claimed_delta = Fraction(0) if delta is None else parse_probability(delta, "delta")
-        privacy = {"mechanism": "PureDpDiscreteLaplace", "epsilon": format_rational(claimed)}
-        if delta is not None:
-            privacy |= {"mechanism": "TruncatedGeometric", "delta": format_rational(claimed_delta)}
+        given = {"mechanism": mechanism, "epsilon": epsilon, "delta": delta, "rho": rho}
+        privacy = {name: text for name, text in given.items() if text is not None}
         audited = AuditedTask(row.name, {**row.least(), **parameters}, privacy)
-        report = run_audit(audited, claimed, claimed_delta, runs, processes or os.cpu_count() or 1)
+        report = run_audit(audited, runs, processes or os.cpu_count() or 1)
     print(jsonlib.dumps(dataclasses.asdict(report)) if json else report.text())
     if report.refuted:
         raise typer.Exit(_REFUTED)

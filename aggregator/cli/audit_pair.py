@@ -118,14 +118,7 @@ def pair(
         check_threshold(false_alarm)
         keypair = desk.keypair()
         wanted = _Wanted(
-            leader=leader,
-            helper=helper,
-            length=length,
-            mechanism=mechanism,
-            epsilon=epsilon,
-            privacy=privacy,
-            min_batch_size=min_batch_size,
-            time_precision=time_precision,
+            leader, helper, length, mechanism, epsilon, privacy, min_batch_size, time_precision
         )
         if not (folder / "task.toml").exists():
             write_files(wanted.task(keypair.config), folder)

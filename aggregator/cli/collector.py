@@ -1,20 +1,24 @@
-"""`prio collector`: the collector service, and the public key that tasks name."""
+"""`prio collector`: the collector service, its results, and the public key that tasks name."""
+
+import json
 
 import anyio
 import structlog
 import typer
 
-from aggregator.cli.options import Config
-from aggregator.cli.parties import CollectorDesk, open_collector
-from aggregator.cli.secret_files import create_secret, read_secret
+from aggregator.cli.options import Config, TaskArgument, TaskCommand
+from aggregator.cli.parties import CollectorDesk, open_collector, task_id_of
 from aggregator.cli.services import health_listeners, run_services
+from aggregator.clock import SystemClock
 from aggregator.codec import encode
 from aggregator.collector.driver import Driver
+from aggregator.collector.schedule import Scheduler
 from aggregator.collector.service import create_collector_app
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.auth import hash_token, new_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import SystemEntropy
+from aggregator.storage.secret_files import create_secret, read_secret
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
 
@@ -30,6 +34,13 @@ def show_config(config: Config = None) -> None:
     """Print the HPKE configuration that tasks name, made on first use: for `prio task new`."""
     with open_collector(config) as desk:
         print(encode_base64url(encode(desk.keypair().config)))
+
+
+@app.command(cls=TaskCommand)
+def results(task_id: TaskArgument, config: Config = None) -> None:
+    """Print every collection of a task with its result, oldest first, as JSON."""
+    with open_collector(config) as desk:
+        print(json.dumps(desk.collections(task_id_of(task_id)), indent=2))
 
 
 @app.command()
@@ -61,7 +72,10 @@ async def _serve(desk: CollectorDesk, token: str) -> None:
         )
         listeners = health_listeners(settings)
         listeners.append((application, settings.listen))
-        await run_services(listeners, [driver.run], settings.max_connections)
+        scheduler = Scheduler(
+            desk.database, driver, settings.schedule, http, SystemClock(), SystemEntropy()
+        )
+        await run_services(listeners, [driver.run, scheduler.run], settings.max_connections)
 
 
 def token_of(settings: CollectorSettings) -> str:

@@ -77,6 +77,14 @@ COMMANDS: Final = (
     Entry(RUN, "helper", "serve", "helper", "Run the helper."),
     Entry(RUN, "collector", "collector", "app", "Run the collector."),
     Entry(RUN, "hpke", "hpke_keys", "app", "Make, list and retire HPKE key pairs."),
+    Entry(
+        TASKS,
+        "survey",
+        "survey",
+        "app",
+        "Ask people a survey: check it, make its tasks, upload answers.",
+    ),
+    Entry(RUN, "store", "store_upgrade", "app", "Upgrade a store."),
     Entry(TASKS, "task", "tasks", "app", "Make, add, list, show and end tasks."),
     Entry(
         TASKS,
@@ -90,7 +98,7 @@ COMMANDS: Final = (
         "collect",
         "measure",
         "collect",
-        "Collect the reports of an interval and print the result with its error bars.",
+        "Collect a batch and print the result with its error bars.",
         TaskCommand,
     ),
     Entry(

@@ -21,13 +21,13 @@ PEER = 3
 def status_of(error: BaseException) -> int:
     """Return the exit status for a fault."""
     # Imported here because `prio --help` must not wait for a database library.
-    from aggregator.storage.engine import Conflict  # noqa: PLC0415  see above
+    from aggregator.storage.engine import Conflict, Damaged  # noqa: PLC0415  see above
     from aggregator.storage.schema import SchemaMismatch  # noqa: PLC0415  see above
 
     match error:
         case ParameterError() | ConfigurationError() | Abort() | OSError() | UnicodeDecodeError():
             return BAD_INPUT
-        case Conflict() | SchemaMismatch():
+        case Conflict() | Damaged() | SchemaMismatch():
             return BAD_INPUT
         case PeerError():
             return PEER

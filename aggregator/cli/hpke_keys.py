@@ -1,7 +1,7 @@
 """`prio hpke`: an aggregator's HPKE key pairs, to which clients seal input shares.
 
-To change the key: `new`, wait until no client still uses the old one (`hpke_cache_seconds`), then
-`retire` it. Reports that were sealed to it can still be opened.
+A service changes its key by age. To change it now: `new`, then `retire` the old one, which is still
+taken for as long as clients may use it, and destroyed by the service when no report can need it.
 """
 
 from datetime import UTC, datetime
@@ -24,11 +24,14 @@ def new(config: Config = None) -> None:
 
 @app.command("list")
 def list_keys(config: Config = None) -> None:
-    """Print the ids of the HPKE key pairs, newest first, and when they were retired."""
+    """Print the ids of the HPKE key pairs, newest first, and what they are still needed for."""
     with open_aggregator(config) as desk:
-        for key in desk.hpke_keys():
-            state = "advertised" if key.retired_at is None else f"retired {_day(key.retired_at)}"
-            print(key.config_id, state)
+        for key, need in desk.hpke_keys():
+            if key.retired_at is None:
+                print(f"{key.config_id} advertised since {_day(key.created_at)}")
+            else:
+                why = f"kept for {need}" if need else "to be destroyed by the service"
+                print(f"{key.config_id} retired {_day(key.retired_at)}, {why}")
 
 
 @app.command()
@@ -38,7 +41,7 @@ def retire(
     ],
     config: Config = None,
 ) -> None:
-    """Stop advertising an HPKE key pair; reports that were sealed to it can still be opened."""
+    """Stop advertising an HPKE key pair; the service destroys it when no report can need it."""
     with open_aggregator(config) as desk:
         desk.retire_hpke_key(config_id)
 

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from aggregator.cli.options import Config
-from aggregator.cli.parties import open_aggregator
-from aggregator.cli.tasks import task_id_of
+from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.collector.documents import Document
 from aggregator.dp.composition import Releases, basic
 from aggregator.dp.rationals import format_rational, parse_probability

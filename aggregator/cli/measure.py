@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -15,13 +16,12 @@ from rich.progress import Progress
 
 from aggregator.cli import faults
 from aggregator.cli.options import Config, EnvironmentProxy, InsecureHttp, TaskArgument
-from aggregator.cli.parties import check_endpoints, open_collector
+from aggregator.cli.parties import check_endpoints, open_collector, task_id_of
 from aggregator.cli.tables import print_result
-from aggregator.cli.tasks import task_id_of
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
 from aggregator.collector.documents import Document, collection_document, with_post_processing
 from aggregator.collector.driver import Driver
-from aggregator.collector.service import interval_of, new_collection
+from aggregator.collector.service import new_collection
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.entropy import SystemEntropy
@@ -164,9 +164,17 @@ def upload(
 def collect(
     task_id: TaskArgument,
     start: Annotated[
-        str, typer.Option(help="ISO 8601, UTC without a zone, or seconds since 1970.")
-    ],
-    end: Annotated[str, typer.Option(help="Likewise; the batch ends before it.")],
+        str | None,
+        typer.Option(
+            help="Of an interval: ISO 8601, UTC without a zone, or seconds since 1970. Without it, "
+            "the next batch of a task whose leader selects them.",
+            show_default=False,
+        ),
+    ] = None,
+    end: Annotated[
+        str | None,
+        typer.Option(help="Likewise; the interval ends before it.", show_default=False),
+    ] = None,
     config: Config = None,
     buckets: Annotated[
         str, typer.Option(help="Names of the coordinates, joined by commas, for the table.")
@@ -182,21 +190,16 @@ def collect(
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 300,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Collect the reports of an interval and print the result with its error bars.
+    """Collect a batch and print the result with its error bars.
 
-    The request and the result are kept in the collector's store: if interrupted, repeat the command
-    and it goes on with the same collection. The exit status is 3 if the leader refused or the batch
-    was not ready in time.
+    The batch is an interval, or the next one that the leader has, as the task says. The request and
+    the result are kept in the collector's store: if interrupted, repeat the command and it goes on
+    with the same collection. The exit status is 3 if the leader refused or the batch was not ready
+    in time.
     """
-    document, trouble = anyio.run(
-        _collect,
-        config,
-        task_id,
-        _required_time(start, "start"),
-        _required_time(end, "end"),
-        timeout,
-        rule,
-    )
+    times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
+    named = {name: time for name, time in times.items() if time is not None}
+    document, trouble = anyio.run(_collect, config, task_id, named, timeout, rule)
     if as_json:
         print(json.dumps(document))
     elif document["state"] == CollectionState.FINISHED:
@@ -241,13 +244,6 @@ def problem_text(problem: object) -> str:
     if not isinstance(problem, dict):
         return "the collection failed"
     return ": ".join(str(problem[key]) for key in ("title", "detail") if problem.get(key))
-
-
-def _required_time(text: str, name: str) -> int:
-    seconds = parse_time(text, name)
-    if seconds is None:
-        raise ParameterError(f"{name}: missing")
-    return seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -316,25 +312,17 @@ async def _upload(
 
 
 async def _collect(
-    config: Path | None, task_id: str, start: int, end: int, seconds: float, rule: Rule | None
+    config: Path | None, task_id: str, named: Mapping[str, int], seconds: float, rule: Rule | None
 ) -> tuple[Document, str]:
     """Return the collection, and why the leader did not answer the last request, if it did not."""
     with open_collector(config) as desk:
-        known = task_id_of(task_id)
-        record = desk.database.read_sync(
-            "get task", lambda tx: store.get_collector_task(tx, known.value)
-        )
-        if record is None:
-            raise ParameterError(f"task: this collector has no task {known}")
-        task = task_from_toml(record.definition)
+        task = desk.task(task_id_of(task_id))
         if (
             rule is not None
         ):  # a rule that cannot apply to any result is refused before we ask for one
             circuit = task.prio3.circuit
             post_process(rule, circuit, [0] * circuit.output_len, task.min_batch_size)
-        new = new_collection(
-            task, collection_request(interval_of(task, start, end)), SystemEntropy()
-        )
+        new = new_collection(task, collection_request(task, named), SystemEntropy())
         stored = desk.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
         identifier = stored.collection_id
         async with open_client(

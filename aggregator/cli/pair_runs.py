@@ -19,9 +19,9 @@ import numpy as np
 from typing_extensions import override
 
 from aggregator.client import Client
-from aggregator.collector.collect import Collector
+from aggregator.collector.collect import TaskCollector
 from aggregator.dap.hpke import HpkeKeypair
-from aggregator.dap.messages import CollectionJobResp
+from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval
@@ -32,7 +32,7 @@ from aggregator.planning.pair_audit import LARGEST, Mistake, Releases
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import read_provision
 from aggregator.protocol.reports import prepare_reports
-from aggregator.protocol.results import collection_request, open_agg_shares
+from aggregator.protocol.results import open_agg_shares
 from aggregator.protocol.task import Task, task_from_toml
 from field import Vector, lift
 
@@ -212,10 +212,10 @@ class PairAudit:
         for window in missing:
             await self._upload(window, http)
             progress()
-        collector = Collector(self.task, keypair, self.token, http)
+        collector = TaskCollector(self.task, keypair, self.token, http)
 
         async def collect(window: Window) -> None:
-            request = collection_request(window.interval)
+            request = CollectionJobReq(TimeIntervalQuery(window.interval))
             sealed = await collector.collect_sealed(request, timeout_seconds)
             window.released = await anyio.to_thread.run_sync(self._open, window, keypair, sealed)
             self.save()
@@ -247,7 +247,7 @@ class PairAudit:
                 raise AuditError(f"the leader refused {count} reports: {error.draft_name}")
 
     def _open(self, window: Window, keypair: HpkeKeypair, sealed: CollectionJobResp) -> Released:
-        request = collection_request(window.interval)
+        request = CollectionJobReq(TimeIntervalQuery(window.interval))
         opened = open_agg_shares(self.task, keypair, request, sealed)
         noise, mistakes = list[Vector](), list[Mistake]()
         for party, share, known in zip(_PARTIES, opened, self._out_shares(window), strict=True):

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aggregator.cli.stores import open_database
-from aggregator.codec import decode, encode
-from aggregator.collector.documents import Document, task_document
+from aggregator.codec import DecodeError
+from aggregator.collector.documents import Document, collection_document, task_document
+from aggregator.collector.keys import keypair_of
 from aggregator.config import (
     AggregatorSettings,
     CollectorSettings,
@@ -18,7 +18,7 @@ from aggregator.config import (
     read_settings_of,
 )
 from aggregator.dap.auth import hash_token
-from aggregator.dap.hpke import HpkeConfig, HpkeKeypair, generate_keypair
+from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
@@ -26,14 +26,20 @@ from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import check_floor
 from aggregator.protocol.provisioning import Provision, read_provision
 from aggregator.protocol.task import Task, task_from_toml
+from aggregator.runtime.key_rotation import needed_for, new_key
 from aggregator.storage import collector as collector_store
 from aggregator.storage import tasks as task_store
+from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.database import Database, Transaction
+from aggregator.storage.hpke_keys import (
+    StoredConfig,
+    list_hpke_configs,
+    retire_hpke_key,
+)
 from aggregator.storage.ledger import LedgerEntry, list_ledger
+from aggregator.storage.opening import open_database
 from aggregator.transport.client import check_scheme
-
-MAX_CONFIG_ID = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,18 @@ class AggregatorDesk:
         check_endpoints(given.task, insecure_http=self.settings.insecure_http)
         check_floor(given.task, self.settings.floor)
         record = _task_record(given, self.role)
-        self.database.run_sync("put task", lambda tx: task_store.put_task(tx, record))
+        shown_to_us = (
+            given.secrets.collector_token
+            if self.role is Role.LEADER
+            else given.secrets.leader_token
+        )
+
+        def put(tx: Transaction) -> None:
+            task_store.put_task(tx, record)
+            if shown_to_us is not None:
+                put_caller_token(tx, record.task_id, hash_token(shown_to_us))
+
+        self.database.run_sync("put task", put)
         return given.task
 
     def tasks(self) -> list[Task]:
@@ -92,31 +109,23 @@ class AggregatorDesk:
         )
         return counts.get(AGGREGATED, 0)
 
-    def hpke_keys(self) -> list[task_store.HpkeKey]:
-        """Return our HPKE key pairs, newest first, including retired ones."""
+    def hpke_keys(self) -> list[tuple[StoredConfig, str | None]]:
+        """Return our HPKE keys, newest first, each with what it is still needed for."""
+        rotation = self.settings.rotation
         return self.database.read_sync(
-            "list hpke keys", lambda tx: task_store.list_hpke_keys(tx, retired=True)
+            "list hpke keys",
+            lambda tx: [
+                (key, needed_for(tx, self.role, rotation, key)) for key in list_hpke_configs(tx)
+            ],
         )
 
     def new_hpke_key(self) -> int:
-        """Make an HPKE key pair under an id that was never used; return the id.
+        """Make an HPKE key pair, which is advertised before the others; return its id.
 
         Raises:
-            ParameterError: All ids were used.
+            Conflict: All ids are taken.
         """
-
-        def make(tx: Transaction) -> int:
-            used = {key.config_id for key in task_store.list_hpke_keys(tx, retired=True)}
-            config_id = next((free for free in range(MAX_CONFIG_ID + 1) if free not in used), None)
-            if config_id is None:
-                raise ParameterError(f"all {MAX_CONFIG_ID + 1} HPKE configuration ids were used")
-            made = generate_keypair(config_id, SystemEntropy())
-            task_store.put_hpke_key(
-                tx, task_store.HpkeKey(config_id, encode(made.config), made.private_key)
-            )
-            return config_id
-
-        return self.database.run_sync("new hpke key", make)
+        return self.database.run_sync("new hpke key", lambda tx: new_key(tx, SystemEntropy()))
 
     def retire_hpke_key(self, config_id: int) -> None:
         """Stop advertising an HPKE key pair.
@@ -126,14 +135,14 @@ class AggregatorDesk:
         """
 
         def retire(tx: Transaction) -> None:
-            advertised = [key.config_id for key in task_store.list_hpke_keys(tx, retired=False)]
+            advertised = [key.config_id for key in list_hpke_configs(tx) if key.retired_at is None]
             if config_id not in advertised:
                 raise ParameterError(f"HPKE key {config_id}: is not advertised")
             if len(advertised) == 1:
                 raise ParameterError(
                     f"HPKE key {config_id}: is the only one; make another with `prio hpke new`"
                 )
-            task_store.retire_hpke_key(tx, config_id)
+            retire_hpke_key(tx, config_id)
 
         self.database.run_sync("retire hpke key", retire)
 
@@ -186,24 +195,36 @@ class CollectorDesk:
 
     def document(self, task_id: TaskId) -> Document:
         """Return a task."""
-        for task in self.tasks():
-            if task.task_id == task_id:
-                return {**task_document(task), "role": "collector"}
-        raise _no_task(task_id)
+        return {**task_document(self.task(task_id)), "role": "collector"}
+
+    def task(self, task_id: TaskId) -> Task:
+        """Return the task with this id.
+
+        Raises:
+            ParameterError: We do not collect it.
+        """
+        record = self.database.read_sync(
+            "get task", lambda tx: collector_store.get_collector_task(tx, task_id.value)
+        )
+        if record is None:
+            raise _no_task(task_id)
+        return task_from_toml(record.definition)
+
+    def collections(self, task_id: TaskId) -> list[Document]:
+        """Return the task's collections with their results, oldest first.
+
+        Raises:
+            ParameterError: We do not collect it.
+        """
+        task = self.task(task_id)
+        stored = self.database.read_sync(
+            "list collections", lambda tx: collector_store.list_collections(tx, task_id.value)
+        )
+        return [collection_document(task, each) for each in stored]
 
     def keypair(self) -> HpkeKeypair:
         """Return the key pair to which results are sealed; make it on first use."""
-
-        def ensure(tx: Transaction) -> HpkeKeypair:
-            for key in task_store.list_hpke_keys(tx, retired=False):
-                return HpkeKeypair(decode(HpkeConfig, key.config), key.private_key)
-            made = generate_keypair(0, SystemEntropy())
-            task_store.put_hpke_key(
-                tx, task_store.HpkeKey(0, encode(made.config), made.private_key)
-            )
-            return made
-
-        return self.database.run_sync("ensure hpke key", ensure)
+        return keypair_of(self.database)
 
 
 Desk = AggregatorDesk | CollectorDesk
@@ -253,6 +274,20 @@ def open_collector(config: Path | None) -> Iterator[CollectorDesk]:
         database.close()
 
 
+def task_id_of(text: str) -> TaskId:
+    """Return the task id in an argument.
+
+    Raises:
+        ParameterError: It is not a task id.
+    """
+    try:
+        return TaskId.parse(text)
+    except DecodeError as error:
+        raise ParameterError(
+            f"task id: {text!r} is not one; `prio task list` prints them: {error}"
+        ) from None
+
+
 def check_endpoints(task: Task, *, insecure_http: bool) -> None:
     """Refuse a task whose reports and tokens would travel in the clear.
 
@@ -268,16 +303,12 @@ def _task_record(given: Provision, role: Role) -> task_store.TaskRecord:
     secrets = given.secrets
     if secrets.verify_key is None or secrets.leader_token is None:
         raise ParameterError("[secrets]: an aggregator needs verify_key and leader_token")
-    is_leader = role is Role.LEADER
-    token = secrets.collector_token
     return task_store.TaskRecord(
         task_id=given.task.task_id.value,
         role=role.name.lower(),
         definition=given.definition,
         verify_key=secrets.verify_key,
-        peer_token=secrets.leader_token if is_leader else None,
-        leader_token_hash=None if is_leader else hash_token(secrets.leader_token),
-        collector_token_hash=None if token is None else hash_token(token),
+        peer_token=secrets.leader_token if role is Role.LEADER else None,
     )
 
 

@@ -39,6 +39,8 @@ app = typer.Typer(
 )
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Delta = Annotated[str, typer.Option(help="Chance of a failure, 0 to 1.")]
+Kappa = Annotated[int, typer.Option(help="Most buckets one person is in.")]
 Epsilon = Annotated[str, typer.Option(help="Privacy loss, such as 1, 0.1 or 1/10.")]
 Epsilon0 = Annotated[str, typer.Option(help="The epsilon that the noise is calibrated to.")]
 
@@ -49,6 +51,8 @@ class NeighbourChoice(StrEnum):
     ADD_REMOVE = "add-remove"
     REPLACEMENT = "replacement"
 
+
+Neighbours = Annotated[NeighbourChoice, typer.Option(help="add-remove or replacement.")]
 
 LAPLACE = "laplace"
 """Instead of a type of measurement: continuous Laplace noise."""
@@ -63,12 +67,10 @@ CircuitOrLaplace = Annotated[
 @app.command()
 def selection(
     epsilon: Epsilon,
-    delta: Annotated[str, typer.Option(help="Chance of a failure, 0 to 1.")],
+    delta: Delta,
     count: Annotated[int, typer.Option(help="Persons in the bucket asked about.")],
-    kappa: Annotated[int, typer.Option(help="Most buckets one person is in.")] = 1,
-    neighbours: Annotated[
-        NeighbourChoice, typer.Option(help="add-remove or replacement.")
-    ] = NeighbourChoice.ADD_REMOVE,
+    kappa: Kappa = 1,
+    neighbours: Neighbours = NeighbourChoice.ADD_REMOVE,
     public_threshold: Annotated[
         int | None, typer.Option(help="For buckets of a public list, over the same noise.")
     ] = None,
@@ -85,12 +87,10 @@ def selection(
 @app.command()
 def keep(
     epsilon: Epsilon,
-    delta: Annotated[str, typer.Option(help="Chance of a failure, 0 to 1.")],
+    delta: Delta,
     counts: Annotated[Path, typer.Option(help="CSV file: a bucket and its persons per line.")],
-    kappa: Annotated[int, typer.Option(help="Most buckets one person is in.")] = 1,
-    neighbours: Annotated[
-        NeighbourChoice, typer.Option(help="add-remove or replacement.")
-    ] = NeighbourChoice.ADD_REMOVE,
+    kappa: Kappa = 1,
+    neighbours: Neighbours = NeighbourChoice.ADD_REMOVE,
     json: Json = False,
 ) -> None:
     """Draw which private buckets are shown, by the optimal rule.

@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import anyio
 import httpx
@@ -17,7 +18,6 @@ import uvicorn
 from starlette.types import ASGIApp
 from typing_extensions import override
 
-from aggregator.cli.stores import open_database
 from aggregator.clock import SystemClock
 from aggregator.config import (
     AggregatorSettings,
@@ -32,11 +32,13 @@ from aggregator.errors import ConfigurationError
 from aggregator.helper.routes import HelperLimits, HelperResources
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.leader.scheduler import DriverSettings
 from aggregator.runtime import Runtime
 from aggregator.runtime.release_steps import delete_leftovers
 from aggregator.storage.database import Database
+from aggregator.storage.opening import open_database
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
 from aggregator.web.app import create_app, create_health_app
@@ -45,6 +47,8 @@ from aggregator.web.connections import BoundedConnection
 log = structlog.get_logger()
 
 GRACE_SECONDS = 20
+ROTATION_SECONDS = 60
+"""How often HPKE keys are looked at."""
 _BACKLOG = 2048
 
 Work = Callable[[anyio.Event], Coroutine[None, None, None]]
@@ -74,6 +78,7 @@ def make_runtime(role: Role, settings: AggregatorSettings, database: Database) -
         SystemClock(),
         SystemEntropy(),
         floor=settings.floor,
+        rotation=settings.rotation,
         clock_skew_seconds=settings.clock_skew_seconds,
         verification_threads=settings.verification_threads,
     )
@@ -106,16 +111,17 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
         concurrency=settings.concurrency,
         lease_seconds=settings.lease_seconds,
         max_attempts=settings.max_attempts,
+        jobs_per_helper=settings.jobs_per_helper,
     )
     creator = JobCreator(
         runtime, job_size=settings.aggregation_job_size, linger_seconds=settings.linger_seconds
     )
-    rounds = (
-        creator.run_once,
-        JobDriver(runtime, http, driving).run_once,
-        CollectionDriver(runtime, http, driving).run_once,
-    )
-    return [_repeating(run_once, settings.work_interval_seconds) for run_once in rounds]
+    interval = settings.work_interval_seconds
+    return [
+        _repeating(creator.run_once, interval),
+        partial(JobDriver(runtime, http, driving).run, poll_seconds=interval),
+        partial(CollectionDriver(runtime, http, driving).run, poll_seconds=interval),
+    ]
 
 
 async def run_services(
@@ -160,7 +166,9 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
             environment_proxy=settings.environment_proxy,
         ) as http:
             listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
-            works = [_warming_up(runtime), *leader_work(runtime, settings, http)] if work else []
+            works = [_rotating(runtime)]
+            if work:
+                works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
             listeners += health_listeners(settings)
             await run_services(listeners, works, settings.max_connections)
     finally:
@@ -174,7 +182,8 @@ async def _helper(settings: HelperSettings) -> None:
         await runtime.ensure_keypair()
         await delete_leftovers(database)
         listeners = [(helper_app(runtime, settings), settings.listen), *health_listeners(settings)]
-        await run_services(listeners, [_warming_up(runtime)], settings.max_connections)
+        works = [_rotating(runtime), _warming_up(runtime)]
+        await run_services(listeners, works, settings.max_connections)
     finally:
         database.close()
 
@@ -190,6 +199,10 @@ def _warming_up(runtime: Runtime) -> Work:
         await runtime.warm_up()
 
     return warm_up
+
+
+def _rotating(runtime: Runtime) -> Work:
+    return _repeating(runtime.key_rotation().run_once, ROTATION_SECONDS)
 
 
 def _repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -> Work:

@@ -3,14 +3,15 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from aggregator.cli import tokens
 from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand
-from aggregator.cli.parties import check_endpoints, open_desk
+from aggregator.cli.parties import check_endpoints, open_desk, task_id_of
 from aggregator.cli.types import Parameters, takes_parameters
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig
@@ -21,9 +22,11 @@ from aggregator.protocol.budget import horizon
 from aggregator.protocol.provisioning import PARTIES, provision
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
+from aggregator.survey import join, split
 from aggregator.vdaf.instances import TYPES
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
+app.add_typer(tokens.app, name="token")
 
 Setting = str | int  # bool is an int
 BOOLEANS = {"true": True, "false": False}
@@ -57,6 +60,14 @@ def new(
             help="Another setting of the task's privacy table, such as budget=4; repeatable.",
         ),
     ] = None,
+    batch_mode: Annotated[
+        str,
+        typer.Option(
+            help="time-interval: a batch is an interval that the collector names; leader-selected: "
+            "the leader fills batches of min-batch-size reports, and the collector asks for the "
+            "next one."
+        ),
+    ] = "time-interval",
     time_precision: Annotated[int, typer.Option(help="Seconds in a unit of time.")] = 3600,
     info: Annotated[str, typer.Option(help="What the task is for, for its readers.")] = "task",
     insecure_http: InsecureHttp = False,
@@ -70,11 +81,12 @@ def new(
     if epsilon is not None:
         settings["epsilon"] = epsilon
     task = make_task(
-        _collector_config(collector_config),
+        collector_config_of(collector_config),
         {"type": vdaf, **parameters},
         {"mechanism": mechanism} | settings,
         leader=leader,
         helper=helper,
+        batch_mode=batch_mode.replace("-", "_"),
         time_precision=time_precision,
         min_batch_size=min_batch_size,
         max_reports=max_reports,
@@ -101,11 +113,11 @@ def add(
     ],
     config: Config = None,
 ) -> None:
-    """Take part in a task. Adding the same file again changes nothing."""
+    """Take part in a task, or in all of a survey's. Adding a file again changes nothing."""
     text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
     with open_desk(config) as desk:
-        task = desk.add_task(text)
-    print(task.task_id)
+        for task_text in split(text):
+            print(desk.add_task(task_text).task_id)
 
 
 @app.command("list")
@@ -147,14 +159,15 @@ def make_task(
     privacy: Mapping[str, Setting],
     **settings: Setting,
 ) -> Task:
-    """Return a new time-interval task under a fresh id.
+    """Return a new task under a fresh id.
 
     Args:
         collector_config: The configuration to which results are sealed.
         vdaf: The `[vdaf]` table of the task file.
         privacy: Its `[privacy]` table.
         settings: Everything else in the file: `leader`, `helper`, `time_precision`,
-            `min_batch_size`, `max_reports`, `task_info`.
+            `min_batch_size`, `max_reports`, `task_info`, and `batch_mode` unless batches are
+            intervals.
 
     Raises:
         ParameterError: A setting is missing or out of range; the message names it.
@@ -175,24 +188,21 @@ def write_files(task: Task, out: Path) -> None:
     Raises:
         FileExistsError: The folder exists.
     """
-    out.mkdir(parents=True)
-    (out / "task.toml").write_text(task_to_toml(task), encoding="utf-8")
-    for role, text in provision(task, SystemEntropy()).items():
-        _write_secret(out / f"{role.name.lower()}.toml", text)
+    write_parties([task], out, "task.toml")
 
 
-def task_id_of(text: str) -> TaskId:
-    """Return the task id in an argument.
+def write_parties(tasks: Sequence[Task], out: Path, public: str) -> None:
+    """Write the public file of some tasks and each party's, with fresh secrets, to a new folder.
 
     Raises:
-        ParameterError: It is not a task id.
+        FileExistsError: The folder exists.
     """
-    try:
-        return TaskId.parse(text)
-    except DecodeError as error:
-        raise ParameterError(
-            f"task id: {text!r} is not one; `prio task list` prints them: {error}"
-        ) from None
+    out.mkdir(parents=True)
+    (out / public).write_text(join(map(task_to_toml, tasks)), encoding="utf-8")
+    provisions = [provision(task, SystemEntropy()) for task in tasks]
+    for role in PARTIES:
+        files = join(each[role] for each in provisions)
+        _write_secret(out / f"{role.name.lower()}.toml", files)
 
 
 def describe_privacy(task: Task) -> str:
@@ -216,7 +226,12 @@ def describe_privacy(task: Task) -> str:
     return "\n".join(lines)
 
 
-def _collector_config(text: str) -> HpkeConfig:
+def collector_config_of(text: str) -> HpkeConfig:
+    """Return the configuration that `prio collector config` prints.
+
+    Raises:
+        ParameterError: The text is none.
+    """
     try:
         return decode(HpkeConfig, decode_base64url(text))
     except DecodeError as error:
@@ -236,11 +251,16 @@ def assignment(text: str) -> tuple[str, Setting]:
 
 
 def _toml(top: Mapping[str, Setting], **tables: Mapping[str, Setting]) -> str:
-    """Return a TOML file; a JSON string is a TOML string."""
-    lines = [f"{name} = {json.dumps(value)}" for name, value in top.items()]
+    """Return a TOML file."""
+    lines = [f"{name} = {_value(value)}" for name, value in top.items()]
     for table, values in tables.items():
-        lines += ["", f"[{table}]", *(f"{name} = {json.dumps(v)}" for name, v in values.items())]
+        lines += ["", f"[{table}]", *(f"{name} = {_value(v)}" for name, v in values.items())]
     return "\n".join(lines) + "\n"
+
+
+def _value(value: Setting) -> str:
+    # JSON is TOML here, except that TOML has no pairs of escaped surrogates and no plain DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
 
 
 def _write_secret(path: Path, text: str) -> None:

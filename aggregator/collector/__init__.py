@@ -1,11 +1,21 @@
-"""The Collector: `collect` is a library for a notebook, `service` keeps every result."""
+"""The collector: a library for notebooks (`Collector.open`), and a service that keeps results."""
 
 from aggregator.collector.collect import (
     Collection,
     CollectionError,
     CollectionTimeout,
-    Collector,
     Pending,
+    TaskCollector,
 )
+from aggregator.collector.opened import AsyncCollector, Collected, Collector
 
-__all__ = ["Collection", "CollectionError", "CollectionTimeout", "Collector", "Pending"]
+__all__ = [
+    "AsyncCollector",
+    "Collected",
+    "Collection",
+    "CollectionError",
+    "CollectionTimeout",
+    "Collector",
+    "Pending",
+    "TaskCollector",
+]

@@ -3,11 +3,12 @@
 A library for a notebook or another service, without a server or a database:
 
     async with httpx.AsyncClient() as http:
-        collector = Collector(task, keypair, token, http)
-        result = await collector.collect(collection_request(interval))
+        collector = TaskCollector(task, keypair, token, http)
+        result = await collector.collect(collection_request(task, {"start": …, "end": …}))
 
 Asking twice for the same batch gets the same job. A caller that must not lose a result stores the
-`Collection` before the first poll and calls `forget` once the result is safe.
+`Collection` before the first poll and calls `forget` once the result is safe. Where the leader
+selects the batches, it also gets the same job until it calls `forget`, and then the next batch.
 
 Source: DAP, "Collecting Results".
 """
@@ -66,7 +67,7 @@ class Pending:
     retry_after: int
 
 
-class Collector:
+class TaskCollector:
     """Collects batches of one task.
 
     Args:
@@ -98,10 +99,10 @@ class Collector:
     @override
     def __repr__(self) -> str:
         """Name the task, without key and token."""
-        return f"Collector({self._task.task_id})"
+        return f"TaskCollector({self._task.task_id})"
 
     async def start(self, request: CollectionJobReq) -> tuple[Collection, Result | Pending]:
-        """Ask for the batch of a request, such as `collection_request` makes of an interval.
+        """Ask for the batch of a request, which `collection_request` makes.
 
         Raises:
             PeerRefused: The leader refuses; its problem says why.

@@ -13,7 +13,6 @@ from aggregator.dp.mechanisms import Guarantee
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
-from aggregator.protocol.batches import Batch
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 from aggregator.protocol.task import Task
 from aggregator.storage.collector import StoredCollection
@@ -35,6 +34,7 @@ def task_document(task: Task) -> Document:
         "leader": configuration.leader_aggregator_endpoint,
         "helper": configuration.helper_aggregator_endpoint,
         "vdaf": {"type": f"Prio3{circuit.name}", **circuit.parameters},
+        "batch_mode": task.configuration.batch_mode.name.lower(),
         "time_precision_seconds": task.time_precision,
         "min_batch_size": task.min_batch_size,
         "privacy": _privacy(
@@ -63,6 +63,7 @@ def result_document(task: Task, result: Result) -> Document:
         "report_count": result.report_count,
         "report_count_source": "the leader's word: no ciphertext covers it",
         "interval": _interval(task, result.interval.start.units, result.interval.end.units),
+        "release": result.release,
         "privacy": _privacy(result.mechanism, result.guarantee, is_bound=result.is_policy_bound),
         "scale": result.scale,
         "error": {
@@ -99,7 +100,7 @@ def collection_document(task: Task, stored: StoredCollection) -> Document:
         "version": VERSION,
         "collection_id": stored.collection_id.hex(),
         "task_id": str(task.task_id),
-        "interval": dict(task.batching.described(_batch(task, stored), task.time_precision)),
+        "query": _named(task, stored),
         "state": str(stored.state),
         "created_at": stored.created_at,
         "ended_at": stored.ended_at,
@@ -177,8 +178,9 @@ def _privacy(mechanism: str, guarantee: Guarantee, *, is_bound: bool) -> Documen
     }
 
 
-def _batch(task: Task, stored: StoredCollection) -> Batch:
-    return task.batching.batch_of(decode(CollectionJobReq, stored.request).query)
+def _named(task: Task, stored: StoredCollection) -> Document:
+    query = decode(CollectionJobReq, stored.request).query
+    return dict(task.batching.named(query, task.time_precision))
 
 
 def _interval(task: Task, start: int, end: int) -> Document:

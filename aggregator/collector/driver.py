@@ -2,36 +2,46 @@
 
 A collection is stored before the Leader is asked, and the Leader is told to forget its job only
 after the result is stored, so a crash at any point loses nothing: the same request goes on with the
-same job.
+same job. Collections do not wait for each other, only for permits (`transport.permits`).
 """
 
 import json
 import math
+import time
+from collections import Counter
 from fractions import Fraction
 
 import anyio
 import httpx
 import structlog
+from anyio.abc import TaskGroup
 
 from aggregator.codec import decode
-from aggregator.collector.collect import Collection, Collector, Pending
+from aggregator.collector.collect import POLL_SECONDS, Collection, Pending, TaskCollector
 from aggregator.collector.documents import result_document
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import problem_document
-from aggregator.errors import PeerError
+from aggregator.errors import PeerError, StoreError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result, UnusableResult
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
 from aggregator.storage.collector import CollectorTask, StoredCollection
 from aggregator.storage.database import Database
 from aggregator.storage.states import CollectionState
-from aggregator.transport.peer import PeerRefused, PeerUnreachable
+from aggregator.transport.peer import PeerRefused, PeerUnreachable, origin
+from aggregator.transport.permits import Demand, Permits
 
 log = structlog.get_logger()
 
 RETRY_SECONDS = 5
 """How long to wait before asking a leader again that did not answer."""
+
+CONCURRENCY = 16
+"""Collections that are asked for at once."""
+
+LEADER_CONCURRENCY = 4
+"""How many of them may wait for one leader."""
 
 
 class Driver:
@@ -58,12 +68,15 @@ class Driver:
         self._keypair = keypair
         self._http = http
         self._confidence = confidence
-        self._wake = anyio.Event()
+        self._permits = Permits(CONCURRENCY, LEADER_CONCURRENCY, time.monotonic)
+        self._leaders: dict[bytes, str] = {}
+        self._asked: set[bytes] = set()
+        self._due_at: dict[bytes, float] = {}
         self.trouble = ""
 
     def wake(self) -> None:
         """Look at the pending collections now, because there is a new one."""
-        self._wake.set()
+        self._permits.wake()
 
     async def run(self, stop: anyio.Event) -> None:
         """Finish what is pending until `stop` is set; whatever is left goes on next time."""
@@ -72,55 +85,110 @@ class Driver:
             await stop.wait()
             group.cancel_scope.cancel()
 
-    async def _drive(self) -> None:
-        while True:
-            # Made before the look, so that the next look sees what is added during this one.
-            self._wake = anyio.Event()
-            wait = await self.step()
-            with anyio.move_on_after(math.inf if wait is None else wait):
-                await self._wake.wait()
-
     async def finish(self, collection_id: bytes) -> None:
         """Poll one collection until it has ended."""
-        while (wait := await self.step(collection_id)) is not None:  # noqa: ASYNC110 - it is polled
+        while (wait := await self.ask(collection_id)) is not None:  # noqa: ASYNC110 - it is polled
             await anyio.sleep(wait)
 
-    async def step(self, only: bytes | None = None) -> float | None:
-        """Ask once for every pending collection, or for `only` that one.
+    async def ask(self, collection_id: bytes) -> float | None:
+        """Ask once for a collection.
 
         Returns:
-            The seconds to wait before the next step; None if nothing is pending any more.
+            The seconds to wait before it is asked for again; None if it has ended.
+        """
+        stored = await self._database.read(
+            "get collection", lambda tx: store.get_collection(tx, collection_id)
+        )
+        if stored is None or stored.state is not CollectionState.PENDING:
+            return None
+        try:
+            return await self._ask(stored)
+        except Exception:  # the outermost edge: logged, and asked again
+            log.exception("asking failed", collection=collection_id.hex())
+            return RETRY_SECONDS
+
+    async def _drive(self) -> None:
+        async with anyio.create_task_group() as group:
+            while True:
+                try:
+                    wait = await self._begin(group)
+                except StoreError as error:
+                    log.exception("the pending collections cannot be read", reason=str(error))
+                    wait = RETRY_SECONDS
+                await self._permits.wait(wait)
+
+    async def _begin(self, group: TaskGroup) -> float:
+        """Begin to ask for what is due, as far as permits go.
+
+        Returns:
+            The seconds until more may be due.
         """
         pending = await self._database.read(
             "list pending collections",
             lambda tx: store.list_collections(tx, state=CollectionState.PENDING),
         )
-        waits = [
-            await self._ask_or_wait(stored)
-            for stored in pending
-            if only is None or stored.collection_id == only
-        ]
-        return min((wait for wait in waits if wait is not None), default=None)
+        now = anyio.current_time()
+        waiting = [each for each in pending if each.collection_id not in self._asked]
+        due_at = {each.collection_id: self._due_at.get(each.collection_id, now) for each in waiting}
+        self._due_at = due_at
+        due = sorted(
+            (each for each in waiting if due_at[each.collection_id] <= now),
+            key=lambda each: due_at[each.collection_id],
+        )
+        counts = Counter(each.task_id for each in due)
+        shares = self._permits.shares(
+            [Demand(task, await self._leader(task), count) for task, count in counts.items()]
+        )
+        left = False
+        for each in due:
+            if shares[each.task_id]:
+                shares[each.task_id] -= 1
+                host = await self._leader(each.task_id)
+                self._permits.take(each.task_id, host)
+                self._asked.add(each.collection_id)
+                group.start_soon(self._hold, each, host)
+            else:
+                left = True
+        later = [at - now for at in due_at.values() if at > now]
+        return min([*later, RETRY_SECONDS] if left else later, default=math.inf)
 
-    async def _ask_or_wait(self, stored: StoredCollection) -> float | None:
-        """Ask for one collection; its failure does not hold up the others."""
+    async def _hold(self, stored: StoredCollection, host: str) -> None:
+        """Ask for a collection, and note when it is due again."""
         try:
-            return await self._ask(stored)
-        except Exception:  # the outermost edge: logged, and asked again
-            log.exception("asking failed", collection=stored.collection_id.hex())
-            return RETRY_SECONDS
+            wait = await self.ask(stored.collection_id)
+            if wait is not None:
+                self._due_at[stored.collection_id] = anyio.current_time() + wait
+        finally:
+            self._asked.discard(stored.collection_id)
+            self._permits.give_back(stored.task_id, host)
+
+    async def _leader(self, task_id: bytes) -> str:
+        """Return the host that the collections of a task wait for; unknown tasks have one."""
+        host = self._leaders.get(task_id)
+        if host is None:
+            record = await self._record(task_id)
+            if record is None:
+                return ""
+            task = task_from_toml(record.definition)
+            host = origin(task.configuration.leader_aggregator_endpoint)
+            self._leaders[task_id] = host
+        return host
+
+    async def _record(self, task_id: bytes) -> CollectorTask | None:
+        return await self._database.read(
+            "get task", lambda tx: store.get_collector_task(tx, task_id)
+        )
 
     async def _ask(self, stored: StoredCollection) -> float | None:
         """Ask for one collection; return the seconds to wait, or None if it has ended."""
-        record = await self._database.read(
-            "get task", lambda tx: store.get_collector_task(tx, stored.task_id)
-        )
+        record = await self._record(stored.task_id)
         if record is None:
             await self._fail(stored, {"title": "the task is not known any more"})
             return None
         task = task_from_toml(record.definition)
         try:
-            collection, state = await self._start_or_poll(task, record, stored)
+            with self._permits.asking(origin(task.configuration.leader_aggregator_endpoint)):
+                collection, state = await self._start_or_poll(task, record, stored)
         except PeerRefused as error:
             await self._fail(stored, problem_document(error.problem, task.task_id))
         except UnusableResult as error:
@@ -152,6 +220,13 @@ class Driver:
             collection = Collection(stored.request, stored.location)
             return collection, await collector.poll(collection)
         collection, state = await collector.start(decode(CollectionJobReq, stored.request))
+        if await self._database.read(
+            "look for location",
+            lambda tx: store.is_finished(tx, stored.task_id, collection.location),
+        ):
+            # An equal request was answered by this job, and the leader was not told to forget it.
+            await collector.forget(collection)
+            return collection, Pending(POLL_SECONDS)
         await self._database.run(
             "set collection location",
             lambda tx: store.set_location(tx, stored.collection_id, collection.location),
@@ -191,5 +266,7 @@ class Driver:
         )
         log.info("collection failed", collection=stored.collection_id.hex(), problem=document)
 
-    def _collector(self, task: Task, record: CollectorTask) -> Collector:
-        return Collector(task, self._keypair, record.token, self._http, confidence=self._confidence)
+    def _collector(self, task: Task, record: CollectorTask) -> TaskCollector:
+        return TaskCollector(
+            task, self._keypair, record.token, self._http, confidence=self._confidence
+        )

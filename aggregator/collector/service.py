@@ -3,7 +3,8 @@
     GET  /api/tasks                          the tasks
     GET  /api/tasks/{task_id}                one
     GET  /api/tasks/{task_id}/collections    its collections, oldest first
-    POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch
+    POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch; {}
+                                             the next one, if the leader selects the task's
     GET  /api/collections/{collection_id}    a collection: pending, finished or failed; with
                                              ?post_process=clamp or simplex also post-processed
 
@@ -13,11 +14,10 @@ operator's browser, whatever name it has given our address, can collect.
 """
 
 from collections.abc import Set as AbstractSet
-from typing import Annotated
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 
 from aggregator.codec import encode
@@ -31,13 +31,11 @@ from aggregator.collector.driver import Driver
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import (
-    BatchInvalid,
     InvalidMessage,
     UnrecognizedCollectionJob,
     UnrecognizedTask,
     UnsupportedMediaType,
 )
-from aggregator.dap.times import Duration, Interval, Time
 from aggregator.dp.post_processing import Rule
 from aggregator.entropy import Entropy
 from aggregator.errors import Abort, ParameterError
@@ -54,18 +52,8 @@ MAX_QUERY_SIZE = 1024
 """The most bytes of a request to collect."""
 
 
-class CollectionQuery(BaseModel):
-    """Which batch to collect: the reports of an interval.
-
-    Attributes:
-        start: Seconds since the epoch; a multiple of the task's time precision.
-        end: Likewise; the interval ends before it.
-    """
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    start: Annotated[int, Field(ge=0)]
-    end: Annotated[int, Field(ge=1)]
+_QUERY = TypeAdapter(dict[str, NonNegativeInt], config=ConfigDict(strict=True))
+"""What names a batch; the batch mode knows the names."""
 
 
 class CollectorApi:
@@ -102,9 +90,8 @@ class CollectorApi:
     async def collect(self, task_id: str, request: Request, response: Response) -> Document:
         """Start a collection, or return the one that the batch already has."""
         task = await self._task(task_id)
-        query = await _read_query(request)
-        interval = interval_of(task, query.start, query.end)
-        new = new_collection(task, collection_request(interval), self._entropy)
+        named = await _read_query(request)
+        new = new_collection(task, collection_request(task, named), self._entropy)
         stored = await self._database.run(
             "put collection", lambda tx: store.put_collection(tx, new)
         )
@@ -161,7 +148,7 @@ def create_collector_app(
 
     def authorize(request: Request) -> None:
         _check_site(request, hosts)
-        require_token(request, token_hash)
+        require_token(request, (token_hash,))
 
     api = CollectorApi(database, driver, entropy)
     router = APIRouter(prefix="/api", dependencies=[Depends(authorize)])
@@ -187,8 +174,8 @@ def _check_site(request: Request, hosts: AbstractSet[str]) -> None:
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Pages of this origin are not answered")
 
 
-async def _read_query(request: Request) -> CollectionQuery:
-    """Return the batch that a request's body names.
+async def _read_query(request: Request) -> dict[str, int]:
+    """Return what a request's body names a batch by.
 
     The body is read here and not by the framework: after the token was checked, no further than a
     query needs, and only if it is declared as JSON, which no page of another site can do.
@@ -202,7 +189,7 @@ async def _read_query(request: Request) -> CollectionQuery:
         raise UnsupportedMediaType("the media type must be application/json")
     body = await read_bytes(request, MAX_QUERY_SIZE)
     try:
-        return CollectionQuery.model_validate_json(body)
+        return _QUERY.validate_json(body)
     except ValidationError as error:
         faults = "; ".join(
             ": ".join([*map(str, fault["loc"]), fault["msg"]])
@@ -217,23 +204,5 @@ def new_collection(task: Task, request: CollectionJobReq, entropy: Entropy) -> s
         collection_id=entropy.bytes(COLLECTION_ID_SIZE),
         task_id=task.task_id.value,
         request=encode(request),
+        asks_for_next=task.batching.leader_selects,
     )
-
-
-def interval_of(task: Task, start: int, end: int) -> Interval:
-    """Return an interval, given in seconds since the epoch, in the task's units.
-
-    Raises:
-        BatchInvalid: It is empty, or a bound is not a multiple of the task's time precision.
-    """
-    precision = task.time_precision
-    for name, value in (("start", start), ("end", end)):
-        if value % precision:
-            raise BatchInvalid(
-                f"{name}: must be a multiple of the time precision, {precision} seconds, "
-                f"not {value}",
-                task.task_id,
-            )
-    if end <= start:
-        raise BatchInvalid(f"end: must be after start, {start}, not {end}", task.task_id)
-    return Interval(Time(start // precision), Duration((end - start) // precision))

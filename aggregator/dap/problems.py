@@ -215,27 +215,7 @@ class OtherProblem(Problem):
 
 
 PROBLEM_TYPES: Mapping[str, type[Problem]] = {
-    problem.type_uri: problem
-    for problem in (
-        InvalidMessage,
-        UnrecognizedTask,
-        UnrecognizedAggregationJob,
-        BatchInvalid,
-        InvalidBatchSize,
-        InvalidAggregationParameter,
-        BatchMismatch,
-        StepMismatch,
-        BatchOverlap,
-        UnsupportedExtension,
-        InvalidExtension,
-        Unauthorized,
-        UnrecognizedCollectionJob,
-        UnrecognizedAggregateShare,
-        MessageTooLarge,
-        UnsupportedMediaType,
-        TooManyRequests,
-        BudgetExceeded,
-    )
+    problem.type_uri: problem for problem in Problem.__subclasses__() if problem is not OtherProblem
 }
 """Every type by its URI."""
 

@@ -7,14 +7,14 @@ rounded up.
 """
 
 import dataclasses
-import decimal
 import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.certified import exp, ln, round_up_closely, sqrt
-from aggregator.dp.rationals import require_positive
+from aggregator.dp.decimals import to_decimal, working
+from aggregator.dp.rationals import require_positive, require_probability
 from aggregator.errors import ParameterError
 
 MAX_RELEASES = 100_000
@@ -111,15 +111,8 @@ def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> 
     """
     small = len(str(delta.denominator)) - len(str(delta.numerator)) + 1
     decimals = _DECIMALS + (len(str(math.floor(1 / epsilon))) if epsilon < 1 else 0)
-    context = decimal.Context(
-        prec=_GUARD_DIGITS + max(0, small) + decimals - _DECIMALS,
-        Emin=decimal.MIN_EMIN,
-        Emax=decimal.MAX_EMAX,
-        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
-    )
-    with decimal.localcontext(context):
-        step = Decimal(epsilon.numerator) / epsilon.denominator
-        target = Decimal(delta.numerator) / delta.denominator
+    with working(_GUARD_DIGITS + max(0, small) + decimals - _DECIMALS):
+        step, target = to_decimal(epsilon), to_decimal(delta)
         odds = step.exp()
         # P_0 = p^n and Q_0 = (1 - p)^n, then C(n, i + 1) = C(n, i) (n - i) / (i + 1).
         truth = (odds / (1 + odds)) ** releases
@@ -149,6 +142,4 @@ def check_releases(epsilon: Fraction, releases: int, delta: Fraction) -> None:
     require_positive(epsilon, "epsilon")
     if releases < 1:
         raise ParameterError(f"releases must be at least 1, not {releases}")
-    require_positive(delta, "delta")
-    if delta >= 1:
-        raise ParameterError(f"delta must be below 1, not {delta}")
+    require_probability(delta, "delta")

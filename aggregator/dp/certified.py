@@ -18,6 +18,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias
 
+from aggregator.dp.decimals import context_of
+
 _FIRST_DIGITS = 40
 _LEAST_FLOAT = Fraction(1, 2**1075)
 
@@ -180,13 +182,7 @@ def _enclosure(value: Enclosure | Fraction | int) -> Enclosure:
 
 
 def _context(digits: int, *, up: bool) -> decimal.Context:
-    return decimal.Context(
-        prec=digits,
-        rounding=decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR,
-        Emin=decimal.MIN_EMIN,
-        Emax=decimal.MAX_EMAX,
-        traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
-    )
+    return context_of(digits, decimal.ROUND_CEILING if up else decimal.ROUND_FLOOR)
 
 
 def _exp_of(x: Fraction, digits: int, *, up: bool) -> Fraction:

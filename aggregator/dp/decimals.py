@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
+from typing import SupportsIndex
 
 from aggregator.errors import ParameterError
 
@@ -27,15 +28,19 @@ _MOST_PLACES = 5000
 @contextmanager
 def working(digits: int = DIGITS) -> Iterator[decimal.Context]:
     """Open a context of `digits` digits whose exponents cannot run out."""
-    context = decimal.Context(
+    with decimal.localcontext(context_of(digits)) as opened:
+        yield opened
+
+
+def context_of(digits: int, rounding: str = decimal.ROUND_HALF_EVEN) -> decimal.Context:
+    """Return a context of `digits` digits whose exponents cannot run out."""
+    return decimal.Context(
         prec=digits,
-        rounding=decimal.ROUND_HALF_EVEN,
+        rounding=rounding,
         Emin=decimal.MIN_EMIN,
         Emax=decimal.MAX_EMAX,
         traps=[decimal.InvalidOperation, decimal.DivisionByZero, decimal.Overflow],
     )
-    with decimal.localcontext(context) as opened:
-        yield opened
 
 
 def exact(value: Number, name: str) -> Fraction:
@@ -86,19 +91,18 @@ def rational_in(
     return number
 
 
-def integer_in(value: int, name: str, low: int, high: int | None) -> int:
+def integer_in(value: object, name: str, low: int, high: int | None) -> int:
     """Return `value`, checked to be an integer from `low` to `high`.
 
     Raises:
         ParameterError: It is not; the message names the parameter, the range and the value.
     """
-    try:
+    number = low - 1
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
         number = operator.index(value)
-    except TypeError as error:
-        raise ParameterError(f"{name} must be an integer, not {value!r}") from error
     if number < low or (high is not None and number > high):
         span = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise ParameterError(f"{name} must be an integer {span}, not {number}")
+        raise ParameterError(f"{name} must be an integer {span}, not {value!r}")
     return number
 
 

@@ -18,19 +18,18 @@ from aggregator.dp.mechanisms import (
     Mechanism,
     PolicyParameters,
     nothing_to_protect,
-    statement,
 )
 from aggregator.dp.rationals import (
     format_rational,
     parse_probability,
     parse_rational,
     require_positive,
+    require_probability,
 )
 from aggregator.dp.samplers import DiscreteGaussianSampler
-from aggregator.dp.sensitivity import NEIGHBOURS, is_worst_in_every_entry, l2_sensitivity_squared
+from aggregator.dp.sensitivity import is_worst_in_every_entry, l2_sensitivity_squared
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.entropy import Entropy
-from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
 DEFAULT_DELTA = Fraction(1, 10**9)
@@ -48,7 +47,6 @@ class DiscreteGaussian(Mechanism):
         [CKS20], Theorem 14 and Corollary 13.
     """
 
-    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
     rho: Fraction
     delta: Fraction = DEFAULT_DELTA
 
@@ -58,9 +56,7 @@ class DiscreteGaussian(Mechanism):
     def __post_init__(self) -> None:
         Mechanism.__post_init__(self)
         require_positive(self.rho, "rho")
-        require_positive(self.delta, "delta")
-        if self.delta >= 1:
-            raise ParameterError(f"delta must be below 1, not {format_rational(self.delta)}")
+        require_probability(self.delta, "delta")
 
     @classmethod
     @override
@@ -97,13 +93,7 @@ class DiscreteGaussian(Mechanism):
             f"{format_rational(self.rho)}-zero-concentrated differential privacy, which implies "
             f"({shown:.4f}, {format_rational(self.delta)})-differential privacy,"
         )
-        return Guarantee(
-            epsilon=epsilon,
-            delta=self.delta,
-            rho=self.rho,
-            neighbours=NEIGHBOURS,
-            statement=statement(promise, self.max_reports_per_person),
-        )
+        return self.promised(promise, epsilon, self.delta, self.rho)
 
     @override
     def cost(self, circuit: Circuit, releases: int) -> BasicCost:

@@ -18,11 +18,10 @@ from aggregator.dp.mechanisms import (
     Mechanism,
     PolicyParameters,
     nothing_to_protect,
-    statement,
 )
 from aggregator.dp.rationals import format_rational, parse_rational, require_positive
 from aggregator.dp.samplers import DiscreteLaplaceSampler
-from aggregator.dp.sensitivity import NEIGHBOURS, l1_sensitivity
+from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.entropy import Entropy
 from aggregator.vdaf.circuits import Circuit
 
@@ -35,7 +34,6 @@ class PureDpDiscreteLaplace(Mechanism):
         Cook, "Differential Privacy Mechanism for Prio3 and PureDpDiscreteLaplace", Theorem 4.
     """
 
-    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
     epsilon: Fraction
 
     name: ClassVar[str] = "PureDpDiscreteLaplace"
@@ -73,13 +71,7 @@ class PureDpDiscreteLaplace(Mechanism):
         if self.scale(circuit) == 0:
             return nothing_to_protect()
         promise = f"({format_rational(self.epsilon)}, 0)-differential privacy"
-        return Guarantee(
-            epsilon=self.epsilon,
-            delta=Fraction(0),
-            rho=None,
-            neighbours=NEIGHBOURS,
-            statement=statement(promise, self.max_reports_per_person),
-        )
+        return self.promised(promise, self.epsilon, Fraction(0))
 
     @override
     def cost(self, circuit: Circuit, releases: int) -> BasicCost:

@@ -109,7 +109,7 @@ class Mechanism(ABC):
             it, and no aggregator can check it.
     """
 
-    max_reports_per_person: int
+    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
 
     name: ClassVar[str]
     """The name in task files, results and ledgers."""
@@ -197,6 +197,21 @@ class Mechanism(ABC):
     def bound(self, circuit: Circuit) -> int | None:
         """Return k, the most that one aggregator adds to or takes from a coordinate, if bounded."""
 
+    def promised(
+        self, promise: str, epsilon: Fraction, delta: Fraction, rho: Fraction | None = None
+    ) -> Guarantee:
+        """Return a promise to a person, with its conditions in words."""
+        most = self.max_reports_per_person
+        reports = "one report" if most == 1 else f"at most {most} reports"
+        statement = (
+            f"{promise} for each release, for a person with {reports} in the batch, whose "
+            "measurements may be any others while report ids, times and counts stay (replacement). "
+            "It holds against everyone, the collector and the other aggregator included, if at "
+            "least one of the two aggregators is honest; one operator of both has no privacy from "
+            "itself."
+        )
+        return Guarantee(epsilon, delta, rho, NEIGHBOURS, statement)
+
     def half_width(self, circuit: Circuit, confidence: Fraction, aggregators: int = 2) -> int:
         """Return the least h such that one value lies within h of its true sum."""
         law = self.law(circuit, aggregators)
@@ -211,19 +226,6 @@ class Mechanism(ABC):
         """Return the variance of the noise of one coordinate."""
         law = self.law(circuit, aggregators)
         return 0.0 if law is None else to_float(law.variance())
-
-
-def statement(promise: str, max_reports_per_person: int) -> str:
-    """Return a promise and its conditions in words."""
-    reports = (
-        "one report" if max_reports_per_person == 1 else f"at most {max_reports_per_person} reports"
-    )
-    return (
-        f"{promise} for each release, for a person with {reports} in the batch, whose measurements "
-        "may be any others while report ids, times and counts stay (replacement). It holds against "
-        "everyone, the collector and the other aggregator included, if at least one of the two "
-        "aggregators is honest; one operator of both has no privacy from itself."
-    )
 
 
 def nothing_to_protect() -> Guarantee:

@@ -18,8 +18,6 @@ from aggregator.vdaf.circuits import Circuit
 class NoPrivacy(Mechanism):
     """No noise. It must be asked for by its name, "None"."""
 
-    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
-
     name: ClassVar[str] = "None"
     is_noisy: ClassVar[bool] = False
 

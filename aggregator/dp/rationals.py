@@ -65,8 +65,7 @@ def parse_probability(text: object, name: str) -> Fraction:
         ParameterError: As `parse_rational`, or the value is 1 or more.
     """
     value = parse_rational(text, name)
-    if value >= 1:
-        raise ParameterError(f"{name} must be below 1, not {format_rational(value)}")
+    require_probability(value, name)
     return value
 
 
@@ -80,6 +79,17 @@ def require_positive(value: object, name: str) -> None:
         raise ParameterError(f"{name} must be an exact rational, not {type(value).__name__}")
     if value <= 0:
         raise ParameterError(f"{name} must be positive, not {format_rational(value)}")
+
+
+def require_probability(value: Fraction, name: str) -> None:
+    """Refuse anything but a `Fraction` strictly between 0 and 1.
+
+    Raises:
+        ParameterError: Names the parameter and what was given.
+    """
+    require_positive(value, name)
+    if value >= 1:
+        raise ParameterError(f"{name} must be below 1, not {format_rational(value)}")
 
 
 def format_rational(value: Fraction) -> str:

@@ -17,19 +17,18 @@ from aggregator.dp.mechanisms import (
     Mechanism,
     PolicyParameters,
     nothing_to_protect,
-    statement,
 )
 from aggregator.dp.rationals import (
     format_rational,
     parse_probability,
     parse_rational,
     require_positive,
+    require_probability,
 )
 from aggregator.dp.samplers import TruncatedGeometricSampler
-from aggregator.dp.sensitivity import NEIGHBOURS, UnsupportedCircuit
+from aggregator.dp.sensitivity import UnsupportedCircuit
 from aggregator.dp.truncation import edge_mass, least_bound
 from aggregator.entropy import Entropy
-from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
 _COORDINATES = 2
@@ -48,7 +47,6 @@ class TruncatedGeometric(Mechanism):
         [DVGM22], Theorem 5, for one count; the two-count form with its proof is in docs/privacy.md.
     """
 
-    max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
     epsilon: Fraction
     delta: Fraction
 
@@ -59,9 +57,7 @@ class TruncatedGeometric(Mechanism):
     def __post_init__(self) -> None:
         Mechanism.__post_init__(self)
         require_positive(self.epsilon, "epsilon")
-        require_positive(self.delta, "delta")
-        if self.delta >= 1:
-            raise ParameterError(f"delta must be below 1, not {format_rational(self.delta)}")
+        require_probability(self.delta, "delta")
 
     @classmethod
     @override
@@ -116,15 +112,7 @@ class TruncatedGeometric(Mechanism):
         if self.scale(circuit) == 0:
             return nothing_to_protect()
         parameters = f"{format_rational(self.epsilon)}, {format_rational(self.delta)}"
-        return Guarantee(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            rho=None,
-            neighbours=NEIGHBOURS,
-            statement=statement(
-                f"({parameters})-differential privacy", self.max_reports_per_person
-            ),
-        )
+        return self.promised(f"({parameters})-differential privacy", self.epsilon, self.delta)
 
     @override
     def cost(self, circuit: Circuit, releases: int) -> BasicCost:

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from aggregator.dp.certified import is_positive
 from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.search import least
 from aggregator.errors import ParameterError
 
 
@@ -23,19 +24,9 @@ def half_width_of(law: NoiseLaw, confidence: Fraction, num_coordinates: int = 1)
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be between 0 and 1, not {confidence}")
     miss = (1 - confidence) / num_coordinates
-    high = 1
-    while not _covers(law, high, miss):
-        high *= 2
-    low = -1  # never covers; `high` does
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _covers(law, middle, miss):
-            high = middle
-        else:
-            low = middle
-    return high
 
+    def covers(width: int) -> bool:
+        tail = law.upper_tail(width + 1)
+        return tail is None or is_positive(lambda digits: miss - 2 * tail(digits))
 
-def _covers(law: NoiseLaw, width: int, miss: Fraction) -> bool:
-    tail = law.upper_tail(width + 1)
-    return tail is None or is_positive(lambda digits: miss - 2 * tail(digits))
+    return least(covers, 0)

@@ -1,7 +1,7 @@
 """Leases a collection job and finishes it in two transactions, or leaves it for later.
 
     T1  the batch is ready, large enough and paid for: freeze it, reserve the cost, store the
-        exact request to the helper
+        exact request to the helper; where the leader selects batches, it takes the oldest full one
     ──  ask the helper, with those bytes, until there is an answer
     ──  only on its success: add up the buckets, in steps that only read
     T2  draw our noise, seal, store both shares, charge, mark the batch collected, destroy the
@@ -16,18 +16,18 @@ Source: DAP, "Collection Job Initialization" and "Obtaining Aggregate Shares".
 
 import json
 
+import anyio
 import httpx
 import structlog
 
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregateShare, AggregateShareReq, CollectionJobReq
-from aggregator.dap.problems import BatchOverlap, Problem, problem_document
+from aggregator.dap.problems import BatchOverlap, InvalidBatchSize, Problem, problem_document
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
 from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
-from aggregator.leader.job_driver import DriverSettings
-from aggregator.leader.steps import step_all
+from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import (
@@ -49,21 +49,32 @@ from aggregator.storage.batches import (
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
+    due_collection_jobs,
     fail_collection_job,
     finish_collection_job,
     freeze_collection_job,
     lease_collection_jobs,
     release_collection_job,
+    renew_collection_job,
+    select_batch,
+    selected_batch,
     store_share_location,
 )
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Leased
+from aggregator.storage.reports import has_reports
+from aggregator.storage.selected_batches import next_batch
 from aggregator.storage.states import BatchState
 from aggregator.storage.waiting_reports import waiting_in_batch
-from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
+from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable, origin
+from aggregator.transport.permits import Permits
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 log = structlog.get_logger()
+
+_JOBS: Jobs[CollectionJob] = Jobs(
+    "collection", due_collection_jobs, lease_collection_jobs, renew_collection_job
+)
 
 
 class CollectionDriver:
@@ -89,28 +100,27 @@ class CollectionDriver:
         self._http = http
         self._settings = settings
         self._poll_seconds = poll_seconds
+        self._permits = Permits(settings.concurrency, settings.jobs_per_helper, runtime.clock.now)
+        self._scheduler = Scheduler(runtime, _JOBS, self._step, settings, self._permits)
+
+    async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
+        """Step jobs until `stop` is set; see `Scheduler.run`."""
+        await self._scheduler.run(stop, poll_seconds)
 
     async def run_once(self) -> int:
-        """Lease free jobs and step each of them; return how many."""
-        leased = await self._runtime.database.run(
-            "lease collection jobs",
-            lambda tx: lease_collection_jobs(
-                tx, self._settings.concurrency, self._settings.lease_seconds
-            ),
-        )
-        await step_all("collection", leased, self._step)
-        return len(leased)
+        """Step the jobs that are due now, as far as permits go; return how many."""
+        return await self._scheduler.run_once()
 
     async def _step(self, leased: Leased[CollectionJob]) -> None:
         job = leased.job
         served = await self._runtime.task(TaskId(job.task_id))
         request = job.aggregate_share_request
         if request is None:
-            totals = await self._runtime.database.read(
-                "look at batch", lambda tx: _totals_if_ready(tx, served.task, job.batch)
+            seen = await self._runtime.database.read(
+                "look at batch", lambda tx: _batch_if_ready(tx, served.task, job)
             )
             request = await self._runtime.database.run(
-                "freeze batch", lambda tx: self._freeze(tx, served, leased, totals)
+                "freeze batch", lambda tx: self._freeze(tx, served, leased, seen)
             )
             if request is None:
                 return
@@ -138,7 +148,7 @@ class CollectionDriver:
         tx: Transaction,
         served: ServedTask,
         leased: Leased[CollectionJob],
-        totals: BatchTotals | None,
+        seen: tuple[Batch, BatchTotals] | None,
     ) -> bytes | None:
         """T1: freeze the batch and reserve its cost, or wait, or fail the job.
 
@@ -146,25 +156,31 @@ class CollectionDriver:
             tx: The transaction.
             served: The task.
             leased: The job.
-            totals: What the batch held a moment ago; None if it was not ready.
+            seen: The batch and what it held a moment ago; None if none was ready.
 
         Returns:
             The exact request to the helper, or None if the job waits or has failed.
         """
         job, task = leased.job, served.task
-        closed = closed_batches(tx, job.task_id, job.batch).overall()
+        batch = job.batch or next_batch(tx, job.task_id, task.min_batch_size)
+        if batch is None:
+            self._await_batch(tx, served, leased)
+            return None
+        closed = closed_batches(tx, job.task_id, batch).overall()
         if closed is BatchState.COLLECTED:
             problem = BatchOverlap("a part of the batch was collected before", task.task_id)
             self._fail(tx, leased, problem)
             return None
         if (
-            totals is None
-            or not _is_ready(tx, task, job.batch)
-            or report_count(tx, job.task_id, job.batch) != totals.report_count
+            seen is None
+            or seen[0] != batch
+            or not _is_ready(tx, task, batch)
+            or report_count(tx, job.task_id, batch) != seen[1].report_count
         ):
             # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
             release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
             return None
+        totals = seen[1]
         try:
             check_size(task, totals.report_count)
             check_budget(task, ledger.spent(tx, job.task_id).releases)
@@ -172,9 +188,21 @@ class CollectionDriver:
             self._fail(tx, leased, problem)
             return None
         asked = decode(CollectionJobReq, job.request)
-        request = encode(aggregate_share_request(task, asked, job.batch, totals))
+        request = encode(aggregate_share_request(task, asked, batch, totals))
+        if job.batch is None:
+            select_batch(tx, leased.lease, batch)
         freeze_collection_job(tx, leased.lease, request, charge_of(task))
         return request
+
+    def _await_batch(
+        self, tx: Transaction, served: ServedTask, leased: Leased[CollectionJob]
+    ) -> None:
+        """Wait for a batch that can be selected, or fail the job if there will be none."""
+        if served.is_ended and not has_reports(tx, leased.job.task_id):
+            detail = "the task takes no more reports, and no other batch is full"
+            self._fail(tx, leased, InvalidBatchSize(detail, served.task.task_id))
+        else:
+            release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
 
     def _fail(self, tx: Transaction, leased: Leased[CollectionJob], problem: Problem) -> None:
         log.info("collection job failed", job=leased.job.job_id.hex(), reason=str(problem))
@@ -183,14 +211,15 @@ class CollectionDriver:
     async def _ask(self, served: ServedTask, job: CollectionJob, request: bytes) -> Answer:
         helper = helper_of(served, self._http, self._settings.peer_attempts)
         limit = sealed_share_size(served.task)
-        if job.helper_location is not None:
-            return await helper.get(job.helper_location, limit=limit)
-        return await helper.post(
-            path("aggregate_shares", task_id=served.task.task_id),
-            media_type(AggregateShareReq.message),
-            request,
-            limit=limit,
-        )
+        with self._permits.asking(origin(served.task.configuration.helper_aggregator_endpoint)):
+            if job.helper_location is not None:
+                return await helper.get(job.helper_location, limit=limit)
+            return await helper.post(
+                path("aggregate_shares", task_id=served.task.task_id),
+                media_type(AggregateShareReq.message),
+                request,
+                limit=limit,
+            )
 
     async def _finish(
         self, served: ServedTask, leased: Leased[CollectionJob], helper_share: AggregateShare
@@ -199,10 +228,11 @@ class CollectionDriver:
         job, task, database = leased.job, served.task, self._runtime.database
         asked = decode(CollectionJobReq, job.request)
         vdaf = task.vdaf(AggregationParameter(asked.agg_param))
-        merged = await merge_batch(database, task, vdaf, job.batch)
+        batch = await database.read("selected batch", lambda tx: selected_batch(tx, leased.lease))
+        merged = await merge_batch(database, task, vdaf, batch)
 
         def finish(tx: Transaction) -> None:
-            check_unchanged(tx, job.task_id, job.batch, merged.totals)
+            check_unchanged(tx, job.task_id, batch, merged.totals)
             leader_share = release(
                 task, Role.LEADER, merged.agg_share, asked, self._runtime.entropy
             )
@@ -251,10 +281,13 @@ class CollectionDriver:
             await self._release_lease(leased, None)
 
 
-def _totals_if_ready(tx: Transaction, task: Task, batch: Batch) -> BatchTotals | None:
-    if not _is_ready(tx, task, batch):
+def _batch_if_ready(
+    tx: Transaction, task: Task, job: CollectionJob
+) -> tuple[Batch, BatchTotals] | None:
+    batch = job.batch or next_batch(tx, job.task_id, task.min_batch_size)
+    if batch is None or not _is_ready(tx, task, batch):
         return None
-    return summarize_batch(tx, task.task_id.value, batch)
+    return batch, summarize_batch(tx, job.task_id, batch)
 
 
 def _is_ready(tx: Transaction, task: Task, batch: Batch) -> bool:

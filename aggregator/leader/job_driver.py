@@ -10,6 +10,7 @@ Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 import dataclasses
 from collections import Counter
 
+import anyio
 import httpx
 import structlog
 
@@ -19,7 +20,7 @@ from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp, R
 from aggregator.dap.resources import media_type, path
 from aggregator.errors import PeerError
 from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
-from aggregator.leader.steps import step_all
+from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
     LeaderState,
@@ -34,9 +35,11 @@ from aggregator.runtime import Runtime, ServedTask, commit
 from aggregator.storage.aggregation_jobs import (
     AggregationJob,
     abandon_aggregation_job,
+    due_aggregation_jobs,
     finish_aggregation_job,
     lease_aggregation_jobs,
     release_aggregation_job,
+    renew_aggregation_job,
     store_job_location,
     store_request,
 )
@@ -44,28 +47,16 @@ from aggregator.storage.counters import reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Leased
 from aggregator.storage.reports import reports_of_job
-from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
+from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable, origin
+from aggregator.transport.permits import Permits
 
 log = structlog.get_logger()
 
 _DEFAULT_POLL_SECONDS = 2
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DriverSettings:
-    """How jobs are driven.
-
-    Attributes:
-        concurrency: Jobs that one process steps at once.
-        lease_seconds: How long a job is ours; after a crash, another driver takes it up then.
-        max_attempts: After how many refusals an aggregation job is abandoned.
-        peer_attempts: How often one request is sent before its job waits.
-    """
-
-    concurrency: int
-    lease_seconds: int
-    max_attempts: int
-    peer_attempts: int = 3
+_JOBS: Jobs[AggregationJob] = Jobs(
+    "aggregation", due_aggregation_jobs, lease_aggregation_jobs, renew_aggregation_job
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,20 +75,19 @@ class JobDriver:
         self._runtime = runtime
         self._http = http
         self._settings = settings
+        self._permits = Permits(settings.concurrency, settings.jobs_per_helper, runtime.clock.now)
+        self._scheduler = Scheduler(runtime, _JOBS, self._step, settings, self._permits)
         # Per job. A lease's attempts would count outages and crashes too. It is kept in memory:
         # a restarted driver only asks more often before it drops reports.
         self._refusals: Counter[int] = Counter()
 
+    async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
+        """Step jobs until `stop` is set; see `Scheduler.run`."""
+        await self._scheduler.run(stop, poll_seconds)
+
     async def run_once(self) -> int:
-        """Lease free jobs and step each of them; return how many."""
-        leased = await self._runtime.database.run(
-            "lease aggregation jobs",
-            lambda tx: lease_aggregation_jobs(
-                tx, self._settings.concurrency, self._settings.lease_seconds
-            ),
-        )
-        await step_all("aggregation", leased, self._step)
-        return len(leased)
+        """Step the jobs that are due now, as far as permits go; return how many."""
+        return await self._scheduler.run_once()
 
     async def _step(self, leased: Leased[AggregationJob]) -> None:
         job = leased.job
@@ -140,6 +130,7 @@ class JobDriver:
                 [decode(Report, body) for body in reports],
                 self._runtime.clock.now(),
                 self._runtime.clock_skew_seconds,
+                extensions=served.task.batching.job_extensions(leased.job.bucket),
             ),
         )
         rejected = _reasons(init.rejected)
@@ -159,14 +150,15 @@ class JobDriver:
     async def _ask(self, served: ServedTask, job: AggregationJob, request: _Request) -> Answer:
         helper = helper_of(served, self._http, self._settings.peer_attempts)
         limit = largest_response(served.task, request.body)
-        if job.helper_location is not None:
-            return await helper.get(job.helper_location, limit=limit)
-        return await helper.post(
-            path("aggregation_jobs", task_id=served.task.task_id),
-            media_type(AggregationJobInitReq.message),
-            request.body,
-            limit=limit,
-        )
+        with self._permits.asking(origin(served.task.configuration.helper_aggregator_endpoint)):
+            if job.helper_location is not None:
+                return await helper.get(job.helper_location, limit=limit)
+            return await helper.post(
+                path("aggregation_jobs", task_id=served.task.task_id),
+                media_type(AggregationJobInitReq.message),
+                request.body,
+                limit=limit,
+            )
 
     async def _finish(
         self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer

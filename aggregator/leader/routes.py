@@ -100,17 +100,18 @@ class LeaderResources(AggregatorResources):
         """Take a collector's request, or find the job of exactly this request."""
         served = await self._authorised(request)
         body = await read_body(request, CollectionJobReq.message, MAX_SHORT_MESSAGE)
-        batch = check_collection_request(served.task, decode(CollectionJobReq, body))
-        now = self._runtime.clock.now() + self._runtime.clock_skew_seconds
-        task = served.task
-        task.batching.check_reach(batch, task.time(now), task.time_precision)
+        latest = self._runtime.clock.now() + self._runtime.clock_skew_seconds
+        batch = check_collection_request(served.task, decode(CollectionJobReq, body), latest)
         task_id = served.task.task_id
 
         def create(tx: Transaction) -> CollectionJob:
             found = find_collection_job(tx, task_id.value, body)
             if found is not None:
                 return found
-            if closed_batches(tx, task_id.value, batch).overall() is BatchState.COLLECTED:
+            if (
+                batch is not None
+                and closed_batches(tx, task_id.value, batch).overall() is BatchState.COLLECTED
+            ):
                 raise BatchOverlap("a part of the batch was collected before", task_id)
             return create_collection_job(tx, task_id.value, body, batch)
 

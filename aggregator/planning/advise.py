@@ -17,6 +17,7 @@ from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.policy import PrivacyPolicy
 from aggregator.dp.rationals import format_rational
+from aggregator.dp.search import least
 from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
@@ -219,14 +220,7 @@ def _least_epsilon(question: Question) -> Fraction:
             f"error must be larger than {float(wanted or 0):g} reports: no epsilon below 100 has so"
             " small an error at 95 %"
         )
-    low, high = -1, len(grid) - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if suffices(grid[middle]):
-            high = middle
-        else:
-            low = middle
-    return grid[high]
+    return grid[least(lambda index: suffices(grid[index]), 0, len(grid) - 1)]
 
 
 def _threshold(question: Question, mechanism: PureDpDiscreteLaplace) -> ThresholdAdvice:
@@ -238,21 +232,12 @@ def _threshold(question: Question, mechanism: PureDpDiscreteLaplace) -> Threshol
         tail = law.upper_tail(threshold + 1)
         return is_positive(lambda digits: allowed - tail(digits))
 
-    low, high = -1, 1
-    while not hides(high):
-        high *= 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if hides(middle):
-            high = middle
-        else:
-            low = middle
     truncated = TruncatedGeometric(
         mechanism.epsilon,
         question.delta,
         max_reports_per_person=question.max_reports_per_person,
     )
-    return ThresholdAdvice(high, 2 * truncated.bound(circuit), question.delta)
+    return ThresholdAdvice(least(hides, 0), 2 * truncated.bound(circuit), question.delta)
 
 
 def _sentences(

@@ -3,11 +3,8 @@
 from collections.abc import Mapping
 from itertools import islice
 
-import numpy as np
-
-from aggregator.dp.decimals import integer_in
 from aggregator.entropy import Entropy
-from aggregator.planning.selection_draws import KeepDecisions
+from aggregator.planning.selection_draws import draw_kept
 from aggregator.planning.selection_plan import MIDPOINTS, SelectionPlan, TwoThresholds
 from aggregator.planning.selection_rivals import TruncatedGeometricRelease
 from aggregator.planning.values import PlanAnswer
@@ -106,10 +103,8 @@ def keep(
         neighbours: "add-remove" or "replacement".
         entropy: Where the draws come from.
     """
-    for count in buckets.values():
-        integer_in(count, "each count", 0, 2**63 - 1)
-    decisions = KeepDecisions.of(SelectionPlan.of(epsilon, delta, kappa, neighbours).optimal)
-    drawn = decisions.draw(np.array(list(buckets.values()), dtype=np.int64), entropy)
+    selection = SelectionPlan.of(epsilon, delta, kappa, neighbours).optimal
+    drawn = draw_kept(selection, list(buckets.values()), entropy)
     return {"shown": sorted(name for name, shown in zip(buckets, drawn, strict=True) if shown)}
 
 

@@ -76,21 +76,18 @@ class AuditReport:
         return "\n".join(lines)
 
 
-def run_audit(
-    audited: AuditedTask, epsilon: Fraction, delta: Fraction, runs: int, processes: int
-) -> AuditReport:
-    """Try to refute that the task's releases are (epsilon, delta)-differentially private.
+def run_audit(audited: AuditedTask, runs: int, processes: int) -> AuditReport:
+    """Try to refute what the task's mechanism promises.
 
     Args:
         audited: The task.
-        epsilon: Claimed.
-        delta: Claimed.
         runs: How many batches to collect, at least.
         processes: The most processes to use.
 
     Raises:
         ParameterError: The parameters make no task that can be audited.
     """
+    epsilon, delta = audited.promise()
     began = time.perf_counter()
     distance, observations = observe(audited, runs, processes)
     finding = best_finding(observations, distance, FALSE_ALARM, float(delta))

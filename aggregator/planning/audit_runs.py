@@ -18,6 +18,7 @@ which must reveal more than epsilon if the noise is drawn correctly:
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from aggregator.codec import encode
 from aggregator.dap.hpke import (
@@ -28,7 +29,7 @@ from aggregator.dap.hpke import (
     open_,
 )
 from aggregator.dap.ids import TaskId
-from aggregator.dap.messages import aggregate_share_aad
+from aggregator.dap.messages import CollectionJobReq, TimeIntervalQuery, aggregate_share_aad
 from aggregator.dap.profile import BatchMode, Role
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval
@@ -38,7 +39,6 @@ from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.planning.refutation import Leans, Neighbours
 from aggregator.protocol.collection import release
-from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Measurement
 from aggregator.vdaf.instances import configuration_bytes, vdaf_from_parameters
@@ -56,6 +56,21 @@ class AuditedTask:
     vdaf_type: str
     parameters: Mapping[str, int]
     privacy: Mapping[str, str]
+
+    def promise(self) -> tuple[Fraction, Fraction]:
+        """Return the epsilon and delta of one release.
+
+        Raises:
+            ParameterError: The settings make no policy, or one that promises nothing.
+        """
+        circuit = vdaf_from_parameters(self.vdaf_type, self.parameters).circuit
+        mechanism = policy_from_mapping(self.privacy).mechanism
+        promised = mechanism.guarantee(circuit)
+        if promised.epsilon is None or promised.delta is None:
+            raise ParameterError(
+                f"mechanism: {mechanism.name} promises nothing that could be refuted"
+            )
+        return promised.epsilon, promised.delta
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -91,7 +106,7 @@ class Audit:
         self._entropy = entropy
         self._keypair = generate_keypair(0, entropy)
         self.task = _make_task(audited, self._keypair, entropy)
-        self._request = collection_request(Interval.of(0, 1))
+        self._request = CollectionJobReq(TimeIntervalQuery(Interval.of(0, 1)))
         self._aad = aggregate_share_aad(
             self.task.task_id, self.task.configuration_bytes, encode(self._request)
         )

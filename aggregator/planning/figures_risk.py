@@ -60,36 +60,30 @@ def _true_confidence(epsilon0: str, label: str) -> Curve:
     return Curve.of(label, points, law.probability_at_most)
 
 
+def _published(*curves: Curve) -> Panel:
+    return Panel(
+        "published: claimed confidence γ₁", _LEVEL, "claimed confidence", curves, y_limits=(0, 1.02)
+    )
+
+
+def _sound(title: str, *curves: Curve) -> Panel:
+    return Panel(title, _LEVEL, "probability", curves, y_limits=(0, 1.02))
+
+
 def figure_1() -> Picture:
     """Confidence by level for several dimensions."""
+    claimed = (
+        Curve.of(f"k = {k}", _levels("1"), _claimed("1", k), published=True) for k in (1, 2, 5, 10)
+    )
     return Picture(
         "risk-1",
         "Privacy at risk, figure 1: Laplace noise for ε₀ = 1",
         (
-            Panel(
-                "published: claimed confidence γ₁",
-                _LEVEL,
-                "claimed confidence",
-                tuple(
-                    Curve.of(
-                        f"k = {k}",
-                        _levels("1"),
-                        _claimed("1", k),
-                        published=True,
-                    )
-                    for k in (1, 2, 5, 10)
-                ),
-                y_limits=(0, 1.02),
-            ),
-            Panel(
+            _published(*claimed),
+            _sound(
                 "sound: true P(|loss| ≤ ε), and δ(ε)",
-                _LEVEL,
-                "probability",
-                (
-                    _true_confidence("1", "P(|loss| ≤ ε), every k (1 at ε = ε₀)"),
-                    Curve.of("exact δ(ε)", _levels("1"), LaplaceLaw.of("1").delta),
-                ),
-                y_limits=(0, 1.02),
+                _true_confidence("1", "P(|loss| ≤ ε), every k (1 at ε = ε₀)"),
+                Curve.of("exact δ(ε)", _levels("1"), LaplaceLaw.of("1").delta),
             ),
         ),
         _NOT_A_GUARANTEE,
@@ -99,31 +93,15 @@ def figure_1() -> Picture:
 def figure_2() -> Picture:
     """Confidence by level for several epsilon0."""
     choices = ("0.1", "0.5", "1")
+    claimed = (Curve.of(f"ε₀ = {e}", _levels(e), _claimed(e), published=True) for e in choices)
     return Picture(
         "risk-2",
         "Privacy at risk, figure 2: one coordinate, several ε₀",
         (
-            Panel(
-                "published: claimed confidence γ₁",
-                _LEVEL,
-                "claimed confidence",
-                tuple(
-                    Curve.of(
-                        f"ε₀ = {e}",
-                        _levels(e),
-                        _claimed(e),
-                        published=True,
-                    )
-                    for e in choices
-                ),
-                y_limits=(0, 1.02),
-            ),
-            Panel(
+            _published(*claimed),
+            _sound(
                 "sound: true P(|loss| ≤ ε), below ε₀",
-                _LEVEL,
-                "probability",
-                tuple(_true_confidence(e, f"ε₀ = {e}") for e in choices),
-                y_limits=(0, 1.02),
+                *(_true_confidence(e, f"ε₀ = {e}") for e in choices),
             ),
         ),
         _NOT_A_GUARANTEE,
@@ -133,7 +111,8 @@ def figure_2() -> Picture:
 def figure_4() -> Picture:
     """Samples by claimed confidence."""
     coverage = Fraction(99, 100)
-    claims = tuple(i / 100 for i in range(50, 99))
+    claims, samples = [i / 100 for i in range(50, 99)], [10 ** (i / 10) for i in range(20, 53)]
+    choices = ("0.005", "0.01", "0.05", "0.1")
     return Picture(
         "risk-4",
         "Privacy at risk, figure 4: samples for an estimated sensitivity",
@@ -143,13 +122,8 @@ def figure_4() -> Picture:
                 "claimed confidence",
                 "samples n",
                 tuple(
-                    Curve.of(
-                        f"rho = {rho}",
-                        claims,
-                        _samples(coverage, rho),
-                        published=True,
-                    )
-                    for rho in ("0.005", "0.01", "0.05", "0.1")
+                    Curve.of(f"rho = {rho}", claims, _samples(coverage, rho), published=True)
+                    for rho in choices
                 ),
                 y_log=True,
             ),
@@ -160,10 +134,10 @@ def figure_4() -> Picture:
                 tuple(
                     Curve.of(
                         f"rho = {rho} (covers {float(coverage - Fraction(rho)):.3g})",
-                        [10 ** (i / 10) for i in range(20, 53)],
+                        samples,
                         _tolerance(rho),
                     )
-                    for rho in ("0.005", "0.01", "0.05", "0.1")
+                    for rho in choices
                 ),
                 x_log=True,
                 y_limits=(0, 1.02),
@@ -173,7 +147,7 @@ def figure_4() -> Picture:
     )
 
 
-def _coupled(title: str, name: str, choices: list[tuple[str, int, str]]) -> Picture:
+def _coupled(number: int, fixed: str, choices: list[tuple[str, int, str]]) -> Picture:
     coverage = Fraction(9, 10)
 
     def curve(label: str, samples: int, rho: str) -> Curve:
@@ -186,8 +160,8 @@ def _coupled(title: str, name: str, choices: list[tuple[str, int, str]]) -> Pict
         )
 
     return Picture(
-        name,
-        title,
+        f"risk-{number}",
+        f"Privacy at risk, figure {number}: ε₀ = 1, {fixed}",
         (
             Panel(
                 "published: claimed bound on γ₃, γ₂ = 0.9",
@@ -196,15 +170,10 @@ def _coupled(title: str, name: str, choices: list[tuple[str, int, str]]) -> Pict
                 tuple(curve(*choice) for choice in choices),
                 y_limits=(0, 1.02),
             ),
-            Panel(
+            _sound(
                 "sound: the loss with the true sensitivity",
-                _LEVEL,
-                "probability",
-                (
-                    _true_confidence("1", "P(|loss| ≤ ε) (1 at ε = ε₀)"),
-                    Curve.of("exact δ(ε)", _levels("1"), LaplaceLaw.of("1").delta),
-                ),
-                y_limits=(0, 1.02),
+                _true_confidence("1", "P(|loss| ≤ ε) (1 at ε = ε₀)"),
+                Curve.of("exact δ(ε)", _levels("1"), LaplaceLaw.of("1").delta),
             ),
         ),
         "Dashed: published figure (Dandekar et al.), not differential privacy; noise scaled to a"
@@ -214,20 +183,14 @@ def _coupled(title: str, name: str, choices: list[tuple[str, int, str]]) -> Pict
 
 def figure_5() -> Picture:
     """Claimed confidence by level, 10,000 samples."""
-    return _coupled(
-        "Privacy at risk, figure 5: ε₀ = 1, 10,000 samples",
-        "risk-5",
-        [(f"rho = {rho}", 10_000, rho) for rho in ("0.008", "0.01", "0.012", "0.02")],
-    )
+    choices = [(f"rho = {rho}", 10_000, rho) for rho in ("0.008", "0.01", "0.012", "0.02")]
+    return _coupled(5, "10,000 samples", choices)
 
 
 def figure_6() -> Picture:
     """Claimed confidence by level, accuracy 0.01."""
-    return _coupled(
-        "Privacy at risk, figure 6: ε₀ = 1, rho = 0.01",
-        "risk-6",
-        [(f"n = {n:,}", n, "0.01") for n in (5_000, 10_000, 15_000, 30_000)],
-    )
+    choices = [(f"n = {n:,}", n, "0.01") for n in (5_000, 10_000, 15_000, 30_000)]
+    return _coupled(6, "rho = 0.01", choices)
 
 
 def figure_8() -> Picture:
@@ -276,7 +239,8 @@ def figure_8() -> Picture:
     )
 
 
-def _composition(name: str, number: int, epsilon0: str) -> Picture:
+def _composition(number: int, epsilon0: str) -> Picture:
+    """Composition at epsilon0."""
     epsilon, delta = Fraction(epsilon0), Fraction(1, 10**5)
     counts = [1, *range(10, 301, 10)]
     optimum = CostModel.of(1, 1).published_optimum(epsilon)
@@ -317,7 +281,7 @@ def _composition(name: str, number: int, epsilon0: str) -> Picture:
             )
         )
     return Picture(
-        name,
+        f"risk-{number}",
         f"Privacy at risk, figure {number}: composition of ε₀ = {epsilon0}, δ = 10⁻⁵",
         (
             Panel(
@@ -332,21 +296,6 @@ def _composition(name: str, number: int, epsilon0: str) -> Picture:
     )
 
 
-def figure_9() -> Picture:
-    """Composition at epsilon0 = 0.1."""
-    return _composition("risk-9", 9, "0.1")
-
-
-def figure_10() -> Picture:
-    """Composition at epsilon0 = 0.5."""
-    return _composition("risk-10", 10, "0.5")
-
-
-def figure_11() -> Picture:
-    """Composition at epsilon0 = 1."""
-    return _composition("risk-11", 11, "1")
-
-
 PICTURES: Mapping[str, Callable[[], Picture]] = {
     "risk-1": figure_1,
     "risk-2": figure_2,
@@ -354,7 +303,7 @@ PICTURES: Mapping[str, Callable[[], Picture]] = {
     "risk-5": figure_5,
     "risk-6": figure_6,
     "risk-8": figure_8,
-    "risk-9": figure_9,
-    "risk-10": figure_10,
-    "risk-11": figure_11,
+    "risk-9": lambda: _composition(9, "0.1"),
+    "risk-10": lambda: _composition(10, "0.5"),
+    "risk-11": lambda: _composition(11, "1"),
 }

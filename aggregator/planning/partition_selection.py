@@ -27,6 +27,7 @@ from aggregator.dp.decimals import (
     to_decimal,
     working,
 )
+from aggregator.dp.search import least
 from aggregator.errors import ParameterError
 
 _MOST_DIGITS = 20_000
@@ -149,14 +150,7 @@ class OptimalSelection:
             return None
         with working(DIGITS):
             goal = to_decimal(wanted)
-        low = 0
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.keep_probability(middle) >= goal:
-                high = middle
-            else:
-                low = middle
-        return high
+        return least(lambda count: self.keep_probability(count) >= goal, 1, high)
 
     def _rational(self, count: int) -> Fraction | None:
         """Return pi(`count`) if it is rational, None if it is transcendental."""

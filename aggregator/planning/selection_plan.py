@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Literal
 
 from aggregator.dp.decimals import Number, integer_in, rational_in
+from aggregator.dp.search import least
 from aggregator.errors import ParameterError
 from aggregator.planning.partition_selection import OptimalSelection
 from aggregator.planning.selection_rivals import (
@@ -107,16 +108,8 @@ class SelectionPlan:
         release = self.truncated_geometric
         if release is None:
             return None
-        low, high = 0, 2 * release.k + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if release.keep_probability(middle) >= Decimal(probability.numerator) / Decimal(
-                probability.denominator
-            ):
-                high = middle
-            else:
-                low = middle
-        return high
+        goal = Decimal(probability.numerator) / Decimal(probability.denominator)
+        return least(lambda count: release.keep_probability(count) >= goal, 1, 2 * release.k + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,40 +35,36 @@ class TruncatedGeometricRelease:
     Attributes:
         epsilon: Of the guarantee.
         delta: Of the guarantee, above 0.
-        shift: By how much one person may move one count.
-        k: The least cut-off at which the outermost `shift` masses are at most delta.
+        k: The least cut-off at which the outermost mass is at most delta.
 
     Source:
-        [DVGM22], Definitions 7 and 8, Theorems 4 and 6; a shift above 1 is ours.
+        [DVGM22], Definitions 7 and 8, Theorems 4 and 6.
     """
 
     epsilon: Fraction
     delta: Fraction
-    shift: int
     k: int
 
     @classmethod
-    def of(cls, epsilon: Number, delta: Number, shift: int = 1) -> "TruncatedGeometricRelease":
+    def of(cls, epsilon: Number, delta: Number) -> "TruncatedGeometricRelease":
         """Make the rule with the least sufficient k.
 
         Raises:
-            ParameterError: A number is outside its range; a shift above 1 needs a delta below 1/2.
+            ParameterError: A number is outside its range.
         """
         epsilon = rational_in(epsilon, "epsilon", 0, None)
         delta = rational_in(delta, "delta", 0, 1, open_low=True)
-        shift = integer_in(shift, "shift", 1, None)
-        return cls(epsilon, delta, shift, _least_cut_off(epsilon, delta, shift))
+        return cls(epsilon, delta, _least_cut_off(epsilon, delta))
 
     @property
     def edge_mass(self) -> Decimal:
-        """The probability of the outermost `shift` values on one side, at most delta."""
-        with working():
-            return _top_mass(self.epsilon, self.shift, self.k)
+        """The probability of the outermost value on one side, at most delta."""
+        return self.tail(self.k)
 
     def tail(self, m: int) -> Decimal:
         """Return P[X >= m] of the noise X."""
         with working():
-            return _tail(self.epsilon / self.shift, self.k, m)
+            return _tail(self.epsilon, self.k, m)
 
     def keep_probability(self, count: int, threshold: int | None = None) -> Decimal:
         """Return P[count + X > threshold], the chance that the bucket is shown.
@@ -244,17 +240,13 @@ def _slope_of_threshold(epsilon: Decimal, delta: Decimal, kappa: int, share: Dec
     return of_sigma + of_margin
 
 
-def _least_cut_off(epsilon: Fraction, delta: Fraction, shift: int) -> int:
+def _least_cut_off(epsilon: Fraction, delta: Fraction) -> int:
     if epsilon == 0:
-        return max(0, ceil((shift / delta - 1) / 2))
-    if shift == 1 and 2 * delta >= 1:
+        return max(0, ceil((1 / delta - 1) / 2))
+    if 2 * delta >= 1:
         # Three values of which the outer two are the least likely: below one half from k = 1 on.
         return 0 if delta == 1 else 1
-    return least_bound(epsilon, delta, shift)
-
-
-def _top_mass(epsilon: Fraction, shift: int, k: int) -> Decimal:
-    return _tail(epsilon / shift, k, k - shift + 1)
+    return least_bound(epsilon, delta)
 
 
 def _tail(rate: Fraction, k: int, m: int) -> Decimal:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from aggregator.dp.decimals import DIGITS, Number, rational_in, to_decimal, working
+from aggregator.dp.search import least
 from aggregator.errors import ParameterError
 from aggregator.planning.loss_law import MOST_EPSILON0, Move
 
@@ -161,14 +162,7 @@ class _SumOfTwo:
 
     def last_above(self, bound: Decimal) -> int:
         """Return the largest s with a loss above `bound`; if none has, the one before the reach."""
-        low, high = self.reach.start - 1, self.reach.stop
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.loss(middle) > bound:
-                low = middle
-            else:
-                high = middle
-        return low
+        return least(lambda s: self.loss(s) <= bound, self.reach.start, self.reach.stop) - 1
 
     def over_pairs(self, bound: Decimal, part: Callable[[int, int], Decimal]) -> Decimal:
         """Add `part(s, last)` over s, `last` being the largest t with L(s) + L(t) > bound."""

@@ -189,6 +189,7 @@ def leader_init(
     now: int,
     clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
     agg_param: AggregationParameter = NO_PARAMETER,
+    extensions: Extensions = (),
 ) -> LeaderInit:
     """Open the leader's shares, start verification and make the request for the helper.
 
@@ -200,6 +201,7 @@ def leader_init(
         now: Seconds since the epoch.
         clock_skew_seconds: How far ahead of `now` a report's time may lie.
         agg_param: What the reports are aggregated for.
+        extensions: The job's, from its batch mode.
     """
     opened, rejected = _open_leader_shares(task, keypairs, reports, now, clock_skew_seconds)
     if not opened:
@@ -224,7 +226,7 @@ def leader_init(
     request = AggregationJobInitReq(
         verification_key_id=verification_key.id,
         agg_param=agg_param.encoded,
-        extensions=(),
+        extensions=extensions,
         verify_inits=verify_inits,
     )
     state = LeaderState(

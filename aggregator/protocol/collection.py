@@ -34,16 +34,21 @@ from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from field import Vector
 
 
-def check_collection_request(task: Task, request: CollectionJobReq) -> Batch:
-    """Return the batch that a collection request asks for.
+def check_collection_request(task: Task, request: CollectionJobReq, latest: int) -> Batch | None:
+    """Return the batch that a collection request asks for; None if the leader selects it.
+
+    Args:
+        task: The request's task.
+        request: The request.
+        latest: The last moment that it may ask for, in seconds since the epoch.
 
     Raises:
         InvalidMessage: The query is of another batch mode.
-        BatchInvalid: The query determines no batch.
+        BatchInvalid: The query determines no batch, or one that reaches into the future.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
-    batch = task.batching.batch_of(request.query)
+    batch = task.batching.asked(request.query, task.time(latest), task.time_precision)
     _check_what_names_no_batch(task, request)
     return batch
 

@@ -10,6 +10,8 @@ Source: DAP, "Collection Job Finalization"; VDAF, "Unsharding".
 """
 
 import dataclasses
+import hashlib
+from collections.abc import Mapping
 from fractions import Fraction
 
 from aggregator.codec import encode
@@ -23,7 +25,6 @@ from aggregator.dap.hpke import (
 from aggregator.dap.messages import (
     CollectionJobReq,
     CollectionJobResp,
-    TimeIntervalQuery,
     aggregate_share_aad,
 )
 from aggregator.dap.profile import Role
@@ -52,6 +53,7 @@ class Result:
             that the policy withholds.
         report_count: How many reports, as the leader says: no ciphertext covers it.
         interval: The smallest interval that holds them, as the leader says.
+        release: Names the draw of noise: the SHA-256 of both sealed shares, in hexadecimal.
         mechanism: The mechanism's name.
         guarantee: What one release promises, and who must be honest for it.
         is_policy_bound: Whether the reports themselves carried the privacy policy.
@@ -66,6 +68,7 @@ class Result:
     values: tuple[int | None, ...]
     report_count: int
     interval: Interval
+    release: str
     mechanism: str
     guarantee: Guarantee
     is_policy_bound: bool
@@ -77,10 +80,21 @@ class Result:
 
 
 def collection_request(
-    interval: Interval, agg_param: AggregationParameter = NO_PARAMETER
+    task: Task, named: Mapping[str, int], agg_param: AggregationParameter = NO_PARAMETER
 ) -> CollectionJobReq:
-    """Return the request for an interval's reports; equal intervals give equal bytes."""
-    return CollectionJobReq(TimeIntervalQuery(interval), agg_param.encoded)
+    """Return the request for a batch; equal names give equal bytes.
+
+    Args:
+        task: The batch's task.
+        named: What names the batch in the task's mode: `start` and `end` of an interval, in seconds
+            since the epoch.
+        agg_param: What the reports were aggregated for.
+
+    Raises:
+        BatchInvalid: It names no batch; the message says what is wrong.
+    """
+    query = task.batching.query(named, task.time_precision)
+    return CollectionJobReq(query, agg_param.encoded)
 
 
 def largest_result(task: Task) -> int:
@@ -123,6 +137,7 @@ def open_result(
         values=disclosure.values,
         report_count=response.report_count,
         interval=response.interval,
+        release=_release(response),
         mechanism=mechanism.name,
         guarantee=mechanism.guarantee(circuit),
         is_policy_bound=task.is_policy_bound,
@@ -147,6 +162,11 @@ def open_agg_shares(
         _open_share(task, keypair, request, Role.LEADER, leader),
         _open_share(task, keypair, request, Role.HELPER, helper),
     )
+
+
+def _release(response: CollectionJobResp) -> str:
+    sealed = (response.leader_encrypted_agg_share, response.helper_encrypted_agg_share)
+    return hashlib.sha256(b"".join(map(encode, sealed))).hexdigest()
 
 
 def _open_share(

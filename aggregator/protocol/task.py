@@ -34,6 +34,7 @@ from aggregator.dp.policy import (
 from aggregator.dp.release import check_no_wrap
 from aggregator.errors import ParameterError
 from aggregator.protocol.batch_modes import Batching
+from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.time_interval import TimeInterval
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from aggregator.vdaf.instances import (
@@ -44,7 +45,12 @@ from aggregator.vdaf.instances import (
 from aggregator.vdaf.prio3 import Prio3
 
 TASK_FILE_VERSION = 1
-BATCH_MODES: Mapping[BatchMode, Batching] = {BatchMode.TIME_INTERVAL: TimeInterval()}
+_MAX_TASK_INFO = 255
+_DIGEST_MARK = " meaning:"
+BATCH_MODES: Mapping[BatchMode, Batching] = {
+    BatchMode.TIME_INTERVAL: TimeInterval(),
+    BatchMode.LEADER_SELECTED: LeaderSelected(),
+}
 """The batch modes that are served."""
 LARGEST_MAX_REPORTS = 2**63 - 1
 """A count must fit a signed 64-bit column of the store."""
@@ -63,6 +69,7 @@ class Task:
     interval: Interval | None
     prio3: Prio3 = dataclasses.field(repr=False, compare=False)
     configuration_bytes: bytes = dataclasses.field(repr=False)
+    meaning: str = dataclasses.field(default="", repr=False)
 
     @classmethod
     def create(
@@ -72,6 +79,7 @@ class Task:
         collector_hpke_config: HpkeConfig,
         max_reports: int,
         unbound_policy: PrivacyPolicy | None = None,
+        meaning: str = "",
     ) -> Self:
         """Return the task, checked.
 
@@ -82,12 +90,14 @@ class Task:
             max_reports: The most reports that one batch may hold; sums of so many measurements,
                 with noise, must not wrap around the field.
             unbound_policy: The privacy policy, where the configuration carries none.
+            meaning: What the task's numbers mean, for readers; `task_info` ends with its digest.
 
         Raises:
             ParameterError: The task cannot be run; the message names the setting.
         """
         _check_numbers(configuration, max_reports)
         _check_extensions(configuration)
+        _check_meaning(configuration.task_info, meaning)
         privacy = configuration.privacy
         bound_policy = None if privacy is None else _policy(privacy)
         if bound_policy is not None and unbound_policy is not None:
@@ -110,6 +120,7 @@ class Task:
             interval=configuration.task_interval,
             prio3=prio3,
             configuration_bytes=encode(configuration),
+            meaning=meaning,
         )
 
     @property
@@ -204,6 +215,7 @@ def task_from_toml(text: str) -> Task:
         collector_hpke_config=_collector_config(reader.text("collector_hpke_config")),
         max_reports=reader.integer("max_reports"),
         unbound_policy=None if is_bound else policy,
+        meaning=reader.text("meaning") if "meaning" in reader.values else "",
     )
     reader.finish()
     return task
@@ -223,6 +235,7 @@ def task_to_toml(task: Task) -> str:
         f"batch_mode = {_quoted(configuration.batch_mode.name.lower())}",
         "collector_hpke_config = " + _quoted(encode_base64url(encode(task.collector_hpke_config))),
         f"max_reports = {task.max_reports}  # the most that one batch may hold",
+        *([f"meaning = {_quoted(task.meaning)}"] if task.meaning else []),
         "",
         "[vdaf]",
         f"type = {_quoted('Prio3' + task.prio3.circuit.name)}",
@@ -308,6 +321,31 @@ def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
     ):
         if not url.startswith(("http://", "https://")):
             raise ParameterError(f"{name}: must be a URL that starts with http:// or https://")
+
+
+def info_with_digest(info: str, meaning: str) -> str:
+    """Return a `task_info` that binds what the task's numbers mean, and begins with `info`.
+
+    It is cut where it would be longer than DAP allows.
+    """
+    digest = hashlib.sha256(meaning.encode()).digest()
+    ending = _DIGEST_MARK + encode_base64url(digest)
+    room = _MAX_TASK_INFO - len(ending)
+    return info.encode()[:room].decode(errors="ignore") + ending
+
+
+def _check_meaning(task_info: bytes, meaning: str) -> None:
+    """Refuse a meaning that is not the one that `task_info` binds.
+
+    An aggregator that was given only the configuration has no meaning, and needs none.
+    """
+    if not meaning:
+        return
+    if not task_info.endswith(info_with_digest("", meaning).encode()):
+        raise ParameterError(
+            "meaning: is not the one that task_info was made with, so labels or ranges may have "
+            "been changed or swapped since"
+        )
 
 
 def _check_extensions(configuration: TaskConfiguration) -> None:

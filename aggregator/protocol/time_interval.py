@@ -23,6 +23,8 @@ from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
 
 _KEY_SIZE = 8
+_BOUNDS = ("start", "end")
+"""What names an interval for a person: its first second, and the one after its last."""
 
 
 class TimeInterval(Batching):
@@ -33,6 +35,10 @@ class TimeInterval(Batching):
         return _key(metadata.time.units)
 
     @override
+    def job_extensions(self, bucket: bytes) -> Extensions:
+        return ()
+
+    @override
     def check_job(self, extensions: Extensions) -> None:
         if extensions:
             raise UnsupportedExtension(
@@ -41,17 +47,36 @@ class TimeInterval(Batching):
             )
 
     @override
-    def batch_of(self, query: Query | BatchSelector) -> Batch:
-        return batch_of_interval(_interval(query))
+    def query(self, named: Mapping[str, int], time_precision: int) -> Query:
+        for name in (*_BOUNDS, *named):
+            if name not in named:
+                raise BatchInvalid(f"{name}: missing; a batch is an interval, from start to end")
+            if name not in _BOUNDS:
+                raise BatchInvalid(f"{name}: not known; a batch is an interval, from start to end")
+            if named[name] % time_precision:
+                raise BatchInvalid(
+                    f"{name}: must be a multiple of the time precision, {time_precision} seconds, "
+                    f"not {named[name]}"
+                )
+        start, end = (named[name] for name in _BOUNDS)
+        if end <= start:
+            raise BatchInvalid(f"end: must be after start, {start}, not {end}")
+        units = start // time_precision, (end - start) // time_precision
+        return TimeIntervalQuery(Interval.of(*units))
 
     @override
-    def check_reach(self, batch: Batch, latest: Time, time_precision: int) -> None:
-        end = interval_of_batch(batch).end.units
-        if end > latest.units + 1:
+    def named(self, query: Query, time_precision: int) -> Mapping[str, int]:
+        return _seconds(_interval(query), time_precision)
+
+    @override
+    def asked(self, query: Query, latest: Time, time_precision: int) -> Batch:
+        interval = _interval(query)
+        if interval.end.units > latest.units + 1:
             raise BatchInvalid(
-                f"the query ends at {end * time_precision} seconds since the epoch, in the future; "
-                f"it may reach to {(latest.units + 1) * time_precision}"
+                f"the query ends at {interval.end.to_seconds(time_precision)} seconds since the "
+                f"epoch, in the future; it may reach to {(latest.units + 1) * time_precision}"
             )
+        return batch_of_interval(interval)
 
     @override
     def selected(self, selector: BatchSelector, query: Query) -> Batch:
@@ -66,11 +91,7 @@ class TimeInterval(Batching):
 
     @override
     def described(self, batch: Batch, time_precision: int) -> Mapping[str, int | str]:
-        interval = interval_of_batch(batch)
-        return {
-            "start": interval.start.to_seconds(time_precision),
-            "end": interval.end.to_seconds(time_precision),
-        }
+        return _seconds(interval_of_batch(batch), time_precision)
 
 
 def batch_of_interval(interval: Interval) -> Batch:
@@ -86,6 +107,13 @@ def interval_of_batch(batch: Batch) -> Interval:
 
 def _key(unit: int) -> bytes:
     return unit.to_bytes(_KEY_SIZE, "big")
+
+
+def _seconds(interval: Interval, time_precision: int) -> Mapping[str, int]:
+    bounds = (interval.start, interval.end)
+    return {
+        name: time.to_seconds(time_precision) for name, time in zip(_BOUNDS, bounds, strict=True)
+    }
 
 
 def _interval(query: Query | BatchSelector) -> Interval:

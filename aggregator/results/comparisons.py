@@ -126,14 +126,10 @@ class Difference(Quantity):
     Attributes:
         first: From which is taken.
         second: What is taken.
-        label: What it is, for a reader.
-        unit: In what it is measured.
     """
 
     first: Quantity
     second: Quantity
-    label: str = ""
-    unit: str = ""
 
     @property
     @override

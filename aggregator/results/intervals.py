@@ -40,6 +40,11 @@ class ConfidenceInterval:
         """Whether both ends are finite."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
+    def jointly_of(self, count: int, confidence: Fraction, note: str) -> "ConfidenceInterval":
+        """Return the interval as one of `count` that all hold at once with this confidence."""
+        method = self.method + note
+        return dataclasses.replace(self, confidence=confidence, jointly=count, method=method)
+
     def within(self, low: Bound, high: Bound) -> "ConfidenceInterval":
         """Return the part between limits that hold for certain, without looking at the data.
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from typing_extensions import override
 
+from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
 from aggregator.results.intervals import ConfidenceInterval
-from aggregator.results.moments import check_report_count
 from aggregator.results.sums import SumLaw, check_confidence
 from aggregator.results.values import DEFAULT_CONFIDENCE, Exact, Noised, Quantity, Source
 
@@ -35,19 +35,16 @@ class Quantile(Quantity):
 
     Attributes:
         bins: The noised counts, in the order of the edges.
-        edges: One more than there are bins, in ascending order; a bin holds what lies between two.
+        edges: One more than there are bins, in ascending order, measured in `unit`; a bin holds
+            what lies between two.
         part: p, above 0 and at most 1: 1/2 is the median.
         report_count: How many reports there are in all bins, if that is public.
-        label: What it is, for a reader.
-        unit: In what the edges are measured.
     """
 
     bins: Sequence[Noised]
     edges: Sequence[Exact]
     part: Fraction
     report_count: int | None = None
-    label: str = ""
-    unit: str = ""
 
     def __post_init__(self) -> None:
         if not self.bins or len(self.edges) != len(self.bins) + 1:
@@ -60,7 +57,7 @@ class Quantile(Quantity):
         if sum(len(bin_.terms) for bin_ in self.bins) != len(self.sources()):
             raise ParameterError("bins must have no noise in common")
         if self.report_count is not None:
-            check_report_count(self.report_count)
+            integer_in(self.report_count, "report_count", 1, None)
 
     @property
     @override
@@ -178,4 +175,4 @@ def median(
     unit: str = "",
 ) -> Quantile:
     """Return the median of what was counted in bins."""
-    return Quantile(bins, edges, Fraction(1, 2), report_count, label, unit)
+    return Quantile(bins, edges, Fraction(1, 2), report_count, label=label, unit=unit)

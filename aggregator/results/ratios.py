@@ -47,14 +47,10 @@ class Ratio(Quantity):
     Attributes:
         numerator: Noised.
         denominator: Noised; where it may be zero for all that is known, the ratio has no bounds.
-        label: What it is, for a reader.
-        unit: In what it is measured.
     """
 
     numerator: Noised
     denominator: Noised
-    label: str = ""
-    unit: str = ""
 
     @property
     @override
@@ -90,7 +86,7 @@ class Ratio(Quantity):
 
 def ratio(numerator: Noised, denominator: Noised, *, label: str = "", unit: str = "") -> Ratio:
     """Return the ratio of two noised values."""
-    return Ratio(numerator, denominator, label, unit)
+    return Ratio(numerator, denominator, label=label, unit=unit)
 
 
 def _least(over: Noised, under: Noised, furthest: Fraction, confidence: Fraction) -> Fraction:

@@ -10,7 +10,7 @@ usual interval covers the true count less often than it says. Two that do cover:
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
 from typing_extensions import override
@@ -18,6 +18,7 @@ from typing_extensions import override
 from aggregator.dp.certified import Enclosed, Enclosure, is_positive
 from aggregator.dp.gaussian_law import EXACT_UP_TO, DiscreteGaussianLaw
 from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.search import least
 from aggregator.errors import ParameterError
 from aggregator.results.intervals import ConfidenceInterval
 from aggregator.results.sums import check_confidence
@@ -36,16 +37,12 @@ class Selected(Quantity):
         threshold: It is above this; smaller ones were not shown.
         least: The least that the true value can be; a count is at least 0.
         most: The most that it can be; None if there is no such limit.
-        label: What it is, for a reader.
-        unit: In what it is measured.
     """
 
     released: Noised
     threshold: int
     least: int = 0
     most: int | None = None
-    label: str = ""
-    unit: str = ""
 
     def __post_init__(self) -> None:
         if list(self.released.terms.values()) != [1] or self.released.value.denominator != 1:
@@ -82,8 +79,9 @@ class Selected(Quantity):
         half_miss = (1 - confidence) / 2
         value = self.released.value.numerator
         # Of truths that grow, the first is false and then true, the second true and then false.
-        low = _last(lambda truth: not self._could_be_so_large(truth, half_miss), self.least) + 1
-        high = max(low, _last(lambda truth: self._could_be_so_small(truth, half_miss), self.least))
+        low = least(lambda truth: self._could_be_so_large(truth, half_miss), self.least)
+        beyond = least(lambda truth: not self._could_be_so_small(truth, half_miss), self.least)
+        high = max(low, beyond - 1)
         method = "exact law, given that the value passed"
         interval = ConfidenceInterval(Fraction(low), Fraction(high), confidence, method)
         return interval.within(self.least, max(value, high) if self.most is None else self.most)
@@ -142,26 +140,5 @@ def after_selection(
             f"could_be_shown must be at least 1 and the {len(shown)} shown, not {could_be_shown}"
         )
     each = 1 - (1 - confidence) / could_be_shown
-    how = f"Bonferroni over the {could_be_shown} that could have been shown"
-    intervals = (value.interval(each) for value in shown)
-    return [
-        dataclasses.replace(
-            interval,
-            confidence=confidence,
-            jointly=could_be_shown,
-            method=f"{interval.method}; {how}",
-        )
-        for interval in intervals
-    ]
-
-
-def _last(holds: Callable[[int], bool], first: int) -> int:
-    """Return the last integer before the first that does not hold, from `first` on."""
-    low, step = first - 1, 1
-    while holds(low + step):
-        low, step = low + step, 2 * step
-    high = low + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    note = f"; Bonferroni over the {could_be_shown} that could have been shown"
+    return [value.interval(each).jointly_of(could_be_shown, confidence, note) for value in shown]

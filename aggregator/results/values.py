@@ -47,6 +47,7 @@ class Source:
     law: NoiseLaw = dataclasses.field(compare=False)
 
 
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Quantity(ABC):
     """Anything that is shown with an interval.
 
@@ -55,8 +56,8 @@ class Quantity(ABC):
         unit: In what it is measured; empty for counts.
     """
 
-    label: str
-    unit: str
+    label: str = dataclasses.field(default="", kw_only=True)
+    unit: str = dataclasses.field(default="", kw_only=True)
 
     @property
     @abstractmethod
@@ -127,8 +128,6 @@ class Noised(Quantity):
 
     value: Fraction
     terms: Mapping[Source, Weight]
-    label: str = ""
-    unit: str = ""
 
     @classmethod
     def released(
@@ -144,12 +143,12 @@ class Noised(Quantity):
             unit: In what it is measured.
         """
         terms = {} if law is None else {Source(key, law): 1}
-        return cls(Fraction(value), terms, label, unit)
+        return cls(Fraction(value), terms, label=label, unit=unit)
 
     @classmethod
     def exact(cls, value: Exact, label: str = "", unit: str = "") -> "Noised":
         """Return a value without noise."""
-        return cls(_rational(value), {}, label, unit)
+        return cls(_rational(value), {}, label=label, unit=unit)
 
     @property
     @override
@@ -235,7 +234,7 @@ def combination(
         for source, weight in terms.items()
         if weight
     }
-    return Noised(value, kept, label, unit)
+    return Noised(value, kept, label=label, unit=unit)
 
 
 def total(values: Iterable[Noised], *, label: str = "", unit: str | None = None) -> Noised:
@@ -265,16 +264,8 @@ def joint_intervals(
     independent = sum(map(len, sources)) == len(frozenset[Source]().union(*sources))
     each = _root(confidence, count) if independent else 1 - (1 - confidence) / count
     how = "independent noise, exact maximum" if independent else f"Bonferroni over {count}"
-    intervals = (value.interval(each) for value in values)
-    return [
-        dataclasses.replace(
-            interval,
-            confidence=confidence,
-            jointly=count,
-            method=interval.method if count == 1 else f"{interval.method}; jointly: {how}",
-        )
-        for interval in intervals
-    ]
+    note = "" if count == 1 else f"; jointly: {how}"
+    return [value.interval(each).jointly_of(count, confidence, note) for value in values]
 
 
 def _root(confidence: Fraction, count: int) -> Fraction:

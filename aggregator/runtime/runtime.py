@@ -12,8 +12,8 @@ from typing import TypeVar
 import structlog
 
 from aggregator.clock import Clock
-from aggregator.codec import decode, encode
-from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, HpkeKeypair, generate_keypair
+from aggregator.codec import decode
+from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, HpkeKeypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import OWN_NAMESPACE, Problem, UnrecognizedTask
 from aggregator.dap.profile import Role
@@ -21,21 +21,20 @@ from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.aggregation import VerificationKey
 from aggregator.protocol.floor import Floor, check_floor
+from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.runtime.kernels import log_kernel_cache, vdaf_kernel_cache
+from aggregator.runtime.key_rotation import KeyRotation, new_key
 from aggregator.runtime.verification import VerificationThreads
+from aggregator.storage.caller_tokens import valid_token_hashes
 from aggregator.storage.database import Database, Transaction
+from aggregator.storage.hpke_keys import HpkeKey, list_hpke_configs, list_hpke_keys
 from aggregator.storage.tasks import (
-    HpkeKey,
     StoredTask,
     TaskRecord,
-    caller_token_hash,
     get_task,
-    list_hpke_configs,
-    list_hpke_keys,
     list_tasks,
-    put_hpke_key,
 )
 
 log = structlog.get_logger()
@@ -78,6 +77,7 @@ class Runtime:
         entropy: Entropy,
         *,
         floor: Floor | None = None,
+        rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
         clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
         verification_threads: int | None = None,
     ) -> None:
@@ -89,6 +89,7 @@ class Runtime:
             clock: Tells the time.
             entropy: Where noise and ephemeral keys are drawn from.
             floor: The least protection that a task must give.
+            rotation: When HPKE keys change.
             clock_skew_seconds: How far ahead of the clock a report's time may lie.
             verification_threads: How many batches are verified at once; one per core by default.
         """
@@ -97,6 +98,7 @@ class Runtime:
         self.clock = clock
         self.entropy = entropy
         self.clock_skew_seconds = clock_skew_seconds
+        self._rotation = rotation
         self._floor = Floor() if floor is None else floor
         self._verification = VerificationThreads(role, verification_threads)
         self._tasks: dict[str, Task | TaskRefused] = {}
@@ -125,38 +127,47 @@ class Runtime:
 
     async def keypairs(self) -> dict[int, HpkeKeypair]:
         """Return our HPKE key pairs by configuration id, including retired ones."""
-        keys = await self.database.read("hpke keys", lambda tx: list_hpke_keys(tx, retired=True))
-        return {key.config_id: self._keypair(key) for key in keys}
+        keys = await self.database.read("hpke keys", list_hpke_keys)
+        keypairs = [self._keypair(key) for key in keys]
+        self._keypairs = {key.config: keypair for key, keypair in zip(keys, keypairs, strict=True)}
+        return {keypair.config.id: keypair for keypair in keypairs}
 
     async def configs(self) -> HpkeConfigList:
         """Return the HPKE configurations that we advertise, newest first."""
-        configs = await self._configs(retired=False)
-        return HpkeConfigList(tuple(configs))
+        stored = await self.database.read("hpke configurations", list_hpke_configs)
+        advertised = [each.config for each in stored if each.retired_at is None]
+        return HpkeConfigList(tuple(decode(HpkeConfig, config) for config in advertised))
 
     async def config_ids(self) -> frozenset[int]:
-        """Return the ids of our HPKE configurations, including retired ones."""
-        return frozenset(config.id for config in await self._configs(retired=True))
+        """Return the ids of the HPKE configurations to which an upload may be sealed now."""
 
-    async def _configs(self, *, retired: bool) -> list[HpkeConfig]:
-        found = await self.database.read(
-            "hpke configurations", lambda tx: list_hpke_configs(tx, retired=retired)
-        )
-        return [decode(HpkeConfig, config) for config in found]
+        def taken(tx: Transaction) -> frozenset[int]:
+            stored = list_hpke_configs(tx)
+            return frozenset(
+                each.config_id
+                for each in stored
+                if self._rotation.is_taken(each.retired_at, tx.now)
+            )
 
-    async def caller_token_hash(self, task_id: TaskId) -> bytes | None:
-        """Return the SHA-256 of the token for our protected resources of a task, if we serve it."""
+        return await self.database.read("hpke configurations", taken)
+
+    def key_rotation(self) -> KeyRotation:
+        """Return what changes our HPKE keys as time passes."""
+        return KeyRotation(self.role, self.database, self.entropy, self._rotation)
+
+    async def caller_token_hashes(self, task_id: TaskId) -> list[bytes]:
+        """Return the SHA-256 of each token that a caller may show us for a task, if we serve it."""
         role = self.role.name.lower()
         return await self.database.read(
-            "token", lambda tx: caller_token_hash(tx, task_id.value, role)
+            "tokens", lambda tx: valid_token_hashes(tx, task_id.value, role)
         )
 
     async def ensure_keypair(self) -> None:
         """Make an HPKE key pair if this aggregator has none."""
 
         def ensure(tx: Transaction) -> None:
-            if not list_hpke_keys(tx, retired=True):
-                keypair = generate_keypair(0, self.entropy)
-                put_hpke_key(tx, HpkeKey(0, encode(keypair.config), keypair.private_key))
+            if not list_hpke_configs(tx):
+                new_key(tx, self.entropy)
 
         await self.database.run("ensure hpke key", ensure)
 
@@ -202,5 +213,4 @@ class Runtime:
         keypair = self._keypairs.get(key.config)
         if keypair is None:
             keypair = HpkeKeypair(decode(HpkeConfig, key.config), key.private_key)
-            self._keypairs[key.config] = keypair
         return keypair

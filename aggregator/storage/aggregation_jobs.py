@@ -37,6 +37,7 @@ class AggregationJob:
         task_id: Its task, 32 bytes.
         job_id: Our own name for it, 16 bytes; the Helper has its own.
         state: Where it is in its life.
+        bucket: The key of the bucket that all its reports fall in; empty if each has its own.
         request: The exact AggregationJobInitReq, from `store_request` until the job ends.
         helper_location: Where the Helper put the job, if it said so.
     """
@@ -45,12 +46,18 @@ class AggregationJob:
     task_id: bytes
     job_id: bytes
     state: AggregationJobState
+    bucket: bytes
     request: bytes | None = dataclasses.field(repr=False)
     helper_location: str | None
 
 
 def create_aggregation_job(
-    tx: Transaction, task_id: bytes, size: JobSize, *, only_full: bool = False
+    tx: Transaction,
+    task_id: bytes,
+    size: JobSize,
+    *,
+    only_full: bool = False,
+    bucket: bytes = b"",
 ) -> AggregationJob | None:
     """Claim reports for a new job; None if there are none, or too few for a full one if it must be.
 
@@ -59,6 +66,8 @@ def create_aggregation_job(
         task_id: The task.
         size: How much goes into the job.
         only_full: Whether the job must be full.
+        bucket: Where its reports fall from then on (`selected_batches`); empty where each has a
+            bucket of its own.
     """
     claimable = claimable_reports(tx, task_id, size)
     if not claimable.reports or (only_full and not claimable.is_full):
@@ -74,19 +83,34 @@ def create_aggregation_job(
             lease_expires_at=tx.now,
             lease_attempts=0,
             created_at=tx.now,
+            bucket=bucket or None,
         )
         .returning(table.c.id)
     ).scalar_one()
-    claim_reports(tx, task_id, key, size)
-    return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, None, None)
+    claim_reports(tx, task_id, key, size, bucket)
+    return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, bucket, None, None)
+
+
+def due_aggregation_jobs(tx: Transaction) -> dict[bytes, int]:
+    """Return how many unfinished jobs each task has that nobody holds, if any."""
+    return leases.due(tx, tables.aggregation_jobs, _UNFINISHED)
 
 
 def lease_aggregation_jobs(
-    tx: Transaction, limit: int, seconds: int
+    tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
 ) -> list[Leased[AggregationJob]]:
-    """Lease at most `limit` unfinished jobs of any task for `seconds`."""
-    held = leases.acquire(tx, tables.aggregation_jobs, _UNFINISHED, limit, seconds)
+    """Lease at most `limit` unfinished jobs, of one task or any, for `seconds`."""
+    held = leases.acquire(tx, tables.aggregation_jobs, _UNFINISHED, limit, seconds, task_id)
     return [Leased(_get(tx, lease.key), lease) for lease in held]
+
+
+def renew_aggregation_job(tx: Transaction, lease: Lease, seconds: int) -> None:
+    """Hold the job for `seconds` from now on.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.renew(tx, tables.aggregation_jobs, lease, seconds)
 
 
 def store_request(
@@ -190,6 +214,7 @@ def _get(tx: Transaction, key: int) -> AggregationJob:
             task.task_id,
             job.job_id,
             job.state,
+            job.bucket,
             job.request,
             job.helper_location,
         )
@@ -202,6 +227,7 @@ def _get(tx: Transaction, key: int) -> AggregationJob:
         task_id=row.task_id,
         job_id=row.job_id,
         state=AggregationJobState(row.state),
+        bucket=row.bucket or b"",
         request=row.request,
         helper_location=row.helper_location,
     )

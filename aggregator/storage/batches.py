@@ -283,6 +283,17 @@ def unfreeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     tx.connection.execute(delete(tables.closed_batches).where(*_is_frozen(tx, task_id, batch)))
 
 
+def is_window_open(tx: Transaction, task_id: bytes, last: Time) -> bool:
+    """Return whether a bucket that is not collected has a report of `last` or before."""
+    bucket = tables.buckets.c
+    query = (
+        select(bucket.bucket)
+        .join(tables.bucket_keys, has_share())
+        .where(bucket.task == tx.task_key(task_id), bucket.first_time <= last.units)
+    )
+    return tx.connection.execute(query.limit(1)).scalar() is not None
+
+
 def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     """Close the batch for ever and destroy its un-noised shares: their keys, all at once.
 
@@ -384,18 +395,20 @@ def _in_chunks(buckets: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
         yield buckets[start : start + _BUCKETS_PER_QUERY]
 
 
+def has_share() -> ColumnElement[bool]:
+    """Return what joins `buckets` with `bucket_keys`: the shares of those with keys still exist."""
+    bucket, key = tables.buckets.c, tables.bucket_keys.c
+    return and_(key.task == bucket.task, key.bucket == bucket.bucket)
+
+
 def _stored() -> Select[tuple[object, ...]]:
     """Select what is stored of buckets whose shares are not destroyed."""
-    counts, shares, keys = (
-        table.c for table in (tables.buckets, tables.bucket_shares, tables.bucket_keys)
-    )
-    same = [
-        and_(other.task == counts.task, other.bucket == counts.bucket) for other in (shares, keys)
-    ]
+    bucket, share = tables.buckets.c, tables.bucket_shares.c
+    of_bucket = and_(share.task == bucket.task, share.bucket == bucket.bucket)
     return (
-        select(counts.bucket, *_TOTALS, shares.share, keys.key)
-        .join(tables.bucket_shares, same[0])
-        .join(tables.bucket_keys, same[1])
+        select(bucket.bucket, *_TOTALS, share.share, tables.bucket_keys.c.key)
+        .join(tables.bucket_keys, has_share())
+        .join(tables.bucket_shares, of_bucket)
     )
 
 

@@ -23,6 +23,7 @@ from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch
 from aggregator.storage import batches, leases, ledger, tables
 from aggregator.storage.database import Transaction
+from aggregator.storage.engine import Conflict
 from aggregator.storage.leases import Lease, Leased
 from aggregator.storage.ledger import Charge
 from aggregator.storage.states import COLLECTION_JOB, CollectionJobState
@@ -62,7 +63,7 @@ class CollectionJob:
         task_id: Its task, 32 bytes.
         job_id: The id in its URL, 16 bytes.
         request: The exact CollectionJobReq.
-        batch: The batch that it asks for.
+        batch: The batch that it asks for; None until the Leader has selected one.
         state: Where it is in its life.
         aggregate_share_request: The exact AggregateShareReq, once frozen.
         helper_location: Where the Helper put its share, if it said so.
@@ -75,7 +76,7 @@ class CollectionJob:
     task_id: bytes
     job_id: bytes
     request: bytes = dataclasses.field(repr=False)
-    batch: Batch
+    batch: Batch | None
     state: CollectionJobState
     aggregate_share_request: bytes | None = dataclasses.field(repr=False)
     helper_location: str | None
@@ -85,7 +86,7 @@ class CollectionJob:
 
 
 def create_collection_job(
-    tx: Transaction, task_id: bytes, request: bytes, batch: Batch
+    tx: Transaction, task_id: bytes, request: bytes, batch: Batch | None
 ) -> CollectionJob:
     """Return the live job of exactly this request; make one if needed.
 
@@ -95,7 +96,7 @@ def create_collection_job(
         tx: The transaction.
         task_id: The task.
         request: The exact CollectionJobReq.
-        batch: The batch that it asks for.
+        batch: The batch that it asks for; None if `select_batch` is to select it.
     """
     found = find_collection_job(tx, task_id, request)
     if found is not None:
@@ -108,8 +109,7 @@ def create_collection_job(
             job_id=job_id,
             body_sha256=hashlib.sha256(request).digest(),
             request=request,
-            first_bucket=batch.first,
-            last_bucket=batch.last,
+            **({} if batch is None else _bounds(batch)),
             state=CollectionJobState.START,
             lease_expires_at=tx.now,
             lease_attempts=0,
@@ -138,11 +138,27 @@ def get_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> Collec
     return found[0] if found else None
 
 
-def lease_collection_jobs(tx: Transaction, limit: int, seconds: int) -> list[Leased[CollectionJob]]:
-    """Lease at most `limit` unfinished jobs of any task for `seconds`."""
+def due_collection_jobs(tx: Transaction) -> dict[bytes, int]:
+    """Return how many unfinished jobs each task has that nobody holds, if any."""
+    return leases.due(tx, tables.collection_jobs, _UNFINISHED)
+
+
+def lease_collection_jobs(
+    tx: Transaction, limit: int, seconds: int, task_id: bytes | None = None
+) -> list[Leased[CollectionJob]]:
+    """Lease at most `limit` unfinished jobs, of one task or any, for `seconds`."""
     job = tables.collection_jobs
-    held = leases.acquire(tx, job, _UNFINISHED, limit, seconds)
+    held = leases.acquire(tx, job, _UNFINISHED, limit, seconds, task_id)
     return [Leased(_one(tx, job.c.id == lease.key), lease) for lease in held]
+
+
+def renew_collection_job(tx: Transaction, lease: Lease, seconds: int) -> None:
+    """Hold the job for `seconds` from now on.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.renew(tx, tables.collection_jobs, lease, seconds)
 
 
 def release_collection_job(
@@ -154,6 +170,24 @@ def release_collection_job(
         LeaseLost: The lease is not ours any more.
     """
     leases.release(tx, tables.collection_jobs, lease, delay_seconds, progressed=progressed)
+
+
+def select_batch(tx: Transaction, lease: Lease, batch: Batch) -> None:
+    """Give the job the batch that the Leader has selected for it, before it is frozen.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.write(tx, tables.collection_jobs, lease, _bounds(batch))
+
+
+def selected_batch(tx: Transaction, lease: Lease) -> Batch:
+    """Return the batch of a job that is frozen, or about to be.
+
+    Raises:
+        Conflict: No batch is selected for it.
+    """
+    return _selected(tx, _one(tx, tables.collection_jobs.c.id == lease.key))
 
 
 def freeze_collection_job(
@@ -177,11 +211,12 @@ def freeze_collection_job(
     values = {"aggregate_share_request": aggregate_share_request}
     _advance(tx, "freeze_collection_job", lease, values, ends=False)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
-    waiting = waiting_in_batch(tx, job.task_id, job.batch)
+    batch = _selected(tx, job)
+    waiting = waiting_in_batch(tx, job.task_id, batch)
     if waiting:
         raise tx.refuse(BatchBusy(f"{waiting} reports of the batch are not aggregated yet"))
-    batches.freeze(tx, job.task_id, job.batch)
-    ledger.reserve(tx, job.task_id, job.batch, charge)
+    batches.freeze(tx, job.task_id, batch)
+    ledger.reserve(tx, job.task_id, batch, charge)
 
 
 def store_share_location(tx: Transaction, lease: Lease, location: str) -> None:
@@ -208,8 +243,9 @@ def finish_collection_job(tx: Transaction, lease: Lease, result: CollectionResul
     }
     _advance(tx, "finish_collection_job", lease, values, ends=True)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
-    batches.mark_collected(tx, job.task_id, job.batch)
-    ledger.settle(tx, job.task_id, job.batch)
+    batch = _selected(tx, job)
+    batches.mark_collected(tx, job.task_id, batch)
+    ledger.settle(tx, job.task_id, batch)
 
 
 def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
@@ -223,8 +259,9 @@ def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
     _advance(tx, "fail_collection_job", lease, {"problem": problem}, ends=True)
     if job.state is CollectionJobState.FROZEN:
-        batches.unfreeze(tx, job.task_id, job.batch)
-        ledger.cancel(tx, job.task_id, job.batch)
+        batch = _selected(tx, job)
+        batches.unfreeze(tx, job.task_id, batch)
+        ledger.cancel(tx, job.task_id, batch)
 
 
 def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
@@ -253,8 +290,9 @@ def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> boo
         )
     )
     if job.state is CollectionJobState.FROZEN:
-        batches.mark_collected(tx, task_id, job.batch)
-        ledger.settle(tx, task_id, job.batch)
+        batch = _selected(tx, job)
+        batches.mark_collected(tx, task_id, batch)
+        ledger.settle(tx, task_id, batch)
     return True
 
 
@@ -262,6 +300,16 @@ def _advance(
     tx: Transaction, verb: str, lease: Lease, values: Mapping[str, object], *, ends: bool
 ) -> None:
     leases.advance(tx, tables.collection_jobs, COLLECTION_JOB, verb, lease, values, ends=ends)
+
+
+def _selected(tx: Transaction, job: CollectionJob) -> Batch:
+    if job.batch is None:
+        raise tx.refuse(Conflict("no batch is selected for the collection job"))
+    return job.batch
+
+
+def _bounds(batch: Batch) -> dict[str, bytes]:
+    return {"first_bucket": batch.first, "last_bucket": batch.last}
 
 
 def _one(tx: Transaction, condition: ColumnElement[bool]) -> CollectionJob:
@@ -283,7 +331,7 @@ def _select(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Collectio
             task_id=row.task_id,
             job_id=row.job_id,
             request=row.request,
-            batch=Batch(row.first_bucket, row.last_bucket),
+            batch=None if row.first_bucket is None else Batch(row.first_bucket, row.last_bucket),
             state=CollectionJobState(row.state),
             aggregate_share_request=row.aggregate_share_request,
             helper_location=row.helper_location,

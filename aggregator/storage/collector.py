@@ -4,8 +4,9 @@ import dataclasses
 
 from sqlalchemy import Row, insert, select, update
 
+from aggregator.dap.ids import encode_base64url
 from aggregator.storage import tables
-from aggregator.storage.database import Transaction
+from aggregator.storage.database import Transaction, UnknownTask
 from aggregator.storage.engine import Conflict
 from aggregator.storage.states import CollectionState
 
@@ -27,11 +28,19 @@ class CollectorTask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewCollection:
-    """A batch to collect; `request` is the exact CollectionJobReq."""
+    """A batch to collect.
+
+    Attributes:
+        collection_id: A random name for the collection, 16 bytes.
+        task_id: 32 bytes.
+        request: The exact CollectionJobReq.
+        asks_for_next: Whether equal requests ask for one batch after the other.
+    """
 
     collection_id: bytes
     task_id: bytes
     request: bytes
+    asks_for_next: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,16 +79,33 @@ def put_collector_task(tx: Transaction, task: CollectorTask) -> None:
     stored = get_collector_task(tx, task.task_id)
     if stored is not None:
         if stored != task:
-            raise Conflict(f"task {task.task_id.hex()} is stored with other contents")
+            raise tx.refuse(
+                Conflict(f"task {encode_base64url(task.task_id)} is stored with other contents")
+            )
         return
     tx.connection.execute(
         insert(tables.collector_tasks).values(
             task_id=task.task_id,
             definition=task.definition,
-            token=tx.crypter.encrypt("collector_tasks", task.task_id, "token", task.token.encode()),
+            token=_encrypted(tx, task.task_id, task.token),
             created_at=tx.now,
         )
     )
+
+
+def replace_token(tx: Transaction, task_id: bytes, token: str) -> None:
+    """Show another token to the Leader from now on.
+
+    Raises:
+        UnknownTask: There is no such task.
+    """
+    columns = tables.collector_tasks.c
+    stored = _encrypted(tx, task_id, token)
+    done = tx.connection.execute(
+        update(tables.collector_tasks).where(columns.task_id == task_id).values(token=stored)
+    )
+    if not done.rowcount:
+        raise tx.refuse(UnknownTask(f"this collector has no task {encode_base64url(task_id)}"))
 
 
 def get_collector_task(tx: Transaction, task_id: bytes) -> CollectorTask | None:
@@ -96,16 +122,29 @@ def list_collector_tasks(tx: Transaction) -> list[CollectorTask]:
     return [_task(tx, row) for row in tx.connection.execute(query)]
 
 
+def task_added_at(tx: Transaction, task_id: bytes) -> int:
+    """Return when the collector got a task that it has, in seconds."""
+    columns = tables.collector_tasks.c
+    added_at: int = tx.connection.execute(
+        select(columns.created_at).where(columns.task_id == task_id)
+    ).scalar_one()
+    return added_at
+
+
 def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
     """Store a collection before the Leader is asked; the same batch again is the same collection.
 
-    A failed one does not count: the batch may have been too small then.
+    A failed one does not count: the batch may have been too small then. Nor does a finished one
+    where the Leader selects the batches: the next one is another.
     """
+    live = [CollectionState.PENDING]
+    if not collection.asks_for_next:
+        live.append(CollectionState.FINISHED)
     columns = tables.collections.c
     same = select(tables.collections).where(
         columns.task_id == collection.task_id,
         columns.request == collection.request,
-        columns.state != CollectionState.FAILED,
+        columns.state.in_(live),
     )
     row = tx.connection.execute(same).one_or_none()
     if row is None:
@@ -142,6 +181,42 @@ def list_collections(
     return [_collection(row) for row in tx.connection.execute(query)]
 
 
+def list_unannounced_collections(tx: Transaction, task_id: bytes) -> list[StoredCollection]:
+    """Return a task's collections that have ended and of which no webhook was told."""
+    columns = tables.collections.c
+    query = (
+        select(tables.collections)
+        .where(
+            columns.task_id == task_id,
+            columns.state != CollectionState.PENDING,
+            columns.announced_at.is_(None),
+        )
+        .order_by(columns.id)
+    )
+    return [_collection(row) for row in tx.connection.execute(query)]
+
+
+def announce_collection(tx: Transaction, collection_id: bytes) -> None:
+    """Remember that a webhook was told of a collection's end, or never will be."""
+    columns = tables.collections.c
+    tx.connection.execute(
+        update(tables.collections)
+        .where(columns.collection_id == collection_id)
+        .values(announced_at=tx.now)
+    )
+
+
+def is_finished(tx: Transaction, task_id: bytes, location: str) -> bool:
+    """Return whether the result of the Leader's job at `location` is stored."""
+    columns = tables.collections.c
+    query = select(columns.id).where(
+        columns.task_id == task_id,
+        columns.location == location,
+        columns.state == CollectionState.FINISHED,
+    )
+    return tx.connection.execute(query).first() is not None
+
+
 def set_location(tx: Transaction, collection_id: bytes, location: str) -> None:
     """Remember where the Leader keeps the job."""
     _update(tx, collection_id, location=location)
@@ -164,6 +239,10 @@ def _update(tx: Transaction, collection_id: bytes, **values: object) -> None:
         .where(columns.collection_id == collection_id, columns.state == CollectionState.PENDING)
         .values(**values)
     )
+
+
+def _encrypted(tx: Transaction, task_id: bytes, token: str) -> bytes:
+    return tx.crypter.encrypt("collector_tasks", task_id, "token", token.encode())
 
 
 def _task(tx: Transaction, row: Row[tuple[object, ...]]) -> CollectorTask:

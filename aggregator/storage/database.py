@@ -21,15 +21,16 @@ from sqlalchemy import Connection, Engine, Table, select
 from sqlalchemy.dialects.sqlite import Insert
 
 from aggregator.clock import Clock
+from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import StoreError
 from aggregator.storage import tables
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.engine import Backend, Busy, backend, translated
-from aggregator.storage.schema import check, upgrade
+from aggregator.storage.schema import check
 from aggregator.storage.scrubber import Scrubber
 
-__all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask", "upgrade"]
+__all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask"]
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StoreError)
@@ -81,7 +82,7 @@ class Transaction:
             query = select(tables.tasks.c.id).where(tables.tasks.c.task_id == task_id)
             key = self.connection.execute(query).scalar()
             if key is None:
-                raise UnknownTask(f"no task {task_id.hex()} in the store")
+                raise UnknownTask(f"no task {encode_base64url(task_id)} in the store")
             self._task_keys[task_id] = key
         return key
 

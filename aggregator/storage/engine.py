@@ -31,6 +31,10 @@ class DiskFull(StoreError):
     """There is no room for what was to be stored; none of it was."""
 
 
+class Damaged(StoreError):
+    """The store's file is damaged, or is not a store."""
+
+
 class Conflict(StoreError):
     """What a verb was asked to store contradicts what is there."""
 
@@ -40,6 +44,10 @@ class Backend(Protocol):
 
     def engine(self, readers: int = 0) -> Engine:
         """Return an engine for one writer, or for `readers` readers."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the store."""
 
     def exists(self) -> bool:
         """Return whether there is a store."""
@@ -61,6 +69,9 @@ class Backend(Protocol):
 
     def is_full(self, error: OperationalError) -> bool:
         """Return whether the disk has no room."""
+
+    def is_damaged(self, error: DBAPIError) -> bool:
+        """Return whether the store is damaged."""
 
 
 def backend(url: str) -> Backend:
@@ -95,6 +106,8 @@ def translated(database: Backend, name: str) -> Iterator[None]:
             raise DiskFull(f"transaction {name!r}: the disk is full") from error
         raise StoreError(f"transaction {name!r}: {error.orig}") from error
     except DBAPIError as error:
+        if database.is_damaged(error):
+            raise Damaged(f"the store {database.name} is damaged: {error.orig}") from error
         raise StoreError(f"transaction {name!r}: {error.orig}") from error
     except SQLAlchemyError as error:
         raise StoreError(f"transaction {name!r}: {error}") from error

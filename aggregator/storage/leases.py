@@ -1,17 +1,18 @@
 """Leases: a driver holds a job for a while, and only the holder moves it.
 
-A lease is a random token in the job's row with an expiry by the database's clock. Every write of a
-holder is a compare-and-set on the token, so a driver that sleeps past its expiry while another
-takes the job changes nothing: it gets `LeaseLost`.
+A lease is a random token in the job's row with an expiry by the database's clock, which its holder
+puts off while it works. Every write of a holder is a compare-and-set on the token, so a driver that
+sleeps past its expiry while another takes the job changes nothing: it gets `LeaseLost`.
 """
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
-from sqlalchemy import Table, select, update
+from sqlalchemy import Table, func, select, update
 
 from aggregator.errors import StoreError
+from aggregator.storage import tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import Machine
 
@@ -41,16 +42,35 @@ class Leased(Generic[T]):
     lease: Lease
 
 
+def due(tx: Transaction, table: Table, states: Sequence[str]) -> dict[bytes, int]:
+    """Return the ids of all tasks with free jobs of `table` in `states`, and how many they are."""
+    task = tables.tasks.c
+    query = (
+        select(task.task_id, func.count())
+        .join(table, task.id == table.c.task)
+        .where(table.c.state.in_(states), table.c.lease_expires_at <= tx.now)
+        .group_by(task.id)
+    )
+    return dict(tx.connection.execute(query).all())
+
+
 def acquire(
-    tx: Transaction, table: Table, states: Sequence[str], limit: int, seconds: int
+    tx: Transaction,
+    table: Table,
+    states: Sequence[str],
+    limit: int,
+    seconds: int,
+    task_id: bytes | None,
 ) -> list[Lease]:
-    """Lease at most `limit` free jobs of `table` in `states`, longest due first."""
+    """Lease at most `limit` free jobs in `states`, of one task or any, longest due first."""
     free = (
         select(table.c.id, table.c.lease_attempts)
         .where(table.c.state.in_(states), table.c.lease_expires_at <= tx.now)
         .order_by(table.c.lease_expires_at, table.c.id)
         .limit(limit)
     )
+    if task_id is not None:
+        free = free.where(table.c.task == tx.task_key(task_id))
     leases = [
         Lease(key, tx.entropy.bytes(_TOKEN_SIZE), attempts + 1, tx.now + seconds)
         for key, attempts in tx.connection.execute(free).all()
@@ -66,6 +86,15 @@ def acquire(
             )
         )
     return leases
+
+
+def renew(tx: Transaction, table: Table, lease: Lease, seconds: int) -> None:
+    """Hold the job for `seconds` from now on.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    write(tx, table, lease, {"lease_expires_at": tx.now + seconds})
 
 
 def release(

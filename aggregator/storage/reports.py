@@ -104,6 +104,20 @@ def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
     return tx.connection.execute(query).scalar_one()
 
 
+def has_reports(tx: Transaction, task_id: bytes) -> bool:
+    """Return whether a report of the task is not aggregated yet."""
+    report = tables.reports.c
+    query = select(report.id).where(report.task == tx.task_key(task_id)).limit(1)
+    return tx.connection.execute(query).scalar() is not None
+
+
+def received_before(tx: Transaction, moment: int) -> bool:
+    """Return whether a report that is not aggregated yet was stored before `moment`, in seconds."""
+    report = tables.reports.c
+    query = select(report.id).where(report.received_at < moment).limit(1)
+    return tx.connection.execute(query).scalar() is not None
+
+
 def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimable:
     """Return what `claim_reports` would claim."""
     waiting, chosen = (
@@ -113,15 +127,29 @@ def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimab
     return Claimable(chosen, is_full=chosen == size.reports or chosen < waiting)
 
 
-def claim_reports(tx: Transaction, task_id: bytes, job: int, size: JobSize) -> None:
+def claim_reports(
+    tx: Transaction, task_id: bytes, job: int, size: JobSize, bucket: bytes = b""
+) -> None:
     """Claim unclaimed reports, first bucket first, for the job with key `job`.
 
     A report whose bucket is closed is never claimed.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        job: The job's key.
+        size: The most to claim.
+        bucket: The bucket that they fall in with the job; empty if each has one already.
     """
     chosen = _claimable(tx, task_id, size)
-    tx.connection.execute(
-        update(tables.reports).where(tables.reports.c.id.in_(chosen)).values(job=job)
-    )
+    values = {"job": job, "bucket": bucket} if bucket else {"job": job}
+    claimed = tx.connection.execute(
+        update(tables.reports).where(tables.reports.c.id.in_(chosen)).values(values)
+    ).rowcount
+    if bucket and claimed:
+        task = tx.task_key(task_id)
+        remove_waiting(tx, task, {b"": claimed})
+        add_waiting(tx, task, {bucket: claimed})
 
 
 def _claimable(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[int]]:

@@ -1,5 +1,6 @@
 """The schema's version: `upgrade` runs the Alembic revisions in this package."""
 
+import functools
 from collections.abc import Callable
 
 from alembic import command
@@ -7,27 +8,42 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+import aggregator
 from aggregator.errors import StoreError
 from aggregator.storage.engine import backend, translated
+
+_SCRIPTS = "aggregator.storage:migrations"
 
 
 class SchemaMismatch(StoreError):
     """The database has a different schema from the one this program was written for."""
 
 
-def upgrade(url: str) -> None:
-    """Bring the store at `url` to this program's schema, making the store if needed.
+def make(url: str) -> None:
+    """Make the store at `url` with this program's schema, unless there is one of any schema.
 
     Several processes may do this at once: the first does the work and the others find it done.
-
-    Raises:
-        SchemaMismatch: The store was made by a version that this program does not know.
     """
     backend(url).create()
-    found = _version(url)
-    if found is not None and found not in {known.revision for known in _scripts().walk_revisions()}:
-        raise _mismatch(found)
-    _migrate(url, command.upgrade, "head")
+    if _version(url) is None:
+        _migrate(url, command.upgrade, "head")
+
+
+def upgrade(url: str) -> tuple[str, str]:
+    """Bring the existing store at `url` to this program's schema.
+
+    Returns:
+        The schema's version before and after.
+
+    Raises:
+        SchemaMismatch: There is no store, or a version made it that this program does not know.
+    """
+    found, head = _version(url), _head()
+    if found is None or found not in {each.revision for each in _scripts().walk_revisions()}:
+        raise _mismatch(url, found)
+    if found != head:
+        _migrate(url, command.upgrade, "head")
+    return found, head
 
 
 def downgrade(url: str, revision: str) -> None:
@@ -36,24 +52,44 @@ def downgrade(url: str, revision: str) -> None:
 
 
 def check(url: str) -> None:
-    """Check that the store at `url` has this program's schema.
+    """Check that the store at `url` has this program's schema; nothing is written or locked.
 
     Raises:
-        SchemaMismatch: It does not; the message names both versions.
+        SchemaMismatch: It does not; the message names both versions and says what to do.
     """
     found = _version(url)
-    if found != _scripts().get_current_head():
-        raise _mismatch(found)
+    if found != _head():
+        raise _mismatch(url, found)
 
 
-def _mismatch(found: str | None) -> SchemaMismatch:
+def _mismatch(url: str, found: str | None) -> SchemaMismatch:
+    if found is None:
+        reason = "there is no store"
+    elif found in {known.revision for known in _scripts().walk_revisions()}:
+        reason = "stop its processes and run `prio store upgrade`"
+    elif found > _head():
+        reason = "it is of a newer program"
+    else:
+        reason = "it is of an unreleased program and cannot be upgraded"
     return SchemaMismatch(
-        f"the store's schema is at version {found or 'none'}, and this program needs "
-        f"{_scripts().get_current_head()}: the store is of a newer or an older program"
+        f"the store {backend(url).name}: its schema is at version {found or 'none'}, and prio "
+        f"{aggregator.__version__} needs {_head()}: {reason}"
     )
 
 
+def _head() -> str:
+    head = _scripts().get_current_head()
+    if head is None:
+        raise StoreError("this program has no schema")
+    return head
+
+
 def _scripts() -> ScriptDirectory:
+    return _scripts_in(_SCRIPTS)
+
+
+@functools.cache
+def _scripts_in(_: str) -> ScriptDirectory:
     return ScriptDirectory.from_config(_config())
 
 
@@ -61,7 +97,7 @@ def _version(url: str) -> str | None:
     database = backend(url)
     if not database.exists():  # connecting would make an empty file
         return None
-    made = database.engine()
+    made = database.engine(readers=1)
     try:
         with translated(database, "check schema"), made.connect() as connection:
             return MigrationContext.configure(connection).get_current_revision()
@@ -84,5 +120,5 @@ def _migrate(url: str, step: Callable[[Config, str], None], revision: str) -> No
 
 def _config() -> Config:
     config = Config()
-    config.set_main_option("script_location", "aggregator.storage:migrations")
+    config.set_main_option("script_location", _SCRIPTS)
     return config

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, Table, event
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from aggregator.errors import ConfigurationError, StoreError
@@ -23,6 +23,7 @@ from aggregator.errors import ConfigurationError, StoreError
 BUSY_TIMEOUT_SECONDS = 5
 _BUSY = 5
 _LOCKED = 6
+_DAMAGED = (11, 26)
 _FULL = 13
 
 
@@ -74,6 +75,11 @@ class Sqlite:
         event.listen(made, "connect", configure)
         event.listen(made, "begin", begin)
         return made
+
+    @property
+    def name(self) -> str:
+        """What messages call the store: its file."""
+        return str(self._path)
 
     def exists(self) -> bool:
         """Return whether there is a store; connecting would make an empty one."""
@@ -132,6 +138,10 @@ class Sqlite:
         """Return whether the disk has no room."""
         return _code(error) == _FULL
 
+    def is_damaged(self, error: DBAPIError) -> bool:
+        """Return whether the file is damaged, or no database at all."""
+        return _code(error) in _DAMAGED
 
-def _code(error: OperationalError) -> int:
+
+def _code(error: DBAPIError) -> int:
     return int(getattr(error.orig, "sqlite_errorcode", 0)) & 0xFF

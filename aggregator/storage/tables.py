@@ -98,15 +98,21 @@ def _task(*, primary_key: bool = False) -> Column[int]:
     )
 
 
-def _batch() -> tuple[Column[bytes], Column[bytes]]:
+def _batch(*, selected_later: bool = False) -> tuple[Column[bytes], Column[bytes]]:
+    until = " Null until the Leader has selected the batch." if selected_later else ""
     return (
         Column(
             "first_bucket",
             LargeBinary,
-            nullable=False,
-            comment="Key of the batch's first bucket, as in `buckets`.",
+            nullable=selected_later,
+            comment=f"Key of the batch's first bucket, as in `buckets`.{until}",
         ),
-        Column("last_bucket", LargeBinary, nullable=False, comment="Key of its last bucket."),
+        Column(
+            "last_bucket",
+            LargeBinary,
+            nullable=selected_later,
+            comment=f"Key of its last bucket.{until}",
+        ),
     )
 
 
@@ -172,20 +178,22 @@ tasks = Table(
         LargeBinary,
         comment="Leader: ciphertext of the bearer token that we show to the Helper.",
     ),
-    Column(
-        "leader_token_hash",
-        LargeBinary(32),
-        comment="Helper: SHA-256 of the token that the Leader must show.",
-    ),
-    Column(
-        "collector_token_hash",
-        LargeBinary(32),
-        comment="Leader: SHA-256 of the token that the Collector must show.",
-    ),
     _seconds("created_at", "Seconds; when the task was stored."),
     _seconds(
         "ended_at", "Seconds; no upload is taken from then on. Null while open.", nullable=True
     ),
+    sqlite_strict=True,
+)
+
+caller_tokens = Table(
+    "caller_tokens",
+    metadata,
+    _task(primary_key=True),
+    Column("token_hash", LargeBinary(32), primary_key=True, comment="SHA-256 of the token."),
+    _seconds("created_at", "Seconds; when the token was made or came with the task."),
+    _seconds("expires_at", "Seconds; refused from then on. Null without an end.", nullable=True),
+    comment="Both: the bearer tokens that the caller of our protected resources may show, which is "
+    "the Leader at the Helper and the Collector at the Leader. Rows stay, to be told from others.",
     sqlite_strict=True,
 )
 
@@ -197,14 +205,15 @@ hpke_keys = Table(
         Integer,
         primary_key=True,
         autoincrement=False,
-        comment="HpkeConfigId, 0 to 255; never used twice.",
+        comment="HpkeConfigId, 0 to 255; ids go round, and none is used twice at a time.",
     ),
     Column("config", LargeBinary, nullable=False, comment="The encoded HpkeConfig."),
     Column("private_key", LargeBinary, nullable=False, comment="Ciphertext of the private key."),
     _seconds("created_at", "Seconds; when the key pair was stored."),
     _seconds(
         "retired_at",
-        "Seconds; from when on the key is no longer advertised. It still opens reports.",
+        "Seconds; from when on the key is no longer advertised. It still opens reports; the row "
+        "leaves when none can need it any more.",
         nullable=True,
     ),
     sqlite_strict=True,
@@ -227,7 +236,12 @@ reports = Table(
     _key("Key; its order is the order of arrival and of a job's reports."),
     _task(),
     Column("report_id", LargeBinary(16), nullable=False, comment="DAP ReportID, 16 bytes."),
-    Column("bucket", LargeBinary, nullable=False, comment="The bucket it falls in."),
+    Column(
+        "bucket",
+        LargeBinary,
+        nullable=False,
+        comment="The bucket it falls in; empty until its job decides that, if the job does.",
+    ),
     _seconds("received_at", "Seconds; when the report was stored."),
     Column(
         "job",
@@ -284,6 +298,11 @@ aggregation_jobs = Table(
     ),
     *_state(AggregationJobState),
     Column(
+        "bucket",
+        LargeBinary,
+        comment="The bucket of all its reports, if the Leader selects batches; otherwise null.",
+    ),
+    Column(
         "request",
         LargeBinary,
         comment="The exact AggregationJobInitReq, stored before it is sent and sent again on every "
@@ -297,7 +316,9 @@ aggregation_jobs = Table(
     *_lease(),
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
-    Index(None, "state", "lease_expires_at"),
+    Index(None, "state", "lease_expires_at", "task"),
+    # Serves filling batches that the Leader selects.
+    Index(None, "task", "bucket", sqlite_where=text("bucket IS NOT NULL")),
     comment="Leader: aggregation jobs.",
     sqlite_strict=True,
 )
@@ -355,7 +376,7 @@ buckets = Table(
         LargeBinary,
         primary_key=True,
         comment="The bucket's key, which the batch mode makes: in time-interval mode its unit of "
-        "time, 8 bytes, most significant first.",
+        "time, 8 bytes, most significant first; in leader-selected mode its batch id, 32 bytes.",
     ),
     Column("report_count", Integer, nullable=False, comment="Reports in the share."),
     Column(
@@ -405,7 +426,7 @@ collection_jobs = Table(
     ),
     Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of `request`."),
     Column("request", LargeBinary, nullable=False, comment="The exact CollectionJobReq."),
-    *_batch(),
+    *_batch(selected_later=True),
     *_state(CollectionJobState),
     Column(
         "aggregate_share_request",
@@ -439,7 +460,8 @@ collection_jobs = Table(
         unique=True,
         sqlite_where=text("state IN ('start', 'frozen', 'finished')"),
     ),
-    Index(None, "state", "lease_expires_at"),
+    Index(None, "state", "lease_expires_at", "task"),
+    Index(None, "task", "first_bucket"),
     comment="Leader: collection jobs and their results.",
     sqlite_strict=True,
 )
@@ -565,12 +587,13 @@ collections = Table(
     Column("problem", Text, comment="Why it failed: a problem document, JSON."),
     _seconds("created_at", "Seconds; when the batch was asked for."),
     _seconds("ended_at", "Seconds; when it finished or failed.", nullable=True),
+    _seconds("announced_at", "Seconds; when the webhook was told of its end.", nullable=True),
     Index(
-        "uq_collections_live_request",
+        "uq_collections_pending_request",
         "task_id",
         "request",
         unique=True,
-        sqlite_where=text("state IN ('pending', 'finished')"),
+        sqlite_where=text("state = 'pending'"),
     ),
     comment="Collector: every collection asked for, with what came of it.",
     sqlite_strict=True,

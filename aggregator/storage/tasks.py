@@ -1,4 +1,4 @@
-"""Tasks with their keys and tokens, and this aggregator's HPKE key pairs."""
+"""Tasks with their verification keys, and the tokens that we show."""
 
 import dataclasses
 
@@ -21,8 +21,6 @@ class TaskRecord:
         verify_key: The VDAF verification key; a task has one for life.
         verify_key_id: Its id on the wire, 0 to 255.
         peer_token: Leader: the bearer token that we show to the Helper.
-        leader_token_hash: Helper: SHA-256 of the token that the Leader must show.
-        collector_token_hash: Leader: SHA-256 of the token that the Collector must show.
     """
 
     task_id: bytes
@@ -31,8 +29,6 @@ class TaskRecord:
     verify_key: bytes = dataclasses.field(repr=False)
     verify_key_id: int = 0
     peer_token: str | None = dataclasses.field(default=None, repr=False)
-    leader_token_hash: bytes | None = dataclasses.field(default=None, repr=False)
-    collector_token_hash: bytes | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,16 +38,6 @@ class StoredTask:
     record: TaskRecord
     created_at: int
     ended_at: int | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HpkeKey:
-    """An HPKE key pair. `retired_at` is in seconds, None while the key is advertised."""
-
-    config_id: int
-    config: bytes
-    private_key: bytes = dataclasses.field(repr=False)
-    retired_at: int | None = None
 
 
 def put_task(tx: Transaction, task: TaskRecord) -> None:
@@ -64,11 +50,8 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
     stored = get_task(tx, task.task_id)
     if stored is not None:
         if stored.record != task:
-            raise tx.refuse(
-                Conflict(f"task {encode_base64url(task.task_id)} is stored with other contents")
-            )
+            raise tx.refuse(_conflict(stored.record, task))
         return
-    token = task.peer_token
     tx.connection.execute(
         insert(tables.tasks).values(
             task_id=task.task_id,
@@ -76,11 +59,7 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
             definition=task.definition,
             verify_key_id=task.verify_key_id,
             verify_key=tx.crypter.encrypt("tasks", task.task_id, "verify_key", task.verify_key),
-            peer_token=None
-            if token is None
-            else tx.crypter.encrypt("tasks", task.task_id, "peer_token", token.encode()),
-            leader_token_hash=task.leader_token_hash,
-            collector_token_hash=task.collector_token_hash,
+            peer_token=_encrypted(tx, task.task_id, task.peer_token),
             created_at=tx.now,
         )
     )
@@ -93,26 +72,23 @@ def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:
     return None if row is None else _stored_task(tx, row)
 
 
-def caller_token_hash(tx: Transaction, task_id: bytes, role: str) -> bytes | None:
-    """Return the SHA-256 of the token that the caller of our protected resources must show.
-
-    Nothing is decrypted, so asking takes equally long whether the task exists or not.
-
-    Args:
-        tx: The transaction.
-        task_id: The task.
-        role: Ours in it: the `helper` is called by the Leader, the `leader` by the Collector.
-    """
-    task = tables.tasks.c
-    column = task.leader_token_hash if role == "helper" else task.collector_token_hash
-    query = select(column).where(task.task_id == task_id, task.role == role)
-    return tx.connection.execute(query).scalar()
-
-
 def list_tasks(tx: Transaction) -> list[StoredTask]:
     """Return all tasks, oldest first."""
     query = select(tables.tasks).order_by(tables.tasks.c.id)
     return [_stored_task(tx, row) for row in tx.connection.execute(query)]
+
+
+def replace_peer_token(tx: Transaction, task_id: bytes, token: str) -> None:
+    """Show another token to the Helper from now on.
+
+    Raises:
+        UnknownTask: There is no such task.
+    """
+    tx.connection.execute(
+        update(tables.tasks)
+        .where(tables.tasks.c.id == tx.task_key(task_id))
+        .values(peer_token=_encrypted(tx, task_id, token))
+    )
 
 
 def end_task(tx: Transaction, task_id: bytes) -> None:
@@ -128,61 +104,19 @@ def end_task(tx: Transaction, task_id: bytes) -> None:
     )
 
 
-def put_hpke_key(tx: Transaction, key: HpkeKey) -> None:
-    """Store a fresh key pair.
-
-    Raises:
-        Conflict: The config id is taken, perhaps by a retired key that stored reports still need.
-    """
-    known = {stored.config_id for stored in list_hpke_keys(tx, retired=True)}
-    if key.config_id in known:
-        raise tx.refuse(Conflict(f"the HPKE config id {key.config_id} is taken"))
-    row = bytes([key.config_id])
-    tx.connection.execute(
-        insert(tables.hpke_keys).values(
-            config_id=key.config_id,
-            config=key.config,
-            private_key=tx.crypter.encrypt("hpke_keys", row, "private_key", key.private_key),
-            created_at=tx.now,
-            retired_at=key.retired_at,
+def _conflict(stored: TaskRecord, given: TaskRecord) -> Conflict:
+    name = f"task {encode_base64url(given.task_id)}"
+    if dataclasses.replace(stored, peer_token=given.peer_token) == given:
+        return Conflict(
+            f"{name} is stored with another token to show; `prio task token use` replaces it"
         )
-    )
+    return Conflict(f"{name} is stored with other contents")
 
 
-def list_hpke_keys(tx: Transaction, *, retired: bool) -> list[HpkeKey]:
-    """Return the key pairs, newest first; `retired` includes those that only open old reports."""
-    columns = tables.hpke_keys.c
-    query = select(tables.hpke_keys).order_by(columns.created_at.desc(), columns.config_id.desc())
-    if not retired:
-        query = query.where(columns.retired_at.is_(None))
-    return [
-        HpkeKey(
-            row.config_id,
-            row.config,
-            tx.crypter.decrypt("hpke_keys", bytes([row.config_id]), "private_key", row.private_key),
-            row.retired_at,
-        )
-        for row in tx.connection.execute(query)
-    ]
-
-
-def list_hpke_configs(tx: Transaction, *, retired: bool) -> list[bytes]:
-    """Return the public halves of `list_hpke_keys`; no private key is decrypted."""
-    columns = tables.hpke_keys.c
-    query = select(columns.config).order_by(columns.created_at.desc(), columns.config_id.desc())
-    if not retired:
-        query = query.where(columns.retired_at.is_(None))
-    return list(tx.connection.execute(query).scalars())
-
-
-def retire_hpke_key(tx: Transaction, config_id: int) -> None:
-    """Stop advertising the key; it is kept to open the reports that were made for it."""
-    columns = tables.hpke_keys.c
-    tx.connection.execute(
-        update(tables.hpke_keys)
-        .where(columns.config_id == config_id, columns.retired_at.is_(None))
-        .values(retired_at=tx.now)
-    )
+def _encrypted(tx: Transaction, task_id: bytes, token: str | None) -> bytes | None:
+    if token is None:
+        return None
+    return tx.crypter.encrypt("tasks", task_id, "peer_token", token.encode())
 
 
 def _stored_task(tx: Transaction, row: Row[tuple[object, ...]]) -> StoredTask:
@@ -198,7 +132,5 @@ def _stored_task(tx: Transaction, row: Row[tuple[object, ...]]) -> StoredTask:
         peer_token=None
         if token is None
         else tx.crypter.decrypt("tasks", task_id, "peer_token", token).decode(),
-        leader_token_hash=columns["leader_token_hash"],
-        collector_token_hash=columns["collector_token_hash"],
     )
     return StoredTask(record, columns["created_at"], columns["ended_at"])

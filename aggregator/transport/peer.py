@@ -5,8 +5,8 @@ and a `Location` of another origin is refused. Transient failures are retried a 
 then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; a problem
 document is reported as `PeerRefused`.
 
-We read no more of an answer than the request can yield, uncompressed, and take no longer in all
-than the client's read timeout, however steadily it drips.
+We read no more of an answer than the request can yield, uncompressed, and take no longer in all,
+with every attempt, than the client's read timeout, however steadily it drips.
 
 Source: DAP, "HTTP Usage" and "Asynchronous Request Handling"; RFC 9457.
 """
@@ -127,7 +127,7 @@ class Peer:
         self._http = http
         self._base = httpx.URL(endpoint if endpoint.endswith("/") else endpoint + "/")
         self._token = token
-        self._name = f"{name} {_origin(self._base)}"
+        self._name = f"{name} {origin(endpoint)}"
         self._attempts = attempts
         self._sleep = sleep
 
@@ -166,16 +166,18 @@ class Peer:
         if self._token is not None:
             headers["authorization"] = bearer_header(self._token)
         request = self._http.build_request(method, url, headers=headers, content=body)
-        for attempt in range(1, self._attempts + 1):
+        # One deadline for all attempts: a driver holds its job no longer than it says.
+        with anyio.move_on_after(self._http.timeout.read or math.inf):
+            return await self._send_patiently(request, limit)
+        raise self._unreachable("no complete answer in time")
+
+    async def _send_patiently(self, request: httpx.Request, limit: int) -> Answer:
+        for attempt in range(1, self._attempts):
             try:
-                with anyio.move_on_after(self._http.timeout.read or math.inf):
-                    return await self._send_once(request, limit)
-                raise self._unreachable("no complete answer in time")
+                return await self._send_once(request, limit)
             except PeerUnreachable as error:
-                if attempt == self._attempts:
-                    raise
                 await self._sleep(_wait(attempt, error.retry_after))
-        raise self._unreachable("no attempt was allowed")
+        return await self._send_once(request, limit)
 
     async def _send_once(self, request: httpx.Request, limit: int) -> Answer:
         try:
@@ -258,8 +260,9 @@ def _traceparent() -> str:
     return f"00-{trace_id}-{uuid.uuid4().hex[:16]}-01"
 
 
-def _origin(url: httpx.URL) -> str:
-    """Return scheme, host and port, which a log may show."""
+def origin(endpoint: str) -> str:
+    """Return scheme, host and port of an endpoint, which a log may show."""
+    url = httpx.URL(endpoint)
     port = url.port or {"http": 80, "https": 443}.get(url.scheme)
     host = f"[{url.host}]" if ":" in url.host else url.host
     return f"{url.scheme}://{host}:{port}/"

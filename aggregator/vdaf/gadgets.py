@@ -13,6 +13,7 @@ Source:
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 from typing_extensions import override
 
@@ -62,15 +63,8 @@ class Gadget(ABC):
 class Mul(Gadget):
     """The product of two wires."""
 
-    @property
-    @override
-    def arity(self) -> int:
-        return 2
-
-    @property
-    @override
-    def degree(self) -> int:
-        return 2
+    arity: ClassVar[int] = 2
+    degree: ClassVar[int] = 2
 
     @override
     def evaluate(self, inputs: Vector) -> Vector:
@@ -91,10 +85,7 @@ class PolyEval(Gadget):
 
     coefficients: tuple[int, ...]
 
-    @property
-    @override
-    def arity(self) -> int:
-        return 1
+    arity: ClassVar[int] = 1
 
     @property
     @override

@@ -8,9 +8,11 @@ Source:
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from functools import cached_property
 from typing import TypeAlias, cast
+
+from typing_extensions import override
 
 from aggregator.errors import ReportRejected
 from aggregator.vdaf.shares import to_strings
@@ -35,8 +37,25 @@ class ShareDecodeError(ReportRejected):
     """A public share or an input share does not decode: DAP's `invalid_message`."""
 
 
+class Outcomes(Sized):
+    """The outcome of each report of a batch.
+
+    Attributes:
+        rejected: Why reports are rejected.
+    """
+
+    __slots__ = ()
+
+    rejected: Rejections
+
+    @property
+    def errors(self) -> list[ReportRejected | None]:
+        """Why each report is rejected, or None."""
+        return [self.rejected.get(index) for index in range(len(self))]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
-class VerifyState:
+class VerifyState(Outcomes):
     """What one aggregator keeps of a batch between `verify_init` and `verify_next`.
 
     Attributes:
@@ -50,13 +69,9 @@ class VerifyState:
     joint_rand_seeds: ByteRows = dataclasses.field(repr=False)
     rejected: Rejections
 
+    @override
     def __len__(self) -> int:
         return len(self.joint_rand_seeds)
-
-    @property
-    def errors(self) -> list[ReportRejected | None]:
-        """Why each report is rejected already, or None."""
-        return _errors(self.rejected, len(self))
 
 
 @dataclasses.dataclass(frozen=True)  # No slots: the strings are cached when first used.
@@ -80,7 +95,7 @@ class BegunBatch:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class VerifierMessages:
+class VerifierMessages(Outcomes):
     """What all aggregators' verifier shares of a batch decide.
 
     Attributes:
@@ -91,13 +106,9 @@ class VerifierMessages:
     rows: ByteRows = dataclasses.field(repr=False)
     rejected: Rejections
 
+    @override
     def __len__(self) -> int:
         return len(self.rows)
-
-    @property
-    def errors(self) -> list[ReportRejected | None]:
-        """Why each report is rejected, or None."""
-        return _errors(self.rejected, len(self))
 
     def to_list(self) -> list[bytes | ReportRejected]:
         """Return each report's message as a byte string, or its error."""
@@ -108,7 +119,7 @@ class VerifierMessages:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class OutShares:
+class OutShares(Outcomes):
     """One aggregator's shares of verified measurements, ready to be summed.
 
     Attributes:
@@ -121,10 +132,9 @@ class OutShares:
     shares: Vector = dataclasses.field(repr=False)
     rejected: Rejections
 
-    @property
-    def errors(self) -> list[ReportRejected | None]:
-        """Why each report was rejected, or None."""
-        return _errors(self.rejected, len(self.shares))
+    @override
+    def __len__(self) -> int:
+        return len(self.shares)
 
 
 def strings_without_rejected(rows: ByteRows, rejected: Rejections) -> list[bytes]:
@@ -143,7 +153,3 @@ def without_errors(
         return cast("Sequence[bytes]", messages), {}
     rejected = {i: m for i, m in enumerate(messages) if isinstance(m, ReportRejected)}
     return [b"" if isinstance(m, ReportRejected) else m for m in messages], rejected
-
-
-def _errors(rejected: Rejections, rows: int) -> list[ReportRejected | None]:
-    return [rejected.get(index) for index in range(rows)]

@@ -47,24 +47,15 @@ class JsonObject:
 
     def integer(self, name: str) -> int:
         """Return an integer."""
-        value = self.member(name)
-        if type(value) is not int:
-            raise VectorFailure(f"{name} is not an integer")
-        return value
+        return self._member_of(int, name, "not an integer")
 
     def boolean(self, name: str) -> bool:
         """Return true or false."""
-        value = self.member(name)
-        if not isinstance(value, bool):
-            raise VectorFailure(f"{name} is neither true nor false")
-        return value
+        return self._member_of(bool, name, "neither true nor false")
 
     def text(self, name: str) -> str:
         """Return a string."""
-        value = self.member(name)
-        if not isinstance(value, str):
-            raise VectorFailure(f"{name} is not a string")
-        return value
+        return self._member_of(str, name, "not a string")
 
     def byte_string(self, name: str) -> bytes:
         """Return bytes written in hexadecimal."""
@@ -87,9 +78,12 @@ class JsonObject:
 
     def items(self, name: str) -> list[Json]:
         """Return a list."""
+        return self._member_of(list, name, "not a list")
+
+    def _member_of(self, kind: type[T], name: str, otherwise: str) -> T:
         value = self.member(name)
-        if not isinstance(value, list):
-            raise VectorFailure(f"{name} is not a list")
+        if type(value) is not kind:  # true is not an integer here
+            raise VectorFailure(f"{name} is {otherwise}")
         return value
 
 

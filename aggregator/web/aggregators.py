@@ -51,7 +51,7 @@ class AggregatorResources:
         """Return the task of a request, if its sender may work on it."""
         task_id = task_id_of(request)
         # Before anything is revealed about the task, such as whether it exists.
-        require_token(request, await self._runtime.caller_token_hash(task_id))
+        require_token(request, await self._runtime.caller_token_hashes(task_id))
         return await self._runtime.task(task_id)
 
     async def _found(

@@ -3,19 +3,21 @@
 Source: DAP, "Request Authentication"; RFC 6750, "Authorization Request Header Field".
 """
 
+from collections.abc import Sequence
+
 from fastapi import Request
 
-from aggregator.dap.auth import HASH_SIZE, bearer_token, token_matches
+from aggregator.dap.auth import bearer_token, token_matches
 from aggregator.dap.problems import Unauthorized
 
 
-def require_token(request: Request, token_hash: bytes | None) -> None:
-    """Refuse a request that does not carry the token with this hash.
+def require_token(request: Request, token_hashes: Sequence[bytes]) -> None:
+    """Refuse a request that does not carry a token with one of these hashes.
 
     Args:
         request: The request.
-        token_hash: SHA-256 of the token; None accepts no token, with the same work and the same
-            answer as for a wrong one.
+        token_hashes: SHA-256 of each token that is taken; without any the answer is the same as for
+            a wrong token.
 
     Raises:
         Unauthorized: The token is missing or wrong.
@@ -23,6 +25,5 @@ def require_token(request: Request, token_hash: bytes | None) -> None:
     token = bearer_token(request.headers.get("authorization"))
     if token is None:
         raise Unauthorized("a bearer token is required")
-    # As far as anybody knows, no token has the hash zero.
-    if not token_matches(token, bytes(HASH_SIZE) if token_hash is None else token_hash):
+    if not token_matches(token, token_hashes):
         raise Unauthorized("the bearer token is not the one for this resource")

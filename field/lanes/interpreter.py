@@ -5,6 +5,7 @@ beside the array. Results are the same. Any processor can run any number of lane
 of limbs.
 """
 
+import functools
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
@@ -55,6 +56,14 @@ def _product(x: _Lanes, y: _Lanes) -> tuple[_Lanes, _Lanes]:
     return low, x1 * y1 + (middle >> _HALF)
 
 
+@functools.lru_cache(maxsize=1024)
+def _filled(lanes: int, value: int) -> _Lanes:
+    """Return the same word in every lane, not to be written to."""
+    words = np.full(lanes, value & ALL_ONES, np.uint64)
+    words.flags.writeable = False
+    return words
+
+
 class Interpreter(Code):
     """Computes at once, with numpy; a position is an array and an index into it."""
 
@@ -64,15 +73,16 @@ class Interpreter(Code):
 
     @override
     def constant(self, value: int) -> Word:
-        return Word(self, np.full(self.lanes, value & ALL_ONES, np.uint64))
+        return Word(self, _filled(self.lanes, value))
 
     @override
     def in_every_lane(self, scalar: Integer) -> Word:
-        return self.constant(_int(scalar))
+        return Word(self, np.full(self.lanes, _int(scalar) & ALL_ONES, np.uint64))
 
     @override
     def arithmetic(self, name: str, word: Word, other: Word | int) -> Word:
-        return Word(self, _ARITHMETIC[name](word.value, self._operand(other)))
+        operand = other.value if isinstance(other, Word) else _filled(self.lanes, other)
+        return Word(self, _ARITHMETIC[name](word.value, operand))
 
     @override
     def at_least(self, word: Word, bound: Word | int) -> Word:
@@ -181,7 +191,8 @@ class Interpreter(Code):
             yield
 
     def _operand(self, other: Word | int) -> _Lanes:
-        return cast("_Lanes", (other if isinstance(other, Word) else self.constant(other)).value)
+        words: _Lanes = other.value if isinstance(other, Word) else _filled(self.lanes, other)
+        return words
 
     def _at_most_lanes(self, count: Integer) -> int:
         """Return the count capped: it may exceed the lanes, as in compiled code, which masks."""

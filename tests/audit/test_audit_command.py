@@ -18,6 +18,23 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, [*arguments, "--processes", "1"])
 
 
+TRUNCATED = ["--mechanism", "TruncatedGeometric"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [*TRUNCATED, "--epsilon", "1", "--delta", "1/900"],
+        ["--mechanism", "DiscreteGaussian", "--rho", "1/2"],
+    ],
+    ids=lambda options: options[1],
+)
+def test_every_mechanism_is_audited_by_its_own_parameters(options: list[str]) -> None:
+    result = run("--circuit", "histogram", *options, "--runs", "200", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["mechanism"] == options[1]
+
+
 def test_a_right_mechanism_is_not_refuted() -> None:
     result = run("--circuit", "count", "--epsilon", "1/2", "--runs", "200", "--json")
     assert result.exit_code == 0
@@ -53,7 +70,14 @@ def test_the_self_test_takes_no_configuration_store_or_key(option: str) -> None:
     ("arguments", "message"),
     [
         (["--circuit", "count", "--epsilon", "0"], "epsilon must be positive"),
-        (["--circuit", "count", "--epsilon", "1", "--delta", "1/900"], "is for Prio3Histogram"),
+        (["--circuit", "count"], "epsilon: the mechanism PureDpDiscreteLaplace needs it"),
+        (["--circuit", "count", "--epsilon", "1", "--delta", "1/900"], "has no such parameter"),
+        (
+            [*TRUNCATED, "--circuit", "count", "--epsilon", "1", "--delta", "1/900"],
+            "is for Prio3Histogram",
+        ),
+        (["--circuit", "count", "--mechanism", "None"], "promises nothing that could be refuted"),
+        (["--circuit", "count", "--mechanism", "Some"], "mechanism must be one of"),
         (["--circuit", "histogram", "--epsilon", "1", "--length", "1"], "nothing to audit"),
     ],
 )

@@ -14,13 +14,12 @@ from field import (
     FIELD128,
     Field,
     Vector,
-    _kernels64,
-    _kernels128,
     decode_rows,
     encode_rows,
     lagrange_basis,
     ntt,
 )
+from field._kernels import kernels
 from tests.constant_time.instruction_trace import Call, captured, differences, why_not
 
 OPERATIONS: dict[str, Callable[[Vector], object]] = {
@@ -57,8 +56,7 @@ def repeated(field: Field, numbers: list[int]) -> Vector:
 
 def call_of(field: Field, name: str, vector: Vector) -> Call:
     """Return the call of a kernel in an operation on a vector."""
-    module = _kernels64 if field is FIELD64 else _kernels128
-    calls = captured([(module, name)], lambda: OPERATIONS[name](vector))
+    calls = captured([(kernels(field), name)], lambda: OPERATIONS[name](vector))
     return calls[0]
 
 
@@ -79,11 +77,9 @@ def test_a_kernel_has_the_same_trace_for_all_elements(field: Field, name: str) -
 
 @pytest.mark.parametrize("field", [FIELD64, FIELD128], ids=lambda field: field.name)
 def test_checking_for_residues_has_the_same_trace_for_all_numbers(field: Field) -> None:
-    module = _kernels64 if field is FIELD64 else _kernels128
-
     def call(data: bytes) -> Call:
         rows = np.frombuffer(data, np.uint8).reshape(4, 8 * field.encoded_size)
-        (call,) = captured([(module, "are_residues")], lambda: decode_rows(field, rows))
+        (call,) = captured([(kernels(field), "are_residues")], lambda: decode_rows(field, rows))
         return call
 
     size = 32 * field.encoded_size

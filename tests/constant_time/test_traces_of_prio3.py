@@ -28,7 +28,8 @@ from aggregator.vdaf.kernels.digits import query as digit_query
 from aggregator.vdaf.prio3 import Prio3
 from aggregator.vdaf.verification import Aggregator, ReportShares
 from aggregator.vdaf.xof import ByteRows
-from field import _kernels64, _kernels128
+from field import FIELD64, FIELD128
+from field._kernels import kernels
 from field.lanes import LaneWidth, lane_width, lanes
 from tests.constant_time.instruction_trace import Call, captured, differences, why_not
 
@@ -41,8 +42,8 @@ DECISIONS = [(chunk_decide, "decide_groups"), (digit_decide, "decide_groups")]
 SHARDING = [
     (keccak, "_turboshake128"),
     *(
-        (module, name)
-        for module in (_kernels64, _kernels128)
+        (kernels(field), name)
+        for field in (FIELD64, FIELD128)
         for name in (
             "add",
             "subtract",

@@ -184,6 +184,8 @@ def test_a_late_report_of_a_collected_batch_is_refused_by_name(line: Line) -> No
 def test_an_interval_off_the_time_precision_is_refused(line: Line) -> None:
     said = line.collect("--start", str(line.start + 1), "--end", str(line.start + HOUR), status=2)
     assert "start: must be a multiple" in said
+    assert "start: missing" in line.collect(status=2)
+    assert "end: missing" in line.collect("--start", str(line.start), status=2)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from aggregator.dap.messages import AggregationJobInitReq
 from aggregator.leader import job_creator
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.job_driver import JobDriver
+from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.runtime import TaskRefused
 from aggregator.storage.counters import Stage, report_counts

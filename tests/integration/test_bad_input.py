@@ -34,7 +34,6 @@ from aggregator.dap.times import Interval, Time
 from aggregator.leader import uploads
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.floor import Floor
-from aggregator.protocol.results import collection_request
 from aggregator.storage import tables
 from aggregator.storage.tables import collection_jobs
 from aggregator.storage.tasks import end_task
@@ -106,7 +105,7 @@ async def ask_share(pair: Pair, request: AggregateShareReq) -> Answer:
 def share_request(pair: Pair, **changes: object) -> AggregateShareReq:
     interval = pair.interval()
     request = AggregateShareReq(
-        collection_request(interval), TimeIntervalSelector(interval), 3, bytes(32)
+        CollectionJobReq(TimeIntervalQuery(interval)), TimeIntervalSelector(interval), 3, bytes(32)
     )
     return dataclasses.replace(request, **changes)  # type: ignore[arg-type]  # a test's choice
 
@@ -302,7 +301,7 @@ async def test_a_leader_with_a_wrong_token_loses_nothing(tmp_path: Path) -> None
         await pair.helper.database.run(
             "change token",
             lambda tx: tx.connection.execute(
-                update(tables.tasks).values(leader_token_hash=hash_token(token))
+                update(tables.caller_tokens).values(token_hash=hash_token(token))
             ),
         )
 
@@ -467,7 +466,7 @@ async def test_a_collection_request_that_is_not_in_order_is_refused(
 
 
 async def test_a_truncated_collection_request_is_refused(pair: Pair) -> None:
-    body = encode(collection_request(pair.interval()))[:-1]
+    body = encode(CollectionJobReq(TimeIntervalQuery(pair.interval())))[:-1]
     url, message = pair.url_of("collection_jobs"), CollectionJobReq.message
     answer = await pair.send("POST", url, message, body, COLLECTOR_TOKEN)
     assert (answer.status, answer.problem_type) == (400, "invalidMessage")

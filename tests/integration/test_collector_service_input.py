@@ -3,21 +3,22 @@
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 
-from aggregator.collector.driver import RETRY_SECONDS, Driver
+from aggregator.collector.driver import CONCURRENCY, RETRY_SECONDS, Driver
 from aggregator.collector.service import (
     MAX_QUERY_SIZE,
     create_collector_app,
-    interval_of,
     new_collection,
 )
 from aggregator.dap.auth import bearer_header, hash_token
+from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobResp
 from aggregator.dap.resources import media_type
 from aggregator.protocol.results import collection_request
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task import Task, task_to_toml
 from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
@@ -38,19 +39,27 @@ JSON = {"content-type": "application/json"}
 Handler = Callable[[httpx.Request], httpx.Response]
 
 
+def unreachable(request: httpx.Request) -> httpx.Response:
+    raise AssertionError(f"the service itself asks nobody, and not {request.url}")
+
+
 @pytest.fixture
 def database(tmp_path: Path) -> Database:
     url = f"sqlite:///{tmp_path / 'collector.sqlite'}"
     upgraded(url)
     made = Database.open(url, Crypter([bytes(32)]))
-    record = store.CollectorTask(TASK.task_id.value, task_to_toml(TASK), COLLECTOR_TOKEN)
-    made.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
+    provision(made, TASK)
     return made
+
+
+def provision(database: Database, task: Task) -> None:
+    record = store.CollectorTask(task.task_id.value, task_to_toml(task), COLLECTOR_TOKEN)
+    database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
 
 
 @pytest.fixture
 async def api(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    driver = Driver(database, collector_keypair(), httpx.AsyncClient())
+    driver = driver_of(database, unreachable)
     app = create_collector_app(
         database, driver, SeededEntropy(b"api"), hash_token(TOKEN), {"collector", "::1"}
     )
@@ -70,9 +79,9 @@ def driver_of(database: Database, handler: Handler) -> Driver:
     return Driver(database, collector_keypair(), http)
 
 
-def put_collection(database: Database, start: int = START) -> bytes:
-    request = collection_request(interval_of(TASK, start, start + TIME_PRECISION))
-    new = new_collection(TASK, request, SeededEntropy(start))
+def put_collection(database: Database, start: int = START, task: Task = TASK) -> bytes:
+    request = collection_request(task, {"start": start, "end": start + TIME_PRECISION})
+    new = new_collection(task, request, SeededEntropy(task.task_id.value + start.to_bytes(8)))
     database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
     return new.collection_id
 
@@ -167,8 +176,7 @@ async def test_a_leader_that_counts_no_report_does_not_stop_the_driver(
         headers = {"location": "/x", "content-type": media_type(CollectionJobResp.message)}
         return httpx.Response(201, content=lying, headers=headers)
 
-    put_collection(database)
-    await driver_of(database, answer).step()
+    await driver_of(database, answer).ask(put_collection(database))
     await pair.close()
 
 
@@ -185,6 +193,39 @@ async def test_one_failing_collection_does_not_hold_up_the_others(
         return await ask(stored)
 
     monkeypatch.setattr(driver, "_ask", fail_for_first)
-    assert await driver.step() == RETRY_SECONDS
+    assert await driver.ask(first) == RETRY_SECONDS
+    assert await ends(driver, database, second)
     assert [each.collection_id for each in pending(database)] == [first]
-    assert second != first
+
+
+async def test_collections_of_a_leader_that_is_silent_hold_up_no_other(database: Database) -> None:
+    """Far more of them than there are permits."""
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "leader.example":
+            await anyio.sleep_forever()
+        return httpx.Response(404)
+
+    for number in range(2 * CONCURRENCY):
+        put_collection(database, START + number * TIME_PRECISION)
+    well = make_task(privacy=LAPLACE, id=str(TaskId(bytes(32))), leader="https://well.example/")
+    provision(database, well)
+    last = put_collection(database, task=well)
+    http = httpx.AsyncClient(transport=httpx.MockTransport(answer), timeout=60)
+    assert await ends(Driver(database, collector_keypair(), http), database, last)
+
+
+async def ends(driver: Driver, database: Database, collection_id: bytes) -> bool:
+    """Let the driver work; return whether the collection ends soon."""
+    stop = anyio.Event()
+
+    async def watch() -> None:
+        while collection_id in {each.collection_id for each in pending(database)}:  # noqa: ASYNC110  the driver wakes nobody
+            await anyio.sleep(0.01)
+        stop.set()
+
+    with anyio.move_on_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch)
+            await driver.run(stop)
+    return stop.is_set()

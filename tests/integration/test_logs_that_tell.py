@@ -8,7 +8,8 @@ import structlog
 from structlog.testing import capture_logs
 
 from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.job_driver import JobDriver
+from aggregator.leader.scheduler import DriverSettings
 from tests.support.pair import Pair
 from tests.support.tasks import make_task
 

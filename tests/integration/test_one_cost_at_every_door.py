@@ -21,10 +21,9 @@ from aggregator.dp.mechanisms import (
     Guarantee,
     Mechanism,
     PolicyParameters,
-    statement,
 )
 from aggregator.dp.samplers import DiscreteLaplaceSampler
-from aggregator.dp.sensitivity import NEIGHBOURS, l1_sensitivity
+from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
@@ -82,8 +81,7 @@ class Thousandth(Mechanism):
 
     @override
     def guarantee(self, circuit: Circuit) -> Guarantee:
-        promise = statement("(1, 1/1000)-differential privacy", self.max_reports_per_person)
-        return Guarantee(Fraction(1), Fraction(1, 1000), None, NEIGHBOURS, promise)
+        return self.promised("(1, 1/1000)-differential privacy", Fraction(1), Fraction(1, 1000))
 
     @override
     def cost(self, circuit: Circuit, releases: int) -> BasicCost:

@@ -11,7 +11,7 @@ import pytest
 
 from aggregator.collector.documents import Document
 from aggregator.collector.driver import Driver
-from aggregator.collector.service import create_collector_app, interval_of, new_collection
+from aggregator.collector.service import create_collector_app, new_collection
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_to_toml
@@ -47,7 +47,7 @@ async def collected(
     upgraded(url)
     database = Database.open(url, Crypter([bytes(32)]), pair.clock)
     record = store.CollectorTask(task.task_id.value, task_to_toml(task), COLLECTOR_TOKEN)
-    request = collection_request(interval_of(task, START, START + TIME_PRECISION))
+    request = collection_request(task, {"start": START, "end": START + TIME_PRECISION})
     new = new_collection(task, request, SeededEntropy(b"collector"))
     database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
     database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
@@ -61,10 +61,10 @@ async def collected(
         headers={"authorization": bearer_header(COLLECTOR_TOKEN)},
     )
     try:
-        await driver.step()
+        await driver.ask(new.collection_id)
         await pair.work_until_idle()
         pair.clock.advance(LEASE_SECONDS)
-        assert await driver.step() is None
+        assert await driver.ask(new.collection_id) is None
         answer = await api.get(f"/api/collections/{new.collection_id.hex()}")
         document: Document = answer.json()
         assert document["state"] == CollectionState.FINISHED, document

@@ -9,12 +9,11 @@ import pytest
 from aggregator.cli.pair_runs import LARGEST_UPLOAD, STATE, PairAudit, Window, releases_of
 from aggregator.cli.tasks import make_task, write_files
 from aggregator.dap.hpke import generate_keypair
-from aggregator.dap.messages import CollectionJobResp
+from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.collection import release
-from aggregator.protocol.results import collection_request
 from field import Vector
 from tests.support.entropy import SeededEntropy
 
@@ -41,7 +40,7 @@ def audit(tmp_path: Path) -> PairAudit:
 
 def collected(audit: PairAudit, window: Window, leader: list[int], helper: list[int]) -> None:
     """Let a window be collected, each aggregator having added up these reports."""
-    request, entropy = collection_request(window.interval), SeededEntropy(1)
+    request, entropy = CollectionJobReq(TimeIntervalQuery(window.interval)), SeededEntropy(1)
     sealed = [
         release(
             audit.task,

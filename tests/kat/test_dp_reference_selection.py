@@ -96,15 +96,6 @@ def test_the_cut_off_and_its_edge_mass(row: list[str]) -> None:
     assert all(agrees(release.edge_mass, printed) for printed in mass)
 
 
-@pytest.mark.parametrize(("shift", "k"), [(2, 23), (10, 114), (255, 2897)])
-def test_the_cut_off_for_a_shift(shift: int, k: int) -> None:
-    assert TruncatedGeometricRelease.of(1, "1e-5", shift).k == k
-
-
-def test_the_cut_off_for_ten_reports_per_person() -> None:
-    assert TruncatedGeometricRelease.of("1/2", "5e-6", 10).k == 222
-
-
 # epsilon, delta: Laplace midpoint, optimal midpoint as a real and as a whole number.
 MIDPOINTS = """
 1 1e-5 11.8197782844 11.3611147785 12|.1 1e-10 224.327037494 200.805352902 201
@@ -134,6 +125,7 @@ FIGURE_4 = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", rows(FIGURE_4))
 def test_figure_4_has_the_reference_points(row: list[str]) -> None:
     kappa, whole, real, laplace, gaussian, share, half = row

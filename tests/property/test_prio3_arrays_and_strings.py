@@ -98,6 +98,7 @@ def test_arrays_and_strings_give_the_same_whatever_the_number_of_reports(
     assert all(out_shares.errors == [None] * rows for out_shares in found.out_shares)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 @by_type
 @settings(max_examples=15)

@@ -144,6 +144,7 @@ def some_measurements(prio3: Prio3, source: random.Random, count: int) -> list[M
     return [list(vector) for vector in vectors]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("kind", SMALL_CIRCUITS)
 def test_every_small_circuit_agrees_with_the_oracle(

@@ -4,14 +4,14 @@ import functools
 import tempfile
 from pathlib import Path
 
-from aggregator.storage.database import upgrade
+from aggregator.storage.schema import make
 
 
 def upgraded(url: str) -> None:
-    """Do what `upgrade` does, by a copy if there is no file yet."""
+    """Do what `make` does, by a copy if there is no file yet."""
     path = Path(url.removeprefix("sqlite:///"))
     if path.exists():
-        upgrade(url)
+        make(url)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
@@ -22,6 +22,6 @@ def upgraded(url: str) -> None:
 def _migrated() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "empty.sqlite"
-        upgrade(f"sqlite:///{path}")
+        make(f"sqlite:///{path}")
         assert not path.with_name("empty.sqlite-wal").exists(), "closing a store empties its log"
         return path.read_bytes()

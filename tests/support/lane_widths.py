@@ -21,6 +21,9 @@ INTERPRETED = [
 ]
 """Every width: any processor can interpret any."""
 
+ONE_LAYOUT = INTERPRETED[::2]
+"""Every number of lanes once, for what does not depend on how products are made."""
+
 COMPILED = [
     _param(lanes, has_multiply_add=is_long, is_interpreted=False)
     for lanes in LANES

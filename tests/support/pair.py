@@ -18,7 +18,9 @@ from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.messages import (
     CollectionJobReq,
     CollectionJobResp,
+    LeaderSelectedQuery,
     Report,
+    TimeIntervalQuery,
     UploadErrors,
     UploadRequest,
 )
@@ -28,15 +30,17 @@ from aggregator.dap.times import Interval
 from aggregator.helper.routes import HelperLimits, HelperResources
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
-from aggregator.leader.job_driver import DriverSettings, JobDriver
+from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
+from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.reports import MAX_AGE_SECONDS
-from aggregator.protocol.results import Result, collection_request, open_result
+from aggregator.protocol.results import Result, open_result
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.runtime import Runtime
+from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
+from aggregator.storage.database import Database, Transaction
 from aggregator.storage.tasks import TaskRecord, put_task
 from aggregator.web.app import create_app
 from tests.support.clock import ManualClock
@@ -158,6 +162,10 @@ class Answer:
         return str(self.problem.get("type", "")).rsplit(":", 1)[-1]
 
 
+def _unreachable(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError(f"nobody is at {request.url}", request=request)
+
+
 class Pair:
     """Both aggregators, and a client and a collector that speak to them."""
 
@@ -186,10 +194,11 @@ class Pair:
         )
         self.client_entropy = SeededEntropy(b"client")
         self.http = httpx.AsyncClient(
+            transport=httpx.MockTransport(_unreachable),
             mounts={
                 LEADER_URL.rstrip("/"): httpx.ASGITransport(self.leader),
                 HELPER_URL.rstrip("/"): httpx.ASGITransport(self.helper),
-            }
+            },
         )
 
     async def provision(self) -> None:
@@ -202,13 +211,18 @@ class Pair:
             definition,
             VERIFY_KEY,
             peer_token=LEADER_TOKEN,
-            collector_token_hash=hash_token(COLLECTOR_TOKEN),
         )
-        helper = TaskRecord(
-            task_id, "helper", definition, VERIFY_KEY, leader_token_hash=hash_token(LEADER_TOKEN)
-        )
-        for service, record in ((self.leader, leader), (self.helper, helper)):
-            await service.database.run("provision", lambda tx, record=record: put_task(tx, record))
+        helper = TaskRecord(task_id, "helper", definition, VERIFY_KEY)
+        for service, record, token in (
+            (self.leader, leader, COLLECTOR_TOKEN),
+            (self.helper, helper, LEADER_TOKEN),
+        ):
+
+            def put(tx: Transaction, record: TaskRecord = record, token: str = token) -> None:
+                put_task(tx, record)
+                put_caller_token(tx, task_id, hash_token(token))
+
+            await service.database.run("provision", put)
             await service.runtime.ensure_keypair()
 
     async def close(self) -> None:
@@ -268,9 +282,15 @@ class Pair:
         """Return the interval of `units` units that begins with the unit of `seconds`."""
         return Interval.of(self.task.time(seconds).units, units)
 
+    def request(self, interval: Interval | None = None) -> CollectionJobReq:
+        """Return the collector's request for an interval, or for the next batch."""
+        if self.task.batching.leader_selects:
+            return CollectionJobReq(LeaderSelectedQuery())
+        return CollectionJobReq(TimeIntervalQuery(interval or self.interval()))
+
     async def ask(self, interval: Interval | None = None) -> Answer:
         """Ask for a collection, as the collector."""
-        request = collection_request(interval or self.interval())
+        request = self.request(interval)
         url = self.url_of("collection_jobs")
         message = CollectionJobReq.message
         return await self.send("POST", url, message, encode(request), COLLECTOR_TOKEN)
@@ -279,10 +299,15 @@ class Pair:
         """Ask for the state of a collection."""
         return await self.send("GET", LEADER_URL.rstrip("/") + location, token=COLLECTOR_TOKEN)
 
+    async def forget(self, location: str) -> None:
+        """Delete a collection, whose result is safe."""
+        url = LEADER_URL.rstrip("/") + location
+        assert (await self.send("DELETE", url, token=COLLECTOR_TOKEN)).status < 300
+
     def open(self, body: bytes, interval: Interval | None = None) -> Result:
         """Open a collection's result."""
-        request = collection_request(interval or self.interval())
-        return open_result(self.task, collector_keypair(), request, decode(CollectionJobResp, body))
+        response = decode(CollectionJobResp, body)
+        return open_result(self.task, collector_keypair(), self.request(interval), response)
 
     async def work(self) -> int:
         """Let the leader's workers do one round; return how much there was to do."""

@@ -8,7 +8,7 @@ from typing import Self
 
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import Circuit
+from aggregator.vdaf.circuits.base import MAX_LENGTH, Circuit, check_parameter
 from aggregator.vdaf.gadgets import Gadget, Mul, ParallelSum
 from field import Vector, concat, powers, stack
 
@@ -35,6 +35,10 @@ class BitVectorCircuit(Circuit):
 
     chunk_length: int
     """How many residues one call checks."""
+
+    def __post_init__(self) -> None:
+        check_parameter("length", self.length, MAX_LENGTH)
+        check_parameter("chunk_length", self.chunk_length, MAX_LENGTH)
 
     def with_chunk_length(self, chunk_length: int) -> Self:
         """Return the same circuit, checked in other chunks."""

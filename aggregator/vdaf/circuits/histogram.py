@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import MAX_LENGTH, Run, check_parameter
+from aggregator.vdaf.circuits.base import Run
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, integers
@@ -32,10 +32,6 @@ class Histogram(BitVectorCircuit):
     is_one_hot: ClassVar[bool] = True
     field: ClassVar[Field] = FIELD128
     eval_output_len: ClassVar[int] = 2
-
-    def __post_init__(self) -> None:
-        check_parameter("length", self.length, MAX_LENGTH)
-        check_parameter("chunk_length", self.chunk_length, MAX_LENGTH)
 
     @property
     @override

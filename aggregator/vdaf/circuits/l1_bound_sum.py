@@ -15,12 +15,7 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import (
-    MAX_LENGTH,
-    Run,
-    check_max_measurement,
-    check_parameter,
-)
+from aggregator.vdaf.circuits.base import Run, check_max_measurement
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
@@ -48,10 +43,10 @@ class L1BoundSum(BitVectorCircuit):
     field: ClassVar[Field] = FIELD128
     eval_output_len: ClassVar[int] = 2
 
+    @override
     def __post_init__(self) -> None:
-        check_parameter("length", self.length, MAX_LENGTH)
+        BitVectorCircuit.__post_init__(self)
         check_max_measurement("max_value", self.max_value, self.field)
-        check_parameter("chunk_length", self.chunk_length, MAX_LENGTH)
 
     @property
     def bits(self) -> int:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import MAX_LENGTH, Run, check_parameter
+from aggregator.vdaf.circuits.base import Run, check_parameter
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.linear_form import LinearCheck, LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, sums, vectors
@@ -38,10 +38,10 @@ class MultihotCountVec(BitVectorCircuit):
     field: ClassVar[Field] = FIELD128
     eval_output_len: ClassVar[int] = 2
 
+    @override
     def __post_init__(self) -> None:
-        check_parameter("length", self.length, MAX_LENGTH)
+        BitVectorCircuit.__post_init__(self)
         check_parameter("max_weight", self.max_weight, self.length)
-        check_parameter("chunk_length", self.chunk_length, MAX_LENGTH)
 
     @property
     def bits_for_weight(self) -> int:

@@ -10,12 +10,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from aggregator.vdaf.circuits.base import (
-    MAX_LENGTH,
-    Run,
-    check_max_measurement,
-    check_parameter,
-)
+from aggregator.vdaf.circuits.base import Run, check_max_measurement
 from aggregator.vdaf.circuits.bit_vector import BitVectorCircuit
 from aggregator.vdaf.circuits.linear_form import LinearForm
 from aggregator.vdaf.circuits.measurements import Measurement, vectors
@@ -39,10 +34,10 @@ class SumVec(BitVectorCircuit):
     name: ClassVar[str] = "SumVec"
     eval_output_len: ClassVar[int] = 1
 
+    @override
     def __post_init__(self) -> None:
-        check_parameter("length", self.length, MAX_LENGTH)
+        BitVectorCircuit.__post_init__(self)
         check_max_measurement("max_measurement", self.max_measurement, self.field)
-        check_parameter("chunk_length", self.chunk_length, MAX_LENGTH)
 
     @property
     def bits(self) -> int:

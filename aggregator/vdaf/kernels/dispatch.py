@@ -7,8 +7,7 @@ again by `aggregator.vdaf.verification.query_shares`, which defines both.
 """
 
 import functools
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +19,7 @@ from aggregator.vdaf.kernels.digits import plan as digits
 from aggregator.vdaf.outcomes import Rejections, ShareDecodeError, VerifyError
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.shares import WORKING_MEMORY, slices
-from aggregator.vdaf.verification import Aggregator, QueriedShares, ReportShares, query_shares
+from aggregator.vdaf.verification import QueriedShares, ReportShares, query_shares
 from aggregator.vdaf.xof import ByteRows
 from field import encode_rows
 from field.lanes import WORD_SIZE, LaneWidth
@@ -28,21 +27,12 @@ from field.lanes import WORD_SIZE, LaneWidth
 Words: TypeAlias = npt.NDArray[np.uint64]
 
 
-class Plan(Protocol):
-    """What a module of fused kernels offers for one aggregator of a Prio3."""
+Plan: TypeAlias = chunks.Plan | digits.Plan
+"""What a module of fused kernels offers for one aggregator of a Prio3.
 
-    @property
-    def width(self) -> LaneWidth:
-        """The number of lanes to use."""
-
-    def prepare(
-        self, parameters: Parameters, aggregator: Aggregator, width: LaneWidth
-    ) -> Callable[..., None]:
-        """Return the kernel: it takes the arrays of `Inputs`, then those of `Outputs`.
-
-        It has its own scratch space, so every thread needs its own kernel. It runs without the
-        interpreter's lock, and its memory does not grow with the batch.
-        """
+A kernel that it prepares has its own scratch space, so every thread needs its own kernel. It runs
+without the interpreter's lock, and its memory does not grow with the batch.
+"""
 
 
 def is_fused(parameters: Parameters) -> bool:

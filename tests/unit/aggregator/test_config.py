@@ -85,8 +85,10 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
     [
         ("lease_seconds = 0", "lease_seconds"),
         ("concurrency = 1000", "concurrency"),
-        ("lease_seconds = 120", r"lease_seconds: .* request_timeout_seconds \(120\), not 120"),
+        ("lease_seconds = 45", r"lease_seconds: .* request_timeout_seconds \(45\), not 45"),
+        ("helper_concurrency = 9", r"helper_concurrency: .* concurrency \(8\), not 9"),
         ("max_bytes_in_flight = 65536", r"max_body_size: .* max_bytes_in_flight \(65536\)"),
+        ("hpke_rotation_seconds = 86399", r"hpke_rotation_seconds: .* \(86400\), not 86399"),
         ('listen = "8001"', "listen"),
         ('listen = "127.0.0.1:port"', "listen"),
         ('listen = "127.0.0.1:70000"', "listen"),

@@ -136,6 +136,7 @@ def test_a_kernel_is_several_times_as_fast_as_the_general_path(vdaf_type: VdafTy
     assert times.general >= 4 * times.helper
 
 
+@pytest.mark.slow
 def test_a_reports_cost_is_the_sum_of_its_parts_and_no_part_is_free() -> None:
     found = json.loads(run("report", "--reports", "30", "--rounds", "3", "--json"))
     assert list(found) == ["total", "hpke", "handling", "kernels"]

@@ -47,8 +47,6 @@ def upgrade() -> None:
         sa.Column("verify_key_id", sa.Integer(), nullable=False),
         sa.Column("verify_key", sa.LargeBinary(), nullable=False),
         sa.Column("peer_token", sa.LargeBinary(), nullable=True),
-        sa.Column("leader_token_hash", sa.LargeBinary(length=32), nullable=True),
-        sa.Column("collector_token_hash", sa.LargeBinary(length=32), nullable=True),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_tasks"),
@@ -76,6 +74,16 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_table(
+        "caller_tokens",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("token_hash", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("created_at", BIGINT, nullable=False),
+        sa.Column("expires_at", BIGINT, nullable=True),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_caller_tokens_task"),
+        sa.PrimaryKeyConstraint("task", "token_hash", name="pk_caller_tokens"),
+        sqlite_strict=True,
+    )
+    op.create_table(
         "aggregated_reports",
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("report_id", sa.LargeBinary(length=16), nullable=False),
@@ -90,6 +98,7 @@ def upgrade() -> None:
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=True),
         sa.Column("request", sa.LargeBinary(), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
         sa.Column("lease_token", sa.LargeBinary(length=16), nullable=True),
@@ -107,9 +116,15 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index(
-        "ix_aggregation_jobs_state_lease_expires_at",
+        "ix_aggregation_jobs_state_lease_expires_at_task",
         "aggregation_jobs",
-        ["state", "lease_expires_at"],
+        ["state", "lease_expires_at", "task"],
+    )
+    op.create_index(
+        "ix_aggregation_jobs_task_bucket",
+        "aggregation_jobs",
+        ["task", "bucket"],
+        sqlite_where=sa.text("bucket IS NOT NULL"),
     )
     op.create_table(
         "answered_jobs",
@@ -202,8 +217,8 @@ def upgrade() -> None:
         sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
         sa.Column("request", sa.LargeBinary(), nullable=False),
-        sa.Column("first_bucket", sa.LargeBinary(), nullable=False),
-        sa.Column("last_bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("first_bucket", sa.LargeBinary(), nullable=True),
+        sa.Column("last_bucket", sa.LargeBinary(), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("aggregate_share_request", sa.LargeBinary(), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
@@ -228,9 +243,12 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index(
-        "ix_collection_jobs_state_lease_expires_at",
+        "ix_collection_jobs_state_lease_expires_at_task",
         "collection_jobs",
-        ["state", "lease_expires_at"],
+        ["state", "lease_expires_at", "task"],
+    )
+    op.create_index(
+        "ix_collection_jobs_task_first_bucket", "collection_jobs", ["task", "first_bucket"]
     )
     op.create_index(
         "uq_collection_jobs_live_request",
@@ -251,6 +269,7 @@ def upgrade() -> None:
         sa.Column("problem", sa.Text(), nullable=True),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("ended_at", BIGINT, nullable=True),
+        sa.Column("announced_at", BIGINT, nullable=True),
         sa.CheckConstraint(
             "state IN ('pending', 'finished', 'failed')", name="ck_collections_ck_collections_state"
         ),
@@ -262,11 +281,11 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index(
-        "uq_collections_live_request",
+        "uq_collections_pending_request",
         "collections",
         ["task_id", "request"],
         unique=True,
-        sqlite_where=sa.text("state IN ('pending', 'finished')"),
+        sqlite_where=sa.text("state = 'pending'"),
     )
     op.create_table(
         "ledger",
@@ -351,6 +370,7 @@ def downgrade() -> None:
     op.drop_table("answered_jobs")
     op.drop_table("aggregation_jobs")
     op.drop_table("aggregated_reports")
+    op.drop_table("caller_tokens")
     op.drop_table("aggregate_shares")
     op.drop_table("tasks")
     op.drop_table("hpke_keys")

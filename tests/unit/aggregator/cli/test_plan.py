@@ -31,6 +31,7 @@ def answer(*arguments: str) -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_selection_has_the_promised_keys_and_figures() -> None:
     found = answer("selection", "--epsilon", "1", "--delta", "1e-5", "--count", "12")
     assert list(found) == [
@@ -67,6 +68,7 @@ def test_selection_at_the_edges_has_null_where_a_rule_does_not_exist() -> None:
     assert blind["laplace"] is None
 
 
+@pytest.mark.slow
 def test_a_public_list_may_have_a_threshold_of_its_own_over_the_same_noise() -> None:
     common = ("selection", "--epsilon", "1", "--delta", "1e-5", "--count", "1")
     assert answer(*common)["two_thresholds"] is None
@@ -79,6 +81,7 @@ def test_a_public_list_may_have_a_threshold_of_its_own_over_the_same_noise() -> 
     assert 0.5 < found["public"]["keep_probability"] < 0.8
 
 
+@pytest.mark.slow
 def test_keep_names_large_buckets_and_no_empty_ones(tmp_path: Path) -> None:
     counts = tmp_path / "counts.csv"
     counts.write_text('zebra,1000\n"a, quoted name",23\nnobody,0\n', encoding="utf-8")
@@ -297,6 +300,7 @@ def test_case_and_hyphens_of_a_type_do_not_matter() -> None:
         assert answer("error", "--circuit", name, *sizes)["sensitivity"] == 12
 
 
+@pytest.mark.slow
 def test_releases_of_every_type_of_measurement_are_composed() -> None:
     common = ("--epsilon0", "0.5", "--releases", "100", "--delta", "1e-5")
     optimal = {

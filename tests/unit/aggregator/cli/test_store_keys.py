@@ -8,14 +8,14 @@ import pytest
 from pydantic import SecretStr
 
 from aggregator.cli.collector import token_of
-from aggregator.cli.secret_files import create_secret, read_secret
-from aggregator.cli.stores import open_database
 from aggregator.config import CollectorSettings, HelperSettings, read_settings
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.runtime import Runtime
 from aggregator.storage.crypter import new_store_key
+from aggregator.storage.opening import open_database
+from aggregator.storage.secret_files import create_secret, read_secret
 from tests.support.clock import ManualClock
 
 

@@ -13,11 +13,19 @@ def test_a_token_is_256_random_bits_fit_for_a_header() -> None:
 def test_a_token_matches_its_own_hash_only() -> None:
     kept = hash_token("token")
     assert len(kept) == 32
-    assert token_matches("token", kept)
-    assert not token_matches("Token", kept)
-    assert not token_matches("", kept)
-    assert not token_matches("token", b"")
-    assert not token_matches("tökén", kept)
+    assert token_matches("token", [kept])
+    assert not token_matches("Token", [kept])
+    assert not token_matches("", [kept])
+    assert not token_matches("token", [b""])
+    assert not token_matches("tökén", [kept])
+
+
+def test_any_of_several_tokens_matches_and_without_one_none_does() -> None:
+    kept = [hash_token("old"), hash_token("new")]
+    assert token_matches("old", kept)
+    assert token_matches("new", kept)
+    assert not token_matches("other", kept)
+    assert not token_matches("old", [])
 
 
 @pytest.mark.parametrize("header", ["Bearer abc", "bearer abc", "BEARER   abc", "Bearer abc "])

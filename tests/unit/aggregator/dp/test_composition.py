@@ -271,6 +271,7 @@ def test_the_conversion_of_a_huge_rho_ends() -> None:
     assert rho < epsilon <= textbook_epsilon(rho, DELTA) + rho / 10**15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "releases", "delta"),
     [("1/2", 100, "1e-5"), ("1/2", 600, "1e-11"), ("1", 300, "1e-5"), ("1/10", 1000, "1e-11")],

@@ -72,7 +72,7 @@ def test_the_wrapped_law_is_a_hyperbolic_cosine(modulus: int, scale: Fraction) -
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 3), Fraction(1), Fraction(3)], ids=str)
-@pytest.mark.parametrize("modulus", [5, 11])
+@pytest.mark.parametrize("modulus", [5, pytest.param(11, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CIRCUITS)
 def test_no_outcome_of_any_neighbours_costs_more_than_epsilon(
     name: str, modulus: int, epsilon: Fraction
@@ -102,6 +102,7 @@ def test_the_sensitivity_is_that_of_the_furthest_neighbours_and_no_larger(name: 
         assert l2_sensitivity_squared(circuit, reports) == squared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CIRCUITS)
 def test_a_person_with_two_reports_costs_epsilon_and_no_more(name: str) -> None:
     circuit = CIRCUITS[name]

@@ -137,6 +137,7 @@ def test_there_are_one_or_two_draws() -> None:
         DiscreteLaplaceLaw(3, Fraction(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "delta"), [("0.5", "1e-6"), ("0.001", "1e-5"), ("20", "1e-12")])
 def test_the_conversion_of_zcdp_is_the_infimum_over_all_orders_rounded_up(
     rho: str, delta: str

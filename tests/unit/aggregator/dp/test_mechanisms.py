@@ -1,3 +1,4 @@
+import dataclasses
 from fractions import Fraction
 
 import pytest
@@ -6,6 +7,7 @@ from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism, PolicyParameters
 from aggregator.dp.no_privacy import NoPrivacy
+from aggregator.dp.policy import MECHANISMS
 from aggregator.dp.rationals import format_rational
 from aggregator.dp.sensitivity import UnsupportedCircuit
 from aggregator.dp.truncated_geometric import TruncatedGeometric
@@ -153,10 +155,39 @@ def test_one_release_costs_what_it_promises_and_no_more(mechanism: Mechanism) ->
     assert cost is not None
     assert cost.epsilon == promised.epsilon
     assert cost.delta <= promised.delta
-    pieces = mechanism.pieces(HISTOGRAM)
-    if pieces is not None:
-        assert pieces.count * pieces.epsilon == promised.epsilon
-        assert 1 - (1 - pieces.delta) ** pieces.count <= promised.delta
+
+
+def test_the_mechanisms_of_these_tests_are_all_that_a_policy_can_name() -> None:
+    assert {type(mechanism) for mechanism in [*NOISY, NoPrivacy()]} == {*MECHANISMS.values()}
+
+
+@pytest.mark.parametrize("reports", [1, 3])
+@pytest.mark.parametrize("mechanism", NOISY, ids=lambda m: m.name)
+def test_the_pieces_of_a_release_cost_together_what_it_costs(
+    mechanism: Mechanism, reports: int
+) -> None:
+    mechanism = dataclasses.replace(mechanism, max_reports_per_person=reports)
+    pieces, cost = mechanism.pieces(HISTOGRAM), mechanism.cost(HISTOGRAM, 1)
+    assert cost is not None
+    if pieces is None:
+        assert mechanism.zcdp_rho(HISTOGRAM) == cost.rho
+    else:
+        assert pieces.count * pieces.epsilon == cost.epsilon
+        assert 1 - (1 - pieces.delta) ** pieces.count <= cost.delta
+
+
+@pytest.mark.parametrize("mechanism", NOISY, ids=lambda m: m.name)
+def test_several_releases_cost_at_most_the_sum_of_their_costs_and_no_less_than_one(
+    mechanism: Mechanism,
+) -> None:
+    one = mechanism.cost(HISTOGRAM, 1)
+    assert one is not None
+    for releases in (2, 10):
+        cost = mechanism.cost(HISTOGRAM, releases)
+        assert cost is not None
+        assert one.epsilon < cost.epsilon <= releases * one.epsilon
+        assert one.delta <= cost.delta <= releases * one.delta
+        assert one.rho is None or cost.rho == releases * one.rho
 
 
 @pytest.mark.parametrize("mechanism", [*NOISY, NoPrivacy()], ids=lambda m: m.name)

@@ -31,6 +31,7 @@ def mixture(loss: Fraction, rho: Fraction, c: Fraction) -> mpmath.mpf:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", ["1/101", "1e-6", "1e-300"])
 @pytest.mark.parametrize("rho", ["1/1000", "1/100", "1/2", "40"])
 def test_the_mixture_reaches_one_over_delta_at_the_bound_and_not_much_below_it(

@@ -106,6 +106,7 @@ def test_the_zcdp_bound_at_the_running_number_of_gaussian_releases_is_passed_too
     assert gain.passing > 40 * DELTA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tightest", ["1/100", "1", "1/10000"])
 @pytest.mark.parametrize(("epsilon", "releases"), [row[:2] for row in LAPLACE])
 def test_no_rule_to_stop_passes_the_odometer_of_counts_as_often_as_it_says(
@@ -118,6 +119,7 @@ def test_no_rule_to_stop_passes_the_odometer_of_counts_as_often_as_it_says(
     assert gain.passing * ROUNDING < DELTA
 
 
+@pytest.mark.slow
 def test_no_rule_to_stop_passes_the_odometer_of_gaussian_releases_as_often_as_it_says() -> None:
     law, cost = count_with_gaussian_noise("1/200")
     gain = best_stop(law, running_odometer(Odometer(DELTA, Fraction(1)), cost, 600, 1.02))
@@ -186,6 +188,7 @@ def cost_of(counts: Counts) -> Cost:
     return few + many
 
 
+@pytest.mark.slow
 def test_epsilons_chosen_after_seeing_results_pass_no_odometer() -> None:
     for delta in (Fraction(1, 101), Fraction(1, 10**4)):
         odometer = Odometer(delta)

@@ -8,6 +8,8 @@ from aggregator.planning import figures_risk, figures_selection
 from aggregator.planning.figures import Curve, Panel, Picture, draw, draw_all
 
 PICTURES = {**figures_selection.PICTURES, **figures_risk.PICTURES}
+SLOW = {"selection-4", "risk-9", "risk-10", "risk-11"}
+"""Their distributions take seconds."""
 
 
 def test_every_figure_that_can_be_computed_is_there() -> None:
@@ -27,6 +29,7 @@ def test_all_figures_are_drawn_as_svg_and_png(tmp_path: Path) -> None:
     assert all(path.stat().st_size > 10_000 for path in written)
 
 
+@pytest.mark.slow
 def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     picture = Picture(
         "two",
@@ -52,10 +55,14 @@ def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
     assert [path.read_bytes() for path in draw(picture, tmp_path)] == first
 
 
-@pytest.mark.parametrize("name", sorted(PICTURES))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name
+        for name in sorted(PICTURES)
+    ],
+)
 def test_a_figure_of_published_claims_also_shows_what_is_sound(name: str) -> None:
-    if name in {"risk-9", "risk-10", "risk-11"}:
-        pytest.skip("drawn by the slow test: its distributions take seconds")
     picture = PICTURES[name]()
     assert picture.name == name
     curves = [curve for panel in picture.panels for curve in panel.curves]

@@ -48,7 +48,6 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: SelectionPlan.of(1, "1e-5", 0), "kappa must be an integer from 1 .*, not 0"),
     (lambda: SelectionPlan.of(1, "1e-5", neighbours="both"), "neighbours must be .*'both'"),
     (lambda: TruncatedGeometricRelease.of(1, 0), r"delta must lie in \(0, 1\], not 0"),
-    (lambda: TruncatedGeometricRelease.of(1, "1e-5", 0), "shift must be an integer at least 1"),
     (lambda: LaplaceSelection.of(0, "1e-5"), r"epsilon must lie in \(0, infinity\), not 0"),
     (lambda: GaussianSelection.of(1, 1), r"delta must lie in \(0, 1\), not 1"),
     (lambda: GaussianSelection.of(1, "1/2"), "delta must not equal 1 - 2"),

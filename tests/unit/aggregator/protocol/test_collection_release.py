@@ -8,7 +8,12 @@ import pytest
 
 from aggregator.codec import encode
 from aggregator.dap.hpke import aggregate_share_info, generate_keypair, seal
-from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, aggregate_share_aad
+from aggregator.dap.messages import (
+    CollectionJobReq,
+    CollectionJobResp,
+    TimeIntervalQuery,
+    aggregate_share_aad,
+)
 from aggregator.dap.problems import (
     BatchInvalid,
     BatchMismatch,
@@ -31,11 +36,11 @@ from aggregator.protocol.task import Task
 from aggregator.protocol.time_interval import batch_of_interval
 from field import Vector
 from tests.support.entropy import SeededEntropy
-from tests.support.tasks import LAPLACE, NO_NOISE, collector_keypair, make_task
+from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, collector_keypair, make_task
 
 INTERVAL = Interval.of(5, 2)
 TIMES = (Time(5), Time(6))
-REQUEST = collection_request(INTERVAL)
+REQUEST = CollectionJobReq(TimeIntervalQuery(INTERVAL))
 
 
 def share_of(task: Task, values: Sequence[int]) -> Vector:
@@ -116,7 +121,7 @@ def test_a_share_opens_only_under_the_view_that_it_was_released_under(view: str)
         case "task":
             other_task = make_task(privacy={**LAPLACE, "epsilon": "1"})
         case "request":
-            request = collection_request(Interval.of(5, 1))
+            request = CollectionJobReq(TimeIntervalQuery(Interval.of(5, 1)))
         case "swapped":
             response = dataclasses.replace(
                 response,
@@ -148,7 +153,8 @@ def test_a_share_that_opens_but_does_not_decode_is_no_result(plaintext: bytes) -
 
 
 def test_the_request_for_an_interval_is_always_the_same_bytes() -> None:
-    assert encode(collection_request(Interval.of(5, 2))) == encode(REQUEST)
+    named = {"start": 5 * TIME_PRECISION, "end": 7 * TIME_PRECISION}
+    assert encode(collection_request(make_task(), named)) == encode(REQUEST)
 
 
 @pytest.mark.parametrize(("count", "problem"), [(2, InvalidBatchSize), (1001, BatchInvalid)])

@@ -7,7 +7,7 @@ import pytest
 from aggregator.codec import DecodeError, Reader, encode
 from aggregator.dap.extensions import Extension
 from aggregator.dap.hpke import generate_keypair
-from aggregator.dap.messages import Report, UploadedReport
+from aggregator.dap.messages import Report, TimeIntervalQuery, UploadedReport
 from aggregator.dap.problems import BatchInvalid
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval, Time
@@ -88,10 +88,10 @@ def test_a_report_may_be_old_but_not_too_old() -> None:
 
 def test_a_query_reaches_to_the_end_of_the_present_unit_and_no_farther() -> None:
     present = TASK.time(NOW)
-    TASK.batching.check_reach(
-        batch_of_interval(Interval.of(0, present.units + 1)), present, TIME_PRECISION
-    )
-    beyond = batch_of_interval(Interval.of(present.units, 2))
+    within = Interval.of(0, present.units + 1)
+    asked = TASK.batching.asked(TimeIntervalQuery(within), present, TIME_PRECISION)
+    assert asked == batch_of_interval(within)
+    beyond = TimeIntervalQuery(Interval.of(present.units, 2))
     limit = (present.units + 1) * TIME_PRECISION
     with pytest.raises(BatchInvalid, match=f"may reach to {limit}$"):
-        TASK.batching.check_reach(beyond, present, TIME_PRECISION)
+        TASK.batching.asked(beyond, present, TIME_PRECISION)

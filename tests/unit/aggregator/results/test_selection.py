@@ -23,6 +23,7 @@ def selected(value: int, law: NoiseLaw, threshold: int = THRESHOLD) -> Selected:
     return Selected(Noised.released(value, law, "bucket"), threshold, most=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_of_the_values_that_pass_enough_have_an_interval_that_holds(law: NoiseLaw) -> None:
     confidence = Fraction(9, 10)

@@ -79,6 +79,7 @@ def test_the_bound_of_the_moment_generating_function_is_one(law: NoiseLaw) -> No
             assert bound == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 @pytest.mark.parametrize("weights", [(1,), (1, 1), (1, -2), (Fraction(1, 3), Fraction(1, 2))])
@@ -125,6 +126,7 @@ def test_smoothed_edges_cost_at_most_one_percent_and_a_unit(
     assert exact.size <= smoothed.size <= exact.size * Fraction(101, 100) + 1
 
 
+@pytest.mark.slow
 def test_smoothed_edges_never_make_a_width_narrower(monkeypatch: pytest.MonkeyPatch) -> None:
     choose = random.Random(7)  # noqa: S311 - any cases will do
     for _ in range(60):
@@ -145,6 +147,7 @@ def test_smoothed_edges_never_make_a_width_narrower(monkeypatch: pytest.MonkeyPa
     sums._width.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_minorant_is_below_the_probability_it_bounds_and_near_it() -> None:
     # A circle of 400 points, and a law that no draw of takes around it.
     law, length, degree = LAWS[2], 400.0, 2000

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from aggregator.cli.stores import open_database
 from aggregator.config import HelperSettings
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.runtime import Runtime
 from aggregator.runtime.kernels import log_kernel_cache
+from aggregator.storage.opening import open_database
 from field.lanes import KernelCache
 from tests.support.clock import ManualClock
 

@@ -6,7 +6,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from aggregator.storage.database import upgrade
+from aggregator.storage.schema import make
 
 SHARED_LOCK = (510, 0x40000002)
 """Length and first byte of what every open connection locks (SQLite, "Database File Format")."""
@@ -35,10 +35,10 @@ def is_locked(path: Path) -> bool:
 
 def test_an_open_store_stays_locked_when_it_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
-    upgrade(f"sqlite:///{path}")
+    make(f"sqlite:///{path}")
     assert not is_locked(path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("SELECT * FROM alembic_version").fetchall()
         assert is_locked(path)
-        upgrade(f"sqlite:///{path}")
+        make(f"sqlite:///{path}")
         assert is_locked(path)

@@ -5,23 +5,22 @@ import pytest
 
 from aggregator.storage.database import Database, UnknownTask
 from aggregator.storage.engine import Conflict
-from aggregator.storage.tasks import (
+from aggregator.storage.hpke_keys import (
     HpkeKey,
-    end_task,
-    get_task,
+    StoredConfig,
+    find_advertised_key,
+    list_hpke_configs,
     list_hpke_keys,
-    list_tasks,
+    next_config_id,
     put_hpke_key,
-    put_task,
     retire_hpke_key,
 )
+from aggregator.storage.tasks import end_task, get_task, list_tasks, put_task
 from tests.support.clock import ManualClock
 from tests.support.store import TASK_ID, TOKEN, VERIFY_KEY, leader_task
 
 OTHER_ID = b"\xee" * 32
-OTHER = dataclasses.replace(
-    leader_task(), task_id=OTHER_ID, role="helper", peer_token=None, leader_token_hash=b"h" * 32
-)
+OTHER = dataclasses.replace(leader_task(), task_id=OTHER_ID, role="helper", peer_token=None)
 
 
 def key(config_id: int) -> HpkeKey:
@@ -67,26 +66,34 @@ def test_a_task_ends_once(store: Database, clock: ManualClock) -> None:
         store.run_sync("end", lambda tx: end_task(tx, OTHER_ID))
 
 
-def test_hpke_keys_are_listed_newest_first_and_retired_ones_apart(
+def test_hpke_keys_are_listed_newest_first_and_their_private_keys_apart(
     store: Database, clock: ManualClock
 ) -> None:
     for config_id in (3, 200):
         store.run_sync("put", lambda tx, i=config_id: put_hpke_key(tx, key(i)))
         clock.advance(1)
-    store.run_sync("retire", lambda tx: retire_hpke_key(tx, 3))
-    assert store.read_sync("list", lambda tx: list_hpke_keys(tx, retired=False)) == [key(200)]
-    retired = dataclasses.replace(key(3), retired_at=clock.now())
-    assert store.read_sync("list", lambda tx: list_hpke_keys(tx, retired=True)) == [
-        key(200),
-        retired,
+    store.run_sync("retire", lambda tx: retire_hpke_key(tx, 200))
+    made = clock.now() - 2
+    assert store.read_sync("list", list_hpke_configs) == [
+        StoredConfig(3, b"config", made, None),
+        StoredConfig(200, b"config", made + 1, clock.now()),
     ]
+    assert {each.config_id: each for each in store.read_sync("list", list_hpke_keys)} == {
+        3: key(3),
+        200: key(200),
+    }
+    assert store.read_sync("find", find_advertised_key) == key(3)
 
 
-def test_a_config_id_is_never_used_twice(store: Database) -> None:
-    store.run_sync("put", lambda tx: put_hpke_key(tx, key(3)))
-    store.run_sync("retire", lambda tx: retire_hpke_key(tx, 3))
-    with pytest.raises(Conflict, match="id 3 is taken"):
-        store.run_sync("put", lambda tx: put_hpke_key(tx, key(3)))
+def test_a_config_id_is_not_used_twice_at_a_time_and_ids_go_round(store: Database) -> None:
+    store.run_sync("put", lambda tx: put_hpke_key(tx, key(255)))
+    with pytest.raises(Conflict, match="id 255 is taken"):
+        store.run_sync("put", lambda tx: put_hpke_key(tx, key(255)))
+    assert store.read_sync("next", next_config_id) == 0
+    for config_id in range(255):
+        store.run_sync("put", lambda tx, i=config_id: put_hpke_key(tx, key(i)))
+    with pytest.raises(Conflict, match="all 256"):
+        store.run_sync("next", next_config_id)
 
 
 def test_secrets_are_neither_shown_nor_stored_in_the_clear(store: Database, tmp_path: Path) -> None:

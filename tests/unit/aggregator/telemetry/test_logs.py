@@ -22,11 +22,11 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     root = logging.getLogger()
-    handlers, level = root.handlers, root.level
+    handlers, level, before = root.handlers, root.level, structlog.get_config()
     configure_logs(LogFormat.JSON, "info", "leader")
     yield stream
     root.handlers, root.level = handlers, level
-    structlog.reset_defaults()
+    structlog.configure(**before)
 
 
 @pytest.mark.parametrize(

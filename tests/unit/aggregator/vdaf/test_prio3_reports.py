@@ -47,6 +47,7 @@ def comparable(outcome: Outcome, index: int) -> list[object]:
     return outcome.values(index)
 
 
+@pytest.mark.slow
 def test_one_cheater_among_1000_is_rejected_and_changes_no_other_report() -> None:
     measurements = [index % 7 for index in range(1000)]
     batch = make_batch(HISTOGRAM, measurements)

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from field import FIELD128, _kernels128, lanes
+from field import FIELD128, _elements128, lanes
 
 WORDS = [0, 1, 27, 28, 2**32, 2**63, 2**64 // 28, 2**64 // 28 + 1, 2**64 - 28, 2**64 - 1]
 
@@ -69,6 +69,6 @@ def test_any_four_words_fold_to_their_residue() -> None:
     chosen = [tuple(generator.choice(near) % 2**64 for _ in range(4)) for _ in range(20_000)]
     quadruples = [*product([0, 1, 28, 2**64 // 28, 2**64 - 28, 2**64 - 1], repeat=4), *chosen]
     for words in quadruples:
-        low, high = _kernels128._fold(*(np.uint64(word) for word in words))
+        low, high = _elements128._fold(*(np.uint64(word) for word in words))
         number = sum(word << 64 * k for k, word in enumerate(words))
         assert int(low) + (int(high) << 64) == number % FIELD128.modulus

@@ -6,14 +6,14 @@ from Crypto.Hash import TurboSHAKE128
 
 from aggregator.vdaf.kernels.keccak import RATE_SIZE, turboshake128
 from field.lanes import LaneWidth
-from tests.support.lane_widths import INTERPRETED, QUICKEST
+from tests.support.lane_widths import ONE_LAYOUT, QUICKEST
 
 SIZES = [0, 7, 8, RATE_SIZE - 1, RATE_SIZE, RATE_SIZE + 1, 500]
 OUTPUTS = [(1, 1), (1, RATE_SIZE), (1, 3 * RATE_SIZE - 1), (9, 32), (9, RATE_SIZE + 1)]
 """How many messages, and how many bytes each."""
 
 
-@pytest.fixture(params=[*INTERPRETED[::2], *QUICKEST])  # It multiplies nothing.
+@pytest.fixture(params=[*ONE_LAYOUT, *QUICKEST])
 def width(request: pytest.FixtureRequest) -> LaneWidth:
     found: LaneWidth = request.param
     return found

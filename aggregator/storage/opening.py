@@ -5,14 +5,15 @@ together with a new database. A database whose key is missing is never given ano
 contents could not be read, nor told apart from what would be written.
 """
 
-from aggregator.cli.secret_files import create_secret, read_secret
 from aggregator.clock import Clock
 from aggregator.config import ServiceSettings
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ConfigurationError
 from aggregator.storage.crypter import Crypter, new_store_key
-from aggregator.storage.database import Database, OnTransaction, upgrade
+from aggregator.storage.database import Database, OnTransaction
 from aggregator.storage.engine import backend
+from aggregator.storage.schema import make
+from aggregator.storage.secret_files import create_secret, read_secret
 
 
 def open_database(
@@ -21,15 +22,16 @@ def open_database(
     on_transaction: OnTransaction | None = None,
     entropy: Entropy | None = None,
 ) -> Database:
-    """Open a party's store; make it or upgrade its schema if needed.
+    """Open a party's store; make it if there is none.
 
     Raises:
+        SchemaMismatch: It is of another version of this program; nothing was changed.
         ConfigurationError: The store's key is missing or unusable.
         StoreError: The store cannot be made or opened.
     """
     backend(settings.database_url)  # refuses a bad URL before a key is made for it
     crypter = Crypter.parse(_store_key(settings, entropy or SystemEntropy()), entropy)
-    upgrade(settings.database_url)
+    make(settings.database_url)
     return Database.open(settings.database_url, crypter, clock, on_transaction, entropy)
 
 

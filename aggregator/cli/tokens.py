@@ -1,0 +1,131 @@
+"""`prio task token`: the bearer tokens of a task, replaced without a pause.
+
+The leader shows its token to the helper, the collector shows its own to the leader. Whoever is
+called makes a new one (`new`), the caller takes it up (`use`), then the old one gets an end
+(`retire`). Running services need not be told.
+"""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.options import Config, TaskArgument, TaskCommand
+from aggregator.cli.parties import (
+    AggregatorDesk,
+    CollectorDesk,
+    open_aggregator,
+    open_desk,
+    task_id_of,
+)
+from aggregator.dap.auth import bearer_header, bearer_token, hash_token, new_token
+from aggregator.dap.ids import TaskId
+from aggregator.dap.profile import Role
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
+from aggregator.storage.caller_tokens import (
+    CallerToken,
+    add_caller_token,
+    end_caller_token,
+    list_caller_tokens,
+)
+from aggregator.storage.collector import replace_token
+from aggregator.storage.database import Transaction
+from aggregator.storage.tasks import replace_peer_token
+
+app = typer.Typer(no_args_is_help=True, help="Replace the tokens by which parties know each other.")
+
+GRACE_SECONDS = 300
+"""How long a retired token is still taken: requests under way carry it."""
+
+
+@app.command(cls=TaskCommand)
+def new(task_id: TaskArgument, config: Config = None) -> None:
+    """Make a further token for the caller of this party, and print it: hand it to nobody else."""
+    known = task_id_of(task_id)
+    token = new_token(SystemEntropy())
+    with open_aggregator(config) as desk:
+        desk.database.run_sync(
+            "new token", lambda tx: add_caller_token(tx, known.value, hash_token(token))
+        )
+        caller = "collector" if desk.role is Role.LEADER else "leader"
+    print(token)
+    print(f"the {caller} takes it up with `prio task token use {known}`", file=sys.stderr)
+
+
+@app.command("list", cls=TaskCommand)
+def list_(task_id: TaskArgument, config: Config = None) -> None:
+    """Print the names of the tokens that this party's caller may show, and until when."""
+    known = task_id_of(task_id)
+    with open_aggregator(config) as desk:
+
+        def read(tx: Transaction) -> tuple[list[CallerToken], int]:
+            return list_caller_tokens(tx, known.value), tx.now
+
+        tokens, now = desk.database.read_sync("list tokens", read)
+    for token in tokens:
+        print(f"{token.name}  made {_moment(token.created_at)}  {_state(token, now)}")
+
+
+@app.command(cls=TaskCommand)
+def retire(
+    task_id: TaskArgument,
+    name: Annotated[str, typer.Argument(help="As `prio task token list` prints it.")],
+    config: Config = None,
+    after: Annotated[
+        int, typer.Option(min=0, help="Seconds for which it is still taken; 0 for a stolen one.")
+    ] = GRACE_SECONDS,
+) -> None:
+    """Refuse a token soon; another one must be left."""
+    known = task_id_of(task_id)
+
+    def end(tx: Transaction) -> None:
+        tokens = [each for each in list_caller_tokens(tx, known.value) if each.name == name]
+        if len(tokens) != 1:
+            raise ParameterError(f"name: {name!r} is no token of the task; `prio task token list`")
+        end_caller_token(tx, known.value, tokens[0].token_hash, after)
+
+    with open_aggregator(config) as desk:
+        desk.database.run_sync("retire token", end)
+
+
+@app.command(cls=TaskCommand)
+def use(
+    task_id: TaskArgument,
+    file: Annotated[
+        Path, typer.Argument(help="The file with the new token; - for standard input.")
+    ] = Path("-"),
+    config: Config = None,
+) -> None:
+    """Show another token from now on: the leader to the helper, the collector to the leader."""
+    known = task_id_of(task_id)
+    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    token = text.strip()
+    if bearer_token(bearer_header(token)) != token:
+        raise ParameterError(f"{file}: holds no token, such as `prio task token new` prints")
+    with open_desk(config) as desk:
+        desk.database.run_sync("use token", lambda tx: _replace(tx, desk, known, token))
+
+
+def _replace(
+    tx: Transaction, desk: AggregatorDesk | CollectorDesk, task_id: TaskId, token: str
+) -> None:
+    if isinstance(desk, CollectorDesk):
+        replace_token(tx, task_id.value, token)
+    elif desk.role is Role.LEADER:
+        replace_peer_token(tx, task_id.value, token)
+    else:
+        raise ParameterError("the helper calls nobody, so it shows no token")
+
+
+def _state(token: CallerToken, now: int) -> str:
+    if token.expires_at is None:
+        return "taken"
+    verb = "taken until" if token.is_valid(now) else "refused since"
+    return f"{verb} {_moment(token.expires_at)}"
+
+
+def _moment(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

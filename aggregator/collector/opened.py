@@ -1,0 +1,266 @@
+"""A collector opened from its settings file: for a notebook, a script, or a schedule.
+
+    with Collector.open("collector.toml") as collector:
+        for task in collector.tasks():
+            week = collector.collect(task, datetime(2026, 11, 2, tzinfo=UTC), timedelta(days=7))
+            print(week.table())
+
+It uses the store of the collector service, which may run meanwhile: what either has collected, both
+have. `AsyncCollector` is the same for programs that await.
+"""
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Self
+
+import anyio
+import anyio.to_thread
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from aggregator.collector.collect import CollectionError, CollectionTimeout
+from aggregator.collector.documents import Document, collection_document
+from aggregator.collector.driver import Driver
+from aggregator.collector.keys import keypair_of
+from aggregator.collector.service import new_collection
+from aggregator.config import CollectorSettings, read_settings_of
+from aggregator.dap.ids import TaskId
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
+from aggregator.protocol.results import collection_request
+from aggregator.protocol.task import Task, task_from_toml
+from aggregator.results import Batch, Table
+from aggregator.results.values import DEFAULT_CONFIDENCE
+from aggregator.storage import collector as store
+from aggregator.storage.database import Database
+from aggregator.storage.opening import open_database
+from aggregator.storage.states import CollectionState
+from aggregator.survey import table
+from aggregator.transport.client import open_client
+
+DEFAULT_WAIT = timedelta(minutes=5)
+_TIMEOUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """One collected batch.
+
+    Attributes:
+        task: Of which.
+        start: Of the interval that was asked for.
+        end: Its end, which it does not hold.
+        document: The collection as the collector service shows it, with the result.
+    """
+
+    task: Task
+    start: datetime
+    end: datetime
+    document: Document
+
+    @property
+    def result(self) -> Mapping[str, object]:
+        """The result's document."""
+        result = self.document["result"]
+        assert isinstance(result, dict)  # noqa: S101  only finished collections are made into this
+        return result
+
+    @property
+    def reports_between(self) -> tuple[datetime, datetime]:
+        """The smallest interval that holds the reports, by the leader's word."""
+        batch = self.batch()
+        return _moment(batch.start), _moment(batch.end)
+
+    def batch(self) -> Batch:
+        """Return the values to calculate with; those of a survey's question by its own figures."""
+        return Batch.of_document(self.task, self.document)
+
+    def table(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Table:
+        """Return what the batch says, with intervals: labelled if the task is of a survey."""
+        if self.task.meaning:
+            return table([(self.task, self.batch())], confidence)
+        return self.batch().table(confidence)
+
+
+class AsyncCollector:
+    """A collector's tasks and results; `open` makes one.
+
+    Args:
+        settings: Of the collector.
+        database: Its store.
+    """
+
+    def __init__(self, settings: CollectorSettings, database: Database) -> None:
+        self._settings = settings
+        self._database = database
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, config: Path | str | None = None) -> AsyncIterator[Self]:
+        """Open the collector of a settings file.
+
+        Args:
+            config: `collector.toml`; None if all settings are in the environment.
+
+        Raises:
+            ConfigurationError: The settings or the store cannot be used.
+        """
+        settings = read_settings_of(CollectorSettings, None if config is None else Path(config))
+        database = await anyio.to_thread.run_sync(open_database, settings)
+        try:
+            yield cls(settings, database)
+        finally:
+            await anyio.to_thread.run_sync(database.close)
+
+    async def tasks(self) -> list[Task]:
+        """Return the tasks that this collector has, oldest first."""
+        records = await self._database.read("list tasks", store.list_collector_tasks)
+        return [task_from_toml(record.definition) for record in records]
+
+    async def task(self, task_id: TaskId | str) -> Task:
+        """Return one task.
+
+        Raises:
+            ParameterError: The collector does not have it.
+        """
+        for task in await self.tasks():
+            if str(task.task_id) == str(task_id):
+                return task
+        raise ParameterError(f"task: this collector has no task {task_id}")
+
+    async def collect(
+        self,
+        task: Task,
+        start: datetime,
+        length: timedelta,
+        *,
+        wait: timedelta = DEFAULT_WAIT,
+    ) -> Collected:
+        """Collect the reports of an interval, or find what was collected of it.
+
+        Args:
+            task: One of `tasks`.
+            start: With a time zone; a multiple of the task's time precision, as is the length.
+            length: Of the interval.
+            wait: How long for a batch that is not ready; asking again later goes on with it.
+
+        Raises:
+            ParameterError: The interval is not whole units of the task's time.
+            CollectionTimeout: The batch was not ready in time; the message says why.
+            CollectionError: The leader refused; the message is its own.
+        """
+        if start.tzinfo is None:
+            raise ParameterError("start: needs a time zone, such as datetime.UTC")
+        named = {"start": _seconds(start), "end": _seconds(start + length)}
+        new = new_collection(task, collection_request(task, named), SystemEntropy())
+        stored = await self._database.run(
+            "put collection", lambda tx: store.put_collection(tx, new)
+        )
+        trouble = ""
+        if stored.state is CollectionState.PENDING:
+            keypair = await anyio.to_thread.run_sync(keypair_of, self._database)
+            async with open_client(
+                _TIMEOUT_SECONDS,
+                insecure_http=self._settings.insecure_http,
+                environment_proxy=self._settings.environment_proxy,
+            ) as http:
+                driver = Driver(self._database, keypair, http)
+                with anyio.move_on_after(wait.total_seconds()):
+                    await driver.finish(stored.collection_id)
+                trouble = driver.trouble
+        ended = await self._database.read(
+            "get collection", lambda tx: store.get_collection(tx, stored.collection_id)
+        )
+        document = collection_document(task, stored if ended is None else ended)
+        match document["state"]:
+            case CollectionState.FINISHED:
+                return _collected(task, document)
+            case CollectionState.FAILED:
+                raise CollectionError(_problem(document["problem"]))
+            case _:
+                why = f": {trouble}" if trouble else ""
+                raise CollectionTimeout(f"the batch was not ready in {wait}{why}")
+
+    async def results(self, task: Task) -> list[Collected]:
+        """Return everything that was collected of a task, whoever asked, the earliest first."""
+        stored = await self._database.read(
+            "list collections",
+            lambda tx: store.list_collections(
+                tx, task.task_id.value, state=CollectionState.FINISHED
+            ),
+        )
+        found = [_collected(task, collection_document(task, each)) for each in stored]
+        return sorted(found, key=lambda each: (each.start, each.end))
+
+
+class Collector:
+    """The same as `AsyncCollector`, for programs that do not await.
+
+    Args:
+        collector: What does the work.
+        portal: Where it does so: a thread of its own.
+    """
+
+    def __init__(self, collector: AsyncCollector, portal: BlockingPortal) -> None:
+        self._collector = collector
+        self._portal = portal
+
+    @classmethod
+    @contextmanager
+    def open(cls, config: Path | str | None = None) -> Iterator[Self]:
+        """Open the collector of a settings file; see `AsyncCollector.open`."""
+        with (
+            start_blocking_portal() as portal,
+            portal.wrap_async_context_manager(AsyncCollector.open(config)) as collector,
+        ):
+            yield cls(collector, portal)
+
+    def tasks(self) -> list[Task]:
+        """Return the tasks that this collector has, oldest first."""
+        return self._portal.call(self._collector.tasks)
+
+    def task(self, task_id: TaskId | str) -> Task:
+        """Return one task; see `AsyncCollector.task`."""
+        return self._portal.call(self._collector.task, task_id)
+
+    def collect(
+        self, task: Task, start: datetime, length: timedelta, *, wait: timedelta = DEFAULT_WAIT
+    ) -> Collected:
+        """Collect the reports of an interval; see `AsyncCollector.collect`."""
+
+        async def collect() -> Collected:
+            return await self._collector.collect(task, start, length, wait=wait)
+
+        return self._portal.call(collect)
+
+    def results(self, task: Task) -> list[Collected]:
+        """Return everything that was collected of a task; see `AsyncCollector.results`."""
+        return self._portal.call(self._collector.results, task)
+
+
+def _collected(task: Task, document: Document) -> Collected:
+    asked = document["query"]
+    assert isinstance(asked, dict)  # noqa: S101  what a time interval was named by
+    return Collected(task, _moment(asked["start"]), _moment(asked["end"]), document)
+
+
+def _problem(problem: object) -> str:
+    if not isinstance(problem, dict):
+        return "the collection failed"
+    parts = [str(problem[key]) for key in ("title", "detail") if problem.get(key)]
+    return ": ".join(parts) or json.dumps(problem)
+
+
+def _seconds(moment: datetime) -> int:
+    seconds = moment.timestamp()
+    if seconds != int(seconds):
+        raise ParameterError(f"start: must be a whole second, not {moment}")
+    return int(seconds)
+
+
+def _moment(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,39 @@
+"""When an aggregator's HPKE key is replaced, and how long a retired one is taken.
+
+Clients may keep a configuration for `cache_seconds`, so a retired key is taken for twice as long.
+An upload that is sealed to it later is refused with `outdated_config`, and the client seals it
+again.
+
+Source: DAP, "HPKE Configuration Request" and "Uploading Reports".
+"""
+
+import dataclasses
+
+DAY = 86_400
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HpkeRotation:
+    """When keys change. All times are in seconds.
+
+    Attributes:
+        cache_seconds: How long clients may keep our configurations.
+        age_seconds: How old the newest key may become; 0 to change it by command only.
+        wait_seconds: How long reports may wait at the leader until the helper sees them.
+    """
+
+    cache_seconds: int = DAY
+    age_seconds: int = 30 * DAY
+    wait_seconds: int = 14 * DAY
+
+    def is_due(self, created_at: int, now: int) -> bool:
+        """Return whether the newest key, made at `created_at`, is to be replaced."""
+        return 0 < self.age_seconds <= now - created_at
+
+    def is_taken(self, retired_at: int | None, now: int) -> bool:
+        """Return whether uploads may be sealed to a key; it is not retired if that is None."""
+        return retired_at is None or now < self.taken_until(retired_at)
+
+    def taken_until(self, retired_at: int) -> int:
+        """Return from when on uploads to a key that was retired at `retired_at` are refused."""
+        return retired_at + 2 * self.cache_seconds

@@ -1,0 +1,111 @@
+"""Changes an aggregator's HPKE key by age, and destroys old private keys.
+
+A key is advertised, then retired, then destroyed: once no report can need it that was accepted
+while it was taken (`protocol.hpke_rotation`), which is
+
+- at the leader, when no report is left that was stored while the key was taken;
+- at the helper, which does not see what waits at the leader, when `wait_seconds` more have passed
+  and no window is open that has reports from then. A task that was ended has no open windows.
+
+What was sealed to a destroyed key can never be opened again, by anybody.
+"""
+
+import structlog
+
+from aggregator.codec import encode
+from aggregator.dap.hpke import generate_keypair
+from aggregator.dap.profile import Role
+from aggregator.entropy import Entropy
+from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.protocol.task import task_from_toml
+from aggregator.storage.batches import is_window_open
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.hpke_keys import (
+    HpkeKey,
+    StoredConfig,
+    destroy_hpke_key,
+    list_hpke_configs,
+    next_config_id,
+    put_hpke_key,
+    retire_hpke_key,
+)
+from aggregator.storage.reports import received_before
+from aggregator.storage.tasks import list_tasks
+
+log = structlog.get_logger()
+
+UPLOAD_SECONDS = 600
+"""How long an upload whose keys were checked may take until it is stored, clocks' skew included."""
+
+
+def new_key(tx: Transaction, entropy: Entropy) -> int:
+    """Make a key pair, which is advertised before the others; return its id.
+
+    Raises:
+        Conflict: All ids are taken.
+    """
+    made = generate_keypair(next_config_id(tx), entropy)
+    put_hpke_key(tx, HpkeKey(made.config.id, encode(made.config), made.private_key))
+    return made.config.id
+
+
+def needed_for(
+    tx: Transaction, role: Role, rotation: HpkeRotation, key: StoredConfig
+) -> str | None:
+    """Return what a private key is still needed for; None if it can be destroyed."""
+    if key.retired_at is None:
+        return "advertised"
+    last_upload = rotation.taken_until(key.retired_at) + UPLOAD_SECONDS
+    if tx.now < last_upload:
+        return "clients that have not heard of the next key"
+    if role is Role.LEADER:
+        return "reports that are not aggregated" if received_before(tx, last_upload) else None
+    if tx.now < last_upload + rotation.wait_seconds:
+        return "reports that may wait at the leader"
+    for stored in list_tasks(tx):
+        task = task_from_toml(stored.record.definition)
+        if stored.ended_at is None and is_window_open(
+            tx, stored.record.task_id, task.time(last_upload)
+        ):
+            return f"open windows of task {task.task_id}"
+    return None
+
+
+class KeyRotation:
+    """Changes and destroys the keys of one aggregator as time passes."""
+
+    def __init__(
+        self, role: Role, database: Database, entropy: Entropy, rotation: HpkeRotation
+    ) -> None:
+        """Look after the keys in `database`."""
+        self._role = role
+        self._database = database
+        self._entropy = entropy
+        self._rotation = rotation
+
+    async def run_once(self) -> int:
+        """Do what is due now; return how many keys were made or destroyed."""
+        due = await self._database.read("hpke keys that are due", self._due)
+        if due == (False, []):
+            return 0
+        return await self._database.run("rotate hpke keys", self._rotate)
+
+    def _due(self, tx: Transaction) -> tuple[bool, list[int]]:
+        """Return whether a new key is due, and which keys can be destroyed."""
+        keys = list_hpke_configs(tx)
+        unneeded = [
+            key.config_id for key in keys if needed_for(tx, self._role, self._rotation, key) is None
+        ]
+        return not keys or self._rotation.is_due(keys[0].created_at, tx.now), unneeded
+
+    def _rotate(self, tx: Transaction) -> int:
+        is_due, unneeded = self._due(tx)  # again: another process may have been faster
+        if is_due:
+            before = [key for key in list_hpke_configs(tx) if key.retired_at is None]
+            log.info("hpke key made", config_id=new_key(tx, self._entropy))
+            for key in before:
+                retire_hpke_key(tx, key.config_id)
+        for config_id in unneeded:
+            destroy_hpke_key(tx, config_id)
+            log.info("hpke key destroyed", config_id=config_id)
+        return is_due + len(unneeded)

@@ -1,0 +1,42 @@
+"""A survey: questions with labels, asked of people in windows, each a task of its own.
+
+    survey = survey_from_toml(Path("survey.toml").read_text())
+    for planned in plan(survey):
+        print(planned.question.name, planned.best.design.name, planned.best.error)
+
+A question (`questions`) knows what an answer is and by which designs (`designs`) it can be asked;
+`plan` chooses by their errors. What the numbers mean (`meaning`) is bound into each task.
+"""
+
+from aggregator.survey.answers import Answers, Columns, read_answers, rows_of
+from aggregator.survey.bundle import TaskTables, join, split, task_tables
+from aggregator.survey.cells import AnswerError
+from aggregator.survey.designs import Design, Figure
+from aggregator.survey.meaning import Meaning
+from aggregator.survey.model import Survey, survey_from_toml
+from aggregator.survey.plan import PlannedQuestion, Way, plan
+from aggregator.survey.results import figures, table
+from aggregator.survey.windows import Windows
+
+__all__ = [
+    "AnswerError",
+    "Answers",
+    "Columns",
+    "Design",
+    "Figure",
+    "Meaning",
+    "PlannedQuestion",
+    "Survey",
+    "TaskTables",
+    "Way",
+    "Windows",
+    "figures",
+    "join",
+    "plan",
+    "read_answers",
+    "rows_of",
+    "split",
+    "survey_from_toml",
+    "table",
+    "task_tables",
+]

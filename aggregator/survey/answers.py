@@ -1,0 +1,236 @@
+"""Tables of answers, one row per person and window: CSV and Parquet."""
+
+import csv
+import dataclasses
+import importlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time, tzinfo
+from pathlib import Path
+from typing import TextIO
+
+from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.survey.cells import AnswerError, Cell, is_missing, shown
+from aggregator.survey.designs import Answer
+from aggregator.survey.questions import Question
+from aggregator.survey.windows import Windows
+
+DELIMITERS = ",;\t|"
+_MOST_FAULTS = 20
+
+Row = Mapping[str, Cell | datetime | date]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Columns:
+    """Where in a table things stand.
+
+    Attributes:
+        time: The column of the time of each row.
+        person: The column that says whose a row is; None where each is another person's.
+        of_question: Of questions that are read from other columns than their own names.
+        decimal_mark: "." or ",".
+        zone: Of times that name none.
+    """
+
+    time: str
+    person: str | None = None
+    of_question: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    decimal_mark: str = "."
+    zone: tzinfo = UTC
+
+    def of(self, question: Question) -> Sequence[str]:
+        """Return the columns of a question."""
+        return self.of_question.get(question.name, question.columns)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answers:
+    """All answers to one question.
+
+    Attributes:
+        question: Which.
+        by_start: By the window's beginning.
+        missing: How many rows have no answer to it.
+        clipped: How many numbers lay beyond the range, and count as the nearest in it.
+    """
+
+    question: Question
+    by_start: Mapping[datetime, Sequence[Answer]]
+    missing: int
+    clipped: int
+
+    @property
+    def count(self) -> int:
+        """How many answers there are."""
+        return sum(map(len, self.by_start.values()))
+
+
+def read_answers(
+    rows: Iterable[Row], questions: Sequence[Question], windows: Windows, columns: Columns
+) -> list[Answers]:
+    """Return the answers in a table, all of them checked.
+
+    Args:
+        rows: One per person and window.
+        questions: What is asked; each is read from its columns.
+        windows: In which a person may have one row.
+        columns: Where things stand.
+
+    Raises:
+        AnswerError: Names row and column of each fault, of the first 20; rows count from 1, without
+            the line of column names. No person is named.
+    """
+    reader = _Reader(questions, windows, columns)
+    for number, row in enumerate(rows, start=1):
+        reader.take(number, row)
+    return reader.finish()
+
+
+class _Reader:
+    """Reads row by row and keeps what is wrong."""
+
+    def __init__(self, questions: Sequence[Question], windows: Windows, columns: Columns) -> None:
+        self._questions, self._windows, self._columns = questions, windows, columns
+        self._answers: list[dict[datetime, list[Answer]]] = [{} for _ in questions]
+        self._missing: Counter[str] = Counter()
+        self._clipped: Counter[str] = Counter()
+        self._seen: set[tuple[datetime, str]] = set()
+        self._faults: list[str] = []
+        self._fault_count = 0
+
+    def take(self, number: int, row: Row) -> None:
+        if number == 1:
+            self._check_columns(row)
+        try:
+            start = self._windows.start(_moment(row[self._columns.time], self._columns.zone))
+        except AnswerError as error:
+            self._fault(number, self._columns.time, error)
+            return
+        self._check_person(number, row, start)
+        for question, answers in zip(self._questions, self._answers, strict=True):
+            names = self._columns.of(question)
+            cells: list[Cell] = [row[name] for name in names]  # type: ignore[misc]  # columns of answers hold no times
+            if any(map(is_missing, cells)):
+                self._missing[question.name] += 1
+                continue
+            try:
+                reading = question.read(cells, self._columns.decimal_mark)
+            except AnswerError as error:
+                self._fault(number, ", ".join(names), error)
+                continue
+            self._clipped[question.name] += reading.is_clipped
+            answers.setdefault(start, []).append(reading.answer)
+
+    def finish(self) -> list[Answers]:
+        if self._fault_count:
+            more = self._fault_count - len(self._faults)
+            rest = [f"and {more:,} more"] if more else []
+            raise AnswerError("\n".join([*self._faults, *rest]))
+        return [
+            Answers(question, answers, self._missing[question.name], self._clipped[question.name])
+            for question, answers in zip(self._questions, self._answers, strict=True)
+        ]
+
+    def _check_columns(self, row: Row) -> None:
+        wanted = [self._columns.time]
+        wanted += [] if self._columns.person is None else [self._columns.person]
+        for question in self._questions:
+            wanted += self._columns.of(question)
+        for name in wanted:
+            if name not in row:
+                raise AnswerError(f"column {name!r}: not in the table, which has {', '.join(row)}")
+
+    def _check_person(self, number: int, row: Row, start: datetime) -> None:
+        if self._columns.person is None:
+            return
+        person = row[self._columns.person]
+        if person is None or not str(person).strip():
+            self._fault(number, self._columns.person, AnswerError("names no person"))
+        elif (start, str(person)) in self._seen:
+            message = f"a second row of one person in {self._windows.describe(start)}"
+            self._fault(number, self._columns.person, AnswerError(message))
+        else:
+            self._seen.add((start, str(person)))
+
+    def _fault(self, number: int, column: str, error: AnswerError) -> None:
+        self._fault_count += 1
+        if len(self._faults) < _MOST_FAULTS:
+            self._faults.append(f"row {number}, {column}: {error}")
+
+
+def rows_of(path: Path, delimiter: str | None = None) -> Iterator[Row]:
+    """Give the rows of a CSV or Parquet file; the ending of its name says which.
+
+    Args:
+        path: The file; CSV is UTF-8, with or without a byte order mark.
+        delimiter: Of CSV; the one most frequent in the first line unless given.
+
+    Raises:
+        AnswerError: A row has more or fewer cells than the first line has names.
+        ConfigurationError: It is Parquet, and polars is not installed.
+    """
+    if path.suffix.lower() in (".parquet", ".pq"):
+        yield from _parquet_rows(path)
+        return
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            yield from _csv_rows(file, delimiter)
+        except UnicodeDecodeError:
+            raise AnswerError(f"{path.name}: not UTF-8") from None
+
+
+def _csv_rows(file: TextIO, delimiter: str | None) -> Iterator[Row]:
+    if delimiter is None:
+        line = file.readline()
+        delimiter = max(DELIMITERS, key=line.count)
+        file.seek(0)
+    rows = csv.reader(file, delimiter=delimiter, strict=True)
+    try:
+        names = next(rows, [])
+        if len(set(names)) != len(names):
+            raise AnswerError("the first line names a column twice")
+        number = 0
+        for row in rows:
+            if not row:
+                continue
+            number += 1
+            if len(row) != len(names):
+                raise AnswerError(f"row {number}: has {len(row)} cells, not {len(names)}")
+            yield dict(zip(names, row, strict=True))
+    except csv.Error as error:
+        raise AnswerError(f"line {rows.line_num}: not CSV: {error}") from None
+
+
+def _parquet_rows(path: Path) -> Iterator[Row]:
+    try:
+        polars = importlib.import_module("polars")
+    except ImportError:
+        raise ConfigurationError("Parquet needs polars: install prio-aggregator[frames]") from None
+    try:
+        frame = polars.read_parquet(path)
+    except polars.exceptions.PolarsError as error:
+        raise ParameterError(f"{path.name}: not Parquet: {error}") from None
+    yield from frame.iter_rows(named=True)
+
+
+def _moment(cell: Cell | datetime | date, zone: tzinfo) -> datetime:
+    match cell:
+        case datetime():
+            moment = cell
+        case date():
+            moment = datetime.combine(cell, time())
+        case int() if not isinstance(cell, bool):
+            return datetime.fromtimestamp(cell, UTC)
+        case str() if cell.strip().isdecimal():
+            return datetime.fromtimestamp(int(cell), UTC)
+        case str():
+            try:
+                moment = datetime.fromisoformat(cell.strip())
+            except ValueError:
+                raise AnswerError(
+                    f"must be a time in ISO 8601 or seconds since 1970, not {shown(cell)}"
+                ) from None
+        case _:
+            raise AnswerError(f"must be a time, not {shown(str(cell))}")
+    return moment if moment.tzinfo else moment.replace(tzinfo=zone)

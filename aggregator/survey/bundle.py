@@ -1,0 +1,53 @@
+"""The tasks of a survey: what makes each, and one file for all of a party's."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from aggregator.protocol.task import info_with_digest
+from aggregator.survey.meaning import Meaning
+from aggregator.survey.model import Survey
+from aggregator.survey.plan import PlannedQuestion
+
+_SEPARATOR = "\n# ---- the next question of the survey ----\n"
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskTables:
+    """The tables of a new task's file, but for the parties.
+
+    Attributes:
+        vdaf: `[vdaf]`.
+        privacy: `[privacy]`.
+        settings: `task_info`, `time_precision`, `min_batch_size`, `max_reports` and `meaning`.
+    """
+
+    vdaf: Mapping[str, str | int]
+    privacy: Mapping[str, str | int]
+    settings: Mapping[str, str | int]
+
+
+def task_tables(survey: Survey, planned: PlannedQuestion) -> TaskTables:
+    """Return what makes the task of one question."""
+    windows, design = survey.windows, planned.best.design
+    meaning = Meaning(survey.title, survey.asked, windows, planned.question, design).to_json()
+    return TaskTables(
+        vdaf={"type": design.type.name, **design.parameters},
+        privacy=planned.privacy,
+        settings={
+            "task_info": info_with_digest(f"{survey.title}: {planned.question.name}", meaning),
+            "time_precision": windows.time_precision,
+            "min_batch_size": survey.min_batch_size,
+            "max_reports": survey.max_reports,
+            "meaning": meaning,
+        },
+    )
+
+
+def join(files: Iterable[str]) -> str:
+    """Return several task files, or files of one party, as one."""
+    return _SEPARATOR.join(files)
+
+
+def split(text: str) -> list[str]:
+    """Return the files in a text that `join` made; any other text is the only one."""
+    return text.split(_SEPARATOR)

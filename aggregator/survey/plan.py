@@ -1,0 +1,96 @@
+"""Which design and mechanism serves each question best, by the error of what it shows."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.policy import policy_from_mapping
+from aggregator.dp.rationals import format_rational
+from aggregator.errors import ParameterError
+from aggregator.survey.designs import Design
+from aggregator.survey.model import Asked, Survey
+from aggregator.survey.questions import Question
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """One way to ask a question with a given part of the budget.
+
+    Attributes:
+        design: How the answer is measured.
+        mechanism: What each aggregator adds.
+        error: The largest half width of a 95 % interval of what the question is asked for, in the
+            question's unit, in a batch of `min_batch_size` answers.
+    """
+
+    design: Design
+    mechanism: Mechanism
+    error: Fraction
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedQuestion:
+    """A question, and the ways to ask it.
+
+    Attributes:
+        question: What is asked.
+        privacy: The `[privacy]` table of its task.
+        best: The way with the smallest error; the first of equals.
+        others: The rest.
+    """
+
+    question: Question
+    privacy: Mapping[str, str | int]
+    best: Way
+    others: tuple[Way, ...]
+
+
+def plan(survey: Survey) -> list[PlannedQuestion]:
+    """Return each question of a survey with the best way to ask it.
+
+    Raises:
+        ParameterError: A question has no design of the name that the survey gives, or its part of
+            the budget cannot be written in a policy.
+    """
+    weights = sum(asked.weight for asked in survey.questions)
+    return [_planned(survey, asked, asked.weight / weights) for asked in survey.questions]
+
+
+def _planned(survey: Survey, asked: Asked, part: Fraction) -> PlannedQuestion:
+    question = asked.question
+    designs = question.designs() if asked.design is None else [question.design(asked.design)]
+    ways = []
+    for design in designs:
+        for table in _mechanisms(survey, part):
+            try:
+                policy = policy_from_mapping({**table, "private_threshold": "none"})
+                circuit = design.prio3().circuit
+                policy.check(circuit)
+                error = design.error(policy.mechanism, survey.min_batch_size)
+            except ParameterError as trouble:
+                raise ParameterError(f"question {question.name}: {trouble}") from None
+            ways.append((Way(design, policy.mechanism, error), table))
+    best = min(ways, key=lambda each: each[0].error)
+    privacy: dict[str, str | int] = {
+        **best[1],
+        "max_releases": survey.budget.windows,
+        "population": survey.asked,
+    }
+    if best[0].mechanism.default_private_threshold != "none":
+        privacy["private_threshold"] = "none"
+    others = tuple(way for way, _ in ways if way is not best[0])
+    return PlannedQuestion(question, privacy, best[0], others)
+
+
+def _mechanisms(survey: Survey, part: Fraction) -> Iterator[dict[str, str | int]]:
+    """Give the mechanisms that a part of the budget of one window allows."""
+    budget = survey.budget
+    if budget.rho is not None:
+        yield {"mechanism": "DiscreteGaussian", "rho": format_rational(budget.rho * part)}
+    if budget.epsilon is not None:
+        epsilon = format_rational(budget.epsilon * part)
+        yield {"mechanism": "PureDpDiscreteLaplace", "epsilon": epsilon}
+        if budget.delta is not None:
+            delta = format_rational(budget.delta * part)
+            yield {"mechanism": "TruncatedGeometric", "epsilon": epsilon, "delta": delta}

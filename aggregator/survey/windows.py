@@ -1,0 +1,76 @@
+"""The windows in which people are asked: one answer to each question per person and window."""
+
+import dataclasses
+import math
+import re
+from datetime import UTC, datetime, timedelta
+
+from aggregator.errors import ParameterError
+
+_SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
+_TEXT = re.compile(r"(?:(?P<count>[1-9][0-9]{0,5}) )?(?P<unit>hour|day|week)s?")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of equal length, one after the other, for ever in both directions.
+
+    Attributes:
+        seconds: The length of each.
+        offset: Seconds since the epoch at which one begins, below the length.
+    """
+
+    seconds: int
+    offset: int
+
+    @classmethod
+    def of(cls, length: str, first: datetime) -> "Windows":
+        """Return the windows of a length, one of which begins at a time.
+
+        Args:
+            length: "week", "day", "hour", or a number of them: "14 days".
+            first: With a time zone.
+
+        Raises:
+            ParameterError: The length is not such a text, or the time has parts of a second.
+        """
+        match = _TEXT.fullmatch(length)
+        if match is None:
+            raise ParameterError(
+                'window: must be a number of hours, days or weeks, such as "week" or "14 days", '
+                f"not {length!r}; months and years differ in length"
+            )
+        seconds = int(match["count"] or 1) * _SECONDS[match["unit"]]
+        since = first - _EPOCH
+        if since.microseconds:
+            raise ParameterError(f"first: must be a whole second, not {first}")
+        return cls(seconds, (since.days * 86400 + since.seconds) % seconds)
+
+    @property
+    def time_precision(self) -> int:
+        """The coarsest unit of time, in seconds, in which every window is a whole number."""
+        return math.gcd(self.seconds, self.offset)
+
+    def start(self, moment: datetime) -> datetime:
+        """Return the beginning of the window that holds a moment."""
+        since = moment - _EPOCH
+        seconds = since.days * 86400 + since.seconds
+        return _EPOCH + timedelta(
+            seconds=(seconds - self.offset) // self.seconds * self.seconds + self.offset
+        )
+
+    def end(self, start: datetime) -> datetime:
+        """Return the end of a window."""
+        return start + timedelta(seconds=self.seconds)
+
+    def last(self, now: datetime) -> datetime:
+        """Return the beginning of the last window that is over."""
+        return self.start(now) - timedelta(seconds=self.seconds)
+
+    def describe(self, start: datetime) -> str:
+        """Return a window for a reader: dates where windows are whole days."""
+        end = self.end(start)
+        if self.time_precision % 86400 == 0:
+            return f"{start:%Y-%m-%d} to {end - timedelta(days=1):%Y-%m-%d}"
+        return f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"

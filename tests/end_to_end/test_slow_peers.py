@@ -1,0 +1,98 @@
+"""One slow or silent party keeps nobody waiting but those who need it: real processes."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.processes import WORKER, Processes
+from tests.support.slow_peers import Call, SlowPeer, dripping
+
+pytestmark = pytest.mark.slow
+
+TASK = (
+    *("--vdaf", "Prio3Count", "--epsilon", "1"),
+    *("--min-batch-size", "2", "--max-reports", "1000"),
+)
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    with Processes(tmp_path) as made:
+        yield made
+
+
+def aggregated(processes: Processes, task_id: str) -> int:
+    shown = processes.prio("task", "show", "--config", processes.configs["leader"], task_id)
+    return int(json.loads(shown.stdout)["reports"]["aggregation"].get("aggregated", 0))
+
+
+def seconds_until_aggregated(processes: Processes, task_id: str, count: int, limit: float) -> float:
+    began = time.monotonic()
+    while aggregated(processes, task_id) < count:
+        assert time.monotonic() < began + limit, aggregated(processes, task_id)
+        time.sleep(0.2)
+    return time.monotonic() - began
+
+
+def test_a_helper_that_drips_keeps_no_other_task_waiting(processes: Processes) -> None:
+    with SlowPeer(processes.urls["helper"], dripping(5)) as slow:
+        _, slow_task = processes.make_task("slow", *TASK, "--helper", slow.url)
+        task_id, task = processes.make_task("well", *TASK)
+        processes.start("helper", "leader")
+        processes.prio("upload", slow_task, "1")
+        slow.wait_for_calls(1, 60)
+        processes.prio("upload", task, *("1" for _ in range(20)))
+        assert seconds_until_aggregated(processes, task_id, 20, 30) < 30
+        assert slow.calls == 1
+
+
+def test_two_workers_whose_helper_takes_longer_than_a_lease_do_not_take_turns(
+    tmp_path: Path,
+) -> None:
+    """Three attempts of four seconds would outlast a lease of six, and the job change hands."""
+
+    def late(call: Call) -> None:
+        call.wait(4)
+        if slow.calls < 3:
+            call.answer(503)
+        else:
+            call.pass_on()
+
+    leases = {"lease_seconds": 6, "request_timeout_seconds": 5}
+    with (
+        Processes(tmp_path, **leases) as processes,
+        SlowPeer(processes.urls["helper"], late) as slow,
+    ):
+        task_id, task = processes.make_task("slow", *TASK, "--helper", slow.url)
+        processes.start("helper", "leader", WORKER)
+        processes.prio("upload", task, "1", "1", "1")
+        seconds_until_aggregated(processes, task_id, 3, 60)
+        events = [line["event"] for name in ("leader", WORKER) for line in processes.log(name)]
+        assert "job taken by another driver, or deleted" not in events
+        assert events.count("aggregation job finished") == 1
+
+
+def test_a_leader_that_drips_keeps_no_other_collection_waiting(processes: Processes) -> None:
+    with SlowPeer(processes.urls["leader"], dripping(5)) as slow:
+        slow_id, _ = processes.make_task("slow", *TASK, "--leader", slow.url)
+        task_id, task = processes.make_task("well", *TASK)
+        processes.start("helper", "leader", "collector")
+        processes.prio("upload", task, "1", "1", "1")
+        hour = int(time.time()) // 3600 * 3600
+        token = {"authorization": f"Bearer {processes.collector_token}"}
+        api = f"{processes.urls['collector']}api/"
+        with httpx.Client(base_url=api, headers=token, trust_env=False) as client:
+            query = {"start": hour - 3600, "end": hour + 3600}
+            client.post(f"tasks/{slow_id}/collections", json=query)
+            slow.wait_for_calls(1, 10)
+            asked = client.post(f"tasks/{task_id}/collections", json=query).json()
+            url = f"collections/{asked['collection_id']}"
+            deadline = time.monotonic() + 20
+            while client.get(url).json()["state"] == "pending":
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            assert client.get(url).json()["state"] == "finished"

@@ -1,0 +1,162 @@
+"""HPKE keys change by age; private keys are destroyed when no report can need them."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from aggregator.dap.hpke import HpkeConfig
+from aggregator.dap.messages import Report
+from aggregator.dap.report_errors import ReportError
+from aggregator.entropy import SystemEntropy
+from aggregator.protocol.hpke_rotation import DAY
+from aggregator.runtime import Runtime
+from aggregator.runtime.key_rotation import new_key
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.hpke_keys import retire_hpke_key
+from aggregator.storage.tables import hpke_keys
+from aggregator.storage.tasks import end_task
+from tests.support.pair import Pair, Service
+from tests.support.reports import make_reports
+from tests.support.tasks import make_task
+
+pytestmark = pytest.mark.anyio
+
+MEASUREMENTS = [0, 1, 1]
+MONTH, CACHE, WAIT = 30 * DAY, DAY, 14 * DAY  # as by default
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    pair = Pair(tmp_path, make_task())
+    await pair.provision()
+    yield pair
+    await pair.close()
+
+
+async def rotate(service: Service) -> int:
+    return await service.runtime.key_rotation().run_once()
+
+
+async def advertised(service: Service) -> list[int]:
+    return [config.id for config in (await service.runtime.configs()).configs]
+
+
+async def opening(service: Service) -> set[int]:
+    return set(await service.runtime.keypairs())
+
+
+def reports_to(pair: Pair, configs: tuple[HpkeConfig, HpkeConfig]) -> list[Report]:
+    time = pair.task.time(pair.clock.now())
+    return make_reports(pair.task, *configs, MEASUREMENTS, time, pair.client_entropy)
+
+
+async def test_a_key_of_an_age_is_replaced_and_still_opens_what_clients_seal_to_it(
+    pair: Pair,
+) -> None:
+    cached = await pair.configs()
+    pair.clock.advance(MONTH - 1)
+    assert await rotate(pair.leader) == 0
+    pair.clock.advance(1)
+    for service in (pair.leader, pair.helper):
+        assert await rotate(service) == 1
+        assert await rotate(service) == 0
+        assert await advertised(service) == [1]
+        assert await opening(service) == {0, 1}
+    pair.clock.advance(2 * CACHE - 1)
+    interval = pair.interval(pair.clock.now())
+    for configs in (cached, await pair.configs()):
+        assert (await pair.upload(reports_to(pair, configs))).status == ()
+    pair.clock.advance(1)
+    late = await pair.upload(reports_to(pair, cached))
+    assert {each.error for each in late.status} == {ReportError.OUTDATED_CONFIG}
+    assert (await pair.collect(interval)).values == (2, 4, 0, 0)
+
+
+async def test_the_leader_keeps_a_key_while_a_report_waits_that_may_need_it(
+    pair: Pair, tmp_path: Path
+) -> None:
+    secret = stored_private_key(pair.leader)
+    await pair.upload(await pair.reports(MEASUREMENTS))
+    interval = pair.interval()
+    pair.clock.advance(MONTH)
+    assert await rotate(pair.leader) == 1
+    pair.clock.advance(10 * DAY)
+    assert await rotate(pair.leader) == 0
+    assert secret in raw_bytes(tmp_path)
+    assert (await pair.collect(interval)).values == (1, 2, 0, 0)
+    await pair.upload(await pair.reports(MEASUREMENTS, pair.clock.now()))  # needs the new one only
+    assert await rotate(pair.leader) == 1
+    assert await opening(pair.leader) == {1}
+    assert secret not in raw_bytes(tmp_path)
+
+
+async def test_the_helper_keeps_a_key_for_reports_that_wait_and_for_open_windows(
+    pair: Pair, tmp_path: Path
+) -> None:
+    secret = stored_private_key(pair.helper)
+    cached = await pair.configs()
+    pair.clock.advance(MONTH)
+    assert await rotate(pair.helper) == 1
+    pair.clock.advance(2 * CACHE - 100)
+    await pair.upload(reports_to(pair, cached))
+    interval = pair.interval(pair.clock.now())
+    pair.clock.advance(WAIT)
+    assert await rotate(pair.helper) == 0
+    await pair.work_until_idle()  # the leader was away for so long
+    pair.clock.advance(DAY)
+    assert await rotate(pair.helper) == 0
+    assert secret in raw_bytes(tmp_path)
+    assert (await pair.collect(interval)).values == (1, 2, 0, 0)
+    assert await rotate(pair.helper) == 1
+    assert await opening(pair.helper) == {1}
+    assert secret not in raw_bytes(tmp_path)
+
+
+async def test_a_task_that_ended_keeps_no_key(pair: Pair) -> None:
+    await pair.upload(await pair.reports(MEASUREMENTS))
+    await pair.work_until_idle()
+    pair.clock.advance(MONTH)
+    assert await rotate(pair.helper) == 1
+    pair.clock.advance(MONTH - DAY)
+    assert await rotate(pair.helper) == 0
+    task_id = pair.task.task_id.value
+    await pair.helper.database.run("end", lambda tx: end_task(tx, task_id))
+    assert await rotate(pair.helper) == 1
+    assert await opening(pair.helper) == {1}
+
+
+async def test_a_key_that_a_command_retired_is_destroyed_by_the_service(pair: Pair) -> None:
+    runtime = pair.leader.runtime
+    await pair.leader.database.run("new", lambda tx: new_key(tx, runtime.entropy))
+    await pair.leader.database.run("retire", lambda tx: retire_hpke_key(tx, 0))
+    pair.clock.advance(2 * CACHE)
+    assert await rotate(pair.leader) == 0  # an upload may be on its way into the store
+    pair.clock.advance(600)
+    assert await rotate(pair.leader) == 1
+    assert await opening(pair.leader) == {1}
+
+
+async def test_configurations_are_answered_without_decrypting_a_private_key(pair: Pair) -> None:
+    database = Database.open(pair.helper.url, Crypter([b"?" * 32]), pair.clock)
+    runtime = Runtime(pair.helper.role, database, pair.clock, SystemEntropy())
+    assert [config.id for config in (await runtime.configs()).configs] == [0]
+    assert await runtime.config_ids() == {0}
+    database.close()
+
+
+def stored_private_key(service: Service) -> bytes:
+    """Return the ciphertext of the one private key, as it lies in the file."""
+
+    def read(tx: Transaction) -> bytes:
+        found: bytes = tx.connection.execute(select(hpke_keys.c.private_key)).scalar_one()
+        return found
+
+    return service.database.read_sync("ciphertext", read)
+
+
+def raw_bytes(folder: Path) -> bytes:
+    """Return what both stores and their logs hold, free pages included."""
+    return b"".join(file.read_bytes() for file in sorted(folder.iterdir()))

@@ -1,0 +1,179 @@
+"""Windows are collected by themselves when they are over, once, and a webhook hears of each."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aggregator.collector.driver import Driver
+from aggregator.collector.schedule import Scheduler
+from aggregator.config import CollectorSettings, Schedule, read_settings_of
+from aggregator.errors import ConfigurationError
+from aggregator.protocol.task import Task, task_to_toml
+from aggregator.storage import collector as store
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database
+from aggregator.survey import plan, survey_from_toml, task_tables
+from tests.support.clock import ManualClock
+from tests.support.empty_store import upgraded
+from tests.support.entropy import SeededEntropy
+from tests.support.pair import COLLECTOR_TOKEN
+from tests.support.tasks import collector_keypair, make_task
+
+pytestmark = pytest.mark.anyio
+
+ADDED = datetime(2026, 11, 4, 12, tzinfo=UTC)
+MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
+WEEK = timedelta(days=7)
+HOUR = timedelta(hours=1)
+HUSH = "hu" + "sh"
+WEBHOOK = "https://hooks.example/prio"
+
+SURVEY = """
+title = "Visits"
+asked = "patients"
+window = "week"
+first = 2026-11-02
+min_batch_size = 3
+max_reports = 1000
+[budget]
+epsilon = "1"
+windows = 52
+[[question]]
+name = "department"
+kind = "choice"
+labels = ["surgery", "medicine"]
+"""
+
+
+def survey_task() -> Task:
+    survey = survey_from_toml(SURVEY)
+    (planned,) = plan(survey)
+    tables = task_tables(survey, planned)
+    return make_task(tables.vdaf, tables.privacy, **tables.settings)
+
+
+class World:
+    """A collector's store at a time, and what its webhook was sent."""
+
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self.clock = ManualClock(int(ADDED.timestamp()))
+        url = f"sqlite:///{folder / 'collector.sqlite'}"
+        upgraded(url)
+        self.database = Database.open(url, Crypter([bytes(32)]), self.clock)
+        self.task = survey_task()
+        record = store.CollectorTask(
+            self.task.task_id.value, task_to_toml(self.task), COLLECTOR_TOKEN
+        )
+        self.database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
+        self.status = 200
+        self.sent: list[httpx.Request] = []
+        http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
+        schedule = Schedule.model_validate({"survey": "Visits", **settings})
+        self.scheduler = Scheduler(
+            self.database,
+            Driver(self.database, collector_keypair(), http),
+            [schedule],
+            http,
+            self.clock,
+            SeededEntropy(b"schedule"),
+        )
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.sent.append(request)
+        return httpx.Response(self.status)
+
+    async def step(self, moment: datetime) -> list[store.StoredCollection]:
+        """Look at a time; return all collections that there are then."""
+        self.clock.advance(int(moment.timestamp()) - self.clock.now())
+        await self.scheduler.step()
+        return self.database.read_sync("list", store.list_collections)
+
+    def fail(self, collection: store.StoredCollection) -> None:
+        self.database.run_sync(
+            "fail", lambda tx: store.fail_collection(tx, collection.collection_id, "{}")
+        )
+
+
+async def test_a_window_is_asked_for_once_after_it_is_over_and_the_grace_has_passed(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    assert await world.step(ADDED) == []
+    assert await world.step(MONDAY + WEEK) == []
+    (asked,) = await world.step(MONDAY + WEEK + HOUR)
+    assert await world.step(MONDAY + WEEK + 2 * HOUR) == [asked]
+
+
+async def test_windows_that_ended_meanwhile_are_caught_up_with_and_none_before_the_task(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    assert len(await world.step(MONDAY + 3 * WEEK + HOUR)) == 3
+
+
+async def test_a_window_that_failed_is_not_asked_for_again_by_itself(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    (asked,) = await world.step(MONDAY + WEEK + HOUR)
+    world.fail(asked)
+    assert len(await world.step(MONDAY + WEEK + 2 * HOUR)) == 1
+
+
+async def test_the_webhook_hears_once_of_each_end_with_its_token_and_without_a_value(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, webhook=WEBHOOK, webhook_token=HUSH)
+    (asked,) = await world.step(MONDAY + WEEK + HOUR)
+    assert world.sent == []
+    world.fail(asked)
+    for _ in range(2):
+        await world.step(MONDAY + WEEK + 2 * HOUR)
+    (request,) = world.sent
+    assert request.headers["Authorization"] == "Bearer hush"
+    assert json.loads(request.content) == {
+        "version": 1,
+        "survey": "Visits",
+        "question": "department",
+        "collection_id": asked.collection_id.hex(),
+        "state": "failed",
+        "is_finished": False,
+    }
+
+
+async def test_a_webhook_that_does_not_answer_is_told_again_later_and_not_for_ever(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, webhook=WEBHOOK)
+    (asked,) = await world.step(MONDAY + WEEK + HOUR)
+    world.fail(asked)
+    world.status = 500
+    now = MONDAY + WEEK + 2 * HOUR
+    for minutes in range(0, 30 * 60, 10):
+        await world.step(now + timedelta(minutes=minutes))
+    # After 1, 2, 4, ... minutes and then every hour, for a day: far from once a minute.
+    assert 20 < len(world.sent) < 40
+    count = len(world.sent)
+    await world.step(now + timedelta(days=3))
+    assert len(world.sent) == count
+
+
+async def test_a_survey_that_is_not_scheduled_is_left_alone(tmp_path: Path) -> None:
+    world = World(tmp_path, survey="Another")
+    assert await world.step(MONDAY + 3 * WEEK) == []
+
+
+def test_schedules_stand_in_the_collector_s_file(tmp_path: Path) -> None:
+    file = tmp_path / "collector.toml"
+    text = 'role = "collector"\ndatabase = "c.sqlite"\n[[schedule]]\nsurvey = "Visits"\n'
+    file.write_text(text + f'webhook = "{WEBHOOK}"\nwebhook_token = "hush"\n')
+    with pytest.raises(ConfigurationError, match="lets others read"):
+        read_settings_of(CollectorSettings, file)
+    file.chmod(0o600)
+    (schedule,) = read_settings_of(CollectorSettings, file).schedule
+    assert (schedule.survey, str(schedule.webhook)) == ("Visits", WEBHOOK)
+    assert "hush" not in repr(schedule)
+    file.write_text(text + 'webhook = "ftp://hooks.example"\n')
+    with pytest.raises(ConfigurationError, match=r"schedule\.0\.webhook"):
+        read_settings_of(CollectorSettings, file)

@@ -1,0 +1,131 @@
+"""A party that keeps its callers waiting: it drips, is silent, or answers late, and counts them.
+
+It stands in front of a real service, to which it passes on what no trouble is meant for.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+
+import httpx
+
+HOP = {"connection", "transfer-encoding", "content-length", "date", "server"}
+
+
+class Call:
+    """One request to the party."""
+
+    def __init__(
+        self, handler: BaseHTTPRequestHandler, behind: str, ended: threading.Event
+    ) -> None:
+        self._handler = handler
+        self._behind = behind
+        self._ended = ended
+        self.body = handler.rfile.read(int(handler.headers.get("content-length", 0)))
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, until the party is gone."""
+        self._ended.wait(seconds)
+
+    def drip(self, seconds: float) -> None:
+        """Begin a good answer, and send one byte of its body every so many seconds."""
+        self._handler.send_response(200)
+        self._handler.send_header("content-length", "1000")
+        self._handler.end_headers()
+        while not self._ended.wait(seconds):
+            self._handler.wfile.write(b"x")
+            self._handler.wfile.flush()
+
+    def answer(self, status: int) -> None:
+        """Answer with a status and nothing else."""
+        self._handler.send_response(status)
+        self._handler.send_header("content-length", "0")
+        self._handler.end_headers()
+
+    def pass_on(self) -> None:
+        """Answer what the service behind answers."""
+        handler = self._handler
+        headers = {
+            name: value for name, value in handler.headers.items() if name.lower() not in HOP
+        }
+        real = httpx.request(
+            handler.command,
+            self._behind.rstrip("/") + handler.path,
+            content=self.body,
+            headers=headers,
+            timeout=60,
+            trust_env=False,
+        )
+        handler.send_response(real.status_code)
+        for name, value in real.headers.items():
+            if name.lower() not in HOP:
+                handler.send_header(name, value)
+        handler.send_header("content-length", str(len(real.content)))
+        handler.end_headers()
+        handler.wfile.write(real.content)
+
+
+Trouble = Callable[[Call], None]
+
+
+def dripping(seconds: float) -> Trouble:
+    """Return the trouble of one byte every so many seconds, for ever."""
+    return lambda call: call.drip(seconds)
+
+
+class SlowPeer:
+    """A server in a thread; `trouble` answers all but requests for HPKE configurations.
+
+    Attributes:
+        url: Its endpoint.
+        calls: The requests that `trouble` has taken so far.
+    """
+
+    def __init__(self, behind: str, trouble: Trouble) -> None:
+        self.calls = 0
+        ended = self._ended = threading.Event()
+        peer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_any(self) -> None:
+                with suppress(OSError):  # the caller has had enough
+                    call = Call(self, behind, ended)
+                    if self.path.endswith("hpke_config"):
+                        call.pass_on()
+                        return
+                    peer.calls += 1
+                    trouble(call)
+
+            do_GET = do_POST = do_DELETE = do_any  # noqa: N815 - as http.server calls them
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def wait_for_calls(self, count: int, seconds: float) -> None:
+        """Wait until so many requests have come.
+
+        Raises:
+            AssertionError: They have not in time.
+        """
+        deadline = time.monotonic() + seconds
+        while self.calls < count:
+            assert time.monotonic() < deadline, f"{self.calls} calls of {count}"
+            time.sleep(0.05)

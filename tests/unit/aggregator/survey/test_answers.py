@@ -1,0 +1,146 @@
+"""Tables of answers are read whole, and every fault is named."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from aggregator.survey import AnswerError, Columns, Windows, read_answers, rows_of, survey_from_toml
+from aggregator.survey.answers import Answers
+
+WINDOWS = Windows.of("week", datetime(2026, 11, 2, tzinfo=UTC))
+QUESTIONS = tuple(
+    asked.question
+    for asked in survey_from_toml(
+        """
+title = "Visits"
+asked = "patients"
+window = "week"
+first = 2026-11-02
+min_batch_size = 3
+[budget]
+epsilon = "1"
+windows = 52
+[[question]]
+name = "department"
+kind = "choice"
+labels = ["surgery", "medicine"]
+[[question]]
+name = "age"
+kind = "number"
+low = 0
+high = 120
+clip = true
+"""
+    ).questions
+)
+MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
+
+
+def read(path: Path, columns: Columns | None = None, delimiter: str | None = None) -> list[Answers]:
+    rows = rows_of(path, delimiter)
+    return read_answers(rows, QUESTIONS, WINDOWS, columns or Columns(time="day"))
+
+
+def table(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    file = path / "answers.csv"
+    file.write_text(text, encoding=encoding, newline="")
+    return file
+
+
+def test_answers_fall_into_windows(tmp_path: Path) -> None:
+    text = (
+        "day,department,age\n"
+        "2026-11-02,surgery,40\n2026-11-08T23:59:59,medicine,30\n2026-11-09,surgery,1\n"
+    )
+    department, age = read(table(tmp_path, text))
+    second = datetime(2026, 11, 9, tzinfo=UTC)
+    assert department.by_start == {MONDAY: [(0,), (1,)], second: [(0,)]}
+    assert age.by_start == {MONDAY: [(40,), (30,)], second: [(1,)]}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_the_dialect_is_recognized(tmp_path: Path, encoding: str, delimiter: str) -> None:
+    text = "day,department,age\r\n2026-11-02,surgery,40\r\n".replace(",", delimiter)
+    department, _ = read(table(tmp_path, text, encoding))
+    assert department.count == 1
+
+
+def test_missing_and_clipped_answers_are_counted(tmp_path: Path) -> None:
+    text = "day,department,age\n2026-11-02,,40\n2026-11-02,surgery,\n2026-11-02,surgery,999\n"
+    department, age = read(table(tmp_path, text))
+    assert (department.missing, department.count) == (1, 2)
+    assert (age.missing, age.clipped, age.count) == (1, 1, 2)
+
+
+def test_every_fault_is_named_by_row_and_column(tmp_path: Path) -> None:
+    text = (
+        "day,department,age\n2026-11-02,dentist,40\nyesterday,surgery,4\n2026-11-02,surgery,old\n"
+    )
+    with pytest.raises(AnswerError) as refusal:
+        read(table(tmp_path, text))
+    lines = str(refusal.value).splitlines()
+    assert lines[0].startswith("row 1, department: must be one of 'surgery', 'medicine'")
+    assert lines[1].startswith("row 2, day: must be a time")
+    assert lines[2].startswith("row 3, age: must be a number, not 'old'")
+
+
+def test_many_faults_are_counted_and_the_first_shown(tmp_path: Path) -> None:
+    text = "day,department,age\n" + "2026-11-02,dentist,1\n" * 50
+    with pytest.raises(AnswerError, match="and 30 more"):
+        read(table(tmp_path, text))
+
+
+def test_a_second_row_of_a_person_in_one_window_is_refused_without_naming_them(
+    tmp_path: Path,
+) -> None:
+    columns = Columns(time="day", person="who")
+    rows = "day,department,age,who\n2026-11-02,surgery,40,ann\n2026-11-09,surgery,40,ann\n"
+    assert read(table(tmp_path, rows), columns)[0].count == 2
+    with pytest.raises(AnswerError, match="row 3, who: a second row of one person") as refusal:
+        read(table(tmp_path, rows + "2026-11-03,surgery,40,ann\n"), columns)
+    assert "ann" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("day,age\n2026-11-02,4\n", "column 'department': not in the table"),
+        ("day,day\n", "names a column twice"),
+        ("day,department,age\n2026-11-02,surgery\n", "row 1: has 2 cells, not 3"),
+        ('day,department,age\n2026-11-02,"surgery,4\n', "not CSV"),
+    ],
+)
+def test_what_is_no_table_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(AnswerError, match=message):
+        read(table(tmp_path, text))
+
+
+def test_times_without_a_zone_are_of_the_zone_that_is_given(tmp_path: Path) -> None:
+    text = "day,department,age\n2026-11-02T00:30:00,surgery,4\n"
+    columns = Columns(time="day", zone=ZoneInfo("Europe/Berlin"))
+    department, _ = read(table(tmp_path, text), columns)
+    assert list(department.by_start) == [datetime(2026, 10, 26, tzinfo=UTC)]
+
+
+def test_parquet_is_read_with_its_own_types(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars", reason="polars is an extra")
+    path = tmp_path / "answers.parquet"
+    polars.DataFrame(
+        {
+            "day": [date(2026, 11, 2), date(2026, 11, 3)],
+            "department": ["surgery", None],
+            "age": [4, 5],
+        }
+    ).write_parquet(path)
+    department, age = read(path)
+    assert (department.count, department.missing, age.count) == (1, 1, 2)
+
+
+def test_windows_begin_at_their_first_day_in_whole_units() -> None:
+    assert (WINDOWS.time_precision, WINDOWS.offset) == (86400, 4 * 86400)
+    now = datetime(2026, 11, 20, 12, tzinfo=UTC)
+    assert WINDOWS.last(now) == datetime(2026, 11, 9, tzinfo=UTC)
+    assert WINDOWS.describe(WINDOWS.last(now)) == "2026-11-09 to 2026-11-15"

@@ -1,0 +1,79 @@
+"""What a task's numbers mean is bound into the task."""
+
+import json
+
+import pytest
+
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task, task_from_toml, task_to_toml
+from aggregator.survey import Meaning, join, plan, split, survey_from_toml, task_tables
+from tests.support.tasks import make_task
+
+SURVEY = """
+title = "Visits"
+asked = "patients"
+window = "week"
+first = 2026-11-02
+min_batch_size = 3
+max_reports = 1000
+[budget]
+epsilon = "1"
+windows = 52
+[[question]]
+name = "department"
+kind = "choice"
+labels = ["surgery", "<script>alert(1)</script>", "\\u202Emedicine"]
+"""
+
+
+def task_of(survey: str = SURVEY) -> Task:
+    parsed = survey_from_toml(survey)
+    (planned,) = plan(parsed)
+    tables = task_tables(parsed, planned)
+    return make_task(tables.vdaf, tables.privacy, **tables.settings)
+
+
+def swap(text: str) -> str:
+    return text.replace("surgery", "?").replace("medicine", "surgery").replace("?", "medicine")
+
+
+def test_labels_travel_in_the_task_file() -> None:
+    task = task_from_toml(task_to_toml(task_of()))
+    meaning = Meaning.of_task(task)
+    assert meaning.question.model_dump()["labels"][1] == "<script>alert(1)</script>"
+    assert (meaning.title, meaning.windows.seconds) == ("Visits", 7 * 86400)
+
+
+def test_a_swapped_order_of_labels_is_refused() -> None:
+    text = task_to_toml(task_of())
+    swapped = swap(text)
+    assert swapped != text
+    with pytest.raises(ParameterError, match="labels or ranges may have been changed"):
+        task_from_toml(swapped)
+
+
+def test_labels_in_another_order_make_a_task_with_another_fingerprint() -> None:
+    assert task_of(swap(SURVEY)).fingerprint != task_of().fingerprint
+
+
+def test_a_title_of_any_length_leaves_room_for_the_digest() -> None:
+    task = task_of(SURVEY.replace('"Visits"', json.dumps("é" * 100)))
+    assert len(task.configuration.task_info) <= 255
+    assert Meaning.of_task(task).title == "é" * 100
+
+
+def test_a_task_without_a_survey_has_no_labels() -> None:
+    with pytest.raises(ParameterError, match="is of no survey"):
+        Meaning.of_task(make_task())
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "1", "nonsense", '{"version":2}', "\x00"])
+def test_what_is_no_meaning_is_refused(text: str) -> None:
+    with pytest.raises(ParameterError, match="meaning"):
+        Meaning.from_json(text)
+
+
+def test_the_files_of_a_survey_s_tasks_are_one_file() -> None:
+    files = [task_to_toml(task_of()), "another\n"]
+    assert split(join(files)) == files
+    assert split("one file") == ["one file"]
