@@ -189,6 +189,11 @@ class AggregatorSettings(ServiceSettings):
         description="The most bytes that the bodies of all requests have together; at least "
         "max_body_size.",
     )
+    answer_seconds: PositiveSeconds = Field(
+        30,
+        description="How long a request may wait for its answer once all of it has come; then it "
+        "is answered 503.",
+    )
     clock_skew_seconds: Seconds = Field(
         300, description="How far ahead of our clock a report's time may lie."
     )

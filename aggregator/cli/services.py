@@ -93,7 +93,10 @@ def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
         max_report_age_seconds=settings.max_report_age_seconds,
     )
     return create_app(
-        "leader", [LeaderResources(runtime, limits).router()], settings.max_bytes_in_flight
+        "leader",
+        [LeaderResources(runtime, limits).router()],
+        settings.max_bytes_in_flight,
+        settings.answer_seconds,
     )
 
 
@@ -101,7 +104,10 @@ def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
     """Return the helper's application."""
     limits = HelperLimits(settings.max_body_size, settings.hpke_cache_seconds)
     return create_app(
-        "helper", [HelperResources(runtime, limits).router()], settings.max_bytes_in_flight
+        "helper",
+        [HelperResources(runtime, limits).router()],
+        settings.max_bytes_in_flight,
+        settings.answer_seconds,
     )
 
 
@@ -118,7 +124,7 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
     )
     interval = settings.work_interval_seconds
     return [
-        _repeating(creator.run_once, interval),
+        _repeating(creator.run_turn, interval),
         partial(JobDriver(runtime, http, driving).run, poll_seconds=interval),
         partial(CollectionDriver(runtime, http, driving).run, poll_seconds=interval),
     ]

@@ -72,6 +72,9 @@ from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 log = structlog.get_logger()
 
+LONGEST_POLL_SECONDS = 10
+"""After how long a batch that is not ready is looked at again, at the latest."""
+
 _JOBS: Jobs[CollectionJob] = Jobs(
     "collection", due_collection_jobs, lease_collection_jobs, renew_collection_job
 )
@@ -94,7 +97,8 @@ class CollectionDriver:
             runtime: The leader.
             http: Sends the requests to helpers.
             settings: How jobs are leased.
-            poll_seconds: How soon a batch that was not ready is looked at again.
+            poll_seconds: How soon a batch that was not ready is looked at again, at first; later
+                after a tenth of the time that it waits, for each look is written to disk.
         """
         self._runtime = runtime
         self._http = http
@@ -178,7 +182,9 @@ class CollectionDriver:
             or report_count(tx, job.task_id, batch) != seen[1].report_count
         ):
             # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
-            release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
+            waited = tx.now - job.created_at
+            delay = max(self._poll_seconds, min(waited // 10, LONGEST_POLL_SECONDS))
+            release_collection_job(tx, leased.lease, delay, progressed=True)
             return None
         totals = seen[1]
         try:

@@ -172,7 +172,7 @@ class Runtime:
         await self.database.run("ensure hpke key", ensure)
 
     async def verify(self, task: Task, work: Callable[[], T]) -> T:
-        """Run a step of verification in a thread, as many at once as there are cores."""
+        """Run a step of verification in a thread; many at once, and the tasks in turn."""
         return await self._verification.run(task, work)
 
     async def warm_up(self) -> None:

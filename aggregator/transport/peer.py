@@ -5,8 +5,8 @@ and a `Location` of another origin is refused. Transient failures are retried a 
 then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; a problem
 document is reported as `PeerRefused`.
 
-We read no more of an answer than the request can yield, uncompressed, and take no longer in all,
-with every attempt, than the client's read timeout, however steadily it drips.
+We read no more of an answer than the request can yield, uncompressed, and take no longer than a
+set time for all attempts together, however steadily it drips.
 
 Source: DAP, "HTTP Usage" and "Asynchronous Request Handling"; RFC 9457.
 """
@@ -112,6 +112,7 @@ class Peer:
         *,
         name: str = "peer",
         attempts: int = 3,
+        seconds: float | None = None,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         """Hold what all requests to one party share.
@@ -122,6 +123,7 @@ class Peer:
             token: The bearer token, if the party asks for one.
             name: What messages call it, such as "the helper".
             attempts: How often a request is sent before it counts as unanswered.
+            seconds: How long all attempts may take together; by default the client's read timeout.
             sleep: Waits between attempts.
         """
         self._http = http
@@ -129,6 +131,7 @@ class Peer:
         self._token = token
         self._name = f"{name} {origin(endpoint)}"
         self._attempts = attempts
+        self._seconds = seconds or http.timeout.read or math.inf
         self._sleep = sleep
 
     @override
@@ -167,7 +170,7 @@ class Peer:
             headers["authorization"] = bearer_header(self._token)
         request = self._http.build_request(method, url, headers=headers, content=body)
         # One deadline for all attempts: a driver holds its job no longer than it says.
-        with anyio.move_on_after(self._http.timeout.read or math.inf):
+        with anyio.move_on_after(self._seconds):
             return await self._send_patiently(request, limit)
         raise self._unreachable("no complete answer in time")
 

@@ -19,6 +19,7 @@ from tests.support.processes import Processes
 pytestmark = [pytest.mark.slow, pytest.mark.anyio]
 
 PER_SECOND = 20
+MOST = 60 * PER_SECOND
 
 
 @contextmanager
@@ -30,11 +31,16 @@ def trickle(measured: MeasuredTask) -> Iterator[list[int]]:
     headers = {"content-type": media_type(UploadRequest.message)}
     statuses: list[int] = []
 
+    junk = hostile.undecryptable_reports(measured.task_file, MOST)
+    size = len(junk) // MOST
+
     def send() -> None:
         with httpx.Client(trust_env=False) as http:
-            while not done.wait(1 / PER_SECOND):
-                report = hostile.unopenable_report(task, measured.start)
+            for begin in range(0, len(junk), size):
+                report = junk[begin : begin + size]
                 statuses.append(http.post(url, content=report, headers=headers).status_code)
+                if done.wait(1 / PER_SECOND):
+                    break
 
     sender = threading.Thread(target=send)
     sender.start()
@@ -46,7 +52,7 @@ def trickle(measured: MeasuredTask) -> Iterator[list[int]]:
 
 
 async def test_a_trickle_of_junk_keeps_no_collection_waiting(tmp_path: Path) -> None:
-    start = int(time.time()) // HOUR * HOUR - HOUR
+    start = int(time.time()) // HOUR * HOUR
     with Processes(tmp_path) as processes:
         measured = make_measured_task(processes, "survey", 20, 4, start, "--epsilon=1")
         processes.start("helper", "leader")

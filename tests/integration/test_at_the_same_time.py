@@ -1,5 +1,6 @@
 """Many at once: the same request twice, two drivers, uploads in a group, a helper that is away."""
 
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,16 +9,21 @@ import httpx
 import pytest
 
 from aggregator.codec import encode
-from aggregator.dap.messages import AggregationJobInitReq
-from aggregator.leader import job_creator
+from aggregator.dap.ids import TaskId
+from aggregator.dap.messages import AggregationJobInitReq, UploadRequest
+from aggregator.leader import job_creator, uploads
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.scheduler import DriverSettings
+from aggregator.leader.uploads import Uploads
 from aggregator.protocol.aggregation import VerificationKey, leader_init
+from aggregator.protocol.reports import MAX_AGE_SECONDS
+from aggregator.protocol.task import Task, task_to_toml
 from aggregator.runtime import TaskRefused
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import list_ledger
+from aggregator.storage.tasks import TaskRecord, put_task
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
 from tests.support.tasks import LAPLACE, make_task
 
@@ -109,6 +115,39 @@ async def test_uploads_that_arrive_together_are_written_together(pair: Pair) -> 
             group.start_soon(pair.upload, reports)
     assert len(written) < len(batches)
     assert (await pair.collect()).report_count == 30
+
+
+async def test_a_flood_of_uploads_for_one_task_delays_another_by_one_transaction(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "GROUP_SIZE", 1)
+    other = make_task(privacy=LAPLACE, id=str(TaskId(bytes(32))))
+    record = TaskRecord(other.task_id.value, "leader", task_to_toml(other), bytes(32))
+    await pair.leader.database.run("provision", lambda tx: put_task(tx, record))
+    taken = Uploads(pair.leader.runtime, MAX_AGE_SECONDS)
+    tasks = (*[pair.task] * 40, other)
+    bodies = [encode(UploadRequest(tuple(await pair.reports([0], task=task)))) for task in tasks]
+    stored: list[Task] = []
+
+    all_are_here = threading.Event()
+
+    def hold(transaction: str, moment: str) -> None:
+        if (transaction, moment) == ("upload", "begin"):
+            all_are_here.wait(60)
+
+    async def upload(task: Task, body: bytes) -> None:
+        await taken.take(await pair.leader.runtime.task(task.task_id), body)
+        stored.append(task)
+
+    pair.leader.on_moment = hold
+    async with anyio.create_task_group() as group:
+        for task, body in zip(tasks, bodies, strict=True):
+            group.start_soon(upload, task, body)
+        while sum(map(len, taken._waiting._queues.values())) < 40:  # noqa: ASYNC110 - it is polled
+            await anyio.sleep(0.01)
+        all_are_here.set()
+    assert len(stored) == 41
+    assert stored.index(other) <= 2
 
 
 async def test_when_a_groups_transaction_fails_none_of_its_clients_is_told_of_success(

@@ -220,7 +220,7 @@ async def ends(driver: Driver, database: Database, collection_id: bytes) -> bool
     stop = anyio.Event()
 
     async def watch() -> None:
-        while collection_id in {each.collection_id for each in pending(database)}:  # noqa: ASYNC110  the driver wakes nobody
+        while collection_id in {each.collection_id for each in pending(database)}:  # noqa: ASYNC110 - it is polled
             await anyio.sleep(0.01)
         stop.set()
 

@@ -1,21 +1,22 @@
 """What a stranger sends: requests as bytes over sockets, whole, cut short or endless."""
 
-import secrets
+import os
 import socket
 import struct
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 
 from aggregator.codec import encode
-from aggregator.dap.hpke import HpkeCiphertext
+from aggregator.dap.hpke import generate_keypair
 from aggregator.dap.ids import ReportId
-from aggregator.dap.messages import Report, ReportMetadata
-from aggregator.protocol.reports import report_sizes
-from aggregator.protocol.task import Task
+from aggregator.entropy import SystemEntropy
+from aggregator.protocol.task import task_from_toml
+from tests.support.reports import make_reports
 
 CHUNK = 2**16
 
@@ -82,22 +83,15 @@ def small_report() -> bytes:
     return bytes(26) + struct.pack(">I", 0) + ciphertext + ciphertext
 
 
-def unopenable_report(task: Task, seconds: int) -> bytes:
-    """Return a report of a time with the sizes that a task's have, and nothing in it."""
-    sizes = report_sizes(task)
-
-    def sealed(size: int) -> HpkeCiphertext:
-        return HpkeCiphertext(0, bytes(sizes.enc), bytes(size))
-
-    metadata = ReportMetadata(ReportId(secrets.token_bytes(16)), task.time(seconds))
-    return encode(
-        Report(
-            metadata,
-            bytes(sizes.public_share),
-            sealed(sizes.leader_payload),
-            sealed(sizes.helper_payload),
-        )
+def undecryptable_reports(task_file: Path, count: int) -> bytes:
+    """Return reports of now whose sizes are right for a task, and that nobody can open."""
+    task = task_from_toml(task_file.read_text())
+    config = generate_keypair(0, SystemEntropy()).config
+    (report,) = make_reports(
+        task, config, config, [0], task.time(int(time.time())), SystemEntropy()
     )
+    rest = encode(report)[ReportId.size :]
+    return b"".join(os.urandom(ReportId.size) + rest for _ in range(count))
 
 
 def verify_init_of_extensions() -> bytes:

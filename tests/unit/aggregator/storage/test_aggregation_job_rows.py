@@ -15,7 +15,7 @@ from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.leases import Lease, LeaseLost
-from aggregator.storage.reports import reports_of_job, unclaimed_reports
+from aggregator.storage.reports import reports_of_job
 from aggregator.storage.states import AggregationJobState
 from aggregator.storage.tables import aggregation_jobs
 from tests.support.clock import ManualClock
@@ -26,6 +26,7 @@ from tests.support.store import (
     finish_job,
     lease_job,
     report_id,
+    unclaimed_reports,
     units,
     upload,
 )

@@ -20,7 +20,7 @@ from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction, UnknownTask
 from aggregator.storage.engine import Busy
 from aggregator.storage.leftovers import delete_some_leftovers
-from aggregator.storage.reports import put_reports, unclaimed_reports
+from aggregator.storage.reports import put_reports
 from aggregator.storage.tables import bucket_keys, bucket_shares
 from tests.support.clock import ManualClock
 from tests.support.store import (
@@ -33,6 +33,7 @@ from tests.support.store import (
     report_id,
     store_url,
     totals,
+    unclaimed_reports,
     unit,
     units,
     upload,

@@ -213,6 +213,21 @@ async def test_an_answer_that_drips_is_given_up_when_its_time_is_over() -> None:
         await Peer(http, BASE, attempts=1).get("/x")
 
 
+async def test_all_attempts_together_take_no_longer_than_one_may() -> None:
+    """Three attempts that were each just in time would outlast the lease on a job."""
+    asked: list[httpx.Request] = []
+
+    async def late(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        await anyio.sleep(0.15)
+        return httpx.Response(503)
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(late), timeout=0.2)
+    with pytest.raises(PeerUnreachable, match="no complete answer in time"), anyio.fail_after(0.4):
+        await Peer(http, BASE, attempts=3, sleep=Waits()).get("/x")
+    assert len(asked) == 2
+
+
 async def test_a_long_problem_document_is_cut() -> None:
     types = list(range(5000))
     document = {
