@@ -26,11 +26,13 @@ from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import check_floor
 from aggregator.protocol.provisioning import Provision, read_provision
 from aggregator.protocol.task import Task, task_from_toml
+from aggregator.runtime.spending import check_new_task, fix_population
 from aggregator.storage import collector as collector_store
 from aggregator.storage import tasks as task_store
 from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.ledger import LedgerEntry, list_ledger
+from aggregator.storage.populations import Population, get_population
 from aggregator.transport.client import check_scheme
 
 MAX_CONFIG_ID = 255
@@ -48,14 +50,21 @@ class AggregatorDesk:
         """Take part in the task of this party's file.
 
         Raises:
-            ParameterError: The file is not ours, or the task protects people less than we require.
-            Conflict: We take part in it already, with other contents.
+            ParameterError: The file is not ours, the task protects people less than we require, or
+                its population has no budget left for it.
+            Conflict: We take part in it already, with other contents, or its population is closed.
         """
         given = read_provision(text, self.role)
         check_endpoints(given.task, insecure_http=self.settings.insecure_http)
         check_floor(given.task, self.settings.floor)
         record = _task_record(given, self.role)
-        self.database.run_sync("put task", lambda tx: task_store.put_task(tx, record))
+
+        def put(tx: Transaction) -> None:
+            if task_store.get_task(tx, record.task_id) is None:
+                check_new_task(tx, given.task)
+            task_store.put_task(tx, record)
+
+        self.database.run_sync("put task", put)
         return given.task
 
     def tasks(self) -> list[Task]:
@@ -137,10 +146,17 @@ class AggregatorDesk:
 
         self.database.run_sync("retire hpke key", retire)
 
-    def ledger(self, task_id: TaskId | None) -> list[LedgerEntry]:
-        """Return the releases of one task or of all, oldest first."""
-        key = None if task_id is None else task_id.value
-        return self.database.read_sync("list ledger", lambda tx: list_ledger(tx, key))
+    def ledger(self) -> list[LedgerEntry]:
+        """Return the releases of all tasks, oldest first."""
+        return self.database.read_sync("list ledger", list_ledger)
+
+    def population(self, name: str) -> Population:
+        """Return what is fixed about a population."""
+        return self.database.read_sync("get population", lambda tx: get_population(tx, name))
+
+    def fix_population(self, name: str, population: Population) -> None:
+        """Fix what the tasks of a population may cost together; see `fix_population`."""
+        self.database.run_sync("fix population", lambda tx: fix_population(tx, name, population))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.budget import horizon
+from aggregator.protocol.budget import horizon, promise_of_all
 from aggregator.protocol.provisioning import PARTIES, provision
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
@@ -210,9 +210,11 @@ def describe_privacy(task: Task) -> str:
             f"95 % interval with both: plus or minus {width:,} for each value, "
             f"plus or minus {joint:,} for all at once"
         )
-    most = horizon(task)
+    most, promise = horizon(task), promise_of_all(task)
     limit = "no limit" if most is None else f"at most {most:,}, each aggregator refuses more"
     lines.append(f"releases: {limit}")
+    if promise is not None:
+        lines.append(promise)
     return "\n".join(lines)
 
 

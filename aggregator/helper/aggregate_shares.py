@@ -15,14 +15,12 @@ from aggregator.dap.problems import BatchOverlap
 from aggregator.dap.profile import Role
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import merge_agg_shares
-from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import (
     check_aggregate_share_request,
     check_agreement,
     release,
 )
-from aggregator.runtime import Runtime, ServedTask, charge_of
-from aggregator.storage import ledger
+from aggregator.runtime import Runtime, ServedTask, charge_of, check_limits
 from aggregator.storage.aggregate_shares import (
     NewAggregateShare,
     StoredAggregateShare,
@@ -72,7 +70,7 @@ class AggregateShares:
             raise BatchOverlap("a part of the batch was collected before", task.task_id)
         totals = summarize_batch(tx, task_id, batch)
         check_agreement(task, request, totals)
-        check_budget(task, ledger.spent(tx, task_id).releases)
+        check_limits(tx, task)
         vdaf = task.vdaf(AggregationParameter(request.collection_job_req.agg_param))
         sealed = release(
             task,

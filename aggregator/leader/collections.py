@@ -28,15 +28,13 @@ from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
 from aggregator.leader.job_driver import DriverSettings
 from aggregator.leader.steps import step_all
 from aggregator.protocol.buckets import merge_agg_shares
-from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import (
     aggregate_share_request,
     check_size,
     release,
     sealed_share_size,
 )
-from aggregator.runtime import Runtime, ServedTask, charge_of
-from aggregator.storage import ledger
+from aggregator.runtime import Runtime, ServedTask, charge_of, check_limits
 from aggregator.storage.batches import closed_batches, read_shares, summarize_batch
 from aggregator.storage.collection_jobs import (
     CollectionJob,
@@ -144,7 +142,7 @@ class CollectionDriver:
         totals = summarize_batch(tx, job.task_id, job.batch)
         try:
             check_size(task, totals.report_count)
-            check_budget(task, ledger.spent(tx, job.task_id).releases)
+            check_limits(tx, task)
         except Problem as problem:
             self._fail(tx, leased, problem)
             return None

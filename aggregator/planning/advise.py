@@ -135,7 +135,8 @@ class Advice:
         half_width: Of the 95 % interval of one number, both aggregators adding noise.
         joint_half_width: Of intervals that hold for all buckets at once.
         yearly_epsilon: For a person in every release, by adding up.
-        yearly_bound: The smallest bound at the question's delta, for a plan fixed beforehand.
+        yearly_bound: The smallest bound at the question's delta; the policy's budget enforces the
+            number of releases that it is for.
         threshold: None for a count.
         sentences: Three, for a board.
         warnings: What the steward should consider first.
@@ -171,10 +172,10 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
     )
     threshold = None if circuit.is_scalar else _threshold(question, mechanism)
     yearly = question.releases * epsilon
+    planned = [composition.Releases(mechanism, circuit, question.releases)]
+    found = composition.bounds(planned, question.delta, plan=planned)
     # Pure epsilons add up at every delta, so there is a bound.
-    bound, *_ = composition.bounds(
-        [composition.Releases(mechanism, circuit, question.releases)], question.delta, is_fixed=True
-    )
+    bound = composition.smallest_valid(found) or found[0]
     policy = PrivacyPolicy(
         mechanism,
         max_batches_per_person=question.releases,
@@ -278,10 +279,10 @@ def _sentences(
     total = question.releases * epsilon
     smaller = (
         ""
-        if bound.epsilon >= total * Fraction(98, 100)
+        if bound.epsilon is None or bound.epsilon >= total * Fraction(98, 100)
         else (
-            f", or {_at_most(bound.epsilon)} except with a probability of"
-            f" {plain(bound.delta)} if the plan is fixed beforehand"
+            f", or {_at_most(bound.epsilon)} but for a delta of {plain(question.delta)}, since no"
+            " aggregator allows more releases"
         )
     )
     cost = (

@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp import composition, pld
-from aggregator.dp.composition import Releases
+from aggregator.dp.composition import PLANNED, Bound, Releases
 from aggregator.dp.decimals import expm1, integer_in, rational_in, to_decimal, working
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
@@ -214,20 +214,22 @@ THEOREM_9_LABEL = (
     " what zcdp and optimal give: prefer those"
 )
 FIXED_LABEL = (
-    "optimal and pld hold for a mechanism, a number of releases and a delta that were fixed before"
-    " the first release; otherwise take basic or zcdp"
+    "zcdp, advanced, optimal and pld hold if aggregators enforce that number of releases, by"
+    " max_releases or a budget; otherwise only basic and odometer do, for a collector who decides"
+    " when to stop after seeing results"
 )
 
 
 _KEYS = {
-    "nothing to protect": "basic",
+    composition.NOTHING_TO_PROTECT: "basic",
     "basic": "basic",
+    "odometer": "odometer",
     "advanced": "advanced",
-    "zCDP": "zcdp",
+    "filter on rho": "zcdp",
     "optimal (KOV)": "optimal",
     "PLD": "pld",
 }
-"""The theorems' names in an answer."""
+"""The theorems' names in an answer. A filter on epsilon says what basic does."""
 
 
 def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -> PlanAnswer:
@@ -244,14 +246,12 @@ def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
     made = Releases(PureDpDiscreteLaplace(epsilon), circuit or Count(), releases)
-    has_pld = pld.is_available()
-    found = composition.bounds(
-        [made], chance, is_fixed=True, with_pld=has_pld and circuit is not None
-    )
-    if circuit is None and has_pld:
+    found = composition.bounds([made], chance, plan=[made], with_pld=circuit is not None)
+    if circuit is None and pld.is_available():
         bound = pld.epsilon_of_laplace(epsilon, releases, chance)
         if bound is not None:
-            found.append(composition.Bound("PLD", Fraction(bound), chance, is_fixed=True))
+            exact = Fraction(bound)
+            found.append(Bound("PLD", releases, exact, chance, is_valid=True, note=PLANNED))
     published = CostModel.of(1, 1).published_optimum(epsilon)
     theorem_9 = published_composition.privacy_at_risk_theorem_9(
         epsilon, _rounded(published.epsilon), _rounded(published.confidence), releases, chance
@@ -270,15 +270,16 @@ def compose_task(task: Task, releases: int, delta: str) -> PlanAnswer:
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
     made = releases_of(task, releases)
-    found = composition.bounds([made], chance, is_fixed=True, with_pld=pld.is_available())
+    found = composition.bounds([made], chance, plan=[made], with_pld=True)
     answer = _composed(found, None)
-    return answer if found else {**answer, "notes": [_why_none(made)]}
+    if all(bound.epsilon is None for bound in found):
+        return {**answer, "notes": [_why_none(made)]}
+    return answer
 
 
 def _why_none(made: Releases) -> str:
     """Return why no bound holds for some releases."""
-    cost = made.mechanism.cost(made.circuit, made.count)
-    name = made.mechanism.name
+    cost, name = made.cost, made.mechanism.name
     if cost is None:
         return f"no bound holds at any delta: the mechanism {name} promises nothing"
     return (
@@ -288,18 +289,21 @@ def _why_none(made: Releases) -> str:
 
 
 def _composed(found: Sequence[composition.Bound], theorem_9: Fraction | None) -> PlanAnswer:
-    by_key = {_KEYS[bound.name]: bound for bound in found}
+    by_key = {_KEYS[bound.name]: bound for bound in found if bound.name in _KEYS}
+    best = composition.smallest_valid([*by_key.values()])
     bounds: PlanAnswer = {
-        name: by_key[name].epsilon if name in by_key else None
-        for name in ("basic", "advanced", "zcdp", "optimal", "pld")
+        name: by_key[name].epsilon if name in by_key else None for name in _KEYS.values()
     }
     return {
         "basic": bounds["basic"],
+        "odometer": bounds["odometer"],
         "advanced": bounds["advanced"],
         "theorem9": theorem_9,
         **bounds,
-        "best": min(by_key, key=lambda name: by_key[name].epsilon, default=None),
-        "deltas": {name: bound.delta for name, bound in by_key.items()},
+        "best": None if best is None else _KEYS[best.name],
+        "deltas": {
+            name: bound.delta for name, bound in by_key.items() if bound.epsilon is not None
+        },
         "notes": [FIXED_LABEL, THEOREM_9_LABEL],
     }
 

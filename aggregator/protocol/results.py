@@ -54,7 +54,6 @@ class Result:
         interval: The smallest interval that holds them, as the leader says.
         mechanism: The mechanism's name.
         guarantee: What one release promises, and who must be honest for it.
-        is_policy_bound: Whether the reports themselves carried the privacy policy.
         confidence: The probability that the intervals state.
         half_width: Each value lies within this much of its true sum with that probability.
         joint_half_width: So do all values at once. Both are before selection: for all sums, not for
@@ -68,7 +67,6 @@ class Result:
     interval: Interval
     mechanism: str
     guarantee: Guarantee
-    is_policy_bound: bool
     confidence: Fraction
     half_width: int
     joint_half_width: int
@@ -125,7 +123,6 @@ def open_result(
         interval=response.interval,
         mechanism=mechanism.name,
         guarantee=mechanism.guarantee(circuit),
-        is_policy_bound=task.is_policy_bound,
         confidence=confidence,
         half_width=mechanism.half_width(circuit, confidence, aggregators=2),
         joint_half_width=mechanism.joint_half_width(circuit, confidence, aggregators=2),

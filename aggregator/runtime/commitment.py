@@ -1,16 +1,13 @@
-"""Adds verified reports to their buckets and prices a release, the same for both aggregators."""
+"""Adds verified reports to their buckets, the same for both aggregators."""
 
 from aggregator.dap.ids import ReportId
 from aggregator.dap.report_errors import ReportError
-from aggregator.dp.rationals import format_rational
 from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
 from aggregator.protocol.replay import refusal
-from aggregator.protocol.task import Task
 from aggregator.storage.batches import accumulate, closed_batches
 from aggregator.storage.database import Transaction
-from aggregator.storage.ledger import Charge
 from aggregator.storage.report_ids import record_ids
 from aggregator.storage.tables import aggregated_reports
 
@@ -45,14 +42,3 @@ def commit(tx: Transaction, verified: Verified) -> dict[ReportId, ReportError]:
 
         accumulate(tx, task_id, share.bucket, merge, share.totals)
     return refused
-
-
-def charge_of(task: Task) -> Charge:
-    """Return what one release of the task costs, as the ledger keeps it."""
-    mechanism = task.policy.mechanism
-    guarantee = mechanism.guarantee(task.prio3.circuit)
-    epsilon, delta, rho = (
-        None if value is None else format_rational(value)
-        for value in (guarantee.epsilon, guarantee.delta, guarantee.rho)
-    )
-    return Charge(mechanism.name, epsilon, delta, rho, task.policy.population)

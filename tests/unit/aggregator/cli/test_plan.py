@@ -313,7 +313,8 @@ def test_releases_of_every_type_of_measurement_are_composed() -> None:
 def test_compose_has_the_promised_keys_and_names_the_best() -> None:
     found = answer("compose", "--epsilon0", "0.5", "--releases", "100", "--delta", "1e-5")
     assert list(found) == [
-        "basic", "advanced", "theorem9", "zcdp", "optimal", "pld", "best", "deltas", "notes",
+        "basic", "odometer", "advanced", "theorem9", "zcdp", "optimal", "pld", "best", "deltas",
+        "notes",
     ]  # fmt: skip
     assert found["optimal"] == pytest.approx(31.17286350, rel=1e-9)
     assert found["best"] in {"optimal", "pld"}

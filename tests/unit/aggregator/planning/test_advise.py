@@ -81,7 +81,7 @@ def test_a_stated_maximum_is_rounded_up() -> None:
     promise, _, _ = advise(Question.of(1800, 6, epsilon="0.16")).sentences
     assert "a factor of at most 1.18 " in promise
     _, _, cost = advise(Question.of(500, 4, epsilon="1/3", releases=365)).sentences
-    assert "or 30.7 except with a probability" in cost
+    assert "or 30.7 but for a delta of 0.000001, since no aggregator" in cost
 
 
 def test_a_tiny_epsilon_is_never_said_to_be_smaller_than_it_is() -> None:
