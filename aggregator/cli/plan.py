@@ -233,6 +233,9 @@ def advise(
     releases: Annotated[int, typer.Option(help="Releases per year.")] = 12,
     max_reports_per_person: Annotated[int, typer.Option(help="In one release.")] = 1,
     delta: Annotated[str, typer.Option(help="For the smaller yearly total.")] = "1e-6",
+    time_precision: Annotated[
+        int, typer.Option(help="Seconds in a unit of the task's times, in which windows are given.")
+    ] = 3600,
     population: Annotated[str, typer.Option(help="Name of the people asked.")] = "",
     with_threshold: Annotated[
         bool, typer.Option("--with-threshold", help="Hide buckets at or below the threshold.")
@@ -250,6 +253,7 @@ def advise(
             releases=releases,
             max_reports_per_person=max_reports_per_person,
             delta=delta,
+            time_precision=time_precision,
         )
         found = advice_for(question, population, with_threshold=with_threshold)
         section = answers.privacy_section(found)

@@ -21,6 +21,7 @@ from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.utility import half_width_of
+from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
@@ -28,6 +29,7 @@ CONFIDENCE = Fraction(95, 100)
 EMPTY_BUCKET_CHANCE = Fraction(1, 10**6)
 """The probability with which a threshold may show any empty bucket."""
 
+_YEAR = 365 * 24 * 3600
 _TWO_BUCKETS = 2
 # Above these a promise is so weak, or spent so far, that the steward is warned.
 _WEAK_RELEASE = 3
@@ -49,6 +51,7 @@ class Question:
         releases: Per year.
         max_reports_per_person: Per release.
         delta: The delta at which the yearly total is also stated.
+        time_precision: Seconds in a unit of the task's times.
     """
 
     reports: int
@@ -58,6 +61,7 @@ class Question:
     releases: int
     max_reports_per_person: int
     delta: Fraction
+    time_precision: int
 
     @classmethod
     def of(
@@ -70,6 +74,7 @@ class Question:
         releases: int = 12,
         max_reports_per_person: int = 1,
         delta: Number = "1e-6",
+        time_precision: int = 3600,
     ) -> "Question":
         """Make a question, checked.
 
@@ -80,7 +85,8 @@ class Question:
             epsilon: Above 0.
             releases: At least 1.
             max_reports_per_person: At least 1.
-            delta: Strictly between 0 and 1.
+            delta: Strictly between 0 and 1/100.
+            time_precision: At least 1; so many releases of a unit at least must fit into a year.
 
         Raises:
             ParameterError: A value is out of range, or not exactly one of error and epsilon is
@@ -89,6 +95,7 @@ class Question:
         integer_in(reports, "reports", 1, None)
         integer_in(buckets, "buckets", 1, 2**32 - 1)
         integer_in(releases, "releases", 1, accounting.MAX_RELEASES)
+        integer_in(time_precision, "time_precision", 1, _YEAR // releases)
         integer_in(max_reports_per_person, "max_reports_per_person", 1, 2**32 - 1)
         if (error is None) == (epsilon is None):
             raise ParameterError("give either error or epsilon: the one follows from the other")
@@ -100,7 +107,13 @@ class Question:
             releases,
             max_reports_per_person,
             rational_in(delta, "delta", 0, 1, open_low=True, open_high=True),
+            time_precision,
         )
+
+    @property
+    def window(self) -> Window:
+        """The time of one release: `releases` of them fit into 365 days, in whole units."""
+        return Window(_YEAR // (self.releases * self.time_precision))
 
     @property
     def circuit(self) -> Circuit:
@@ -178,6 +191,7 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
     bound = composition.smallest_valid(found) or found[0]
     policy = PrivacyPolicy(
         mechanism,
+        window=question.window,
         max_batches_per_person=question.releases,
         budget=yearly,
         population=population,

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import BatchSelector, Query, ReportMetadata
 from aggregator.dap.times import Time
+from aggregator.dp.window import Window
 from aggregator.protocol.batches import Batch
 
 
@@ -57,6 +58,19 @@ class Batching(ABC):
 
         Raises:
             BatchInvalid: The batch holds a later unit.
+        """
+
+    @abstractmethod
+    def check_window(self, batch: Batch, window: Window, time_precision: int) -> None:
+        """Refuse a batch that is not exactly one of the task's windows.
+
+        Args:
+            batch: What a query asks for, or a selector names.
+            window: The windows that the task's policy binds into its reports.
+            time_precision: Seconds per unit of the task's times.
+
+        Raises:
+            BatchInvalid: It is not.
         """
 
     @abstractmethod

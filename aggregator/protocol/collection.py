@@ -39,11 +39,12 @@ def check_collection_request(task: Task, request: CollectionJobReq) -> Batch:
 
     Raises:
         InvalidMessage: The query is of another batch mode.
-        BatchInvalid: The query determines no batch.
+        BatchInvalid: The query determines no batch, or not exactly one of the task's windows.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
     batch = task.batching.batch_of(request.query)
+    _check_window(task, batch)
     _check_what_names_no_batch(task, request)
     return batch
 
@@ -85,12 +86,14 @@ def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Bat
 
     Raises:
         InvalidMessage: The query or the selector is of another batch mode.
-        BatchInvalid: They determine no batch, or the selector none that the query asks for.
+        BatchInvalid: They determine no batch, or the selector none that the query asks for, or one
+            of them not exactly one of the task's windows.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
+    check_collection_request(task, request.collection_job_req)
     batch = task.batching.selected(request.batch_selector, request.collection_job_req.query)
-    _check_what_names_no_batch(task, request.collection_job_req)
+    _check_window(task, batch)
     return batch
 
 
@@ -145,6 +148,12 @@ def release(
         task.vdaf(AggregationParameter(request.agg_param)).encode_agg_share(noised),
         entropy,
     )
+
+
+def _check_window(task: Task, batch: Batch) -> None:
+    window = task.policy.window
+    if window is not None:
+        task.batching.check_window(batch, window, task.time_precision)
 
 
 def _check_what_names_no_batch(task: Task, request: CollectionJobReq) -> None:

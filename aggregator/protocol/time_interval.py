@@ -19,6 +19,7 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
 from aggregator.dap.times import Interval, Time
+from aggregator.dp.window import Window
 from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
 
@@ -51,6 +52,18 @@ class TimeInterval(Batching):
             raise BatchInvalid(
                 f"the query ends at {end * time_precision} seconds since the epoch, in the future; "
                 f"it may reach to {(latest.units + 1) * time_precision}"
+            )
+
+    @override
+    def check_window(self, batch: Batch, window: Window, time_precision: int) -> None:
+        interval = interval_of_batch(batch)
+        start, end = interval.start.units, interval.end.units
+        first = window.first_unit(start)
+        if (start, end) != (first, first + window.length):
+            raise BatchInvalid(
+                f"the batch is from {start * time_precision} to {end * time_precision} seconds "
+                "since the epoch; a batch of this task is one window, such as from "
+                f"{first * time_precision} to {(first + window.length) * time_precision}"
             )
 
     @override
