@@ -177,12 +177,18 @@ def claims(
 
 
 @app.command()
+@takes_parameters
 def budget(
     people: Annotated[int, typer.Option(help="Number of people in the data.")],
     compensation: Annotated[str, typer.Option(help="Owed to each without protection.")],
     epsilon0: Epsilon0,
+    parameters: Parameters,
+    circuit: Annotated[
+        str, typer.Option(help="What is summed, for the sound range; as in `prio plan error`.")
+    ] = COUNT.short_name,
     error: Annotated[
-        str | None, typer.Option(help="Largest mean absolute error, for the sound range.")
+        str | None,
+        typer.Option(help="Largest mean absolute error of one sum, both aggregators adding noise."),
     ] = None,
     money: Annotated[
         str | None, typer.Option("--budget", help="Most that may be owed, for the sound range.")
@@ -191,7 +197,9 @@ def budget(
 ) -> None:
     """What would be owed after a breach, in the model of Dandekar, Basu and Bressan."""
     with reported():
-        _print(answers.budget(people, compensation, epsilon0, error, money), json=json)
+        summed = type_of(circuit).prio3(parameters).circuit
+        answer = answers.budget(people, compensation, epsilon0, error, money, summed)
+        _print(answer, json=json)
 
 
 @app.command()

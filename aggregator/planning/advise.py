@@ -23,6 +23,7 @@ from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.utility import half_width_of
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
+from aggregator.planning.spread import epsilon_of_noise
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 CONFIDENCE = Fraction(95, 100)
@@ -103,7 +104,7 @@ class Question:
             reports,
             buckets,
             None if error is None else _error(error, reports),
-            None if epsilon is None else rational_in(epsilon, "epsilon", 0, 99, open_low=True),
+            None if epsilon is None else _epsilon(epsilon),
             releases,
             max_reports_per_person,
             rational_in(delta, "delta", 0, 1, open_low=True, open_high=True),
@@ -211,6 +212,11 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
         _sentences(question, epsilon, width, joint, bound),
         _warnings(question, epsilon, width, threshold),
     )
+
+
+def _epsilon(value: Number) -> Fraction:
+    rational_in(value, "epsilon", 0, 99, open_low=True)
+    return epsilon_of_noise(value)
 
 
 def _error(text: str, reports: int) -> Fraction:

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from aggregator.dp import composition, pld
 from aggregator.dp.composition import PLANNED, Bound, Releases
-from aggregator.dp.decimals import expm1, integer_in, rational_in, to_decimal, working
+from aggregator.dp.decimals import integer_in, rational_in, to_decimal, working
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.partial_knowledge import (
@@ -34,6 +34,7 @@ from aggregator.planning.privacy_at_risk import (
     LABEL,
     claimed_confidence,
 )
+from aggregator.planning.spread import epsilon_of_noise, mean_absolute_error, variance
 from aggregator.planning.two_draw_loss import TwoDrawLaw
 from aggregator.planning.values import PlanAnswer, Value
 from aggregator.planning.vector_loss import VectorTwoDrawLaw
@@ -177,11 +178,21 @@ def budget(
     epsilon0: str,
     error: str | None = None,
     money: str | None = None,
+    circuit: Circuit | None = None,
 ) -> PlanAnswer:
-    """Price an epsilon: what would be owed after a breach."""
+    """Price an epsilon: what would be owed after a breach.
+
+    Args:
+        people: See `CostModel`.
+        compensation: Likewise.
+        epsilon0: Of the release.
+        error: The largest mean absolute error of one coordinate, if it matters.
+        money: The most that may be owed, if it matters.
+        circuit: What is summed; a count by default.
+    """
     model = CostModel.of(people, compensation)
     owed = model.budget(epsilon0)
-    span = model.epsilon_range(error, money)
+    span = model.epsilon_range(circuit or Count(), error, money)
     return {
         "budget": owed,
         "published_optimum": _optimum(model.published_optimum(epsilon0), "claimed_confidence"),
@@ -358,7 +369,7 @@ def privacy_section(found: Advice) -> str:
 
 def error(circuit: Circuit, epsilon: str, confidence: str) -> PlanAnswer:
     """Return how far a result may lie from the truth under discrete Laplace noise."""
-    level = rational_in(epsilon, "epsilon", 0, None, open_low=True)
+    level = epsilon_of_noise(epsilon)
     sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
     sensitivity = l1_sensitivity(circuit)
     if sensitivity == 0:
@@ -373,30 +384,11 @@ def error(circuit: Circuit, epsilon: str, confidence: str) -> PlanAnswer:
 
 
 def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int) -> PlanAnswer:
-    return {
-        "variance": _variance(law),
-        "mean_absolute_error": _mean_absolute_error(law),
-        "half_width": half_width_of(law, confidence),
-        "joint_half_width": half_width_of(law, confidence, num_coordinates),
-    }
-
-
-def _variance(law: DiscreteLaplaceLaw) -> Decimal:
-    """Return 2q / (1 - q)^2 per draw, even beyond a double's range."""
     with working():
         rate = to_decimal(1 / law.scale)
-        return law.aggregators * 2 * (-rate).exp() / expm1(-rate) ** 2
-
-
-def _mean_absolute_error(law: DiscreteLaplaceLaw) -> Decimal:
-    """Return E|S|: 2q / (1 - q^2) for one draw.
-
-    For two, 2q / (1 + q)^2 [(1 + q) / (1 - q) + (1 + q^2) / (1 - q^2)].
-    """
-    with working():
-        rate = to_decimal(1 / law.scale)
-        q, less = (-rate).exp(), -expm1(-rate)  # `less` is 1 - q
-        if law.aggregators == 1:
-            return 2 * q / (less * (1 + q))
-        spread = (1 + q) / less + (1 + q * q) / (less * (1 + q))
-        return 2 * q / (1 + q) ** 2 * spread
+        return {
+            "variance": variance(rate, law.aggregators),
+            "mean_absolute_error": mean_absolute_error(rate, law.aggregators),
+            "half_width": half_width_of(law, confidence),
+            "joint_half_width": half_width_of(law, confidence, num_coordinates),
+        }

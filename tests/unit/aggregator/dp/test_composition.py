@@ -1,4 +1,5 @@
 import sys
+import time
 from fractions import Fraction
 
 import pytest
@@ -362,3 +363,19 @@ def test_bounds_of_small_epsilons_keep_their_digits() -> None:
     best = accounting.optimal(Fraction(1, 10**4), 1, delta)
     assert best is not None
     assert float(best) == pytest.approx(8.000079996733387e-5, rel=1e-11)
+
+
+def test_almost_any_rho_implies_no_epsilon_at_a_delta_of_almost_one() -> None:
+    assert implied_epsilon(Fraction(1, 8), 1 - Fraction(1, 10**15)) == 0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1/1000", "1e-300"), ("1/2", "1e-5")])
+def test_as_many_releases_as_are_composed_take_no_longer_than_a_few_seconds(
+    epsilon: str, delta: str
+) -> None:
+    begun = time.process_time()
+    bound = accounting.optimal(Fraction(epsilon), accounting.MAX_RELEASES, Fraction(delta))
+    assert bound is not None
+    rho = accounting.MAX_RELEASES * rho_of_pure(Fraction(epsilon))
+    assert bound < implied_epsilon(rho, Fraction(delta))
+    assert time.process_time() - begun < 8
