@@ -293,8 +293,10 @@ def _sentences(
     )
     accuracy = (
         f"Each published count is within {width} of the true one 95 times in 100{everything},"
-        f" which is {part:.2g} % of {question.reports} reports, and that noise can neither be"
-        " averaged away by asking again nor be removed by us."
+        f" which is {part:.2g} % of {question.reports} reports. Asking for the same release again"
+        " returns the same numbers; the mean of several releases of answers that do not change has"
+        " less noise, which is what a year costs; and each aggregator knows, and could take back,"
+        " its own half of the noise's variance."
     )
     total = question.releases * epsilon
     smaller = (
