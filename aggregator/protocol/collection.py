@@ -44,7 +44,8 @@ def check_collection_request(task: Task, request: CollectionJobReq) -> Batch:
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
     batch = task.batching.batch_of(request.query)
-    _check_window(task, batch)
+    if task.policy.window is not None:
+        task.batching.check_window(batch, task.policy.window, task.time_precision)
     _check_what_names_no_batch(task, request)
     return batch
 
@@ -91,9 +92,12 @@ def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Bat
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
-    check_collection_request(task, request.collection_job_req)
-    batch = task.batching.selected(request.batch_selector, request.collection_job_req.query)
-    _check_window(task, batch)
+    asked, window = request.collection_job_req, task.policy.window
+    batch = task.batching.selected(request.batch_selector, asked.query)
+    if window is not None:
+        for each in (task.batching.batch_of(asked.query), batch):
+            task.batching.check_window(each, window, task.time_precision)
+    _check_what_names_no_batch(task, asked)
     return batch
 
 
@@ -148,12 +152,6 @@ def release(
         task.vdaf(AggregationParameter(request.agg_param)).encode_agg_share(noised),
         entropy,
     )
-
-
-def _check_window(task: Task, batch: Batch) -> None:
-    window = task.policy.window
-    if window is not None:
-        task.batching.check_window(batch, window, task.time_precision)
 
 
 def _check_what_names_no_batch(task: Task, request: CollectionJobReq) -> None:

@@ -381,7 +381,7 @@ def test_advise_prints_the_section_for_a_reader() -> None:
     [
         (
             "selection --epsilon -1 --delta 0.1 --count 3",
-            "epsilon must lie in [0, infinity), not -1",
+            "epsilon must lie in [0, 1000], not -1",
         ),
         ("selection --epsilon nan --delta 0.1 --count 3", "epsilon must be a finite number"),
         ("selection --epsilon 1 --delta 2 --count 3", "delta must lie in [0, 1], not 2"),
