@@ -1,9 +1,8 @@
 """What independent mechanisms cost together: bounds on epsilon for a chosen delta.
 
-`advanced` and the zCDP bound hold for any delta chosen at any time.
-`optimal` is exact for n mechanisms of which nothing is known except that each is epsilon-DP; it
-holds for a mechanism, a number of releases and a delta that were fixed beforehand. Every result is
-rounded up.
+Both theorems are for mechanisms and a number of releases that were fixed beforehand: at the number
+of those made when a collector chooses to stop they promise nothing. `optimal` is exact for n
+mechanisms of which nothing is known except that each is epsilon-DP. Every result is rounded up.
 """
 
 import dataclasses
