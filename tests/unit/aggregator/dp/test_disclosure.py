@@ -132,7 +132,7 @@ def test_a_reader_who_knows_rule_and_total_is_sure_of_no_suppressed_count(
 
 
 def test_in_small_tables_a_third_of_the_suppressed_counts_are_one_of_two_values() -> None:
-    """How little Theorem 7 of docs/privacy.md says."""
+    """How little Theorem 8 of docs/privacy.md says."""
     pinned = hidden_cells = 0
     for buckets, limit in itertools.product((2, 3, 4), range(4)):
         for counts in itertools.combinations_with_replacement(range(13), buckets):

@@ -236,7 +236,7 @@ def test_discrete_gaussian_noise_keeps_its_rho_in_every_field(alpha: Fraction) -
 
 
 def test_deltas_of_reports_that_are_spread_over_batches_compose_and_do_not_add_up() -> None:
-    """docs/privacy.md, Theorem 8, where the deltas of single releases add up to more."""
+    """docs/privacy.md, Theorem 7, where the deltas of single releases add up to more."""
     mechanism = TruncatedGeometric(Fraction(1, 100), Fraction(3, 10), max_reports_per_person=2)
     circuit = Histogram(length=3, chunk_length=1)
     assert mechanism.bound(circuit) == 7
