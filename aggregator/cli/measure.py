@@ -4,7 +4,6 @@ import dataclasses
 import json
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -15,13 +14,20 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config, EnvironmentProxy, InsecureHttp, TaskArgument
+from aggregator.cli.options import (
+    Config,
+    EnvironmentProxy,
+    InsecureHttp,
+    TaskArgument,
+    parse_time,
+)
 from aggregator.cli.parties import check_endpoints, open_collector, task_id_of
 from aggregator.cli.tables import print_result
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
 from aggregator.collector.documents import Document, collection_document, with_post_processing
 from aggregator.collector.driver import Driver
-from aggregator.collector.service import new_collection
+from aggregator.collector.service import new_collection, start_collection
+from aggregator.dap.report_errors import ReportError
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.entropy import SystemEntropy
@@ -35,6 +41,12 @@ from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
 
 TIMEOUT_SECONDS = 60.0
+MEANINGS = {
+    ReportError.BATCH_COLLECTED: "the batch of that time was collected, or is about to be",
+    ReportError.REPORT_DROPPED: "the task has ended, or takes no more reports of that time",
+    ReportError.REPORT_TOO_EARLY: "the time lies in the future",
+}
+"""What the leader's reasons mean to whoever uploads."""
 
 
 def upload(
@@ -70,15 +82,7 @@ def upload(
         Path | None,
         typer.Option(
             help="For one person's measurements: the file that counts their reports over all "
-            "uploads and refuses more than the task allows."
-        ),
-    ] = None,
-    batch_seconds: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="With --state: the length of the collector's batches, to count per batch; without "
-            "it the task's bound is for ever.",
+            "uploads and refuses more than the task allows, in each window and in all."
         ),
     ] = None,
     max_epsilon: Annotated[
@@ -128,10 +132,8 @@ def upload(
         raise ParameterError(
             "person-column: goes with --csv, and not with --state, which is for one person"
         )
-    if batch_seconds is not None and state is None:
-        raise ParameterError("batch-seconds: needs --state")
     limits = _Limits(
-        None if state is None else Contributions(state, batch_seconds),
+        None if state is None else Contributions(state),
         Floor(
             min_batch_size=min_batch_size,
             max_epsilon=None if max_epsilon is None else parse_rational(max_epsilon, "max-epsilon"),
@@ -156,7 +158,8 @@ def upload(
     else:
         print(f"{summary.accepted} of {summary.total} reports accepted")
         for error, count in summary.refused.items():
-            print(f"{count} refused: {error.draft_name}")
+            meaning = f" ({MEANINGS[error]})" if error in MEANINGS else ""
+            print(f"{count} refused: {error.draft_name}{meaning}")
     if summary.refused:
         raise SystemExit(faults.PARTLY)
 
@@ -187,6 +190,13 @@ def collect(
             "onto the possible histograms.",
         ),
     ] = None,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now",
+            help="Collect an interval that is not over; reports of it that come later are refused.",
+        ),
+    ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 300,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -199,7 +209,7 @@ def collect(
     """
     times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
     named = {name: time for name, time in times.items() if time is not None}
-    document, trouble = anyio.run(_collect, config, task_id, named, timeout, rule)
+    document, trouble = anyio.run(_collect, config, task_id, named, timeout, rule, now)
     if as_json:
         print(json.dumps(document))
     elif document["state"] == CollectionState.FINISHED:
@@ -222,21 +232,6 @@ def read_task(path: Path) -> Task:
         ParameterError: It is not a task file; the message names the setting.
     """
     return task_from_toml(path.read_text(encoding="utf-8"))
-
-
-def parse_time(text: str | None, name: str) -> int | None:
-    """Return a time in seconds since the epoch: ISO 8601 (UTC if no zone is given) or seconds."""
-    if text is None:
-        return None
-    if text.isdecimal():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ParameterError(
-            f"{name}: must be ISO 8601 or seconds since 1970, not {text!r}"
-        ) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
 def problem_text(problem: object) -> str:
@@ -312,7 +307,12 @@ async def _upload(
 
 
 async def _collect(
-    config: Path | None, task_id: str, named: Mapping[str, int], seconds: float, rule: Rule | None
+    config: Path | None,
+    task_id: str,
+    named: Mapping[str, int],
+    seconds: float,
+    rule: Rule | None,
+    now: bool,
 ) -> tuple[Document, str]:
     """Return the collection, and why the leader did not answer the last request, if it did not."""
     with open_collector(config) as desk:
@@ -323,7 +323,9 @@ async def _collect(
             circuit = task.prio3.circuit
             post_process(rule, circuit, [0] * circuit.output_len, task.min_batch_size)
         new = new_collection(task, collection_request(task, named), SystemEntropy())
-        stored = desk.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
+        stored = desk.database.run_sync(
+            "put collection", lambda tx: start_collection(tx, task, new, now=now)
+        )
         identifier = stored.collection_id
         async with open_client(
             TIMEOUT_SECONDS,
@@ -332,9 +334,23 @@ async def _collect(
         ) as http:
             driver = Driver(desk.database, desk.keypair(), http)
             with anyio.move_on_after(seconds):
-                await driver.finish(identifier)
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_show_progress, driver)
+                    await driver.finish(identifier)
+                    group.cancel_scope.cancel()
         ended = desk.database.read_sync(
             "get collection", lambda tx: store.get_collection(tx, identifier)
         )
         document = collection_document(task, stored if ended is None else ended)
         return with_post_processing(task, document, rule), driver.trouble
+
+
+async def _show_progress(driver: Driver) -> None:
+    """Tell whoever watches why the result is not there yet, until cancelled."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return
+    with console.status("") as shown:
+        while True:
+            shown.update(driver.trouble or "the batch is not ready yet")
+            await anyio.sleep(1)

@@ -3,9 +3,11 @@
 It can be used while a service of the same party runs on the same store.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from aggregator.codec import DecodeError
@@ -27,6 +29,7 @@ from aggregator.protocol.floor import check_floor
 from aggregator.protocol.provisioning import Provision, read_provision
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.runtime.key_rotation import needed_for, new_key
+from aggregator.runtime.spending import check_new_task, fix_population
 from aggregator.storage import collector as collector_store
 from aggregator.storage import tasks as task_store
 from aggregator.storage.caller_tokens import put_caller_token
@@ -39,6 +42,9 @@ from aggregator.storage.hpke_keys import (
 )
 from aggregator.storage.ledger import LedgerEntry, list_ledger
 from aggregator.storage.opening import open_database
+from aggregator.storage.populations import Population, get_population
+from aggregator.storage.progress import TaskProgress, task_progress
+from aggregator.storage.states import CollectionState
 from aggregator.transport.client import check_scheme
 
 
@@ -54,8 +60,9 @@ class AggregatorDesk:
         """Take part in the task of this party's file.
 
         Raises:
-            ParameterError: The file is not ours, or the task protects people less than we require.
-            Conflict: We take part in it already, with other contents.
+            ParameterError: The file is not ours, the task protects people less than we require, or
+                its population has no budget left for it.
+            Conflict: We take part in it already, with other contents, or its population is closed.
         """
         given = read_provision(text, self.role)
         check_endpoints(given.task, insecure_http=self.settings.insecure_http)
@@ -68,6 +75,8 @@ class AggregatorDesk:
         )
 
         def put(tx: Transaction) -> None:
+            if task_store.get_task(tx, record.task_id) is None:
+                check_new_task(tx, given.task)
             task_store.put_task(tx, record)
             if shown_to_us is not None:
                 put_caller_token(tx, record.task_id, hash_token(shown_to_us))
@@ -79,6 +88,27 @@ class AggregatorDesk:
         """Return the tasks that we take part in, oldest first."""
         stored = self.database.read_sync("list tasks", task_store.list_tasks)
         return [task_from_toml(each.record.definition) for each in stored]
+
+    def task_states(self) -> list[tuple[Task, Sequence[str]]]:
+        """Return the same, each with what a list says of it."""
+
+        def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
+            stored = task_store.list_tasks(tx)
+            return [
+                (task_from_toml(each.record.definition), self._state(progress))
+                for each, progress in zip(stored, task_progress(tx), strict=True)
+            ]
+
+        return self.database.read_sync("list tasks", read)
+
+    def _state(self, progress: TaskProgress) -> Sequence[str]:
+        released = progress.last_release_at
+        return (
+            "open" if progress.ended_at is None else f"ended {moment(progress.ended_at)}",
+            *([f"{progress.waiting:,} wait"] if self.role is Role.LEADER else []),
+            f"{progress.aggregated:,} aggregated",
+            "not released" if released is None else f"released {moment(released)}",
+        )
 
     def end_task(self, task_id: TaskId) -> None:
         """Take no more uploads for a task."""
@@ -146,10 +176,17 @@ class AggregatorDesk:
 
         self.database.run_sync("retire hpke key", retire)
 
-    def ledger(self, task_id: TaskId | None) -> list[LedgerEntry]:
-        """Return the releases of one task or of all, oldest first."""
-        key = None if task_id is None else task_id.value
-        return self.database.read_sync("list ledger", lambda tx: list_ledger(tx, key))
+    def ledger(self) -> list[LedgerEntry]:
+        """Return the releases of all tasks, oldest first."""
+        return self.database.read_sync("list ledger", list_ledger)
+
+    def population(self, name: str) -> Population:
+        """Return what is fixed about a population."""
+        return self.database.read_sync("get population", lambda tx: get_population(tx, name))
+
+    def fix_population(self, name: str, population: Population) -> None:
+        """Fix what the tasks of a population may cost together; see `fix_population`."""
+        self.database.run_sync("fix population", lambda tx: fix_population(tx, name, population))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +225,20 @@ class CollectorDesk:
         """Return the tasks that we collect, oldest first."""
         records = self.database.read_sync("list tasks", collector_store.list_collector_tasks)
         return [task_from_toml(record.definition) for record in records]
+
+    def task_states(self) -> list[tuple[Task, Sequence[str]]]:
+        """Return the same, each with what a list says of it."""
+
+        def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
+            return [
+                (
+                    task_from_toml(record.definition),
+                    _collected(collector_store.list_collections(tx, record.task_id)),
+                )
+                for record in collector_store.list_collector_tasks(tx)
+            ]
+
+        return self.database.read_sync("list tasks", read)
 
     def end_task(self, task_id: TaskId) -> None:
         """Refuse: only the leader ends a task."""
@@ -297,6 +348,21 @@ def check_endpoints(task: Task, *, insecure_http: bool) -> None:
     configuration = task.configuration
     check_scheme(configuration.leader_aggregator_endpoint, "leader", insecure_http=insecure_http)
     check_scheme(configuration.helper_aggregator_endpoint, "helper", insecure_http=insecure_http)
+
+
+def moment(seconds: int) -> str:
+    """Return a time as commands print it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _collected(collections: Sequence[collector_store.StoredCollection]) -> Sequence[str]:
+    counts = Counter(each.state for each in collections)
+    ended = [each.ended_at for each in collections if each.ended_at is not None]
+    return (
+        f"{counts[CollectionState.FINISHED]:,} collected",
+        f"{counts[CollectionState.PENDING]:,} wait",
+        f"last {moment(max(ended))}" if ended else "none yet",
+    )
 
 
 def _task_record(given: Provision, role: Role) -> task_store.TaskRecord:

@@ -59,6 +59,12 @@ class Backend(Protocol):
     def name(self) -> str:
         """What messages call the store."""
 
+    def stored_bytes(self, connection: Connection) -> int:
+        """Return how many bytes the store has."""
+
+    def free_bytes(self) -> int | None:
+        """Return how much room its disk has, None if only its server knows."""
+
     def exists(self) -> bool:
         """Return whether there is a store."""
 

@@ -39,6 +39,11 @@ def claim_waiting(tx: Transaction, task_id: bytes) -> None:
     tx.lock({b"claims" + task_id})
 
 
+def spend(tx: Transaction) -> None:
+    """Be the only one who spends, or says what may be spent: tasks may have it in common."""
+    tx.lock({b"ledger"})
+
+
 def change_tokens(tx: Transaction, task_id: bytes) -> None:
     """Be the only one who changes which tokens the task's caller may show."""
     tx.lock({b"tokens" + task_id})
@@ -47,8 +52,3 @@ def change_tokens(tx: Transaction, task_id: bytes) -> None:
 def change_keys(tx: Transaction) -> None:
     """Be the only one who makes, retires or destroys HPKE keys."""
     tx.lock({b"hpke keys"})
-
-
-def spend(tx: Transaction) -> None:
-    """Be the only one who spends: tasks may share what they have to spend."""
-    tx.lock({b"ledger"})

@@ -95,6 +95,15 @@ class Postgresql:
         host = self._url.host or self._url.query.get("host", "localhost")
         return f"{host}/{self._url.database}"
 
+    def stored_bytes(self, connection: Connection) -> int:
+        """Return how many bytes the database has, without the server's log."""
+        size = connection.exec_driver_sql("SELECT pg_database_size(current_database())")
+        return int(size.scalar_one())
+
+    def free_bytes(self) -> int | None:
+        """Return None: the server's disk is not ours to see."""
+        return None
+
     def exists(self) -> bool:
         """Return whether there is a store, of any version."""
         made = self.engine(readers=1)

@@ -6,6 +6,7 @@ that deleted bytes are overwritten.
 """
 
 import os
+import shutil
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
@@ -82,6 +83,15 @@ class Sqlite:
     def name(self) -> str:
         """What messages call the store: its file."""
         return str(self._path)
+
+    def stored_bytes(self, connection: Connection) -> int:  # noqa: ARG002  the files say it
+        """Return how many bytes the file and its log have."""
+        files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def free_bytes(self) -> int | None:
+        """Return how much room the disk under the file has."""
+        return shutil.disk_usage(self._path.parent).free
 
     def exists(self) -> bool:
         """Return whether there is a store; connecting would make an empty one."""

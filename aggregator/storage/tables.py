@@ -154,6 +154,14 @@ def _lease() -> tuple[Column[bytes], Column[int], Column[int]]:
     )
 
 
+def _reason() -> Column[str]:
+    return Column(
+        "reason",
+        Text,
+        comment="Why it waits, for an operator: the last thing that stood in its way.",
+    )
+
+
 def _seconds(name: str, comment: str, *, nullable: bool = False) -> Column[int]:
     return Column(name, _BIGINT, nullable=nullable, comment=comment)
 
@@ -254,6 +262,11 @@ reports = Table(
         ForeignKey("aggregation_jobs.id"),
         comment="The aggregation job that claimed it; null while unclaimed.",
     ),
+    _seconds(
+        "waits_until",
+        "Seconds; no job claims it before, for an aggregator found it too early. Null for at once.",
+        nullable=True,
+    ),
     Column(
         "body",
         LargeBinary,
@@ -314,10 +327,29 @@ aggregation_jobs = Table(
         "retry; null before `sent` and after the end.",
     ),
     Column(
+        "request_sha256",
+        LargeBinary(32),
+        comment="SHA-256 of `request`, by which the Helper knows the job too; kept at the end.",
+    ),
+    Column(
         "helper_location",
         Text,
         comment="Where the Helper put the job (its Location header), to poll or delete it.",
     ),
+    Column(
+        "failures",
+        Integer,
+        nullable=False,
+        comment="Refusals and unusable answers to `request` so far.",
+    ),
+    Column(
+        "unanswered",
+        Integer,
+        nullable=False,
+        comment="How often `request` was sent and neither refused nor turned away before it "
+        "arrived: if 0, the Helper has surely not processed it.",
+    ),
+    _reason(),
     *_lease(),
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
@@ -350,8 +382,25 @@ bucket_keys = Table(
         nullable=False,
         comment="Ciphertext of the random key under which the bucket's shares are encrypted.",
     ),
-    comment="Both: one random key per bucket. Deleting the row destroys every copy of the bucket's "
-    "shares that may be left in free pages or in the log.",
+    comment="Both: one random key per bucket. Deleting the row destroys the bucket's share, and "
+    "every copy of it that may be left in free pages or in the log.",
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+bucket_shares = Table(
+    "bucket_shares",
+    metadata,
+    _task(primary_key=True),
+    Column("bucket", LargeBinary, primary_key=True, comment="As in `buckets`."),
+    Column(
+        "share",
+        LargeBinary,
+        nullable=False,
+        comment="The un-noised aggregate share, ciphertext under the bucket's key.",
+    ),
+    comment="Both: what the reports of each bucket add up to. Once its batch is released, a row is "
+    "without a key, and deleted soon afterwards.",
     sqlite_strict=True,
 )
 
@@ -366,21 +415,46 @@ buckets = Table(
         comment="The bucket's key, which the batch mode makes: in time-interval mode its unit of "
         "time, 8 bytes, most significant first; in leader-selected mode its batch id, 32 bytes.",
     ),
-    Column(
-        "share",
-        LargeBinary,
-        comment="The un-noised aggregate share, ciphertext under the bucket's key; null once "
-        "released.",
-    ),
     Column("report_count", _BIGINT, nullable=False, comment="Reports in the share."),
     Column(
         "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
     ),
     Column("first_time", Uint64, comment="The earliest of their times; null without a report."),
     Column("last_time", Uint64, comment="The latest of their times; null without a report."),
-    # Serves filling and finding batches that the Leader selects.
-    Index(None, "task", "report_count", **_only("share IS NOT NULL")),
-    comment="Both: batch buckets.",
+    comment="Both: batch buckets, without their shares: rows are narrow, so that a batch of many "
+    "buckets is counted at once.",
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+job_shares = Table(
+    "job_shares",
+    metadata,
+    _key(),
+    _task(),
+    Column("bucket", LargeBinary, nullable=False, comment="As in `buckets`."),
+    Column(
+        "job",
+        LargeBinary(32),
+        nullable=False,
+        comment="SHA-256 of the AggregationJobInitReq, the same for both aggregators.",
+    ),
+    Column(
+        "share",
+        LargeBinary,
+        nullable=False,
+        comment="What the job added to the bucket's share, ciphertext under the bucket's key.",
+    ),
+    Column("report_count", _BIGINT, nullable=False, comment="Reports of the job in the bucket."),
+    Column(
+        "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
+    ),
+    Column("first_time", Uint64, nullable=False, comment="The earliest of their times."),
+    Column("last_time", Uint64, nullable=False, comment="The latest of their times."),
+    _seconds("counted_at", "Seconds; when they were added."),
+    Index(None, "task", "bucket", "job"),
+    comment="Both: what each aggregation job added to a bucket, until the bucket is released. So "
+    "aggregators that disagree on a batch can name the jobs that differ, and leave them out.",
     sqlite_strict=True,
 )
 
@@ -392,7 +466,14 @@ closed_batches = Table(
     *_batch(),
     *_state(BatchState),
     _seconds("changed_at", "Seconds; when the state was entered."),
+    Column(
+        "leftovers",
+        Integer,
+        nullable=False,
+        comment="1 while rows of `bucket_shares` of the collected batch are still to be deleted.",
+    ),
     Index(None, "task", "first_bucket", unique=True),
+    Index("ix_closed_batches_leftovers", "id", **_only("leftovers = 1")),
     comment="Both: batches that take no more reports, as ranges of buckets in the order of their "
     "keys; those of one task never overlap. So it is in every batch mode: an interval of 2^63 "
     "units of time is one row, and a batch that has a name is a range of one key.",
@@ -437,6 +518,13 @@ collection_jobs = Table(
     Column("interval_start", Uint64, comment="First unit of the smallest interval of the reports."),
     Column("interval_end", Uint64, comment="The unit after its last one."),
     Column("problem", Text, comment="The problem document of a failed job, JSON."),
+    _seconds(
+        "refused_since",
+        "Seconds; since when the Helper has refused without saying why in DAP's terms. Null if it "
+        "does not.",
+        nullable=True,
+    ),
+    _reason(),
     *_lease(),
     _seconds("created_at", "Seconds; when the job was asked for."),
     _seconds("ended_at", "Seconds; when it finished, failed or was deleted.", nullable=True),
@@ -512,9 +600,9 @@ ledger = Table(
     *_state(LedgerState),
     *_batch(),
     Column("mechanism", Text, nullable=False, comment="Its name; `None` adds no noise."),
-    Column("epsilon", Text, comment="Exact rational, as text; null where the mechanism has none."),
-    Column("delta", Text, comment="Exact rational, as text; null where the mechanism has none."),
-    Column("rho", Text, comment="Exact rational, as text; null where the mechanism has none."),
+    Column("epsilon", Text, comment="Exact rational, as text; null where there is none."),
+    Column("delta", Text, comment="Exact rational, as text; null where nothing is promised."),
+    Column("rho", Text, comment="Exact rational, as text; null where nothing is promised."),
     Column(
         "population",
         Text,
@@ -524,7 +612,25 @@ ledger = Table(
     _seconds("created_at", "Seconds; when the cost was reserved or charged."),
     _seconds("charged_at", "Seconds; when it was released. Null while reserved.", nullable=True),
     Index(None, "task", "first_bucket", unique=True),
+    Index(None, "population"),
     comment="Both: privacy spent, one row per release, written in the release's own transaction.",
+    sqlite_strict=True,
+)
+
+populations = Table(
+    "populations",
+    metadata,
+    Column("name", Text, primary_key=True, comment="As tasks declare it."),
+    Column("epsilon", Text, comment="Limit on the sum of epsilons, exact; null for none."),
+    Column("rho", Text, comment="Limit on the sum of rhos, exact; null for none."),
+    Column("delta", Text, nullable=False, comment="Limit on the sum of deltas, exact."),
+    Column(
+        "is_closed",
+        Integer,
+        nullable=False,
+        comment="1 if no task is added after the first release, otherwise 0.",
+    ),
+    comment="Both: what the operator allows all tasks of a population together.",
     sqlite_strict=True,
 )
 

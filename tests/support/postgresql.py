@@ -13,7 +13,15 @@ import psycopg
 import pytest
 
 _ACCOUNT = "postgres"
-_SETTINGS = ("fsync=off", "listen_addresses=", "max_connections=200")
+_SETTINGS = (
+    "listen_addresses=",
+    "max_connections=200",
+    # Nothing here has to survive the machine.
+    "fsync=off",
+    "full_page_writes=off",
+    "wal_level=minimal",
+    "max_wal_senders=0",
+)
 _START_SECONDS = 60
 
 

@@ -107,14 +107,18 @@ def upgrade() -> None:
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("bucket", sa.LargeBinary(), nullable=True),
         sa.Column("request", sa.LargeBinary(), nullable=True),
+        sa.Column("request_sha256", sa.LargeBinary(length=32), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("unanswered", sa.Integer(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("lease_token", sa.LargeBinary(length=16), nullable=True),
         sa.Column("lease_expires_at", BIGINT, nullable=False),
         sa.Column("lease_attempts", sa.Integer(), nullable=False),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.CheckConstraint(
-            "state IN ('created', 'sent', 'finished', 'abandoned')",
+            "state IN ('created', 'sent', 'held', 'finished', 'abandoned')",
             name="ck_aggregation_jobs_ck_aggregation_jobs_state",
         ),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregation_jobs_task"),
@@ -165,12 +169,21 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_bucket_keys_task"),
         sa.PrimaryKeyConstraint("task", "bucket", name="pk_bucket_keys"),
         sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "bucket_shares",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("share", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_bucket_shares_task"),
+        sa.PrimaryKeyConstraint("task", "bucket", name="pk_bucket_shares"),
+        sqlite_strict=True,
     )
     op.create_table(
         "buckets",
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("bucket", sa.LargeBinary(), nullable=False),
-        sa.Column("share", sa.LargeBinary(), nullable=True),
         sa.Column("report_count", BIGINT, nullable=False),
         sa.Column("checksum", sa.LargeBinary(length=32), nullable=False),
         sa.Column("first_time", UINT64, nullable=True),
@@ -178,12 +191,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_buckets_task"),
         sa.PrimaryKeyConstraint("task", "bucket", name="pk_buckets"),
         sqlite_strict=True,
-    )
-    op.create_index(
-        "ix_buckets_task_report_count",
-        "buckets",
-        ["task", "report_count"],
-        **only("share IS NOT NULL"),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "closed_batches",
@@ -193,6 +201,7 @@ def upgrade() -> None:
         sa.Column("last_bucket", sa.LargeBinary(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("changed_at", BIGINT, nullable=False),
+        sa.Column("leftovers", sa.Integer(), nullable=False),
         sa.CheckConstraint(
             "state IN ('frozen', 'collected')", name="ck_closed_batches_ck_closed_batches_state"
         ),
@@ -205,6 +214,12 @@ def upgrade() -> None:
         "closed_batches",
         ["task", "first_bucket"],
         unique=True,
+    )
+    op.create_index(
+        "ix_closed_batches_leftovers",
+        "closed_batches",
+        ["id"],
+        **only("leftovers = 1"),
     )
     op.create_table(
         "collection_jobs",
@@ -224,6 +239,8 @@ def upgrade() -> None:
         sa.Column("interval_start", UINT64, nullable=True),
         sa.Column("interval_end", UINT64, nullable=True),
         sa.Column("problem", sa.Text(), nullable=True),
+        sa.Column("refused_since", BIGINT, nullable=True),
+        sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("lease_token", sa.LargeBinary(length=16), nullable=True),
         sa.Column("lease_expires_at", BIGINT, nullable=False),
         sa.Column("lease_attempts", sa.Integer(), nullable=False),
@@ -284,6 +301,23 @@ def upgrade() -> None:
         **only("state = 'pending'"),
     )
     op.create_table(
+        "job_shares",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("job", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("share", sa.LargeBinary(), nullable=False),
+        sa.Column("report_count", BIGINT, nullable=False),
+        sa.Column("checksum", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("first_time", UINT64, nullable=False),
+        sa.Column("last_time", UINT64, nullable=False),
+        sa.Column("counted_at", BIGINT, nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_job_shares_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_job_shares"),
+        sqlite_strict=True,
+    )
+    op.create_index("ix_job_shares_task_bucket_job", "job_shares", ["task", "bucket", "job"])
+    op.create_table(
         "ledger",
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
@@ -303,6 +337,17 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index("ix_ledger_task_first_bucket", "ledger", ["task", "first_bucket"], unique=True)
+    op.create_index("ix_ledger_population", "ledger", ["population"])
+    op.create_table(
+        "populations",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("epsilon", sa.Text(), nullable=True),
+        sa.Column("rho", sa.Text(), nullable=True),
+        sa.Column("delta", sa.Text(), nullable=False),
+        sa.Column("is_closed", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_populations"),
+        sqlite_strict=True,
+    )
     op.create_table(
         "report_counters",
         sa.Column("task", BIGINT, nullable=False),
@@ -330,6 +375,7 @@ def upgrade() -> None:
         sa.Column("bucket", sa.LargeBinary(), nullable=False),
         sa.Column("received_at", BIGINT, nullable=False),
         sa.Column("job", BIGINT, nullable=True),
+        sa.Column("waits_until", BIGINT, nullable=True),
         sa.Column("body", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["job"], ["aggregation_jobs.id"], name="fk_reports_job"),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_reports_task"),
@@ -356,11 +402,14 @@ def downgrade() -> None:
     op.drop_table("reports")
     op.drop_table("report_ids")
     op.drop_table("report_counters")
+    op.drop_table("populations")
     op.drop_table("ledger")
+    op.drop_table("job_shares")
     op.drop_table("collections")
     op.drop_table("collection_jobs")
     op.drop_table("closed_batches")
     op.drop_table("buckets")
+    op.drop_table("bucket_shares")
     op.drop_table("bucket_keys")
     op.drop_table("answered_jobs")
     op.drop_table("aggregation_jobs")

@@ -13,12 +13,12 @@ from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.task import Task
 from aggregator.runtime import commit
-from aggregator.storage.batches import mark_collected, read_shares, summarize_batch
+from aggregator.storage.batches import mark_collected, summarize_batch
 from aggregator.storage.database import Database
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 from aggregator.vdaf.prio3 import OutShares
 from field import Vector
-from tests.support.store import make_store, totals, units
+from tests.support.store import make_store, read_shares, totals, units
 from tests.support.tasks import make_task
 
 TASK = make_task()
@@ -54,7 +54,7 @@ def sums(store: Database) -> list[int]:
 def put(
     store: Database, *reports: tuple[int, int], task: Task = TASK
 ) -> dict[ReportId, ReportError]:
-    return store.run_sync("commit", lambda tx: commit(tx, verified(task, *reports)))
+    return store.run_sync("commit", lambda tx: commit(tx, verified(task, *reports), bytes(32)))
 
 
 def test_reports_are_added_to_their_buckets(store: Database) -> None:

@@ -6,7 +6,7 @@ commits, unless something keeps them from it.
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,14 +17,17 @@ from aggregator.errors import StoreError
 from aggregator.runtime.key_rotation import new_key
 from aggregator.storage import ledger
 from aggregator.storage.aggregate_shares import NewAggregateShare, put_aggregate_share
-from aggregator.storage.aggregation_jobs import create_aggregation_job, lease_aggregation_jobs
+from aggregator.storage.aggregation_jobs import (
+    create_aggregation_job,
+    finish_aggregation_job,
+    lease_aggregation_jobs,
+    store_request,
+)
 from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
 from aggregator.storage.batches import (
     BatchClosed,
-    accumulate,
     freeze,
     mark_collected,
-    read_shares,
     summarize_batch,
 )
 from aggregator.storage.caller_tokens import (
@@ -54,7 +57,10 @@ from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.hpke_keys import list_hpke_configs
+from aggregator.storage.interventions import abandon_aggregation_job
+from aggregator.storage.job_shares import JobShare, leave_out, put_job_share
 from aggregator.storage.leases import LeaseLost
+from aggregator.storage.populations import Population, get_population, put_population
 from aggregator.storage.reports import JobSize, put_reports, report_ids_of_job
 from aggregator.storage.selected_batches import batch_with_room, next_batch
 from aggregator.storage.states import CollectionJobState
@@ -66,14 +72,17 @@ from tests.support.store import (
     TASK_ID,
     TENTH,
     VERIFY_KEY,
+    add_to_bucket,
     adding,
     aggregate,
     collect,
     create_job,
     freeze_collection,
     lease_collection,
+    lease_job,
     make_store,
     new_reports,
+    read_shares,
     record_fresh,
     report_id,
     store_url,
@@ -189,7 +198,7 @@ def test_what_all_add_to_a_bucket_is_in_it(racers: Racers) -> None:
     def work(tx: Transaction, number: int) -> None:
         ids = [report_id(number)]
         record_fresh(tx, ids)
-        accumulate(tx, TASK_ID, unit(5), adding(1), totals(ids))
+        add_to_bucket(tx, TASK_ID, unit(5), adding(1), totals(ids))
 
     racers.run(work)
     batch = units(0, 10)
@@ -205,7 +214,7 @@ def test_nothing_is_added_to_a_batch_that_is_being_collected(racers: Racers) -> 
             mark_collected(tx, TASK_ID, units(0, 10))
             return shares
         ids = [report_id(number)]
-        accumulate(tx, TASK_ID, unit(5), adding(1), totals(ids))
+        add_to_bucket(tx, TASK_ID, unit(5), adding(1), totals(ids))
         return []
 
     racers.run(work, BatchClosed)
@@ -288,13 +297,69 @@ def test_a_job_is_leased_once(racers: Racers) -> None:
 
 def test_a_budget_is_not_spent_twice(racers: Racers) -> None:
     def work(tx: Transaction, number: int) -> bool:
-        if ledger.spent(tx, TASK_ID).releases >= 3:
+        if ledger.releases_made(tx, TASK_ID) >= 3:
             return False
         freeze(tx, TASK_ID, units(10 * number, 10 * number + 10))
         ledger.reserve(tx, TASK_ID, units(10 * number, 10 * number + 10), TENTH)
         return True
 
     assert racers.run(work).count(True) == 3
+
+
+def test_what_a_population_may_spend_is_fixed_before_its_first_release(racers: Racers) -> None:
+    def work(tx: Transaction, number: int) -> bool:
+        if number % 2:
+            put_population(tx, TENTH.population, Population(is_closed=True))
+            return True
+        is_closed = get_population(tx, TENTH.population).is_closed
+        batch = units(10 * number, 10 * number + 10)
+        if not is_closed:
+            ledger.charge(tx, TASK_ID, batch, TENTH)
+        return is_closed
+
+    results = racers.run(work, Conflict)
+    is_closed = racers.store.read_sync(
+        "get", lambda tx: get_population(tx, TENTH.population).is_closed
+    )
+    # Either it was closed before all releases, or a release came first and it is not closed.
+    assert set(results) == ({True} if is_closed else {False, None})
+
+
+def test_a_job_is_left_out_once(racers: Racers) -> None:
+    def add(tx: Transaction, number: int) -> None:
+        ids = [report_id(number)]
+        add_to_bucket(tx, TASK_ID, unit(5), adding(1), totals(ids))
+        put_job_share(tx, TASK_ID, JobShare(unit(5), bytes([number]) * 32, b"1", totals(ids)))
+
+    def merge(shares: Sequence[bytes]) -> bytes:
+        return b"%d" % sum(map(int, shares))
+
+    batch = units(0, 10)
+    racers.run(add)
+    left = racers.run(lambda tx, n: leave_out(tx, TASK_ID, batch, bytes([n // 2]) * 32, merge))
+    assert sorted(filter(None, left)) == [1] * 4
+    assert racers.store.read_sync("read", lambda tx: read_shares(tx, TASK_ID, batch)) == [b"4"]
+
+
+def test_a_job_that_is_given_up_while_it_ends_counts_its_reports_once(racers: Racers) -> None:
+    upload(racers.store, range(10))
+    job = create_job(racers.store)
+    assert job is not None
+    leased = lease_job(racers.store)
+    racers.store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"request", {}))
+
+    def work(tx: Transaction, number: int) -> int:
+        if number % 2:
+            return abandon_aggregation_job(tx, job.job_id, returned=False)
+        ids = [report_id(each) for each in range(10)]
+        finish_aggregation_job(tx, leased.lease, ids, {})
+        return 10
+
+    assert sum(filter(None, racers.run(work, StoreError))) == 10
+    counts = racers.store.read_sync(
+        "count", lambda tx: report_counts(tx, TASK_ID, Stage.AGGREGATION)
+    )
+    assert sum(counts.values()) == 10
 
 
 def test_a_collection_is_made_once(racers: Racers) -> None:
@@ -321,7 +386,7 @@ def test_a_collection_that_is_deleted_while_it_ends_shows_nothing(racers: Racers
     job = racers.store.read_sync("get", lambda tx: get_collection_job(tx, TASK_ID, job_id))
     assert job is not None
     assert (job.state, job.result) == (CollectionJobState.DELETED, None)
-    assert racers.store.read_sync("spent", lambda tx: ledger.spent(tx, TASK_ID)).releases == 1
+    assert racers.store.read_sync("spent", lambda tx: ledger.releases_made(tx, TASK_ID)) == 1
 
 
 def test_a_request_is_answered_once(racers: Racers) -> None:
@@ -342,7 +407,7 @@ def test_a_batch_is_released_once(racers: Racers) -> None:
         return put_aggregate_share(tx, TASK_ID, share, TENTH).response
 
     assert racers.run(work, BatchClosed).count(None) == CONNECTIONS - 1
-    assert racers.store.read_sync("spent", lambda tx: ledger.spent(tx, TASK_ID)).releases == 1
+    assert racers.store.read_sync("spent", lambda tx: ledger.releases_made(tx, TASK_ID)) == 1
 
 
 def test_a_task_is_stored_once_and_with_one_verification_key(racers: Racers) -> None:

@@ -13,7 +13,7 @@ from aggregator.storage.batches import (
     freeze,
 )
 from aggregator.storage.database import Database, Transaction, UnknownTask
-from aggregator.storage.reports import put_reports, unclaimed_reports
+from aggregator.storage.reports import put_reports
 from tests.support.clock import ManualClock
 from tests.support.store import (
     MAX_REPORTS,
@@ -21,6 +21,7 @@ from tests.support.store import (
     make_store,
     new_reports,
     stored,
+    unclaimed_reports,
     units,
     upload,
 )
