@@ -57,8 +57,9 @@ def _lines(health: Health) -> Iterator[str]:
             f"HPKE keys    {found['hpke_keys']}, the newest made "
             f"{_ago(found['newest_hpke_key_seconds'])}"
         )
-    megabytes, gigabytes = found["store_bytes"] / 1e6, found["free_bytes"] / 1e9
-    yield f"store        {megabytes:,.1f} MB, {gigabytes:,.1f} GB free"
+    free = found["free_bytes"]
+    room = "on a server" if free is None else f"{free / 1e9:,.1f} GB free"
+    yield f"store        {found['store_bytes'] / 1e6:,.1f} MB, {room}"
 
 
 def _work_lines(found: Details) -> Iterator[str]:

@@ -17,7 +17,7 @@ from tests.support.store import read_shares
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 from tests.support.transactions import WRITES
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("engine")]
 
 MOMENTS = ("begin", "before commit", "committed")
 MODES = ("time_interval", "leader_selected")
