@@ -8,6 +8,13 @@ from aggregator.cli.options import Config
 from aggregator.cli.services import serve_helper, serve_leader, work_leader
 from aggregator.config import HelperSettings, LeaderSettings, read_settings_of
 
+Processes = Annotated[
+    int,
+    typer.Option(
+        "--processes", min=1, max=64, help="How many equal processes, at one address, run."
+    ),
+]
+
 leader = typer.Typer(no_args_is_help=True, help="Run the leader.")
 helper = typer.Typer(no_args_is_help=True, help="Run the helper.")
 
@@ -19,9 +26,10 @@ def leader_serve(
     work: Annotated[
         bool, typer.Option("--work", help="Also drive jobs, in the same process.")
     ] = False,
+    processes: Processes = 1,
 ) -> None:
     """Take uploads and collection requests."""
-    serve_leader(read_settings_of(LeaderSettings, config), work=work)
+    serve_leader(read_settings_of(LeaderSettings, config), work=work, processes=processes)
 
 
 @leader.command("work")
@@ -36,6 +44,6 @@ def helper_group() -> None:
 
 
 @helper.command("serve")
-def helper_serve(config: Config = None) -> None:
+def helper_serve(config: Config = None, *, processes: Processes = 1) -> None:
     """Answer the leader and hand out HPKE configurations."""
-    serve_helper(read_settings_of(HelperSettings, config))
+    serve_helper(read_settings_of(HelperSettings, config), processes=processes)

@@ -20,6 +20,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp
 from typing_extensions import override
 
+from aggregator.cli.processes import become_one_of
 from aggregator.clock import SystemClock
 from aggregator.config import (
     AggregatorSettings,
@@ -65,19 +66,21 @@ Work = Callable[[anyio.Event], Coroutine[None, None, None]]
 """Something that runs beside the servers until the event is set."""
 
 
-def serve_leader(settings: LeaderSettings, *, work: bool) -> None:
-    """Run the leader's application, and with `work` its workers in the same process."""
-    _run(settings, lambda: _leader(settings, serve=True, work=work))
+def serve_leader(settings: LeaderSettings, *, work: bool, processes: int = 1) -> None:
+    """Run the leader's application, and with `work` its workers in the same processes."""
+    is_one_of_many = _divide(settings, processes)
+    _run(settings, lambda: _leader(settings, serve=True, work=work, reuse_port=is_one_of_many))
 
 
 def work_leader(settings: LeaderSettings) -> None:
     """Run the leader's workers, and the health listener if there is one."""
-    _run(settings, lambda: _leader(settings, serve=False, work=True))
+    _run(settings, lambda: _leader(settings, serve=False, work=True, reuse_port=False))
 
 
-def serve_helper(settings: HelperSettings) -> None:
+def serve_helper(settings: HelperSettings, *, processes: int = 1) -> None:
     """Run the helper's application."""
-    _run(settings, lambda: _helper(settings))
+    is_one_of_many = _divide(settings, processes)
+    _run(settings, lambda: _helper(settings, reuse_port=is_one_of_many))
 
 
 def make_runtime(role: Role, settings: AggregatorSettings, database: Database) -> Runtime:
@@ -146,6 +149,8 @@ async def run_services(
     works: Sequence[Work],
     max_connections: int,
     health: tuple[ASGIApp, str] | None = None,
+    *,
+    reuse_port: bool = False,
 ) -> None:
     """Serve applications at their addresses and run works beside them, until a signal comes.
 
@@ -155,13 +160,14 @@ async def run_services(
         max_connections: The most connections open at once, per address.
         health: The health application and its address; it runs in a thread of its own, so that it
             answers while the others are busy.
+        reuse_port: Whether other processes of the service listen at the same addresses.
 
     Raises:
         ConfigurationError: An address cannot be listened on.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    sockets = [_listen(address) for _, address in listeners]
-    health_socket = None if health is None else _listen(health[1])
+    sockets = [_listen(address, reuse_port=reuse_port) for _, address in listeners]
+    health_socket = None if health is None else _listen(health[1], reuse_port=reuse_port)
     stop = anyio.Event()
     async with anyio.create_task_group() as signals:
         signals.start_soon(_stop_on_signal, stop, signals.cancel_scope)
@@ -176,12 +182,20 @@ async def run_services(
         signals.cancel_scope.cancel()
 
 
+def _divide(settings: AnySettings, processes: int) -> bool:
+    """Go on in as many processes as asked for; return whether there are several."""
+    if processes > 1:
+        configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
+        become_one_of(processes)
+    return processes > 1
+
+
 def _run(settings: AnySettings, main: Callable[[], Awaitable[None]]) -> None:
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
     anyio.run(main, backend_options={"use_uvloop": True})
 
 
-async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
+async def _leader(settings: LeaderSettings, *, serve: bool, work: bool, reuse_port: bool) -> None:
     database = open_database(settings)
     try:
         runtime = make_runtime(Role.LEADER, settings, database)
@@ -199,13 +213,17 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
             examine = partial(examine_aggregator, settings, Role.LEADER, database)
             works.append(_watching(examine))
             await run_services(
-                listeners, works, settings.max_connections, health_listener(settings, examine)
+                listeners,
+                works,
+                settings.max_connections,
+                health_listener(settings, examine),
+                reuse_port=reuse_port,
             )
     finally:
         database.close()
 
 
-async def _helper(settings: HelperSettings) -> None:
+async def _helper(settings: HelperSettings, *, reuse_port: bool) -> None:
     database = open_database(settings)
     try:
         runtime = make_runtime(Role.HELPER, settings, database)
@@ -215,7 +233,11 @@ async def _helper(settings: HelperSettings) -> None:
         examine = partial(examine_aggregator, settings, Role.HELPER, database)
         works = [_rotating(runtime), _warming_up(runtime), _watching(examine)]
         await run_services(
-            listeners, works, settings.max_connections, health_listener(settings, examine)
+            listeners,
+            works,
+            settings.max_connections,
+            health_listener(settings, examine),
+            reuse_port=reuse_port,
         )
     finally:
         database.close()
@@ -334,12 +356,13 @@ async def _announced(
         group.cancel_scope.cancel()
 
 
-def _listen(address: str) -> socket.socket:
+def _listen(address: str, *, reuse_port: bool) -> socket.socket:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, reuse_port)
     try:
         listening.bind((host, int(port)))
         # All at once: whoever hears from one listener that we are up can reach the others too.

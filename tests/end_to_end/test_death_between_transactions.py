@@ -18,7 +18,7 @@ from tests.support.processes import Processes
 from tests.support.sudden_death import Patient, explained, failures_in_logs
 from tests.support.transactions import WRITES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
 REPORTS = 40
 BUCKETS = 5

@@ -12,7 +12,7 @@ from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
 from tests.support.processes import COMMANDS, Processes, run_prio
 from tests.support.sudden_death import Patient, Reaper, explained, failures_in_logs
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
 REPORTS = 1500  # of each of two tasks
 BUCKETS = 6

@@ -36,6 +36,14 @@ def new_place(path: Path) -> str:
     return url_of(path)
 
 
+def settings_of(path: Path) -> dict[str, str]:
+    """Return the settings of a service whose store, still to be made, is named `path`."""
+    if SERVER not in os.environ:
+        return {"database": path.name}
+    key_file = path.with_name(f"{path.name}.key")
+    return {"database": new_place(path), "store_key_file": str(key_file)}
+
+
 def version(url: str) -> str:
     """Return the version of a store's schema."""
     made = backend(url).engine(readers=1)

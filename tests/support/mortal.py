@@ -144,12 +144,13 @@ def live(fate: Fate, arguments: Iterable[str]) -> None:
         cli.main()
 
 
-def _changes(tx: Transaction) -> int:
-    """Return how many rows the connection has written since it was opened."""
+def _changes(tx: Transaction) -> object:
+    """Return what is another after a transaction than at its beginning if it has written."""
     driver = tx.connection.connection.driver_connection
-    if not isinstance(driver, sqlite3.Connection):
-        raise TypeError(driver)
-    return driver.total_changes
+    if isinstance(driver, sqlite3.Connection):
+        return driver.total_changes  # rows written since the connection was opened
+    assigned = "SELECT pg_current_xact_id_if_assigned() IS NOT NULL"
+    return tx.connection.exec_driver_sql(assigned).scalar_one()
 
 
 def _lines(path: Path) -> list[str]:

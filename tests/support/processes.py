@@ -15,6 +15,7 @@ from typing import Self
 import httpx
 
 from tests.support.commands import Done, run_here
+from tests.support.empty_store import settings_of
 
 COMMANDS = {
     "leader": ("leader", "serve", "--work"),
@@ -39,11 +40,14 @@ class Processes:
         self.urls: dict[str, str] = {}
         self.programs: dict[str, Sequence[str]] = {}
         """The command that runs a service instead of `prio`, if a test sets one."""
+        self.options: dict[str, Sequence[str]] = {}
+        """What follows the command of a service, if a test sets it."""
         self._health: dict[str, str] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         # One for all, because making a client reads every certificate of the system.
         self._http = httpx.Client(timeout=2)
         names = (*COMMANDS, WORKER)
+        stores = {role: settings_of(folder / f"{role}.sqlite") for role in COMMANDS}
         ports = iter(free_ports(2 * len(names)))
         for name in names:
             role = "leader" if name == WORKER else name
@@ -52,11 +56,13 @@ class Processes:
             self._health[name] = f"http://127.0.0.1:{health_port}/health"
             settings: dict[str, str | float] = {
                 "role": role,
-                "database": f"{role}.sqlite",
+                **stores[role],
                 "listen": f"127.0.0.1:{port}",
                 "health_listen": f"127.0.0.1:{health_port}",
                 "log_format": "json",
             }
+            if role == "collector":
+                settings["token_file"] = "collector.sqlite.token"  # noqa: S105 - its name
             if role == "leader":
                 settings |= {"linger_seconds": 0, "collection_poll_seconds": 1}
                 settings |= leader_settings
@@ -81,6 +87,7 @@ class Processes:
                     [
                         *self.programs.get(name, _PRIO),
                         *_COMMANDS[name],
+                        *self.options.get(name, ()),
                         "--config",
                         self.configs[name],
                     ],
@@ -97,6 +104,13 @@ class Processes:
         process = self._running.pop(name)
         process.kill()
         process.wait()
+
+    def children(self, name: str) -> list[int]:
+        """Return the processes that a running service has started (Linux)."""
+        pid = self._running[name].pid
+        return [
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
 
     def exit_status(self, name: str) -> int | None:
         """Return the exit status of a service, -9 if it was killed; None while it runs."""

@@ -1,0 +1,54 @@
+"""Each aggregator as several processes over one store, of which some are killed."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from tests.support.measured_task import HOUR, make_measured_task
+from tests.support.processes import Processes
+from tests.support.sudden_death import Patient, explained, failures_in_logs
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
+
+REPORTS = 200
+BUCKETS = 5
+PROCESSES = 3
+
+
+def test_processes_over_one_store_count_every_report_once_though_some_are_killed(
+    tmp_path: Path,
+) -> None:
+    start = int(time.time()) // HOUR * HOUR - HOUR
+    settings = {
+        "lease_seconds": 3,
+        "request_timeout_seconds": 2,
+        "work_interval_seconds": 0.1,
+        "aggregation_job_size": 20,
+    }
+    with Processes(tmp_path, **settings) as services:
+        for party in ("leader", "helper"):
+            services.options[party] = (f"--processes={PROCESSES}",)
+        asked = make_measured_task(services, "task", REPORTS, BUCKETS, start, "--mechanism=None")
+        transport = Patient()
+
+        async def upload_and_collect() -> bytes:
+            async with httpx.AsyncClient(transport=transport, timeout=30) as http:
+                await asked.upload(http, 20)
+                for party in ("leader", "helper"):
+                    os.kill(services.children(party)[0], signal.SIGKILL)
+                return await asked.collect(http)
+
+        with explained(services, transport):
+            services.start("leader", "helper")
+            assert len(services.children("leader")) == PROCESSES
+            asked.assert_right(asked.open(anyio.run(upload_and_collect)))
+            asked.assert_counted_once()
+            assert transport.failures == []
+            assert failures_in_logs(services, "leader", "helper") == []
+            for party in ("leader", "helper"):
+                assert services.stop(party) == 0
