@@ -14,6 +14,7 @@ rolled back.
 import dataclasses
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -113,6 +114,7 @@ class Database:
         self._entropy = entropy
         self._on_transaction = on_transaction
         self._writer = threading.BoundedSemaphore(backend.writers)
+        self._reader = threading.BoundedSemaphore(_READERS)
         self._scrubber = Scrubber(backend.empty_log)
         self._is_log_unknown = True  # a killed process may have left secrets there: empty it once
         # Writers wait for their turn in the event loop, without holding a thread each.
@@ -172,13 +174,18 @@ class Database:
 
     def read_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
         """`read` in the calling thread."""
-        return self._persist(self._readers, name, work)
+        with self._reader:
+            return self._persist(self._readers, name, work)
 
     def close(self) -> None:
-        """Close every connection; the store cannot be used afterwards."""
+        """Close every connection as soon as nobody uses it; the store is not used afterwards."""
         self._scrubber.close()
-        self._readers.dispose()
-        self._writers.dispose()
+        with ExitStack() as turns:
+            for turn, count in ((self._reader, _READERS), (self._writer, self._backend.writers)):
+                for _ in range(count):
+                    turns.enter_context(turn)
+            self._readers.dispose()
+            self._writers.dispose()
 
     def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
         for _ in range(_ATTEMPTS - 1):

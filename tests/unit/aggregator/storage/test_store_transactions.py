@@ -166,3 +166,20 @@ def test_errors_do_not_show_what_was_being_stored(store: Database) -> None:
     with pytest.raises(StoreError) as caught:
         store.run_sync("broken", work)
     assert "secret body" not in f"{caught.value}{caught.value.__cause__}"
+
+
+def test_closing_a_store_waits_for_who_is_using_it(store: Database) -> None:
+    is_reading = threading.Event()
+    seen: list[int] = []
+
+    def slow(tx: Transaction) -> None:
+        is_reading.set()
+        time.sleep(0.1)
+        seen.append(unclaimed_reports(tx, TASK_ID))
+
+    reader = threading.Thread(target=store.read_sync, args=("count", slow))
+    reader.start()
+    is_reading.wait()
+    store.close()
+    assert seen == [0]
+    reader.join()
