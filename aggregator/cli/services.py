@@ -183,8 +183,14 @@ async def run_services(
 
 
 def _divide(settings: AnySettings, processes: int) -> bool:
-    """Go on in as many processes as asked for; return whether there are several."""
+    """Go on in as many processes as asked for; return whether there are several.
+
+    Raises:
+        ConfigurationError: Each of several would listen at another port.
+    """
     if processes > 1:
+        if settings.listen.endswith(":0"):
+            raise ConfigurationError("listen: several processes need one port, which is not 0")
         configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
         become_one_of(processes)
     return processes > 1
