@@ -21,18 +21,20 @@ from aggregator.cli.options import Config, EnvironmentProxy, InsecureHttp
 from aggregator.cli.parties import check_endpoints
 from aggregator.cli.tasks import collector_config_of, make_task, write_parties
 from aggregator.client import Client
-from aggregator.collector import Collected, Collector
+from aggregator.collector import Collected, Collector, survey_results
 from aggregator.dap.report_errors import ReportError
 from aggregator.dp.rationals import format_rational, parse_probability
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.results import Table
+from aggregator.results import Table, compare_all
+from aggregator.results.comparisons import ONLY_NOISE
 from aggregator.survey import (
     Answers,
     Columns,
     Meaning,
     PlannedQuestion,
     Survey,
+    SurveyResults,
     Way,
     Windows,
     plan,
@@ -40,7 +42,6 @@ from aggregator.survey import (
     rows_of,
     split,
     survey_from_toml,
-    table,
     task_tables,
 )
 from aggregator.transport.client import open_client
@@ -241,7 +242,7 @@ def collect(
                     collected.append(collector.collect(task, start, length, wait=left))
                 except PeerError as error:
                     faults_found.append(f"{place}: {error}")
-    print_table(table([(each.task, each.batch()) for each in collected]))
+    print_table(SurveyResults([(each.task, each.batch()) for each in collected]).table())
     for fault in faults_found:
         print(f"prio: {fault}", file=sys.stderr)
     if faults_found:
@@ -255,22 +256,31 @@ def results(
     confidence: Annotated[
         str, typer.Option(help='Of each interval by itself, exact: "0.95", "99/100".')
     ] = "0.95",
+    jointly: Annotated[
+        bool, typer.Option("--jointly", help="Let all intervals hold at once: they are wider.")
+    ] = False,
+    changes: Annotated[
+        bool,
+        typer.Option(
+            "--changes",
+            help="Print what can be concluded of the change from the window before to the last, "
+            "all at once.",
+        ),
+    ] = False,
     csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
     parquet: Annotated[Path | None, typer.Option(help="Write it to this Parquet file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Print everything that was collected of a survey, with labels and intervals."""
     with Collector.open(config) as collector:
-        found = [
-            each
-            for task, meaning in _tasks(file)
-            for each in collector.results(task)
-            if (each.start, each.end) == meaning.window(each.start)
-        ]
-    made = table(
-        [(each.task, each.batch()) for each in sorted(found, key=lambda each: each.start)],
-        parse_probability(confidence, "confidence"),
-    )
+        found = [each for task, _ in _tasks(file) for each in collector.results(task)]
+    probability = parse_probability(confidence, "confidence")
+    if changes:
+        for change in compare_all(survey_results(found).changes(), probability):
+            print(change.can_be_concluded)
+        print(ONLY_NOISE)
+        return
+    made = survey_results(found).table(confidence=probability, jointly=jointly)
     if csv is not None:
         made.to_csv(csv)
     if parquet is not None:
@@ -296,7 +306,8 @@ def print_table(made: Table) -> None:
         )
     if made.rows:
         confidence = 100 * float(made.confidence)
-        print(f"intervals: {confidence:.6g} %, each by itself")
+        how = "all at once" if made.jointly else "each by itself"
+        print(f"intervals: {confidence:.6g} %, {how}")
 
 
 def _starts(

@@ -15,7 +15,7 @@ from aggregator.survey.designs import Design, Figure
 from aggregator.survey.meaning import Meaning
 from aggregator.survey.model import Survey, survey_from_toml
 from aggregator.survey.plan import PlannedQuestion, Way, plan
-from aggregator.survey.results import figures, table
+from aggregator.survey.results import SurveyResults
 from aggregator.survey.windows import Windows
 
 __all__ = [
@@ -27,16 +27,15 @@ __all__ = [
     "Meaning",
     "PlannedQuestion",
     "Survey",
+    "SurveyResults",
     "TaskTables",
     "Way",
     "Windows",
-    "figures",
     "join",
     "plan",
     "read_answers",
     "rows_of",
     "split",
     "survey_from_toml",
-    "table",
     "task_tables",
 ]
