@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.survey.cells import AnswerError, Cell, is_missing, shown
+from aggregator.survey.cells import AnswerError, Cell, Reading, is_missing, shown
 from aggregator.survey.designs import Answer
 from aggregator.survey.questions import Question
 from aggregator.survey.windows import Windows
@@ -96,6 +96,7 @@ class _Reader:
         self._missing: Counter[str] = Counter()
         self._clipped: Counter[str] = Counter()
         self._seen: set[tuple[datetime, str]] = set()
+        self._readings: dict[tuple[str, tuple[Cell, ...]], Reading] = {}
         self._faults: list[str] = []
         self._fault_count = 0
 
@@ -115,12 +116,21 @@ class _Reader:
                 self._missing[question.name] += 1
                 continue
             try:
-                reading = question.read(cells, self._columns.decimal_mark)
+                reading = self._reading(question, cells)
             except AnswerError as error:
                 self._fault(number, ", ".join(names), error)
                 continue
             self._clipped[question.name] += reading.is_clipped
             answers.setdefault(start, []).append(reading.answer)
+
+    def _reading(self, question: Question, cells: Sequence[Cell]) -> Reading:
+        """Read cells; text that was read before is not read again, for most of it recurs."""
+        if not all(isinstance(cell, str) for cell in cells):
+            return question.read(cells, self._columns.decimal_mark)
+        key = question.name, tuple(cells)
+        if key not in self._readings:
+            self._readings[key] = question.read(cells, self._columns.decimal_mark)
+        return self._readings[key]
 
     def finish(self) -> list[Answers]:
         if self._fault_count:
