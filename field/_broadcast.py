@@ -37,12 +37,12 @@ def align(left: Shape, right: Shape) -> Alignment:
     part or none of them. If no cut works, the operands must be repeated in memory.
 
     Raises:
-        ShapeError: The shapes do not fit.
+        ShapeError: The shapes cannot be broadcast.
     """
     try:
         shape = np.broadcast_shapes(left, right)
     except ValueError as error:
-        raise ShapeError(f"shapes {left} and {right} do not fit") from error
+        raise ShapeError(f"shapes {left} and {right} cannot be broadcast together") from error
     for cut in range(len(shape) + 1):
         left_parts, right_parts = _parts(left, shape, cut), _parts(right, shape, cut)
         if left_parts and right_parts:

@@ -25,7 +25,7 @@ def encode(vector: Vector) -> bytes:
         ShapeError: The vector does not have exactly one axis.
     """
     if vector.ndim != 1:
-        raise ShapeError(f"encode wants one axis, got shape {vector.shape}")
+        raise ShapeError(f"encode takes a vector with one axis, not shape {vector.shape}")
     return vector.words.astype("<u8", copy=False).tobytes()
 
 
@@ -38,7 +38,7 @@ def encode_rows(vector: Vector) -> Bytes:
         ShapeError: The vector does not have exactly two axes.
     """
     if vector.ndim != 2:  # noqa: PLR2004  rows and columns
-        raise ShapeError(f"encode_rows wants two axes, got shape {vector.shape}")
+        raise ShapeError(f"encode_rows takes a vector with two axes, not shape {vector.shape}")
     rows, length = vector.shape
     little = np.ascontiguousarray(vector.words).astype("<u8", copy=False)
     return little.reshape(-1).view(np.uint8).reshape(rows, length * vector.field.encoded_size)

@@ -82,7 +82,7 @@ def last_axis(vector: Vector) -> int:
         ShapeError: The vector has no axis.
     """
     if not vector.ndim:
-        raise ShapeError("a polynomial needs an axis")
+        raise ShapeError("a polynomial needs an axis of coefficients")
     return vector.shape[-1]
 
 

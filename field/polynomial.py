@@ -39,7 +39,7 @@ def poly_eval(values: Vector, points: Vector) -> Vector:
     """
     size = last_axis(values)
     if values.shape[:-1][: points.ndim] != points.shape:
-        raise ShapeError(f"points {points.shape} do not lead the shape of values {values.shape}")
+        raise ShapeError(f"shape {values.shape} must begin with that of the points {points.shape}")
     between = (1,) * (values.ndim - 1 - points.ndim)
     basis = lagrange_basis(points, size)
     return values.dot(basis.reshape(*points.shape, *between, size))

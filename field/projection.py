@@ -22,7 +22,7 @@ def project(field: Field, integers: Iterable[int]) -> Vector:
     try:
         residues = [operator.index(integer) % field.modulus for integer in integers]
     except TypeError as error:
-        raise FieldError(f"only integers project into {field}") from error
+        raise FieldError(f"only integers can be projected into {field}") from error
     return Vector.from_ints(field, residues)
 
 

@@ -107,7 +107,7 @@ class Vector:
         if not np.issubdtype(numbers.dtype, np.integer):
             raise ResidueError(f"{field} holds integers, got an array of {numbers.dtype}")
         if numbers.size and (int(numbers.min()) < 0 or int(numbers.max()) >= field.modulus):
-            raise ResidueError(f"a number of the array is not in [0, p) of {field}")
+            raise ResidueError(f"the array has a number that is not in [0, p) of {field}")
         low = numbers.astype(np.uint64, order="C")
         if field.words == 1:
             return cls(field, low)
@@ -136,7 +136,7 @@ class Vector:
             ShapeError: The vector does not have exactly one axis.
         """
         if self.ndim != 1:
-            raise ShapeError(f"to_ints wants one axis, got shape {self.shape}")
+            raise ShapeError(f"to_ints takes a vector with one axis, not shape {self.shape}")
         return self._flat_ints()
 
     def reshape(self, *shape: int) -> "Vector":
@@ -177,7 +177,9 @@ class Vector:
             ShapeError: The axes of `keep` are not the leading ones.
         """
         if keep.shape != self.shape[: keep.ndim]:
-            raise ShapeError(f"flags {keep.shape} do not lead the shape {self.shape}")
+            raise ShapeError(
+                f"the shape {self.shape} must begin with that of the flags {keep.shape}"
+            )
         trailing = (1,) * (self.words.ndim - keep.ndim)
         chosen = keep.astype(np.uint64).reshape(keep.shape + trailing)
         return Vector(self.field, self.words * chosen)
@@ -220,7 +222,7 @@ class Vector:
         """Return the sums of products along the last axis, the others broadcast.
 
         Raises:
-            ShapeError: The last axes differ, or the others do not fit.
+            ShapeError: The last axes differ, or the others cannot be broadcast.
             FieldError: The fields differ.
         """
         self._check_field(other)
@@ -305,7 +307,7 @@ class Vector:
 
     def _check_field(self, other: "Vector") -> None:
         if self.field is not other.field and self.field != other.field:
-            raise FieldError(f"operands lie in different fields: {self.field} and {other.field}")
+            raise FieldError(f"operands are of different fields: {self.field} and {other.field}")
 
     def _elementwise(
         self, kernel: Callable[[Words, Words, Words], None], other: "Vector | int"
@@ -354,7 +356,7 @@ def _common(vectors: Sequence[Vector]) -> Field:
         raise ShapeError("nothing to join")
     fields = {vector.field for vector in vectors}
     if len(fields) > 1:
-        raise FieldError(f"vectors lie in different fields: {sorted(map(str, fields))}")
+        raise FieldError(f"vectors are of different fields: {sorted(map(str, fields))}")
     return fields.pop()
 
 

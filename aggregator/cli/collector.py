@@ -1,22 +1,27 @@
-"""`prio collector`: the collector service, and the public key that tasks name."""
+"""`prio collector`: the collector service, its results, and the public key that tasks name."""
+
+import json
+from functools import partial
 
 import anyio
 import structlog
 import typer
 
-from aggregator.cli.options import Config
-from aggregator.cli.parties import CollectorDesk, open_collector
-from aggregator.cli.services import health_listeners, run_services
+from aggregator.cli.options import Config, TaskArgument, TaskCommand
+from aggregator.cli.parties import CollectorDesk, open_collector, task_id_of
+from aggregator.cli.services import health_listener, run_services
 from aggregator.clock import SystemClock
 from aggregator.codec import encode
 from aggregator.collector.driver import Driver
 from aggregator.collector.schedule import Scheduler
 from aggregator.collector.service import create_collector_app
+from aggregator.collector.status import read_collector_health
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.auth import hash_token, new_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import SystemEntropy
 from aggregator.storage.secret_files import create_secret, read_secret
+from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
 
@@ -32,6 +37,13 @@ def show_config(config: Config = None) -> None:
     """Print the HPKE configuration that tasks name, made on first use: for `prio task new`."""
     with open_collector(config) as desk:
         print(encode_base64url(encode(desk.keypair().config)))
+
+
+@app.command(cls=TaskCommand)
+def results(task_id: TaskArgument, config: Config = None) -> None:
+    """Print every collection of a task with its result, oldest first, as JSON."""
+    with open_collector(config) as desk:
+        print(json.dumps(desk.collections(task_id_of(task_id)), indent=2))
 
 
 @app.command()
@@ -61,12 +73,21 @@ async def _serve(desk: CollectorDesk, token: str) -> None:
             hash_token(token),
             settings.hosts,
         )
-        listeners = health_listeners(settings)
-        listeners.append((application, settings.listen))
         scheduler = Scheduler(
             desk.database, driver, settings.schedule, http, SystemClock(), SystemEntropy()
         )
-        await run_services(listeners, [driver.run, scheduler.run], settings.max_connections)
+        await run_services(
+            [(application, settings.listen)],
+            [driver.run, scheduler.run],
+            settings.max_connections,
+            health_listener(settings, partial(examine_collector, desk)),
+        )
+
+
+def examine_collector(desk: CollectorDesk) -> Health:
+    """Look at a collector's store."""
+    store = desk.settings.database_file
+    return desk.database.read_sync("health", lambda tx: read_collector_health(tx, store))
 
 
 def token_of(settings: CollectorSettings) -> str:

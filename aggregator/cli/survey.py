@@ -239,7 +239,11 @@ def collect(
                 left = timedelta(seconds=max(0.0, deadline - time.monotonic()))
                 length = timedelta(seconds=windows.seconds)
                 try:
-                    collected.append(collector.collect(task, start, length, wait=left))
+                    collected.append(
+                        collector.collect(
+                            task, start, length, wait=left, now=shut_out_later_answers
+                        )
+                    )
                 except PeerError as error:
                     faults_found.append(f"{place}: {error}")
     print_table(SurveyResults([(each.task, each.batch()) for each in collected]).table())

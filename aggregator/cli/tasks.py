@@ -60,6 +60,14 @@ def new(
             help="Another setting of the task's privacy table, such as budget=4; repeatable.",
         ),
     ] = None,
+    batch_mode: Annotated[
+        str,
+        typer.Option(
+            help="time-interval: a batch is an interval that the collector names; leader-selected: "
+            "the leader fills batches of min-batch-size reports, and the collector asks for the "
+            "next one."
+        ),
+    ] = "time-interval",
     time_precision: Annotated[int, typer.Option(help="Seconds in a unit of time.")] = 3600,
     info: Annotated[str, typer.Option(help="What the task is for, for its readers.")] = "task",
     insecure_http: InsecureHttp = False,
@@ -78,6 +86,7 @@ def new(
         {"mechanism": mechanism} | settings,
         leader=leader,
         helper=helper,
+        batch_mode=batch_mode.replace("-", "_"),
         time_precision=time_precision,
         min_batch_size=min_batch_size,
         max_reports=max_reports,
@@ -113,13 +122,16 @@ def add(
 
 @app.command("list")
 def list_(config: Config = None) -> None:
-    """Print the tasks that this party takes part in, one per line."""
+    """Print the tasks that this party takes part in, one per line, each with its state."""
     with open_desk(config) as desk:
-        for task in desk.tasks():
-            print(
-                f"{task.task_id}  Prio3{task.prio3.circuit.name}  "
-                f"{task.configuration.task_info.decode()}"
+        for task, state in desk.task_states():
+            words = (
+                str(task.task_id),
+                f"Prio3{task.prio3.circuit.name}",
+                ", ".join(state),
+                task.configuration.task_info.decode(),
             )
+            print("  ".join(words))
 
 
 @app.command(cls=TaskCommand)
@@ -150,14 +162,15 @@ def make_task(
     privacy: Mapping[str, Setting],
     **settings: Setting,
 ) -> Task:
-    """Return a new time-interval task under a fresh id.
+    """Return a new task under a fresh id.
 
     Args:
         collector_config: The configuration to which results are sealed.
         vdaf: The `[vdaf]` table of the task file.
         privacy: Its `[privacy]` table.
         settings: Everything else in the file: `leader`, `helper`, `time_precision`,
-            `min_batch_size`, `max_reports`, `task_info`.
+            `min_batch_size`, `max_reports`, `task_info`, and `batch_mode` unless batches are
+            intervals.
 
     Raises:
         ParameterError: A setting is missing or out of range; the message names it.

@@ -4,10 +4,11 @@ A task's guarantee is for `max_reports_per_person` reports of one person in a ba
 see reports, not persons. So the software that makes a person's reports enforces the bound, with one
 file per person and device. It cannot recognise the same person on another device.
 
-Which reports share a batch is the collector's choice, made later. Without more knowledge the bound
-is therefore on all reports of the person for the task, for ever, and they cost no more than one
-release. If the collector is known to collect windows of a fixed length, `batch_seconds`, the bound
-is per window, and `max_batches_per_person` limits the number of windows with a report.
+Which reports share a batch is the collector's or the leader's choice, made later. Without more
+knowledge the bound is therefore on all reports of the person for the task, for ever, and they cost
+no more than one release. If the collector is known to collect windows of a fixed length,
+`batch_seconds`, the bound is per window, and `max_batches_per_person` limits the number of windows
+with a report.
 
 Reports are counted on disk before they are sent, and never uncounted. A crash in between costs the
 person's chance to be counted, not their privacy; and only the leader's word, which may be false,
@@ -61,7 +62,8 @@ class Contributions:
 
         Raises:
             TooManyReports: There would be more than the task allows one person.
-            ParameterError: `batch_seconds` is not a multiple of the task's time precision.
+            ParameterError: `batch_seconds` is not a multiple of the task's time precision, or the
+                task's leader selects the batches, which then have no length.
             ConfigurationError: The file cannot be read or written, or is not such a file: a person
                 who was counted is never taken for one who was not.
         """
@@ -78,6 +80,11 @@ class Contributions:
         length = self.batch_seconds
         if length is None:
             return None
+        if task.batching.leader_selects:
+            raise ParameterError(
+                "batch_seconds: the task is leader_selected: its batches have no length, and all "
+                "reports of a person count together"
+            )
         if length < 1 or length % task.time_precision:
             raise ParameterError(
                 "batch_seconds: must be a multiple of the task's time precision, "
@@ -144,10 +151,10 @@ def _check(task: Task, counted: Mapping[str, int], batch_units: int | None) -> N
     if batch_units is None:
         total = sum(counted.values())
         if total > most:
+            hint = "with the length of the collector's batches known, it would be counted for each"
             raise TooManyReports(
                 f"max_reports_per_person: {total} reports of one person for this task, "
-                f"{most} allowed; with the length of the collector's batches known, it would be "
-                "counted for each"
+                f"{most} allowed" + ("" if task.batching.leader_selects else f"; {hint}")
             )
         return
     windows: Counter[int] = Counter()

@@ -7,7 +7,8 @@ A library for a notebook or another service, without a server or a database:
         result = await collector.collect(collection_request(task, {"start": …, "end": …}))
 
 Asking twice for the same batch gets the same job. A caller that must not lose a result stores the
-`Collection` before the first poll and calls `forget` once the result is safe.
+`Collection` before the first poll and calls `forget` once the result is safe. Where the leader
+selects the batches, it also gets the same job until it calls `forget`, and then the next batch.
 
 Source: DAP, "Collecting Results".
 """

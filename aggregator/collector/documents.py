@@ -63,6 +63,7 @@ def result_document(task: Task, result: Result) -> Document:
         "report_count": result.report_count,
         "report_count_source": "the leader's word: no ciphertext covers it",
         "interval": _interval(task, result.interval.start.units, result.interval.end.units),
+        "release": result.release,
         "privacy": _privacy(result.mechanism, result.guarantee, is_bound=result.is_policy_bound),
         "scale": result.scale,
         "error": {

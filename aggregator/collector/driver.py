@@ -17,7 +17,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from aggregator.codec import decode
-from aggregator.collector.collect import Collection, Pending, TaskCollector
+from aggregator.collector.collect import POLL_SECONDS, Collection, Pending, TaskCollector
 from aggregator.collector.documents import result_document
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.messages import CollectionJobReq
@@ -220,6 +220,13 @@ class Driver:
             collection = Collection(stored.request, stored.location)
             return collection, await collector.poll(collection)
         collection, state = await collector.start(decode(CollectionJobReq, stored.request))
+        if await self._database.read(
+            "look for location",
+            lambda tx: store.is_finished(tx, stored.task_id, collection.location),
+        ):
+            # An equal request was answered by this job, and the leader was not told to forget it.
+            await collector.forget(collection)
+            return collection, Pending(POLL_SECONDS)
         await self._database.run(
             "set collection location",
             lambda tx: store.set_location(tx, stored.collection_id, collection.location),

@@ -26,7 +26,7 @@ from aggregator.collector.collect import CollectionError, CollectionTimeout
 from aggregator.collector.documents import Document, collection_document
 from aggregator.collector.driver import Driver
 from aggregator.collector.keys import keypair_of
-from aggregator.collector.service import new_collection
+from aggregator.collector.service import new_collection, start_collection
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.ids import TaskId
 from aggregator.entropy import SystemEntropy
@@ -166,6 +166,7 @@ class AsyncCollector:
         length: timedelta,
         *,
         wait: timedelta = DEFAULT_WAIT,
+        now: bool = False,
     ) -> Collected:
         """Collect the reports of an interval, or find what was collected of it.
 
@@ -174,9 +175,11 @@ class AsyncCollector:
             start: With a time zone; a multiple of the task's time precision, as is the length.
             length: Of the interval.
             wait: How long for a batch that is not ready; asking again later goes on with it.
+            now: Whether to collect an interval that is not over: its later reports are refused.
 
         Raises:
             ParameterError: The interval is not whole units of the task's time.
+            BatchInvalid: It is not over, and `now` does not say that this is meant.
             CollectionTimeout: The batch was not ready in time; the message says why.
             CollectionError: The leader refused; the message is its own.
         """
@@ -185,7 +188,7 @@ class AsyncCollector:
         named = {"start": _seconds(start), "end": _seconds(start + length)}
         new = new_collection(task, collection_request(task, named), SystemEntropy())
         stored = await self._database.run(
-            "put collection", lambda tx: store.put_collection(tx, new)
+            "put collection", lambda tx: start_collection(tx, task, new, now=now)
         )
         trouble = ""
         if stored.state is CollectionState.PENDING:
@@ -274,12 +277,18 @@ class Collector:
         return self._portal.call(self._collector.task, task_id)
 
     def collect(
-        self, task: Task, start: datetime, length: timedelta, *, wait: timedelta = DEFAULT_WAIT
+        self,
+        task: Task,
+        start: datetime,
+        length: timedelta,
+        *,
+        wait: timedelta = DEFAULT_WAIT,
+        now: bool = False,
     ) -> Collected:
         """Collect the reports of an interval; see `AsyncCollector.collect`."""
 
         async def collect() -> Collected:
-            return await self._collector.collect(task, start, length, wait=wait)
+            return await self._collector.collect(task, start, length, wait=wait, now=now)
 
         return self._portal.call(collect)
 

@@ -40,6 +40,9 @@ class BatchMode(IntEnum):
 TASK_EXTENSION_INTERVAL = 0x0001
 """`task_interval`: when reports of the task may be generated."""
 
+JOB_EXTENSION_BATCH_ID = 0x0001
+"""`leader_selected_batch_id`, of an aggregation job: the batch that its reports fall in."""
+
 TASK_EXTENSION_PRIVACY = 0xFF50
 """The task's privacy policy. Our own code point, not a registered one: no draft defines one."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
+from typing import SupportsIndex
 
 from aggregator.errors import ParameterError
 
@@ -90,19 +91,18 @@ def rational_in(
     return number
 
 
-def integer_in(value: int, name: str, low: int, high: int | None) -> int:
+def integer_in(value: object, name: str, low: int, high: int | None) -> int:
     """Return `value`, checked to be an integer from `low` to `high`.
 
     Raises:
         ParameterError: It is not; the message names the parameter, the range and the value.
     """
-    try:
+    number = low - 1
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
         number = operator.index(value)
-    except TypeError as error:
-        raise ParameterError(f"{name} must be an integer, not {value!r}") from error
     if number < low or (high is not None and number > high):
         span = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise ParameterError(f"{name} must be an integer {span}, not {number}")
+        raise ParameterError(f"{name} must be an integer {span}, not {value!r}")
     return number
 
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Self, TypedDict
 
 from aggregator.codec import DecodeError, Reader, Writer, decode, encode
+from aggregator.dp.decimals import integer_in
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.filters import check_delta
@@ -25,7 +26,7 @@ from aggregator.dp.rationals import (
 )
 from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
 from aggregator.dp.suppression import Suppression
-from aggregator.dp.thresholds import Thresholds
+from aggregator.dp.thresholds import LARGEST_THRESHOLD, Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
@@ -289,9 +290,8 @@ def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
 def _read_mechanism(
     kind: type[Mechanism], given: Mapping[str, object], max_reports_per_person: object
 ) -> Mechanism:
-    check_max_reports_per_person(max_reports_per_person)
     parameters = PolicyParameters(kind.name, given)
-    mechanism = kind.of(parameters, int(str(max_reports_per_person)))
+    mechanism = kind.of(parameters, check_max_reports_per_person(max_reports_per_person))
     parameters.finish()
     return mechanism
 
@@ -307,8 +307,8 @@ def _thresholds_from(values: dict[str, object], mechanism: Mechanism) -> Thresho
         return None
     if not isinstance(private, str | int) or isinstance(private, bool):
         raise ParameterError(f"private_threshold must be text or a whole number, not {private!r}")
-    if public is not None and (isinstance(public, bool) or not isinstance(public, int)):
-        raise ParameterError(f"public_threshold must be a whole number, not {public!r}")
+    if public is not None:
+        public = integer_in(public, "public_threshold", 0, LARGEST_THRESHOLD)
     if not isinstance(buckets, str) or not all(map(str.isdecimal, buckets.split())):
         raise ParameterError(
             f'public_buckets must be bucket numbers with spaces between, "0 3", not {buckets!r}'
@@ -342,18 +342,12 @@ def _suppression_from(values: dict[str, object]) -> Suppression | None:
         if assumed is not None:
             raise ParameterError("assumed_probability: goes with suppress_at_or_below only")
         return None
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise ParameterError(f"suppress_at_or_below must be a whole number, not {limit!r}")
-    probability = _optional(assumed, "assumed_probability", parse_probability)
-    return Suppression(limit, probability)
+    limit = integer_in(limit, "suppress_at_or_below", 0, LARGEST_THRESHOLD)
+    return Suppression(limit, _optional(assumed, "assumed_probability", parse_probability))
 
 
 def _check_count(value: object, name: str) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**32:
-        raise ParameterError(f"{name} must be an integer from 1 to 2^32 - 1, not {value!r}")
-    return value
+    return None if value is None else integer_in(value, name, 1, 2**32 - 1)
 
 
 def _expect(reader: Reader, name: str, expected: int) -> None:

@@ -23,6 +23,7 @@ are the worst if, with shifts sorted by size, no other move has a larger one in 
 from collections import Counter
 from typing import NamedTuple
 
+from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
@@ -120,13 +121,10 @@ def nothing_changes(circuit: Circuit) -> UnsupportedCircuit:
     )
 
 
-def check_max_reports_per_person(value: object) -> None:
-    """Refuse a bound on a person's reports that is not an integer from 1 to 2^32 - 1.
+def check_max_reports_per_person(value: object) -> int:
+    """Return a bound on a person's reports, checked to be an integer from 1 to 2^32 - 1.
 
     Raises:
         ParameterError: Says the range and what was given.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**32:
-        raise ParameterError(
-            f"max_reports_per_person must be an integer from 1 to 2^32 - 1, not {value!r}"
-        )
+    return integer_in(value, "max_reports_per_person", 1, 2**32 - 1)

@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Sequence
 from fractions import Fraction
 
+from aggregator.dp.decimals import integer_in
 from aggregator.dp.sensitivity import check_counts, is_one_count
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
@@ -33,11 +34,8 @@ class Suppression:
     assumed_probability: Fraction | None = None
 
     def __post_init__(self) -> None:
-        limit, assumed = self.at_or_below, self.assumed_probability
-        if not 0 <= limit <= _LARGEST:
-            raise ParameterError(
-                f"suppress_at_or_below must be a whole number from 0 to 2^63 - 1, not {limit!r}"
-            )
+        assumed = self.assumed_probability
+        integer_in(self.at_or_below, "suppress_at_or_below", 0, _LARGEST)
         if assumed is not None and not 0 < assumed < 1:
             raise ParameterError(f"assumed_probability must be between 0 and 1, not {assumed}")
 

@@ -11,12 +11,13 @@ Source:
 import dataclasses
 from collections.abc import Sequence
 
+from aggregator.dp.decimals import integer_in
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
 _MULTIPLES = {"k": 1, "2k": 2}
-_LARGEST = 2**63 - 1
+LARGEST_THRESHOLD = 2**63 - 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ class Thresholds:
                     f'private_threshold must be "k", "2k" or a whole number, not {self.private!r}'
                 )
         else:
-            _check_threshold(self.private, "private_threshold")
+            integer_in(self.private, "private_threshold", 0, LARGEST_THRESHOLD)
         if self.public is not None:
-            _check_threshold(self.public, "public_threshold")
+            integer_in(self.public, "public_threshold", 0, LARGEST_THRESHOLD)
         if list(self.public_buckets) != sorted(set(self.public_buckets)):
             raise ParameterError("public_buckets must be in ascending order, each one once")
         if any(not 0 <= bucket < 2**32 for bucket in self.public_buckets):
@@ -90,8 +91,3 @@ class Thresholds:
                 f"{mechanism.name} has none"
             )
         return _MULTIPLES[self.private] * bound
-
-
-def _check_threshold(value: object, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LARGEST:
-        raise ParameterError(f"{name} must be a whole number from 0 to 2^63 - 1, not {value!r}")

@@ -1,7 +1,7 @@
 """Leases a collection job and finishes it in two transactions, or leaves it for later.
 
     T1  the batch is ready, large enough and paid for: freeze it, reserve the cost, store the
-        exact request to the helper
+        exact request to the helper; where the leader selects batches, it takes the oldest full one
     ──  ask the helper, with those bytes, until there is an answer
     T2  only on its success: draw our noise, seal, store both shares, charge, mark the batch
         collected, destroy the un-noised shares
@@ -22,11 +22,18 @@ import structlog
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregateShare, AggregateShareReq, CollectionJobReq
-from aggregator.dap.problems import BatchOverlap, Problem, problem_document
+from aggregator.dap.problems import (
+    BatchOverlap,
+    InvalidBatchSize,
+    OtherProblem,
+    Problem,
+    problem_document,
+)
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
-from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
+from aggregator.leader.helper_peer import helper_of, is_gone, is_refusal, retry_delay
 from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
+from aggregator.leader.waiting import or_wait
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import (
@@ -51,12 +58,17 @@ from aggregator.storage.collection_jobs import (
     finish_collection_job,
     freeze_collection_job,
     lease_collection_jobs,
+    note_refusal,
     release_collection_job,
     renew_collection_job,
+    select_batch,
+    selected_batch,
     store_share_location,
 )
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Leased
+from aggregator.storage.reports import has_reports
+from aggregator.storage.selected_batches import next_batch
 from aggregator.storage.states import BatchState
 from aggregator.storage.waiting_reports import waiting_in_batch
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable, origin
@@ -64,6 +76,9 @@ from aggregator.transport.permits import Permits
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 log = structlog.get_logger()
+
+LONGEST_POLL_SECONDS = 10
+"""After how long a batch that is not ready is looked at again, at the latest."""
 
 _JOBS: Jobs[CollectionJob] = Jobs(
     "collection", due_collection_jobs, lease_collection_jobs, renew_collection_job
@@ -87,14 +102,16 @@ class CollectionDriver:
             runtime: The leader.
             http: Sends the requests to helpers.
             settings: How jobs are leased.
-            poll_seconds: How soon a batch that was not ready is looked at again.
+            poll_seconds: How soon a batch that was not ready is looked at again, at first; later
+                after a tenth of the time that it waits, for each look is written to disk.
         """
         self._runtime = runtime
         self._http = http
         self._settings = settings
         self._poll_seconds = poll_seconds
         self._permits = Permits(settings.concurrency, settings.jobs_per_helper, runtime.clock.now)
-        self._scheduler = Scheduler(runtime, _JOBS, self._step, settings, self._permits)
+        step = or_wait(self._step, self._release_lease)
+        self._scheduler = Scheduler(runtime, _JOBS, step, settings, self._permits)
 
     async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
         """Step jobs until `stop` is set; see `Scheduler.run`."""
@@ -120,13 +137,13 @@ class CollectionDriver:
             share = decode(AggregateShare, body) if body else None
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
-            await self._release_lease(leased, error.retry_after)
+            await self._release_lease(leased, str(error), error.retry_after)
         except PeerRefused as error:
             await self._refused(leased, error)
         except DecodeError as error:
             # The helper may have released its share, so the batch stays frozen.
             log.error("helper's aggregate share is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
-            await self._release_lease(leased, None)
+            await self._release_lease(leased, f"the helper's answer: {error}")
         else:
             if share is None:
                 await self._wait(leased, answer)
@@ -142,19 +159,30 @@ class CollectionDriver:
             The exact request to the helper, or None if the job waits or has failed.
         """
         job, task = leased.job, served.task
-        closed = closed_batches(tx, job.task_id, job.batch).overall()
+        batch = job.batch or next_batch(tx, job.task_id, task.min_batch_size)
+        if batch is None:
+            self._await_batch(tx, served, leased)
+            return None
+        closed = closed_batches(tx, job.task_id, batch).overall()
         if closed is BatchState.COLLECTED:
             problem = BatchOverlap("a part of the batch was collected before", task.task_id)
             self._fail(tx, leased, problem)
             return None
-        waiting = waiting_in_batch(tx, job.task_id, job.batch)
-        could_be = report_count(tx, job.task_id, job.batch) + waiting
+        waiting = waiting_in_batch(tx, job.task_id, batch)
+        could_be = report_count(tx, job.task_id, batch) + waiting
         # A batch that cannot become large enough fails at once: until then it takes no uploads.
         if closed is not None or (waiting and could_be >= task.min_batch_size):
             # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
-            release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
+            waited = tx.now - job.created_at
+            delay = max(self._poll_seconds, min(waited // 10, LONGEST_POLL_SECONDS))
+            reason = (
+                "another collection of a part of the batch is under way"
+                if closed is not None
+                else f"{waiting} reports of the batch are not aggregated yet"
+            )
+            release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
             return None
-        totals = summarize_batch(tx, job.task_id, job.batch)
+        totals = summarize_batch(tx, job.task_id, batch)
         try:
             check_size(task, totals.report_count)
             check_budget(task, ledger.spent(tx, job.task_id).releases)
@@ -162,9 +190,21 @@ class CollectionDriver:
             self._fail(tx, leased, problem)
             return None
         asked = decode(CollectionJobReq, job.request)
-        request = encode(aggregate_share_request(task, asked, job.batch, totals))
+        request = encode(aggregate_share_request(task, asked, batch, totals))
+        if job.batch is None:
+            select_batch(tx, leased.lease, batch)
         freeze_collection_job(tx, leased.lease, request, charge_of(task))
         return request
+
+    def _await_batch(
+        self, tx: Transaction, served: ServedTask, leased: Leased[CollectionJob]
+    ) -> None:
+        """Wait for a batch that can be selected, or fail the job if there will be none."""
+        if served.is_ended and not has_reports(tx, leased.job.task_id):
+            detail = "the task takes no more reports, and no other batch is full"
+            self._fail(tx, leased, InvalidBatchSize(detail, served.task.task_id))
+        else:
+            release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
 
     def _fail(self, tx: Transaction, leased: Leased[CollectionJob], problem: Problem) -> None:
         log.info("collection job failed", job=leased.job.job_id.hex(), reason=str(problem))
@@ -190,10 +230,11 @@ class CollectionDriver:
         job, task = leased.job, served.task
 
         def finish(tx: Transaction) -> None:
-            totals = summarize_batch(tx, job.task_id, job.batch)
+            batch = selected_batch(tx, leased.lease)
+            totals = summarize_batch(tx, job.task_id, batch)
             asked = decode(CollectionJobReq, job.request)
             vdaf = task.vdaf(AggregationParameter(asked.agg_param))
-            agg_share = merge_agg_shares(vdaf, read_shares(tx, job.task_id, job.batch))
+            agg_share = merge_agg_shares(vdaf, read_shares(tx, job.task_id, batch))
             leader_share = release(
                 task,
                 Role.LEADER,
@@ -222,24 +263,51 @@ class CollectionDriver:
         def wait(tx: Transaction) -> None:
             if answer.location is not None:
                 store_share_location(tx, leased.lease, answer.location)
-            release_collection_job(tx, leased.lease, delay, progressed=True)
+            reason = "the helper has not released its share"
+            release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
 
         await self._runtime.database.run("await aggregate share", wait)
 
-    async def _release_lease(self, leased: Leased[CollectionJob], asked: int | None) -> None:
+    async def _release_lease(
+        self, leased: Leased[CollectionJob], reason: str, asked: int | None = None
+    ) -> None:
         delay = retry_delay(leased.lease.attempts, asked)
         log.info("job waits", next_in=f"{delay}s")
         await self._runtime.database.run(
             "release collection job",
-            lambda tx: release_collection_job(tx, leased.lease, delay),
+            lambda tx: release_collection_job(tx, leased.lease, delay, reason=reason),
         )
 
     async def _refused(self, leased: Leased[CollectionJob], error: PeerRefused) -> None:
-        """Fail the job if the helper says why; otherwise ask again, for it may have released."""
+        """Fail the job if the helper says why, or refuses for too long; otherwise ask again.
+
+        A job that fails reopens its batch, which is no harm even if the helper has released its
+        share: it counts no report of the batch any more, so the batch stays the same, and whoever
+        asks for it again makes the same request and gets that share.
+        """
         log.error("helper refused an aggregate share", reason=str(error))
-        if is_refusal(error.problem):
-            await self._runtime.database.run(
-                "fail collection job", lambda tx: self._fail(tx, leased, error.problem)
-            )
-        else:
-            await self._release_lease(leased, None)
+        is_lost = leased.job.helper_location is not None and is_gone(error)
+
+        def refused(tx: Transaction) -> None:
+            if is_lost:
+                store_share_location(tx, leased.lease, None)
+            refused_for = note_refusal(tx, leased.lease)
+            if is_refusal(error.problem) and not is_lost:
+                self._fail(tx, leased, error.problem)
+            elif refused_for >= self._settings.refusal_seconds:
+                self._fail(tx, leased, _of_the_helper(error, refused_for))
+            else:
+                delay = retry_delay(leased.lease.attempts, None)
+                release_collection_job(tx, leased.lease, delay, reason=str(error))
+                log.info("job waits", next_in=f"{delay}s")
+
+        await self._runtime.database.run("aggregate share refused", refused)
+
+
+def _of_the_helper(error: PeerRefused, seconds: int) -> Problem:
+    """Return the helper's problem for the collector, who has to hear whose it is."""
+    problem = error.problem
+    detail = f"the helper has refused for {seconds} seconds, with status {error.status}"
+    if problem.detail:
+        detail += f": {problem.detail}"
+    return OtherProblem(problem.type_uri, problem.title, detail, problem.task_id)

@@ -107,7 +107,10 @@ class LeaderResources(AggregatorResources):
             found = find_collection_job(tx, task_id.value, body)
             if found is not None:
                 return found
-            if closed_batches(tx, task_id.value, batch).overall() is BatchState.COLLECTED:
+            if (
+                batch is not None
+                and closed_batches(tx, task_id.value, batch).overall() is BatchState.COLLECTED
+            ):
                 raise BatchOverlap("a part of the batch was collected before", task_id)
             return create_collection_job(tx, task_id.value, body, batch)
 

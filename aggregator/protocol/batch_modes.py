@@ -1,14 +1,14 @@
 """What a batch mode decides: the bucket of a report, and the batch that a query asks for.
 
 Everything else, closing, counting, charging and destroying, is the same in every mode and takes a
-`Batch`. A mode is one file with one subclass, and its row in `task.BATCH_MODES`; ADR 11 says what
-one needs besides in which the leader chooses the batches.
+`Batch`. A mode is one file with one subclass, and its row in `task.BATCH_MODES`.
 
 Source: DAP, "Batch Modes".
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import BatchSelector, Query, ReportMetadata
@@ -18,6 +18,10 @@ from aggregator.protocol.batches import Batch
 
 class Batching(ABC):
     """How a task's reports fall into batches."""
+
+    leader_selects: ClassVar[bool] = False
+    """Whether the leader decides which reports go together and which batch answers a query, so that
+    equal queries ask for one batch after the other (`storage.selected_batches`)."""
 
     @abstractmethod
     def bucket(self, metadata: ReportMetadata, job: Extensions = ()) -> bytes:
@@ -30,11 +34,21 @@ class Batching(ABC):
         """
 
     @abstractmethod
+    def job_extensions(self, bucket: bytes) -> Extensions:
+        """Return the extensions of an aggregation job.
+
+        Args:
+            bucket: The key of the bucket that all its reports fall in; empty if each falls in its
+                own, whatever the job.
+        """
+
+    @abstractmethod
     def check_job(self, extensions: Extensions) -> None:
         """Check the extensions of an aggregation job.
 
         Raises:
             UnsupportedExtension: One is unknown, or does not apply in this mode.
+            InvalidMessage: One is missing that this mode needs, or is not encoded as it must be.
         """
 
     @abstractmethod
@@ -55,8 +69,8 @@ class Batching(ABC):
         """Return what names the batch of one of our own queries: `query` makes it of that again."""
 
     @abstractmethod
-    def asked(self, query: Query, latest: Time, time_precision: int) -> Batch:
-        """Return the batch that a collector's query asks for.
+    def asked(self, query: Query, latest: Time, time_precision: int) -> Batch | None:
+        """Return the batch that a collector's query asks for; None if the leader selects it.
 
         Args:
             query: The query.

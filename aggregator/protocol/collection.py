@@ -34,8 +34,8 @@ from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from field import Vector
 
 
-def check_collection_request(task: Task, request: CollectionJobReq, latest: int) -> Batch:
-    """Return the batch that a collection request asks for.
+def check_collection_request(task: Task, request: CollectionJobReq, latest: int) -> Batch | None:
+    """Return the batch that a collection request asks for; None if the leader selects it.
 
     Args:
         task: The request's task.

@@ -10,6 +10,7 @@ Source: DAP, "Collection Job Finalization"; VDAF, "Unsharding".
 """
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -52,6 +53,7 @@ class Result:
             that the policy withholds.
         report_count: How many reports, as the leader says: no ciphertext covers it.
         interval: The smallest interval that holds them, as the leader says.
+        release: Names the draw of noise: the SHA-256 of both sealed shares, in hexadecimal.
         mechanism: The mechanism's name.
         guarantee: What one release promises, and who must be honest for it.
         is_policy_bound: Whether the reports themselves carried the privacy policy.
@@ -66,6 +68,7 @@ class Result:
     values: tuple[int | None, ...]
     report_count: int
     interval: Interval
+    release: str
     mechanism: str
     guarantee: Guarantee
     is_policy_bound: bool
@@ -134,6 +137,7 @@ def open_result(
         values=disclosure.values,
         report_count=response.report_count,
         interval=response.interval,
+        release=_release(response),
         mechanism=mechanism.name,
         guarantee=mechanism.guarantee(circuit),
         is_policy_bound=task.is_policy_bound,
@@ -158,6 +162,11 @@ def open_agg_shares(
         _open_share(task, keypair, request, Role.LEADER, leader),
         _open_share(task, keypair, request, Role.HELPER, helper),
     )
+
+
+def _release(response: CollectionJobResp) -> str:
+    sealed = (response.leader_encrypted_agg_share, response.helper_encrypted_agg_share)
+    return hashlib.sha256(b"".join(map(encode, sealed))).hexdigest()
 
 
 def _open_share(

@@ -34,6 +34,7 @@ from aggregator.dp.policy import (
 from aggregator.dp.release import check_no_wrap
 from aggregator.errors import ParameterError
 from aggregator.protocol.batch_modes import Batching
+from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.time_interval import TimeInterval
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from aggregator.vdaf.instances import (
@@ -46,7 +47,10 @@ from aggregator.vdaf.prio3 import Prio3
 TASK_FILE_VERSION = 1
 _MAX_TASK_INFO = 255
 _DIGEST_MARK = " meaning:"
-BATCH_MODES: Mapping[BatchMode, Batching] = {BatchMode.TIME_INTERVAL: TimeInterval()}
+BATCH_MODES: Mapping[BatchMode, Batching] = {
+    BatchMode.TIME_INTERVAL: TimeInterval(),
+    BatchMode.LEADER_SELECTED: LeaderSelected(),
+}
 """The batch modes that are served."""
 LARGEST_MAX_REPORTS = 2**63 - 1
 """A count must fit a signed 64-bit column of the store."""

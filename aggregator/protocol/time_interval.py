@@ -35,6 +35,10 @@ class TimeInterval(Batching):
         return _key(metadata.time.units)
 
     @override
+    def job_extensions(self, bucket: bytes) -> Extensions:
+        return ()
+
+    @override
     def check_job(self, extensions: Extensions) -> None:
         if extensions:
             raise UnsupportedExtension(

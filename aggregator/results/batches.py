@@ -50,7 +50,9 @@ class Batch:
         """
         start, end = result.interval.start.units, result.interval.end.units
         seconds = start * task.time_precision, end * task.time_precision
-        return cls._of(task, result.values, result.report_count, seconds, labels, unit)
+        return cls._of(
+            task, result.values, result.report_count, seconds, result.release, labels, unit
+        )
 
     @classmethod
     def of_document(
@@ -71,11 +73,13 @@ class Batch:
                 "values": [*values],
                 "report_count": int(count),
                 "interval": {"start": int(start), "end": int(end)},
+                "release": str(release),
             } if all(value is None or isinstance(value, int) for value in values):
-                return cls._of(task, values, count, (start, end), labels, unit)
+                return cls._of(task, values, count, (start, end), release, labels, unit)
             case _:
                 raise ParameterError(
-                    "document: it has not the values, report_count and interval of a result"
+                    "document: it has not the values, report_count, interval and release of a "
+                    "result"
                 )
 
     @classmethod
@@ -85,6 +89,7 @@ class Batch:
         values: Sequence[int | None],
         report_count: int,
         seconds: tuple[int, int],
+        release: str,
         labels: Sequence[str],
         unit: str,
     ) -> "Batch":
@@ -104,7 +109,7 @@ class Batch:
                 name: None
                 if value is None
                 else Noised.released(
-                    value, law, (str(task.task_id), start, end, index), label=name, unit=unit
+                    value, law, (str(task.task_id), release, index), label=name, unit=unit
                 )
                 for index, (name, value) in enumerate(zip(names, values, strict=True))
             },

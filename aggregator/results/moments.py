@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from typing_extensions import override
 
-from aggregator.errors import ParameterError
+from aggregator.dp.decimals import integer_in
 from aggregator.results.intervals import ConfidenceInterval
 from aggregator.results.sums import check_confidence
 from aggregator.results.values import DEFAULT_CONFIDENCE, Noised, Quantity, Source
@@ -20,7 +20,7 @@ def mean(sum_of_reports: Noised, report_count: int, *, label: str = "", unit: st
     Raises:
         ParameterError: There is no report.
     """
-    check_report_count(report_count)
+    integer_in(report_count, "report_count", 1, None)
     return (sum_of_reports / report_count).named(
         label or sum_of_reports.label, unit or sum_of_reports.unit
     )
@@ -50,7 +50,7 @@ class Variance(Quantity):
     report_count: int
 
     def __post_init__(self) -> None:
-        check_report_count(self.report_count)
+        integer_in(self.report_count, "report_count", 1, None)
 
     @property
     @override
@@ -83,13 +83,3 @@ class Variance(Quantity):
     def _centre(self) -> Fraction:
         average = self.sum_of_reports.value / self.report_count
         return self.sum_of_squares.value / self.report_count - average**2
-
-
-def check_report_count(report_count: object) -> None:
-    """Refuse a number of reports that is no integer of at least 1.
-
-    Raises:
-        ParameterError: Says what was given.
-    """
-    if isinstance(report_count, bool) or not isinstance(report_count, int) or report_count < 1:
-        raise ParameterError(f"report_count must be an integer of at least 1, not {report_count!r}")

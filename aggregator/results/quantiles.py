@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from typing_extensions import override
 
+from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
 from aggregator.results.intervals import ConfidenceInterval
-from aggregator.results.moments import check_report_count
 from aggregator.results.sums import SumLaw, check_confidence
 from aggregator.results.values import DEFAULT_CONFIDENCE, Exact, Noised, Quantity, Source
 
@@ -57,7 +57,7 @@ class Quantile(Quantity):
         if sum(len(bin_.terms) for bin_ in self.bins) != len(self.sources()):
             raise ParameterError("bins must have no noise in common")
         if self.report_count is not None:
-            check_report_count(self.report_count)
+            integer_in(self.report_count, "report_count", 1, None)
 
     @property
     @override

@@ -22,8 +22,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
-from aggregator.results.moments import check_report_count
 from aggregator.results.spectrum import Floats
 from aggregator.results.values import Exact, Noised, combination
 
@@ -80,7 +80,7 @@ class Tree:
                     "and each of those must have a node"
                 )
         if self.report_count is not None:
-            check_report_count(self.report_count)
+            integer_in(self.report_count, "report_count", 1, None)
 
     def range(self, first: int, last: int, *, label: str = "") -> Noised:
         """Return how many lie in the leaves from `first` to `last`, both included."""

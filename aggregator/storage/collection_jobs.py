@@ -16,13 +16,14 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement, insert, select, update
+from sqlalchemy import ColumnElement, func, insert, select, update
 
 from aggregator.dap.times import Interval
 from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch
 from aggregator.storage import batches, leases, ledger, tables
 from aggregator.storage.database import Transaction
+from aggregator.storage.engine import Conflict
 from aggregator.storage.leases import Lease, Leased
 from aggregator.storage.ledger import Charge
 from aggregator.storage.states import COLLECTION_JOB, CollectionJobState
@@ -62,7 +63,7 @@ class CollectionJob:
         task_id: Its task, 32 bytes.
         job_id: The id in its URL, 16 bytes.
         request: The exact CollectionJobReq.
-        batch: The batch that it asks for.
+        batch: The batch that it asks for; None until the Leader has selected one.
         state: Where it is in its life.
         aggregate_share_request: The exact AggregateShareReq, once frozen.
         helper_location: Where the Helper put its share, if it said so.
@@ -75,7 +76,7 @@ class CollectionJob:
     task_id: bytes
     job_id: bytes
     request: bytes = dataclasses.field(repr=False)
-    batch: Batch
+    batch: Batch | None
     state: CollectionJobState
     aggregate_share_request: bytes | None = dataclasses.field(repr=False)
     helper_location: str | None
@@ -85,7 +86,7 @@ class CollectionJob:
 
 
 def create_collection_job(
-    tx: Transaction, task_id: bytes, request: bytes, batch: Batch
+    tx: Transaction, task_id: bytes, request: bytes, batch: Batch | None
 ) -> CollectionJob:
     """Return the live job of exactly this request; make one if needed.
 
@@ -95,7 +96,7 @@ def create_collection_job(
         tx: The transaction.
         task_id: The task.
         request: The exact CollectionJobReq.
-        batch: The batch that it asks for.
+        batch: The batch that it asks for; None if `select_batch` is to select it.
     """
     found = find_collection_job(tx, task_id, request)
     if found is not None:
@@ -108,8 +109,7 @@ def create_collection_job(
             job_id=job_id,
             body_sha256=hashlib.sha256(request).digest(),
             request=request,
-            first_bucket=batch.first,
-            last_bucket=batch.last,
+            **({} if batch is None else _bounds(batch)),
             state=CollectionJobState.START,
             lease_expires_at=tx.now,
             lease_attempts=0,
@@ -162,14 +162,63 @@ def renew_collection_job(tx: Transaction, lease: Lease, seconds: int) -> None:
 
 
 def release_collection_job(
-    tx: Transaction, lease: Lease, delay_seconds: int, *, progressed: bool = False
+    tx: Transaction,
+    lease: Lease,
+    delay_seconds: int,
+    *,
+    reason: str | None = None,
+    progressed: bool = False,
 ) -> None:
     """Give the job back for another try after `delay_seconds`; progress forgets the attempts.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        delay_seconds: Nobody leases the job before.
+        reason: Why it waits, for an operator.
+        progressed: Whether the attempts and the refusals so far no longer count.
 
     Raises:
         LeaseLost: The lease is not ours any more.
     """
-    leases.release(tx, tables.collection_jobs, lease, delay_seconds, progressed=progressed)
+    table = tables.collection_jobs
+    values: dict[str, object] = {"reason": reason}
+    if progressed:
+        values["refused_since"] = None
+    leases.write(tx, table, lease, values)
+    leases.release(tx, table, lease, delay_seconds, progressed=progressed)
+
+
+def note_refusal(tx: Transaction, lease: Lease) -> int:
+    """Remember that the Helper refuses; return for how many seconds it has done so.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    table = tables.collection_jobs
+    since = func.coalesce(table.c.refused_since, tx.now)
+    leases.write(tx, table, lease, {"refused_since": since})
+    query = select(table.c.refused_since).where(table.c.id == lease.key)
+    refused_since: int = tx.connection.execute(query).scalar_one()
+    return tx.now - refused_since
+
+
+def select_batch(tx: Transaction, lease: Lease, batch: Batch) -> None:
+    """Give the job the batch that the Leader has selected for it, before it is frozen.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    leases.write(tx, tables.collection_jobs, lease, _bounds(batch))
+
+
+def selected_batch(tx: Transaction, lease: Lease) -> Batch:
+    """Return the batch of a job that is frozen, or about to be.
+
+    Raises:
+        Conflict: No batch is selected for it.
+    """
+    return _selected(tx, _one(tx, tables.collection_jobs.c.id == lease.key))
 
 
 def freeze_collection_job(
@@ -193,15 +242,21 @@ def freeze_collection_job(
     values = {"aggregate_share_request": aggregate_share_request}
     _advance(tx, "freeze_collection_job", lease, values, ends=False)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
-    waiting = waiting_in_batch(tx, job.task_id, job.batch)
+    batch = _selected(tx, job)
+    waiting = waiting_in_batch(tx, job.task_id, batch)
     if waiting:
         raise tx.refuse(BatchBusy(f"{waiting} reports of the batch are not aggregated yet"))
-    batches.freeze(tx, job.task_id, job.batch)
-    ledger.reserve(tx, job.task_id, job.batch, charge)
+    batches.freeze(tx, job.task_id, batch)
+    ledger.reserve(tx, job.task_id, batch, charge)
 
 
-def store_share_location(tx: Transaction, lease: Lease, location: str) -> None:
+def store_share_location(tx: Transaction, lease: Lease, location: str | None) -> None:
     """Store where the Helper put its share, so that another driver can poll it.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        location: Its URL; None if the Helper no longer has it.
 
     Raises:
         LeaseLost: The lease is not ours any more.
@@ -224,14 +279,16 @@ def finish_collection_job(tx: Transaction, lease: Lease, result: CollectionResul
     }
     _advance(tx, "finish_collection_job", lease, values, ends=True)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
-    batches.mark_collected(tx, job.task_id, job.batch)
-    ledger.settle(tx, job.task_id, job.batch)
+    batch = _selected(tx, job)
+    batches.mark_collected(tx, job.task_id, batch)
+    ledger.settle(tx, job.task_id, batch)
 
 
 def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
     """End the job with a problem document, JSON; a frozen batch reopens and costs nothing.
 
-    Call it for a frozen job only when the Helper has certainly released nothing.
+    If the Helper has released its share after all, nobody has ours, and the same request brings the
+    same share again.
 
     Raises:
         LeaseLost: The lease is not ours any more.
@@ -239,8 +296,9 @@ def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
     _advance(tx, "fail_collection_job", lease, {"problem": problem}, ends=True)
     if job.state is CollectionJobState.FROZEN:
-        batches.unfreeze(tx, job.task_id, job.batch)
-        ledger.cancel(tx, job.task_id, job.batch)
+        batch = _selected(tx, job)
+        batches.unfreeze(tx, job.task_id, batch)
+        ledger.cancel(tx, job.task_id, batch)
 
 
 def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> bool:
@@ -269,8 +327,9 @@ def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> boo
         )
     )
     if job.state is CollectionJobState.FROZEN:
-        batches.mark_collected(tx, task_id, job.batch)
-        ledger.settle(tx, task_id, job.batch)
+        batch = _selected(tx, job)
+        batches.mark_collected(tx, task_id, batch)
+        ledger.settle(tx, task_id, batch)
     return True
 
 
@@ -278,6 +337,16 @@ def _advance(
     tx: Transaction, verb: str, lease: Lease, values: Mapping[str, object], *, ends: bool
 ) -> None:
     leases.advance(tx, tables.collection_jobs, COLLECTION_JOB, verb, lease, values, ends=ends)
+
+
+def _selected(tx: Transaction, job: CollectionJob) -> Batch:
+    if job.batch is None:
+        raise tx.refuse(Conflict("no batch is selected for the collection job"))
+    return job.batch
+
+
+def _bounds(batch: Batch) -> dict[str, bytes]:
+    return {"first_bucket": batch.first, "last_bucket": batch.last}
 
 
 def _one(tx: Transaction, condition: ColumnElement[bool]) -> CollectionJob:
@@ -299,7 +368,7 @@ def _select(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Collectio
             task_id=row.task_id,
             job_id=row.job_id,
             request=row.request,
-            batch=Batch(row.first_bucket, row.last_bucket),
+            batch=None if row.first_bucket is None else Batch(row.first_bucket, row.last_bucket),
             state=CollectionJobState(row.state),
             aggregate_share_request=row.aggregate_share_request,
             helper_location=row.helper_location,

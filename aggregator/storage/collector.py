@@ -28,11 +28,19 @@ class CollectorTask:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NewCollection:
-    """A batch to collect; `request` is the exact CollectionJobReq."""
+    """A batch to collect.
+
+    Attributes:
+        collection_id: A random name for the collection, 16 bytes.
+        task_id: 32 bytes.
+        request: The exact CollectionJobReq.
+        asks_for_next: Whether equal requests ask for one batch after the other.
+    """
 
     collection_id: bytes
     task_id: bytes
     request: bytes
+    asks_for_next: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -123,30 +131,42 @@ def task_added_at(tx: Transaction, task_id: bytes) -> int:
     return added_at
 
 
-def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
-    """Store a collection before the Leader is asked; the same batch again is the same collection.
+def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollection | None:
+    """Return the collection of the same batch, if any.
 
-    A failed one does not count: the batch may have been too small then.
+    A failed one does not count: the batch may have been too small then. Nor does a finished one
+    where the Leader selects the batches: the next one is another.
     """
+    live = [CollectionState.PENDING]
+    if not collection.asks_for_next:
+        live.append(CollectionState.FINISHED)
     columns = tables.collections.c
     same = select(tables.collections).where(
         columns.task_id == collection.task_id,
         columns.request == collection.request,
-        columns.state != CollectionState.FAILED,
+        columns.state.in_(live),
     )
     row = tx.connection.execute(same).one_or_none()
-    if row is None:
-        tx.connection.execute(
-            insert(tables.collections).values(
-                collection_id=collection.collection_id,
-                task_id=collection.task_id,
-                request=collection.request,
-                state=CollectionState.PENDING,
-                created_at=tx.now,
-            )
+    return None if row is None else _collection(row)
+
+
+def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
+    """Store a collection before the Leader is asked; of the same batch, return the first."""
+    found = find_collection(tx, collection)
+    if found is not None:
+        return found
+    tx.connection.execute(
+        insert(tables.collections).values(
+            collection_id=collection.collection_id,
+            task_id=collection.task_id,
+            request=collection.request,
+            state=CollectionState.PENDING,
+            created_at=tx.now,
         )
-        row = tx.connection.execute(same).one()
-    return _collection(row)
+    )
+    columns = tables.collections.c
+    stored = select(tables.collections).where(columns.collection_id == collection.collection_id)
+    return _collection(tx.connection.execute(stored).one())
 
 
 def get_collection(tx: Transaction, collection_id: bytes) -> StoredCollection | None:
@@ -192,6 +212,17 @@ def announce_collection(tx: Transaction, collection_id: bytes) -> None:
         .where(columns.collection_id == collection_id)
         .values(announced_at=tx.now)
     )
+
+
+def is_finished(tx: Transaction, task_id: bytes, location: str) -> bool:
+    """Return whether the result of the Leader's job at `location` is stored."""
+    columns = tables.collections.c
+    query = select(columns.id).where(
+        columns.task_id == task_id,
+        columns.location == location,
+        columns.state == CollectionState.FINISHED,
+    )
+    return tx.connection.execute(query).first() is not None
 
 
 def set_location(tx: Transaction, collection_id: bytes, location: str) -> None:

@@ -98,15 +98,21 @@ def _task(*, primary_key: bool = False) -> Column[int]:
     )
 
 
-def _batch() -> tuple[Column[bytes], Column[bytes]]:
+def _batch(*, selected_later: bool = False) -> tuple[Column[bytes], Column[bytes]]:
+    until = " Null until the Leader has selected the batch." if selected_later else ""
     return (
         Column(
             "first_bucket",
             LargeBinary,
-            nullable=False,
-            comment="Key of the batch's first bucket, as in `buckets`.",
+            nullable=selected_later,
+            comment=f"Key of the batch's first bucket, as in `buckets`.{until}",
         ),
-        Column("last_bucket", LargeBinary, nullable=False, comment="Key of its last bucket."),
+        Column(
+            "last_bucket",
+            LargeBinary,
+            nullable=selected_later,
+            comment=f"Key of its last bucket.{until}",
+        ),
     )
 
 
@@ -138,6 +144,14 @@ def _lease() -> tuple[Column[bytes], Column[int], Column[int]]:
             nullable=False,
             comment="Leases taken since the job last made progress.",
         ),
+    )
+
+
+def _reason() -> Column[str]:
+    return Column(
+        "reason",
+        Text,
+        comment="Why it waits, for an operator: the last thing that stood in its way.",
     )
 
 
@@ -230,13 +244,23 @@ reports = Table(
     _key("Key; its order is the order of arrival and of a job's reports."),
     _task(),
     Column("report_id", LargeBinary(16), nullable=False, comment="DAP ReportID, 16 bytes."),
-    Column("bucket", LargeBinary, nullable=False, comment="The bucket it falls in."),
+    Column(
+        "bucket",
+        LargeBinary,
+        nullable=False,
+        comment="The bucket it falls in; empty until its job decides that, if the job does.",
+    ),
     _seconds("received_at", "Seconds; when the report was stored."),
     Column(
         "job",
         _KEY,
         ForeignKey("aggregation_jobs.id"),
         comment="The aggregation job that claimed it; null while unclaimed.",
+    ),
+    _seconds(
+        "waits_until",
+        "Seconds; no job claims it before, for an aggregator found it too early. Null for at once.",
+        nullable=True,
     ),
     Column(
         "body",
@@ -287,20 +311,46 @@ aggregation_jobs = Table(
     ),
     *_state(AggregationJobState),
     Column(
+        "bucket",
+        LargeBinary,
+        comment="The bucket of all its reports, if the Leader selects batches; otherwise null.",
+    ),
+    Column(
         "request",
         LargeBinary,
         comment="The exact AggregationJobInitReq, stored before it is sent and sent again on every "
         "retry; null before `sent` and after the end.",
     ),
     Column(
+        "request_sha256",
+        LargeBinary(32),
+        comment="SHA-256 of `request`, by which the Helper knows the job too; kept at the end.",
+    ),
+    Column(
         "helper_location",
         Text,
         comment="Where the Helper put the job (its Location header), to poll or delete it.",
     ),
+    Column(
+        "failures",
+        Integer,
+        nullable=False,
+        comment="Refusals and unusable answers to `request` so far.",
+    ),
+    Column(
+        "unanswered",
+        Integer,
+        nullable=False,
+        comment="How often `request` was sent and neither refused nor turned away before it "
+        "arrived: if 0, the Helper has surely not processed it.",
+    ),
+    _reason(),
     *_lease(),
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
     Index(None, "state", "lease_expires_at", "task"),
+    # Serves filling batches that the Leader selects.
+    Index(None, "task", "bucket", sqlite_where=text("bucket IS NOT NULL")),
     comment="Leader: aggregation jobs.",
     sqlite_strict=True,
 )
@@ -341,7 +391,7 @@ buckets = Table(
         LargeBinary,
         primary_key=True,
         comment="The bucket's key, which the batch mode makes: in time-interval mode its unit of "
-        "time, 8 bytes, most significant first.",
+        "time, 8 bytes, most significant first; in leader-selected mode its batch id, 32 bytes.",
     ),
     Column(
         "share",
@@ -355,7 +405,40 @@ buckets = Table(
     ),
     Column("first_time", Uint64, comment="The earliest of their times; null without a report."),
     Column("last_time", Uint64, comment="The latest of their times; null without a report."),
+    # Serves filling and finding batches that the Leader selects.
+    Index(None, "task", "report_count", sqlite_where=text("share IS NOT NULL")),
     comment="Both: batch buckets.",
+    sqlite_strict=True,
+)
+
+job_shares = Table(
+    "job_shares",
+    metadata,
+    _key(),
+    _task(),
+    Column("bucket", LargeBinary, nullable=False, comment="As in `buckets`."),
+    Column(
+        "job",
+        LargeBinary(32),
+        nullable=False,
+        comment="SHA-256 of the AggregationJobInitReq, the same for both aggregators.",
+    ),
+    Column(
+        "share",
+        LargeBinary,
+        nullable=False,
+        comment="What the job added to the bucket's share, ciphertext under the bucket's key.",
+    ),
+    Column("report_count", Integer, nullable=False, comment="Reports of the job in the bucket."),
+    Column(
+        "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
+    ),
+    Column("first_time", Uint64, nullable=False, comment="The earliest of their times."),
+    Column("last_time", Uint64, nullable=False, comment="The latest of their times."),
+    _seconds("counted_at", "Seconds; when they were added."),
+    Index(None, "task", "bucket", "job"),
+    comment="Both: what each aggregation job added to a bucket, until the bucket is released. So "
+    "aggregators that disagree on a batch can name the jobs that differ, and leave them out.",
     sqlite_strict=True,
 )
 
@@ -388,7 +471,7 @@ collection_jobs = Table(
     ),
     Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of `request`."),
     Column("request", LargeBinary, nullable=False, comment="The exact CollectionJobReq."),
-    *_batch(),
+    *_batch(selected_later=True),
     *_state(CollectionJobState),
     Column(
         "aggregate_share_request",
@@ -412,6 +495,13 @@ collection_jobs = Table(
     Column("interval_start", Uint64, comment="First unit of the smallest interval of the reports."),
     Column("interval_end", Uint64, comment="The unit after its last one."),
     Column("problem", Text, comment="The problem document of a failed job, JSON."),
+    _seconds(
+        "refused_since",
+        "Seconds; since when the Helper has refused without saying why in DAP's terms. Null if it "
+        "does not.",
+        nullable=True,
+    ),
+    _reason(),
     *_lease(),
     _seconds("created_at", "Seconds; when the job was asked for."),
     _seconds("ended_at", "Seconds; when it finished, failed or was deleted.", nullable=True),
@@ -423,6 +513,7 @@ collection_jobs = Table(
         sqlite_where=text("state IN ('start', 'frozen', 'finished')"),
     ),
     Index(None, "state", "lease_expires_at", "task"),
+    Index(None, "task", "first_bucket"),
     comment="Leader: collection jobs and their results.",
     sqlite_strict=True,
 )
@@ -550,11 +641,11 @@ collections = Table(
     _seconds("ended_at", "Seconds; when it finished or failed.", nullable=True),
     _seconds("announced_at", "Seconds; when the webhook was told of its end.", nullable=True),
     Index(
-        "uq_collections_live_request",
+        "uq_collections_pending_request",
         "task_id",
         "request",
         unique=True,
-        sqlite_where=text("state IN ('pending', 'finished')"),
+        sqlite_where=text("state = 'pending'"),
     ),
     comment="Collector: every collection asked for, with what came of it.",
     sqlite_strict=True,

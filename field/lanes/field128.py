@@ -178,7 +178,7 @@ def _sum(
     return total.load_many()
 
 
-def is_no_residue(low: Word, high: Word) -> Word:
+def is_not_a_residue(low: Word, high: Word) -> Word:
     """Return all ones in the lanes where an encoding is p or more, zero elsewhere."""
     _, carry = high_without_modulus(low, high)
     return carry >> 63

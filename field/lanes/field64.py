@@ -170,7 +170,7 @@ def _reduced_limbs(c0: Word, c1: Word, c2: Word, *, is_one_product: bool = False
     return total - negative - (_below(total, negative) & _E)
 
 
-def sum_of_none(code: Code) -> list[Word]:
+def empty_sum(code: Code) -> list[Word]:
     """Return the columns of an empty sum of products."""
     return [code.constant(0)] * (_LIMB_TERMS if code.has_multiply_add else _COLUMNS)
 
@@ -244,7 +244,7 @@ class _OneWord:
 
 def residues(code: Code) -> Residues:
     """Return Field64 as operations over either field take it."""
-    return Residues(code, _OneWord(len(sum_of_none(code))), 1, 1)
+    return Residues(code, _OneWord(len(empty_sum(code))), 1, 1)
 
 
 @operation
@@ -267,7 +267,7 @@ def dot(
 
     `count` may be up to `MAX_PRODUCTS`.
     """
-    columns = code.variables(sum_of_none(code))
+    columns = code.variables(empty_sum(code))
     for index in code.repeat(count):
         a = x.moved(index * x_step).load()
         b = y.moved(index * y_step).load()
@@ -278,7 +278,7 @@ def dot(
 @operation
 def dot_constants(code: Code, out: Place, constants: Scalars, words: Place, count: Integer) -> None:
     """Set `out` to the sum of `count` products of a constant and a word; see `dot`."""
-    columns = code.variables(sum_of_none(code))
+    columns = code.variables(empty_sum(code))
     for index in code.repeat(count):
         a, b = words.moved(index).load(), constants.moved(index).load()
         columns.store_many(with_product(columns.load_many(), a, b))

@@ -86,7 +86,7 @@ class Residues:
         """Return the limbs of an encoded residue."""
         return self.arithmetic.split(*words.moved(index * self.words).load_many(self.words))
 
-    def sum_of_none(self) -> Variables:
+    def empty_sum(self) -> Variables:
         """Return an empty sum of products."""
         return self.code.variables([self.code.constant(0)] * self.arithmetic.columns)
 

@@ -23,7 +23,12 @@ pytestmark = pytest.mark.slow
 REPORTS = 40
 BUCKETS = 5
 FIRST_TRANSACTION = "ensure hpke key"  # of a new store, before its process listens
-PRIVACY = ("--mechanism=None", "--epsilon=1")
+TASKS = (
+    ("--mechanism=None",),
+    ("--epsilon=1",),
+    ("--epsilon=1", "--batch-mode=leader-selected"),
+)
+"""The options with which tasks are made."""
 
 
 async def round_trip(asked: MeasuredTask, transport: Patient) -> bytes:
@@ -47,26 +52,26 @@ def test_a_death_around_any_transaction_changes_nothing_that_anybody_sees(tmp_pa
             fate.arm((FIRST_TRANSACTION, moment) for moment in MOMENTS)
         transport = Patient()
 
-        def go(name: str, privacy: str) -> None:
-            asked = make_measured_task(services, name, REPORTS, BUCKETS, start, privacy)
+        def go(name: str, *options: str) -> None:
+            asked = make_measured_task(services, name, REPORTS, BUCKETS, start, *options)
             asked.assert_right(asked.open(anyio.run(round_trip, asked, transport)))
             asked.assert_counted_once()
 
         with explained(services, transport):
             services.start(*WRITES)
-            go("undisturbed", PRIVACY[-1])
+            go("undisturbed", *TASKS[-1])
             for party, fate in fates.items():
                 assert not fate.is_armed
                 written = dict.fromkeys(name for name, _ in fate.moments())
                 assert tuple(written) == (FIRST_TRANSACTION, *WRITES[party])
 
-            for privacy, moment in itertools.product(PRIVACY, MOMENTS):
+            for options, moment in itertools.product(TASKS, MOMENTS):
                 for party, fate in fates.items():
                     fate.arm((name, moment) for name in WRITES[party])
-                go(f"{privacy}, {moment}", privacy)
+                go(f"{options}, {moment}", *options)
                 assert not any(fate.is_armed for fate in fates.values())
             transport.assert_no_failure()
             assert failures_in_logs(services, *WRITES) == []
         for party, fate in fates.items():
-            names = (FIRST_TRANSACTION, *len(PRIVACY) * WRITES[party])
+            names = (FIRST_TRANSACTION, *len(TASKS) * WRITES[party])
             assert sorted(fate.deaths()) == sorted(itertools.product(names, MOMENTS))

@@ -7,29 +7,35 @@ import httpx
 import pytest
 
 from aggregator.dap.messages import Report, UploadErrors
+from aggregator.protocol.batches import Batch
 from aggregator.protocol.task import Task
 from aggregator.storage.batches import read_shares
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import LedgerEntry, list_ledger
 from aggregator.storage.states import LedgerState
 from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, Service
-from tests.support.store import units
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 from tests.support.transactions import WRITES
 
 pytestmark = pytest.mark.anyio
 
 MOMENTS = ("begin", "before commit", "committed")
+MODES = ("time_interval", "leader_selected")
 CRASHES = [
-    pytest.param(service, name, moment, privacy, id=f"{service}, {name}, {moment}, {label}")
+    pytest.param(
+        service, name, moment, privacy, mode, id=f"{service}, {name}, {moment}, {label}, {mode}"
+    )
     for service, names in WRITES.items()
     for name in names
     for moment in MOMENTS
     for label, privacy in (("None", NO_NOISE), ("Laplace", LAPLACE))
+    for mode in MODES
     if privacy is NO_NOISE or name in ("freeze batch", "release batch")
 ]
 MEASUREMENTS = [0, 1, 1, 3, 3, 3]
 TRUE_COUNTS = (1, 2, 0, 3)
+EVERYTHING = Batch(bytes(32), b"\xff" * 32)
+"""All buckets of a task of either mode."""
 
 
 @dataclasses.dataclass
@@ -93,11 +99,11 @@ async def aggregated(service: Service, task: Task) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("service", "transaction", "moment", "privacy"), CRASHES)
+@pytest.mark.parametrize(("service", "transaction", "moment", "privacy", "mode"), CRASHES)
 async def test_a_crash_changes_nothing_that_anybody_sees(
-    tmp_path: Path, service: str, transaction: str, moment: str, privacy: dict[str, str]
+    tmp_path: Path, service: str, transaction: str, moment: str, privacy: dict[str, str], mode: str
 ) -> None:
-    task = make_task(privacy=privacy)
+    task = make_task(privacy=privacy, batch_mode=mode, min_batch_size=len(MEASUREMENTS))
     pair = Pair(tmp_path, task, job_size=3)
     await pair.provision()
     victim = pair.leader if service == "leader" else pair.helper
@@ -121,7 +127,7 @@ async def test_a_crash_changes_nothing_that_anybody_sees(
         (entry,) = await ledger_of(party)
         assert entry.state is LedgerState.CHARGED
         shares = await party.database.read(
-            "shares", lambda tx: read_shares(tx, task.task_id.value, units(0, 2**63))
+            "shares", lambda tx: read_shares(tx, task.task_id.value, EVERYTHING)
         )
         assert shares == []
 

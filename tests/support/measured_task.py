@@ -14,7 +14,12 @@ from aggregator.cli.parties import open_aggregator, open_collector
 from aggregator.client import Client, UploadSummary
 from aggregator.codec import decode, encode
 from aggregator.dap.auth import bearer_header
-from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
+from aggregator.dap.messages import (
+    CollectionJobReq,
+    CollectionJobResp,
+    LeaderSelectedQuery,
+    TimeIntervalQuery,
+)
 from aggregator.dap.resources import media_type, path
 from aggregator.dap.times import Interval
 from aggregator.protocol.results import open_result
@@ -54,6 +59,8 @@ class MeasuredTask:
 
     @property
     def request(self) -> CollectionJobReq:
+        if self.task.batching.leader_selects:
+            return CollectionJobReq(LeaderSelectedQuery())
         return CollectionJobReq(TimeIntervalQuery(Interval.of(self.start // HOUR, 1)))
 
     @property
@@ -124,7 +131,7 @@ class MeasuredTask:
 
 
 def make_measured_task(
-    services: Processes, name: str, reports: int, length: int, start: int, privacy: str
+    services: Processes, name: str, reports: int, length: int, start: int, *options: str
 ) -> MeasuredTask:
     """Make a histogram task, and draw its measurements.
 
@@ -134,11 +141,11 @@ def make_measured_task(
         reports: How many measurements; also the fewest that a batch may have.
         length: How many buckets.
         start: When all is measured, in seconds: the beginning of an hour.
-        privacy: The option for its privacy, such as `--epsilon=1`.
+        options: Of `prio task new`, for its privacy, such as `--epsilon=1`, and its batch mode.
     """
     task_id, task_file = services.make_task(
         name,
-        *("--vdaf", "Prio3Histogram", "--length", str(length), privacy),
+        *("--vdaf", "Prio3Histogram", "--length", str(length), *options),
         *("--min-batch-size", str(reports), "--max-reports", "1000000"),
     )
     secrets = tomllib.loads(task_file.with_name("collector.toml").read_text())["secrets"]

@@ -18,6 +18,7 @@ from aggregator.dap.hpke import HpkeConfig, HpkeConfigList
 from aggregator.dap.messages import (
     CollectionJobReq,
     CollectionJobResp,
+    LeaderSelectedQuery,
     Report,
     TimeIntervalQuery,
     UploadErrors,
@@ -281,9 +282,15 @@ class Pair:
         """Return the interval of `units` units that begins with the unit of `seconds`."""
         return Interval.of(self.task.time(seconds).units, units)
 
+    def request(self, interval: Interval | None = None) -> CollectionJobReq:
+        """Return the collector's request for an interval, or for the next batch."""
+        if self.task.batching.leader_selects:
+            return CollectionJobReq(LeaderSelectedQuery())
+        return CollectionJobReq(TimeIntervalQuery(interval or self.interval()))
+
     async def ask(self, interval: Interval | None = None) -> Answer:
         """Ask for a collection, as the collector."""
-        request = CollectionJobReq(TimeIntervalQuery(interval or self.interval()))
+        request = self.request(interval)
         url = self.url_of("collection_jobs")
         message = CollectionJobReq.message
         return await self.send("POST", url, message, encode(request), COLLECTOR_TOKEN)
@@ -292,10 +299,15 @@ class Pair:
         """Ask for the state of a collection."""
         return await self.send("GET", LEADER_URL.rstrip("/") + location, token=COLLECTOR_TOKEN)
 
+    async def forget(self, location: str) -> None:
+        """Delete a collection, whose result is safe."""
+        url = LEADER_URL.rstrip("/") + location
+        assert (await self.send("DELETE", url, token=COLLECTOR_TOKEN)).status < 300
+
     def open(self, body: bytes, interval: Interval | None = None) -> Result:
         """Open a collection's result."""
-        request = CollectionJobReq(TimeIntervalQuery(interval or self.interval()))
-        return open_result(self.task, collector_keypair(), request, decode(CollectionJobResp, body))
+        response = decode(CollectionJobResp, body)
+        return open_result(self.task, collector_keypair(), self.request(interval), response)
 
     async def work(self) -> int:
         """Let the leader's workers do one round; return how much there was to do."""

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 from aggregator.codec import DecodeError, Reader
 from aggregator.dap.extensions import read_increasing
 from aggregator.dap.hpke import HpkeCiphertext
-from aggregator.dap.ids import ReportId
+from aggregator.dap.ids import BatchId, ReportId
 from aggregator.dap.messages.aggregation import AggregationJobInitReq, ReportShare, VerifyInit
 from aggregator.dap.messages.upload import ReportMetadata
 from aggregator.dap.problems import MessageTooLarge
@@ -27,6 +27,8 @@ _HEAD = Struct(">16sQH")  # report id, time, bytes of extensions
 _CIPHERTEXT_HEAD = Struct(">BH")  # configuration id, bytes of the encapsulated key
 _U32 = Struct(">I")
 _JOB_HEAD_SIZE = 7  # verification key id, no aggregation parameter, no extensions
+_JOB_EXTENSIONS_SIZE = 4 + BatchId.size
+"""The most bytes of a job's extensions, less than any report has: a batch id with its header."""
 
 
 class ReportSizes(NamedTuple):
@@ -58,8 +60,8 @@ class ReportSizes(NamedTuple):
 
     @property
     def job(self) -> int:
-        """Bytes of an encoded aggregation job of `LARGEST_JOB` reports."""
-        return _JOB_HEAD_SIZE + LARGEST_JOB * self.verify_init
+        """The most bytes of an encoded aggregation job of `LARGEST_JOB` reports."""
+        return _JOB_HEAD_SIZE + _JOB_EXTENSIONS_SIZE + LARGEST_JOB * self.verify_init
 
     def reports_in(self, job: bytes) -> int:
         """Return how many reports an encoded aggregation job of our own has."""

@@ -155,7 +155,7 @@ def gadget_value(
     """
     code, arithmetic = residues.code, residues.arithmetic
     p = h << 1
-    even, last, totals, differences = (residues.sum_of_none() for _ in range(4))
+    even, last, totals, differences = (residues.empty_sum() for _ in range(4))
     for first, count in code.parts(h, PAIRS_AT_ONCE):
         residues.reduce_unless_zero(first, (even, last), one)
         for index in code.repeat(count):
@@ -184,7 +184,7 @@ def gadget_value(
     residues.add_product(differences, residues.load(odd_basis, p - 1), difference)
     residues.add_product(totals, residues.load(odd_point), residues.reduced(differences))
     e, o = residues.reduced(even), residues.reduced(totals)
-    halves, result = residues.load_constant(half), residues.sum_of_none()
+    halves, result = residues.load_constant(half), residues.empty_sum()
     residues.add_product(result, halves, arithmetic.sum(e, o))
     scaled = arithmetic.product(residues.load(power), halves)
     residues.add_product(result, scaled, arithmetic.minus(e, o))

@@ -41,7 +41,7 @@ def test_noise_added_in_the_field_is_noise_added_to_the_sum(field: Field) -> Non
 
 
 def test_non_integers_and_vectors_that_are_not_rows_are_refused(field: Field) -> None:
-    with pytest.raises(FieldError, match=f"only integers project into {field.name}"):
+    with pytest.raises(FieldError, match=f"only integers can be projected into {field.name}"):
         project(field, [1.0])  # type: ignore[list-item]  # the point of the test
     with pytest.raises(ShapeError, match="one axis"):
         lift(Vector.zeros(field, (2, 2)))

@@ -152,11 +152,11 @@ def test_integers_stand_for_their_residues(field: Field) -> None:
 
 
 def test_shapes_that_do_not_fit_are_refused(field: Field) -> None:
-    with pytest.raises(ShapeError, match=r"\(2, 3\) and \(2,\) do not fit"):
+    with pytest.raises(ShapeError, match=r"\(2, 3\) and \(2,\) cannot be broadcast"):
         _ = counting(field, 2, 3) + counting(field, 2)
     with pytest.raises(ShapeError, match="dot product"):
         counting(field, 2, 3).dot(counting(field, 2))
-    with pytest.raises(ShapeError, match="do not fit"):
+    with pytest.raises(ShapeError, match="cannot be broadcast"):
         counting(field, 2, 3).dot(counting(field, 4, 3))
     with pytest.raises(ShapeError, match="cannot reshape"):
         counting(field, 2, 3).reshape(4)
@@ -274,7 +274,7 @@ def test_rows_are_blanked(field: Field) -> None:
     blanked = vector.where(np.array([True, False, True]))
     assert blanked[1] == Vector.zeros(field, 2)
     assert blanked[[0, 2]] == vector[[0, 2]]
-    with pytest.raises(ShapeError, match=r"\(2,\) do not lead"):
+    with pytest.raises(ShapeError, match=r"that of the flags \(2,\)"):
         vector.where(np.array([True, False]))
 
 

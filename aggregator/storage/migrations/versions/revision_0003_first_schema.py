@@ -98,15 +98,20 @@ def upgrade() -> None:
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=True),
         sa.Column("request", sa.LargeBinary(), nullable=True),
+        sa.Column("request_sha256", sa.LargeBinary(length=32), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("unanswered", sa.Integer(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("lease_token", sa.LargeBinary(length=16), nullable=True),
         sa.Column("lease_expires_at", BIGINT, nullable=False),
         sa.Column("lease_attempts", sa.Integer(), nullable=False),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.CheckConstraint(
-            "state IN ('created', 'sent', 'finished', 'abandoned')",
+            "state IN ('created', 'sent', 'held', 'finished', 'abandoned')",
             name="ck_aggregation_jobs_ck_aggregation_jobs_state",
         ),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregation_jobs_task"),
@@ -118,6 +123,12 @@ def upgrade() -> None:
         "ix_aggregation_jobs_state_lease_expires_at_task",
         "aggregation_jobs",
         ["state", "lease_expires_at", "task"],
+    )
+    op.create_index(
+        "ix_aggregation_jobs_task_bucket",
+        "aggregation_jobs",
+        ["task", "bucket"],
+        sqlite_where=sa.text("bucket IS NOT NULL"),
     )
     op.create_table(
         "answered_jobs",
@@ -165,6 +176,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("task", "bucket", name="pk_buckets"),
         sqlite_strict=True,
     )
+    op.create_index(
+        "ix_buckets_task_report_count",
+        "buckets",
+        ["task", "report_count"],
+        sqlite_where=sa.text("share IS NOT NULL"),
+    )
     op.create_table(
         "closed_batches",
         sa.Column("id", BIGINT, nullable=False),
@@ -193,8 +210,8 @@ def upgrade() -> None:
         sa.Column("job_id", sa.LargeBinary(length=16), nullable=False),
         sa.Column("body_sha256", sa.LargeBinary(length=32), nullable=False),
         sa.Column("request", sa.LargeBinary(), nullable=False),
-        sa.Column("first_bucket", sa.LargeBinary(), nullable=False),
-        sa.Column("last_bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("first_bucket", sa.LargeBinary(), nullable=True),
+        sa.Column("last_bucket", sa.LargeBinary(), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("aggregate_share_request", sa.LargeBinary(), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
@@ -204,6 +221,8 @@ def upgrade() -> None:
         sa.Column("interval_start", UINT64, nullable=True),
         sa.Column("interval_end", UINT64, nullable=True),
         sa.Column("problem", sa.Text(), nullable=True),
+        sa.Column("refused_since", BIGINT, nullable=True),
+        sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("lease_token", sa.LargeBinary(length=16), nullable=True),
         sa.Column("lease_expires_at", BIGINT, nullable=False),
         sa.Column("lease_attempts", sa.Integer(), nullable=False),
@@ -222,6 +241,9 @@ def upgrade() -> None:
         "ix_collection_jobs_state_lease_expires_at_task",
         "collection_jobs",
         ["state", "lease_expires_at", "task"],
+    )
+    op.create_index(
+        "ix_collection_jobs_task_first_bucket", "collection_jobs", ["task", "first_bucket"]
     )
     op.create_index(
         "uq_collection_jobs_live_request",
@@ -254,12 +276,29 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index(
-        "uq_collections_live_request",
+        "uq_collections_pending_request",
         "collections",
         ["task_id", "request"],
         unique=True,
-        sqlite_where=sa.text("state IN ('pending', 'finished')"),
+        sqlite_where=sa.text("state = 'pending'"),
     )
+    op.create_table(
+        "job_shares",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("job", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("share", sa.LargeBinary(), nullable=False),
+        sa.Column("report_count", sa.Integer(), nullable=False),
+        sa.Column("checksum", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("first_time", UINT64, nullable=False),
+        sa.Column("last_time", UINT64, nullable=False),
+        sa.Column("counted_at", BIGINT, nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_job_shares_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_job_shares"),
+        sqlite_strict=True,
+    )
+    op.create_index("ix_job_shares_task_bucket_job", "job_shares", ["task", "bucket", "job"])
     op.create_table(
         "ledger",
         sa.Column("id", BIGINT, nullable=False),
@@ -307,6 +346,7 @@ def upgrade() -> None:
         sa.Column("bucket", sa.LargeBinary(), nullable=False),
         sa.Column("received_at", BIGINT, nullable=False),
         sa.Column("job", BIGINT, nullable=True),
+        sa.Column("waits_until", BIGINT, nullable=True),
         sa.Column("body", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["job"], ["aggregation_jobs.id"], name="fk_reports_job"),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_reports_task"),
@@ -334,6 +374,7 @@ def downgrade() -> None:
     op.drop_table("report_ids")
     op.drop_table("report_counters")
     op.drop_table("ledger")
+    op.drop_table("job_shares")
     op.drop_table("collections")
     op.drop_table("collection_jobs")
     op.drop_table("closed_batches")

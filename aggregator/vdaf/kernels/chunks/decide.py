@@ -266,7 +266,7 @@ def _added_shares(
     for agg_id in code.repeat(count):
         share = words.moved(agg_id * stride)
         low, high = share.load(0), share.load(1)
-        found.store_many([found.load_many()[0] | field128.is_no_residue(low, high)])
+        found.store_many([found.load_many()[0] | field128.is_not_a_residue(low, high)])
         sums.store_many(limbs.plus(sums.load_many(), limbs.split(low, high)))
     return limbs.folded(sums.load_many())
 

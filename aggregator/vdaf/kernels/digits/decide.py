@@ -82,10 +82,10 @@ def decide(
     """
     length = arity + 2
     own = _words(leader, size, length)
-    totals, found = code.variables(own), code.variables([_is_no_residue(own)])
+    totals, found = code.variables(own), code.variables([_is_not_a_residue(own)])
     for index in code.repeat(stride // size):
         shares = _words(others.moved(index * size), stride, length)
-        found.store_many([found.load_many()[0] | _is_no_residue(shares)])
+        found.store_many([found.load_many()[0] | _is_not_a_residue(shares)])
         added = [field64.plus(a, b) for a, b in zip(totals.load_many(), shares, strict=True)]
         totals.store_many(added)
     output, x, second, third = totals.load_many()
@@ -114,7 +114,7 @@ def _words(rows: Rows, stride: Integer, length: Integer) -> list[Word]:
     return words[:MAX_LENGTH]
 
 
-def _is_no_residue(words: Sequence[Word]) -> Word:
+def _is_not_a_residue(words: Sequence[Word]) -> Word:
     """Return all ones in the lanes where one of some words is p or more, zero elsewhere."""
     found = words[0].at_least(field64.MODULUS)
     for word in words[1:]:

@@ -236,7 +236,7 @@ def wire_value(
 ) -> None:
     """Set `out` to a wire polynomial at t: its values are the seed, the digits, then zeros."""
     columns = code.variables(
-        field64.with_product(field64.sum_of_none(code), basis.load(), seed.load())
+        field64.with_product(field64.empty_sum(code), basis.load(), seed.load())
     )
     for index in code.repeat(num_calls):
         weight, digit = basis.moved(index + 1).load(), digits.moved(index).load()

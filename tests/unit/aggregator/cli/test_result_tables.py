@@ -23,6 +23,7 @@ def result_of(task: Task, *sums: int) -> Result:
         values=disclosure.values,
         report_count=2000,
         interval=Interval.of(5, 1),
+        release="ab" * 32,
         mechanism=mechanism.name,
         guarantee=mechanism.guarantee(circuit),
         is_policy_bound=task.is_policy_bound,

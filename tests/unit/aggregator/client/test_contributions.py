@@ -54,6 +54,17 @@ def test_a_person_is_in_as_many_batches_as_the_task_allows(tmp_path: Path) -> No
         state.count(task, 1, 4 * HOUR)
 
 
+def test_batches_that_the_leader_selects_have_no_length(tmp_path: Path) -> None:
+    task = make_task(privacy={**LAPLACE, "max_reports_per_person": 2}, batch_mode="leader_selected")
+    with pytest.raises(ParameterError, match="batch_seconds: the task is leader_selected"):
+        Contributions(tmp_path / "reports.json", HOUR).count(task, 1, HOUR)
+    state = Contributions(tmp_path / "reports.json")
+    for moment in (HOUR, 99 * HOUR):
+        state.count(task, 1, moment)
+    with pytest.raises(TooManyReports, match=r"3 reports of one person for this task, 2 allowed$"):
+        state.count(task, 1, 999 * HOUR)
+
+
 @pytest.mark.parametrize("length", [0, -HOUR, TIME_PRECISION + 1])
 def test_a_batch_is_made_of_whole_units_of_time(tmp_path: Path, length: int) -> None:
     with pytest.raises(ParameterError, match=f"batch_seconds: .* not {length}"):

@@ -174,7 +174,7 @@ def test_defaults_are_one_report_any_number_of_batches_and_no_limit() -> None:
         ({**LAPLACE, "private_threshold": 3, "public_buckets": "a"}, "public_buckets must be"),
         ({**LAPLACE, "private_threshold": 3, "public_threshold": "x"}, "public_threshold must be"),
         ({"mechanism": "None", "suppress_at_or_below": "5"}, "suppress_at_or_below must be"),
-        ({"mechanism": "None", "suppress_at_or_below": -1}, "from 0 to 2"),
+        ({"mechanism": "None", "suppress_at_or_below": -1}, "from 0 to 9223372036854775807"),
         ({"mechanism": "None", "assumed_probability": "0.1"}, "goes with suppress_at_or_below"),
         (
             {"mechanism": "None", "suppress_at_or_below": 5, "assumed_probability": "1"},

@@ -59,9 +59,9 @@ def test_a_public_bucket_must_exist() -> None:
     ("arguments", "reason"),
     [
         (("3k", None, ()), 'must be "k", "2k" or a whole number'),
-        ((-1, None, ()), "private_threshold must be a whole number from 0"),
-        ((True, None, ()), "private_threshold must be a whole number"),
-        ((3, 2**63, ()), "public_threshold must be a whole number"),
+        ((-1, None, ()), "private_threshold must be an integer from 0"),
+        ((True, None, ()), "private_threshold must be an integer"),
+        ((3, 2**63, ()), "public_threshold must be an integer"),
         ((3, None, (2, 1)), "ascending order"),
         ((3, None, (1, 1)), "each one once"),
         ((3, None, (2**32,)), "from 0 to 2\\^32 - 1"),

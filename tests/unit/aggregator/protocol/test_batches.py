@@ -1,32 +1,30 @@
-"""A batch as a value, and what the time-interval mode makes of reports and queries."""
+"""A batch as a value, and what each batch mode makes of reports and queries."""
 
 import pytest
-from typing_extensions import override
 
-from aggregator.dap.extensions import Extension
+from aggregator.dap.extensions import Extension, Extensions
 from aggregator.dap.ids import BatchId, ReportId
 from aggregator.dap.messages import (
     AggregateShareReq,
-    BatchSelector,
-    CollectionJobReq,
     LeaderSelectedQuery,
     LeaderSelectedSelector,
-    Query,
     ReportMetadata,
     TimeIntervalQuery,
     TimeIntervalSelector,
 )
-from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
-from aggregator.dap.profile import BatchMode
+from aggregator.dap.problems import BatchInvalid, InvalidMessage, Problem, UnsupportedExtension
 from aggregator.dap.times import Interval, Time
 from aggregator.errors import LocalError, ParameterError
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import check_aggregate_share_request, check_collection_request
-from aggregator.protocol.task import BATCH_MODES
+from aggregator.protocol.leader_selected import LeaderSelected, new_bucket
+from aggregator.protocol.results import collection_request
 from aggregator.protocol.time_interval import TimeInterval, batch_of_interval, interval_of_batch
+from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task
 
 MODE = TimeInterval()
+SELECTED = LeaderSelected()
 IDS = [ReportId(bytes([n] * 16)) for n in range(5)]
 REPORTS = [(report_id, Time(7 * n)) for n, report_id in enumerate(IDS)]
 
@@ -120,30 +118,63 @@ def test_what_names_no_interval_is_refused_by_name(named: dict[str, int], fault:
         MODE.query(named, 3600)
 
 
-def test_the_helper_takes_the_batch_from_the_selector_where_a_query_names_none(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class NextBatch(TimeInterval):
-        """Queries ask for any batch, selectors name one by 32 bytes."""
-
-        @override
-        def asked(self, query: Query, latest: Time, time_precision: int) -> Batch:
-            raise BatchInvalid("the query names no batch")
-
-        @override
-        def selected(self, selector: BatchSelector, query: Query) -> Batch:
-            if not isinstance(selector, LeaderSelectedSelector):
-                raise InvalidMessage("the selector names no batch")
-            return Batch(selector.batch_id.value, selector.batch_id.value)
-
-    monkeypatch.setitem(BATCH_MODES, BatchMode.TIME_INTERVAL, NextBatch())
-    task, query = make_task(), CollectionJobReq(LeaderSelectedQuery())
+def test_the_helper_takes_the_batch_from_the_selector_where_a_query_names_none() -> None:
+    task = make_task(batch_mode="leader_selected")
+    query = collection_request(task, {})
+    assert check_collection_request(task, query, 0) is None
     request = AggregateShareReq(
         query, LeaderSelectedSelector(BatchId(b"b" * 32)), 1, checksum(IDS[0])
     )
-    assert check_aggregate_share_request(task, request) == Batch(b"b" * 32, b"b" * 32)
-    with pytest.raises(BatchInvalid, match="names no batch"):
-        check_collection_request(task, query, 0)
+    batch = check_aggregate_share_request(task, request)
+    assert batch == Batch(b"b" * 32, b"b" * 32)
+    assert task.batching.selector(batch) == request.batch_selector
+    assert task.batching.described(batch, 100) == {"batch_id": str(BatchId(b"b" * 32))}
+
+
+def test_a_query_or_selector_for_an_interval_names_no_batch_of_a_leader() -> None:
+    interval = Interval.of(5, 1)
+    selector = LeaderSelectedSelector(BatchId(bytes(32)))
+    for refused in (
+        lambda: SELECTED.asked(TimeIntervalQuery(interval), Time(9), 100),
+        lambda: SELECTED.selected(selector, TimeIntervalQuery(interval)),
+        lambda: SELECTED.selected(TimeIntervalSelector(interval), LeaderSelectedQuery()),
+    ):
+        with pytest.raises(InvalidMessage, match="leader_selected"):
+            refused()
+    with pytest.raises(BatchInvalid, match="start: the task is leader_selected"):
+        SELECTED.query({"start": 0}, 100)
+
+
+@pytest.mark.parametrize(
+    ("extensions", "problem", "fault"),
+    [
+        ((), InvalidMessage, "leader_selected_batch_id: missing"),
+        ((Extension(1, bytes(31)),), InvalidMessage, "must be 32 bytes, not 31"),
+        ((Extension(1, bytes(33)),), InvalidMessage, "must be 32 bytes, not 33"),
+        ((Extension(2, b""),), UnsupportedExtension, "no other"),
+        ((Extension(1, bytes(32)), Extension(2, b"")), UnsupportedExtension, "no other"),
+    ],
+)
+def test_a_job_of_the_leader_selected_mode_names_its_batch_and_says_nothing_else(
+    extensions: Extensions, problem: type[Problem], fault: str
+) -> None:
+    SELECTED.check_job((Extension(1, bytes(32)),))
+    with pytest.raises(problem, match=fault):
+        SELECTED.check_job(extensions)
+
+
+def test_a_report_is_in_no_batch_of_a_leader_until_a_job_puts_it_there() -> None:
+    report = ReportMetadata(IDS[0], Time(5))
+    assert SELECTED.bucket(report) == b""
+    assert SELECTED.bucket(report, SELECTED.job_extensions(b"b" * 32)) == b"b" * 32
+
+
+def test_new_batches_of_a_leader_are_in_the_order_of_their_keys() -> None:
+    entropy, keys = SeededEntropy(b"leader"), [b""]
+    for _ in range(300):
+        keys.append(new_bucket(keys[-1], entropy))
+    assert keys == sorted(set(keys))
+    assert {len(key) for key in keys[1:]} == {BatchId.size}
 
 
 def test_a_job_of_the_time_interval_mode_has_no_extension() -> None:

@@ -126,7 +126,7 @@ def test_a_policy_that_is_not_canonical_is_refused() -> None:
         ("min_batch_size = 3", "min_batch_size = 0", "min_batch_size"),
         ("max_reports = 1000", "max_reports = 2", "max_reports"),
         ("max_reports = 1000", "max_reports = 18446744073709551615", "max_reports"),
-        ('"time_interval"', '"leader_selected"', "batch_mode"),
+        ('"time_interval"', '"fixed_size"', "batch_mode"),
         ('leader = "https://', 'leader = "ftp://', "leader"),
         ('leader = "', 'leader = "ü', "leader"),
         ("min_batch_size = 3\n", "", "min_batch_size"),

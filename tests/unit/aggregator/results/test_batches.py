@@ -24,13 +24,16 @@ GEOMETRIC: Mapping[str, str | int | bool] = {
 }
 
 
-def document(values: list[int | None], start: int = 0, task: Task = TASK) -> dict[str, object]:
+def document(
+    values: list[int | None], start: int = 0, task: Task = TASK, release: str = "first"
+) -> dict[str, object]:
     result = {
         "version": 1,
         "task_id": str(task.task_id),
         "values": values,
         "report_count": 100,
         "interval": {"start": start, "end": start + TIME_PRECISION},
+        "release": release,
     }
     text = json.dumps({"version": 1, "state": "finished", "result": result})
     read: dict[str, object] = json.loads(text)
@@ -50,10 +53,10 @@ def test_a_batch_has_its_labels_and_the_law_of_its_task() -> None:
 def test_one_collection_read_twice_is_the_same_noise_and_two_are_not() -> None:
     first = Batch.of_document(TASK, document([40, 30, 20, 10]), LABELS)
     again = Batch.of_document(TASK, document([40, 30, 20, 10]), LABELS)
-    later = Batch.of_document(TASK, document([40, 30, 20, 10], start=100), LABELS)
+    other = Batch.of_document(TASK, document([40, 30, 20, 10], release="second"), LABELS)
     assert not (first["good"] - again["good"]).terms
-    assert len((first["good"] - later["good"]).terms) == 2
-    assert compare(first.share("good"), later.share("good")).is_larger is None
+    assert len((first["good"] - other["good"]).terms) == 2  # though of the same interval
+    assert compare(first.share("good"), other.share("good")).is_larger is None
 
 
 def test_exact_results_have_no_noise() -> None:
@@ -105,7 +108,7 @@ def test_the_first_lines_of_the_page_on_results_run(
     names: dict[str, object] = {
         "text_of_the_task_file": task_text(privacy=LAPLACE),
         "first_document": document([40, 30, 20, 10]),
-        "second_document": document([10, 20, 30, 40], start=TIME_PRECISION),
+        "second_document": document([10, 20, 30, 40], TIME_PRECISION, release="second"),
     }
     exec(code, names)  # noqa: S102 - our own page
     assert "cannot be concluded" in capsys.readouterr().out

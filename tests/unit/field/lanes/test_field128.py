@@ -372,7 +372,7 @@ def _flags(
     field128.flag_equal(width, flags, words, constant, 4)
 
 
-def test_lanes_with_an_encoding_of_no_residue_are_flagged(width: LaneWidth) -> None:
+def test_lanes_with_the_encoding_of_a_non_residue_are_flagged(width: LaneWidth) -> None:
     constant = np.array([7, 9], np.uint64)
     # P - 1 is the one residue with the high word of P.
     for bad in (P - 1, P, P + 1, ALL_ONES, P + 2**64 - 28, 2**128 - 2**64):

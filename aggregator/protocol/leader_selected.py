@@ -1,0 +1,117 @@
+"""The leader-selected batch mode: the leader puts reports together as it makes aggregation jobs.
+
+A bucket's key is a batch id, and a batch is one bucket. A report gets its bucket from its
+aggregation job, whose extension carries the batch id to the helper; before that it is in none. A
+query asks for the next batch, whichever it is.
+
+Batch ids are opaque to everybody but the leader. Ours begin with a serial number, so a task's keys
+sort by age.
+
+Source: DAP, "Leader-selected Batch Mode".
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from typing_extensions import override
+
+from aggregator.dap.extensions import Extension, Extensions, find, unrecognized
+from aggregator.dap.ids import BatchId
+from aggregator.dap.messages import (
+    BatchSelector,
+    LeaderSelectedQuery,
+    LeaderSelectedSelector,
+    Query,
+    ReportMetadata,
+)
+from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
+from aggregator.dap.profile import JOB_EXTENSION_BATCH_ID
+from aggregator.dap.times import Time
+from aggregator.entropy import Entropy
+from aggregator.protocol.batch_modes import Batching
+from aggregator.protocol.batches import Batch
+
+_SERIAL_SIZE = 8
+
+
+class LeaderSelected(Batching):
+    """Reports fall into batches as the leader puts them into aggregation jobs."""
+
+    leader_selects: ClassVar[bool] = True
+
+    @override
+    def bucket(self, metadata: ReportMetadata, job: Extensions = ()) -> bytes:
+        return find(job, JOB_EXTENSION_BATCH_ID) or b""
+
+    @override
+    def job_extensions(self, bucket: bytes) -> Extensions:
+        return (Extension(JOB_EXTENSION_BATCH_ID, bucket),)
+
+    @override
+    def check_job(self, extensions: Extensions) -> None:
+        unknown = unrecognized(extensions, {JOB_EXTENSION_BATCH_ID})
+        if unknown:
+            raise UnsupportedExtension(
+                "a leader_selected task has no other aggregation job extension than "
+                "leader_selected_batch_id",
+                unsupported_extensions=list(unknown),
+            )
+        batch_id = find(extensions, JOB_EXTENSION_BATCH_ID)
+        if batch_id is None:
+            raise InvalidMessage("leader_selected_batch_id: missing; the job names no batch")
+        if len(batch_id) != BatchId.size:
+            raise InvalidMessage(
+                f"leader_selected_batch_id: must be {BatchId.size} bytes, not {len(batch_id)}"
+            )
+
+    @override
+    def query(self, named: Mapping[str, int], time_precision: int) -> Query:
+        for name in named:
+            raise BatchInvalid(
+                f"{name}: the task is leader_selected: the leader selects its next batch, and none "
+                "can be named"
+            )
+        return LeaderSelectedQuery()
+
+    @override
+    def named(self, query: Query, time_precision: int) -> Mapping[str, int]:
+        return {}
+
+    @override
+    def asked(self, query: Query, latest: Time, time_precision: int) -> None:
+        _check_query(query)
+
+    @override
+    def selected(self, selector: BatchSelector, query: Query) -> Batch:
+        _check_query(query)
+        if not isinstance(selector, LeaderSelectedSelector):
+            raise _other_mode()
+        return Batch(selector.batch_id.value, selector.batch_id.value)
+
+    @override
+    def selector(self, batch: Batch) -> BatchSelector:
+        return LeaderSelectedSelector(BatchId(batch.first))
+
+    @override
+    def described(self, batch: Batch, time_precision: int) -> Mapping[str, int | str]:
+        return {"batch_id": str(BatchId(batch.first))}
+
+
+def new_bucket(newest: bytes, entropy: Entropy) -> bytes:
+    """Return the key of a new batch of a task: a batch id that was not used before.
+
+    Args:
+        newest: The key of the task's newest batch; empty if there is none.
+        entropy: Where the rest of the id comes from.
+    """
+    serial = int.from_bytes(newest[:_SERIAL_SIZE], "big") + 1
+    return serial.to_bytes(_SERIAL_SIZE, "big") + entropy.bytes(BatchId.size - _SERIAL_SIZE)
+
+
+def _check_query(query: Query) -> None:
+    if not isinstance(query, LeaderSelectedQuery):
+        raise _other_mode()
+
+
+def _other_mode() -> InvalidMessage:
+    return InvalidMessage("the task's batch mode is leader_selected")

@@ -1,0 +1,335 @@
+"""A task whose leader selects the batches: filled one after the other, each released once."""
+
+import dataclasses
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aggregator import results
+from aggregator.codec import decode, encode
+from aggregator.collector import Collection, Collector
+from aggregator.collector.driver import Driver
+from aggregator.collector.service import create_collector_app
+from aggregator.dap.auth import bearer_header, hash_token
+from aggregator.dap.extensions import Extensions
+from aggregator.dap.messages import (
+    AggregationJobInitReq,
+    AggregationJobResp,
+    CollectionJobReq,
+    Report,
+    TimeIntervalQuery,
+    VerifyRespReject,
+)
+from aggregator.dap.report_errors import ReportError
+from aggregator.protocol.aggregation import VerificationKey, leader_init
+from aggregator.protocol.batches import Batch
+from aggregator.protocol.leader_selected import LeaderSelected
+from aggregator.protocol.results import Result
+from aggregator.protocol.task import Task, task_to_toml
+from aggregator.storage.batches import mark_collected
+from aggregator.storage.collector import CollectorTask, put_collector_task
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database
+from aggregator.storage.ledger import list_ledger
+from aggregator.storage.selected_batches import next_batch as oldest
+from aggregator.storage.tasks import end_task
+from aggregator.transport.peer import PeerUnreachable
+from tests.support.empty_store import upgraded
+from tests.support.entropy import SeededEntropy
+from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair, Service
+from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, collector_keypair, make_task
+
+pytestmark = pytest.mark.anyio
+
+MODE = LeaderSelected()
+SIZE = 3
+
+
+def task_of(**privacy: str | int) -> Task:
+    count = {"type": "Prio3Count"}
+    return make_task(count, privacy or NO_NOISE, batch_mode="leader_selected", min_batch_size=SIZE)
+
+
+@asynccontextmanager
+async def running(folder: Path, task: Task | None = None, job_size: int = 2) -> AsyncIterator[Pair]:
+    pair = Pair(folder, task or task_of(), job_size=job_size)
+    await pair.provision()
+    try:
+        yield pair
+    finally:
+        await pair.close()
+
+
+async def upload(pair: Pair, measurements: Sequence[int], seconds: int = NOW) -> None:
+    assert (await pair.upload(await pair.reports(list(measurements), seconds))).status == ()
+
+
+async def next_result(pair: Pair) -> Result:
+    """Collect the next batch and have the leader forget it."""
+    asked = await pair.ask()
+    await pair.work_until_idle()
+    location = asked.headers["location"]
+    result = pair.open((await pair.poll(location)).body)
+    await pair.forget(location)
+    return result
+
+
+async def next_batch(pair: Pair) -> tuple[int | None, ...]:
+    return (await next_result(pair)).values
+
+
+async def released(service: Service) -> list[Batch]:
+    entries = await service.database.read("ledger", list_ledger)
+    return [entry.batch for entry in entries]
+
+
+def garbled(report: Report) -> Report:
+    """Return a report that only the helper can tell is bad."""
+    share = report.helper_encrypted_input_share
+    payload = share.payload[:-1] + bytes([share.payload[-1] ^ 1])
+    return dataclasses.replace(
+        report, helper_encrypted_input_share=dataclasses.replace(share, payload=payload)
+    )
+
+
+async def send_job(pair: Pair, reports: Sequence[Report], extensions: Extensions) -> Answer:
+    """Ask the helper to aggregate reports, as a leader that does what it likes."""
+    init = leader_init(
+        pair.task,
+        VerificationKey(0, VERIFY_KEY),
+        await pair.leader.runtime.keypairs(),
+        reports,
+        pair.clock.now(),
+        extensions=extensions,
+    )
+    assert init.request is not None
+    url, message = pair.url_of("aggregation_jobs"), AggregationJobInitReq.message
+    return await pair.send("POST", url, message, encode(init.request), LEADER_TOKEN)
+
+
+def errors_of(answer: Answer) -> list[ReportError]:
+    assert not answer.problem, answer.problem
+    resps = decode(AggregationJobResp, answer.body).verify_resps
+    return [resp.report_error for resp in resps if isinstance(resp, VerifyRespReject)]
+
+
+@pytest.mark.parametrize("job_size", [2, 100])
+async def test_reports_come_out_in_batches_of_the_least_size_oldest_first(
+    tmp_path: Path, job_size: int
+) -> None:
+    async with running(tmp_path, job_size=job_size) as pair:
+        await upload(pair, [1, 1, 1, 0, 1, 0, 0])
+        await pair.work_until_idle()
+        assert await next_batch(pair) == (3,)
+        assert await next_batch(pair) == (1,)
+        for service in (pair.leader, pair.helper):
+            first, second = await released(service)
+            assert first != second
+        assert await released(pair.leader) == await released(pair.helper)
+
+
+async def test_a_result_covers_the_times_of_its_own_batch(tmp_path: Path) -> None:
+    async with running(tmp_path) as pair:
+        await upload(pair, [0, 0], NOW - 5 * TIME_PRECISION)
+        await upload(pair, [0])
+        assert (await pair.collect()).interval == pair.interval(NOW - 5 * TIME_PRECISION, 6)
+
+
+async def test_two_batches_of_one_interval_are_two_draws_of_noise(tmp_path: Path) -> None:
+    async with running(tmp_path, task_of(**LAPLACE)) as pair:
+        await upload(pair, [0] * 6)
+        first, second = await next_result(pair), await next_result(pair)
+        assert first.interval == second.interval
+        values = [results.Batch.of_result(pair.task, each)["0"] for each in (first, second)]
+        assert len((values[0] - values[1]).terms) == 2
+
+
+async def test_an_equal_request_gets_the_same_batch_until_the_collector_forgets_it(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, task_of(**LAPLACE)) as pair:
+        await upload(pair, [0, 1] * SIZE)
+        asked = await pair.ask()
+        await pair.work_until_idle()
+        first = await pair.poll(asked.headers["location"])
+        for _ in range(2):
+            again = await pair.ask()
+            assert (again.headers["location"], again.body) == (
+                asked.headers["location"],
+                first.body,
+            )
+        await pair.forget(asked.headers["location"])
+        other = await pair.ask()
+        assert other.headers["location"] != asked.headers["location"]
+        assert len(await released(pair.helper)) == 1
+
+
+async def test_a_request_waits_until_a_batch_is_full(tmp_path: Path) -> None:
+    async with running(tmp_path) as pair:
+        await upload(pair, [1, 1])
+        asked = await pair.ask()
+        for _ in range(3):
+            await pair.work()
+            pair.clock.advance(5)
+        assert (await pair.poll(asked.headers["location"])).body == b""
+        await upload(pair, [0])
+        await pair.work_until_idle()
+        assert pair.open((await pair.poll(asked.headers["location"])).body).values == (2,)
+
+
+async def test_once_the_task_has_ended_nobody_waits_for_a_batch_that_is_never_full(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as pair:
+        await upload(pair, [1, 1])
+        task_id = pair.task.task_id.value
+        await pair.leader.database.run("end", lambda tx: end_task(tx, task_id))
+        pair.clock.advance(3600)
+        asked = await pair.ask()
+        await pair.work_until_idle()
+        failed = await pair.poll(asked.headers["location"])
+        assert failed.problem_type == "invalidBatchSize"
+        assert await released(pair.leader) == []
+
+
+async def test_another_report_takes_the_place_of_a_rejected_one(tmp_path: Path) -> None:
+    async with running(tmp_path) as pair:
+        good, bad, other = await pair.reports([1, 1, 1])
+        await pair.upload([good, garbled(bad), other])
+        await upload(pair, [0, 0, 1])
+        await pair.work_until_idle()
+        assert await next_batch(pair) == (3,)
+        await upload(pair, [0])
+        assert await next_batch(pair) == (0,)
+
+
+async def test_a_report_counts_in_one_batch_only_whatever_the_leader_does(tmp_path: Path) -> None:
+    async with running(tmp_path) as pair:
+        reports = await pair.reports([0, 0, 0])
+        first = await send_job(pair, reports, MODE.job_extensions(b"a" * 32))
+        assert errors_of(first) == []
+        second = await send_job(pair, reports, MODE.job_extensions(b"b" * 32))
+        assert errors_of(second) == [ReportError.REPORT_REPLAYED] * 3
+
+
+async def test_no_report_falls_into_a_batch_that_was_collected(tmp_path: Path) -> None:
+    async with running(tmp_path) as pair:
+        batch = MODE.selected(MODE.selector(Batch(b"a" * 32, b"a" * 32)), pair.request().query)
+        task_id = pair.task.task_id.value
+        await pair.helper.database.run("close", lambda tx: mark_collected(tx, task_id, batch))
+        answer = await send_job(pair, await pair.reports([0]), MODE.job_extensions(batch.first))
+        assert errors_of(answer) == [ReportError.BATCH_COLLECTED]
+
+
+async def test_the_helper_refuses_a_job_that_names_no_batch(tmp_path: Path) -> None:
+    async with running(tmp_path) as pair:
+        answer = await send_job(pair, await pair.reports([0]), ())
+        assert answer.problem_type == "invalidMessage"
+        assert "leader_selected_batch_id: missing" in str(answer.problem["detail"])
+
+
+async def test_a_query_for_an_interval_is_refused(tmp_path: Path) -> None:
+    async with running(tmp_path) as pair:
+        body = encode(CollectionJobReq(TimeIntervalQuery(pair.interval())))
+        url, message = pair.url_of("collection_jobs"), CollectionJobReq.message
+        answer = await pair.send("POST", url, message, body, COLLECTOR_TOKEN)
+        assert answer.problem_type == "invalidMessage"
+        assert "leader_selected" in str(answer.problem["detail"])
+
+
+async def test_each_aggregator_refuses_a_batch_more_than_the_task_may_release(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path, task_of(**LAPLACE, max_releases=1)) as pair:
+        await upload(pair, [0] * 6)
+        await pair.work_until_idle()
+        await next_batch(pair)
+        asked = await pair.ask()
+        await pair.work_until_idle()
+        failed = await pair.poll(asked.headers["location"])
+        assert failed.problem_type.endswith("budget-exceeded")
+        assert len(await released(pair.leader)) == len(await released(pair.helper)) == 1
+
+
+async def test_a_batch_that_the_helper_refused_does_not_stand_in_the_way_of_the_next(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as pair:
+        await upload(pair, [1, 1, 1, 0, 0, 1])
+        await pair.work_until_idle()
+        task_id = pair.task.task_id.value
+        batch = await pair.leader.database.read("oldest", lambda tx: oldest(tx, task_id, SIZE))
+        assert batch is not None
+        await pair.helper.database.run("close", lambda tx: mark_collected(tx, task_id, batch))
+        asked = await pair.ask()
+        await pair.work_until_idle()
+        failed = await pair.poll(asked.headers["location"])
+        assert failed.problem_type == "batchOverlap"
+        assert await released(pair.leader) == []
+        assert await next_batch(pair) == (1,)
+
+
+@asynccontextmanager
+async def collecting(folder: Path, pair: Pair) -> AsyncIterator[tuple[Driver, httpx.AsyncClient]]:
+    """Yield a collector's driver, and a client of its service."""
+    url = f"sqlite:///{folder / 'collector.sqlite'}"
+    upgraded(url)
+    database = Database.open(url, Crypter([bytes(32)]), pair.clock)
+    record = CollectorTask(pair.task.task_id.value, task_to_toml(pair.task), COLLECTOR_TOKEN)
+    database.run_sync("put task", lambda tx: put_collector_task(tx, record))
+    driver = Driver(database, collector_keypair(), pair.http)
+    app = create_collector_app(
+        database, driver, SeededEntropy(b"api"), hash_token(COLLECTOR_TOKEN), {"collector"}
+    )
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app),
+        base_url=f"http://collector/api/tasks/{pair.task.task_id}",
+        headers={"authorization": bearer_header(COLLECTOR_TOKEN)},
+    ) as api:
+        yield driver, api
+    database.close()
+
+
+async def finish(driver: Driver, pair: Pair) -> None:
+    for _ in range(5):
+        if await driver.step() is None:
+            return
+        await pair.work_until_idle()
+    raise AssertionError("the collections never ended")
+
+
+async def test_the_collector_service_keeps_one_batch_after_the_other(tmp_path: Path) -> None:
+    async with running(tmp_path) as pair, collecting(tmp_path, pair) as (driver, api):
+        await upload(pair, [1, 1, 1, 0, 0, 1])
+        for _ in range(2):
+            asked = await api.post("/collections", json={})
+            assert (asked.status_code, asked.json()["query"]) == (201, {})
+            again = await api.post("/collections", json={})
+            assert again.json()["collection_id"] == asked.json()["collection_id"]
+            await finish(driver, pair)
+        kept = (await api.get("/collections")).json()
+        assert [each["result"]["values"] for each in kept] == [[3], [1]]
+        refused = await api.post("/collections", json={"start": 0, "end": TIME_PRECISION})
+        assert refused.status_code == 400
+        assert "start: the task is leader_selected" in refused.json()["detail"]
+
+
+async def test_a_batch_that_the_leader_was_not_told_to_forget_is_not_kept_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forget(_collector: Collector, _collection: Collection) -> None:
+        raise PeerUnreachable("the leader is away")
+
+    async with running(tmp_path) as pair, collecting(tmp_path, pair) as (driver, api):
+        await upload(pair, [1, 1, 1, 0, 0, 1])
+        with monkeypatch.context() as patch:
+            patch.setattr(Collector, "forget", forget)
+            await api.post("/collections", json={})
+            await finish(driver, pair)
+        await api.post("/collections", json={})
+        await finish(driver, pair)
+        kept = (await api.get("/collections")).json()
+        assert [each["result"]["values"] for each in kept] == [[3], [1]]
