@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
+from aggregator.cli.measure import csv_text
 from aggregator.cli.options import Config, EnvironmentProxy, InsecureHttp
 from aggregator.cli.parties import check_endpoints
 from aggregator.cli.tasks import collector_config_of, make_task, write_parties
@@ -37,6 +38,7 @@ from aggregator.survey import (
     SurveyResults,
     Way,
     Windows,
+    csv_rows,
     plan,
     read_answers,
     rows_of,
@@ -124,7 +126,11 @@ def show(file: TasksFile) -> None:
 def upload(
     file: TasksFile,
     answers: Annotated[
-        Path, typer.Argument(metavar="ANSWERS", help="CSV or Parquet: one row per person.")
+        Path,
+        typer.Argument(
+            metavar="ANSWERS",
+            help="CSV or Parquet, one row per person; - for CSV from standard input.",
+        ),
     ],
     time_column: Annotated[str, typer.Option(help="The column of each row's time.")],
     person_column: Annotated[
@@ -179,7 +185,11 @@ def upload(
     questions = [meaning.question for _, meaning in tasks]
     for name in columns.of_question.keys() - {question.name for question in questions}:
         raise ParameterError(f"column: the survey has no question {name!r}")
-    given = read_answers(rows_of(answers, delimiter), questions, tasks[0][1].windows, columns)
+    if delimiter is not None and len(delimiter) != 1:
+        raise ParameterError(f"delimiter: must be one character, not {delimiter!r}")
+    is_input = str(answers) == "-"
+    rows = csv_rows(csv_text(answers), delimiter) if is_input else rows_of(answers, delimiter)
+    given = read_answers(rows, questions, tasks[0][1].windows, columns)
     _print_answers(given)
     if dry_run:
         return

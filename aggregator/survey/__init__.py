@@ -8,7 +8,7 @@ A question (`questions`) knows what an answer is and by which designs (`designs`
 `plan` chooses by their errors. What the numbers mean (`meaning`) is bound into each task.
 """
 
-from aggregator.survey.answers import Answers, Columns, read_answers, rows_of
+from aggregator.survey.answers import Answers, Columns, csv_rows, read_answers, rows_of
 from aggregator.survey.bundle import TaskTables, join, split, task_tables
 from aggregator.survey.cells import AnswerError
 from aggregator.survey.designs import Design, Figure
@@ -31,6 +31,7 @@ __all__ = [
     "TaskTables",
     "Way",
     "Windows",
+    "csv_rows",
     "join",
     "plan",
     "read_answers",

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import importlib
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, tzinfo
@@ -184,18 +185,30 @@ def rows_of(path: Path, delimiter: str | None = None) -> Iterator[Row]:
         yield from _parquet_rows(path)
         return
     with path.open(encoding="utf-8-sig", newline="") as file:
-        try:
-            yield from _csv_rows(file, delimiter)
-        except UnicodeDecodeError:
-            raise AnswerError(f"{path.name}: not UTF-8") from None
+        yield from csv_rows(file, delimiter)
 
 
-def _csv_rows(file: TextIO, delimiter: str | None) -> Iterator[Row]:
-    if delimiter is None:
+def csv_rows(file: TextIO, delimiter: str | None = None) -> Iterator[Row]:
+    """Give the rows of CSV.
+
+    Args:
+        file: Opened as text with `newline=""`.
+        delimiter: The one most frequent in the first line unless given.
+
+    Raises:
+        AnswerError: It is not CSV in UTF-8, or a row has more or fewer cells than there are names.
+    """
+    try:
         line = file.readline()
-        delimiter = max(DELIMITERS, key=line.count)
-        file.seek(0)
-    rows = csv.reader(file, delimiter=delimiter, strict=True)
+        if delimiter is None:
+            delimiter = max(DELIMITERS, key=line.count)
+        yield from _rows(itertools.chain([line], file), delimiter)
+    except UnicodeDecodeError:
+        raise AnswerError("the table is not UTF-8") from None
+
+
+def _rows(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         names = next(rows, [])
         if len(set(names)) != len(names):

@@ -1,12 +1,22 @@
 """Tables of answers are read whole, and every fault is named."""
 
+import io
 from datetime import UTC, date, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from typing_extensions import override
 
-from aggregator.survey import AnswerError, Columns, Windows, read_answers, rows_of, survey_from_toml
+from aggregator.survey import (
+    AnswerError,
+    Columns,
+    Windows,
+    csv_rows,
+    read_answers,
+    rows_of,
+    survey_from_toml,
+)
 from aggregator.survey.answers import Answers
 
 WINDOWS = Windows.of("week", datetime(2026, 11, 2, tzinfo=UTC))
@@ -65,6 +75,17 @@ def test_answers_fall_into_windows(tmp_path: Path) -> None:
 def test_the_dialect_is_recognized(tmp_path: Path, encoding: str, delimiter: str) -> None:
     text = "day,department,age\r\n2026-11-02,surgery,40\r\n".replace(",", delimiter)
     department, _ = read(table(tmp_path, text, encoding))
+    assert department.count == 1
+
+
+def test_a_table_is_read_from_a_pipe_which_cannot_go_back() -> None:
+    class Pipe(io.StringIO):
+        @override
+        def seek(self, cookie: int, whence: int = 0, /) -> int:
+            raise io.UnsupportedOperation
+
+    rows = csv_rows(Pipe("day;department;age\n2026-11-02;surgery;40\n"))
+    department, _ = read_answers(rows, QUESTIONS, WINDOWS, Columns(time="day"))
     assert department.count == 1
 
 
