@@ -62,7 +62,7 @@ TasksFile = Annotated[
 ]
 
 
-@app.command()
+@app.command(epilog="Example: prio survey check survey.toml")
 def check(
     file: SurveyFile,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -76,7 +76,10 @@ def check(
         _print_plan(survey, planned)
 
 
-@app.command()
+@app.command(
+    epilog="Example: prio survey new survey.toml --out made "
+    "--leader https://… --helper https://… --collector-config …"
+)
 def new(
     file: SurveyFile,
     out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
@@ -110,7 +113,7 @@ def new(
     )
 
 
-@app.command()
+@app.command(epilog="Example: prio survey show made/tasks.toml")
 def show(file: TasksFile) -> None:
     """Print what the tasks of a survey ask, and the fingerprints that all parties must agree on."""
     for task, meaning in _tasks(file):
@@ -122,7 +125,9 @@ def show(file: TasksFile) -> None:
                 print(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
 
 
-@app.command()
+@app.command(
+    epilog="Example: prio survey upload made/tasks.toml answers.csv --time-column visited_at"
+)
 def upload(
     file: TasksFile,
     answers: Annotated[
@@ -201,7 +206,9 @@ def upload(
         raise SystemExit(faults.PARTLY)
 
 
-@app.command()
+@app.command(
+    epilog='Example: prio survey collect made/tasks.toml --config collector.toml --last "4 weeks"'
+)
 def collect(
     file: TasksFile,
     config: Config = None,
@@ -263,7 +270,9 @@ def collect(
         raise SystemExit(faults.PEER)
 
 
-@app.command()
+@app.command(
+    epilog="Example: prio survey results made/tasks.toml --config collector.toml --csv weekly.csv"
+)
 def results(
     file: TasksFile,
     config: Config = None,
