@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
@@ -114,7 +115,7 @@ def demo(
             with console.status(f"verifying and adding up {reports:,} reports"):
                 collected = collector.collect(each.task, window, WINDOW, wait=COLLECT_WAIT)
             _print_figures(each, collected, _verified(configs, each.task))
-    epsilon = format_rational(SURVEY.budget.epsilon or 0)
+    epsilon = format_rational(SURVEY.budget.epsilon or Fraction(0))
     console.print(
         "Guaranteed to each person in the data, if one of the two aggregators is honest: all "
         f"results together would be as likely, within a factor of e^{epsilon}, had that person "
