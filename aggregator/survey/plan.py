@@ -20,13 +20,17 @@ class Way:
     Attributes:
         design: How the answer is measured.
         mechanism: What each aggregator adds.
-        error: The largest half width of a 95 % interval of what the question is asked for, in the
-            question's unit, in a batch of `min_batch_size` answers.
+        error: The largest half width of a 95 % interval of what the question is asked for, in a
+            batch of `min_batch_size` answers.
+        shows: Whose: "count", "mean".
+        unit: In which it is.
     """
 
     design: Design
     mechanism: Mechanism
     error: Fraction
+    shows: str
+    unit: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +93,8 @@ def _way(design: Design, privacy: Mapping[str, str | int], min_batch_size: int) 
     """
     policy = policy_from_mapping({**privacy, "private_threshold": "none"})
     policy.check(design.prio3().circuit)
-    return Way(design, policy.mechanism, design.error(policy.mechanism, min_batch_size))
+    error, figure = design.error(policy.mechanism, min_batch_size)
+    return Way(design, policy.mechanism, error, figure.shows, figure.quantity.unit)
 
 
 def _mechanisms(survey: Survey, part: Fraction) -> Iterator[dict[str, str | int]]:

@@ -129,7 +129,13 @@ class SurveyResults:
     def changes(
         self, question: str | None = None, shows: str | None = None
     ) -> list[tuple[Quantity, Quantity]]:
-        """Return each figure of the last window with that of the window before, to compare them.
+        """Return `changed_rows` as quantities to compare, named by their windows, too."""
+        return [(new.named, old.named) for new, old in self.changed_rows(question, shows)]
+
+    def changed_rows(
+        self, question: str | None = None, shows: str | None = None
+    ) -> list[tuple[Row, Row]]:
+        """Return each figure of the last window with that of the window before.
 
         Args:
             question: Only of this one.
@@ -145,7 +151,7 @@ class SurveyResults:
         for row in self._chosen(question, shows):
             old = self._by_place.get((before, row.question, row.shows, row.quantity.label))
             if row.window == last and old is not None:
-                pairs.append((row.named, old.named))
+                pairs.append((row, old))
         return pairs
 
     @cached_property

@@ -115,8 +115,8 @@ def test_the_hospitals_commands_end_in_a_labelled_weekly_table(
     assert "department: 3,000 answers in 4 windows, 0 missing" in uploaded
     assert re.search(r"(\d+) of \1 reports accepted", uploaded)
     assert collected.count("share medicine:") == 4
-    assert "wait mean, " in changes
-    assert "for all" in changes
+    assert "  wait mean: " in changes
+    assert "intervals: 95 %, all at once" in changes
     lines = (folder / "hospital" / "weekly.csv").read_text().splitlines()
     assert lines[0].startswith("window,question,shows,reports,label,value,low,high,unit")
     assert len(lines) == 1 + 4 * ((4 + 4) + 2 + (7 + 7 + 3) + (5 + 5 + 2))
