@@ -246,7 +246,7 @@ async def _upload(asked: Asked, window: datetime) -> int:
         async with open_client(60) as http:
             summary = await Client(asked.task, http).upload(
                 asked.measurements,
-                time=int(window.timestamp()),
+                time=window,
                 progress=lambda count: progress.advance(bar, count),
             )
     for error, count in summary.refused.items():

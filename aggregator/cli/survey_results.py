@@ -142,7 +142,7 @@ def print_changes(found: SurveyResults, confidence: Fraction) -> None:
                 change = f"more, by {low:,.6g} to {high:,.6g}{unit}"
             case False:
                 change = f"less, by {-high:,.6g} to {-low:,.6g}{unit}"
-            case None:
+            case _:
                 change = f"from {low:+,.6g} to {high:+,.6g}{unit}: more or less, or the same"
         print(f"  {name}: {change}")
     print(f"intervals: {100 * float(confidence):.6g} %, all at once. {ONLY_NOISE}")

@@ -142,7 +142,7 @@ async def _upload(
                     try:
                         summary = await client.upload(
                             [design.measurement(answer) for answer in of_window],
-                            time=int(start.timestamp()),
+                            time=start,
                             reports_per_request=per_request,
                             progress=advance,
                         )

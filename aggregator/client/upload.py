@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
+from datetime import datetime
 from typing import TypeAlias
 
 import anyio.to_thread
@@ -23,7 +24,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type, path
 from aggregator.dap.times import Time
 from aggregator.entropy import Entropy, SystemEntropy
-from aggregator.errors import PeerError
+from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.reports import PreparedReport, prepare_reports, seal_report
 from aggregator.protocol.task import Task
@@ -123,7 +124,7 @@ class Client:
         self,
         measurements: Sequence[Measurement],
         *,
-        time: int | None = None,
+        time: float | datetime | None = None,
         reports_per_request: int = REPORTS_PER_REQUEST,
         progress: Callable[[int], None] = lambda _: None,
     ) -> UploadSummary:
@@ -131,19 +132,19 @@ class Client:
 
         Args:
             measurements: Integers or lists of integers, as the task's type requires.
-            time: Time of the reports in seconds since the epoch, rounded down to the task's
-                precision; now by default.
+            time: Time of the reports, in seconds since the epoch or with a time zone, rounded down
+                to the task's precision; now by default.
             reports_per_request: The most reports per request.
             progress: Called after each request with the number of reports that it settled.
 
         Raises:
             TooManyReports: One person would have more reports than the task allows; none is sent.
             ParameterError: A measurement is out of range; the message names its index and the
-                limit.
+                limit. Or the time has no zone.
             PeerError: An aggregator could not be reached or refused a request. Earlier requests
                 were settled; `progress` told how many reports.
         """
-        seconds = self._clock.now() if time is None else time
+        seconds = self._clock.now() if time is None else _seconds(time)
         await self._count(measurements, seconds)
         report_time = self._task.time(seconds)
         accepted = 0
@@ -240,6 +241,14 @@ class Client:
                 await _fetch_config("helper", self._helper),
             )
         return self._configs
+
+
+def _seconds(time: float | datetime) -> int:
+    if not isinstance(time, datetime):
+        return int(time)
+    if time.tzinfo is None:
+        raise ParameterError("time: needs a time zone, such as datetime.UTC")
+    return int(time.timestamp())
 
 
 async def _fetch_config(name: str, aggregator: Peer) -> HpkeConfig:

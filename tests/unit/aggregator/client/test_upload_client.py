@@ -1,5 +1,6 @@
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -25,6 +26,7 @@ from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
 from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError
 from aggregator.transport.peer import PeerUnreachable
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
@@ -109,6 +111,21 @@ async def test_measurements_are_uploaded_in_requests_of_the_size_asked_for() -> 
     assert [len(reports) for reports in aggregators.uploads] == [2, 2, 1]
     ids = {report.report_metadata.report_id for batch in aggregators.uploads for report in batch}
     assert len(ids) == 5
+
+
+@pytest.mark.parametrize(
+    "moment", [NOW - 1000, NOW - 1000 + 0.75, datetime.fromtimestamp(NOW - 1000, UTC)], ids=repr
+)
+async def test_a_time_may_be_whole_seconds_or_not_or_a_datetime(moment: float | datetime) -> None:
+    aggregators = Aggregators(accepting)
+    await aggregators.client().upload([1], time=moment)
+    ((report,),) = aggregators.uploads
+    assert report.report_metadata.time == TASK.time(NOW - 1000)
+
+
+async def test_a_datetime_without_a_zone_is_refused() -> None:
+    with pytest.raises(ParameterError, match="time: needs a time zone"):
+        await Aggregators().client().upload([1], time=datetime(2026, 1, 1))  # noqa: DTZ001  that is it
 
 
 async def test_refused_reports_are_counted_by_reason_and_others_names_are_ignored() -> None:
