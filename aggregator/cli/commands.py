@@ -184,6 +184,14 @@ COMMANDS: Final = (
     ),
     Entry(
         PRIVACY,
+        "population",
+        "population",
+        "population",
+        "Fix what all tasks that ask the same people may cost together.",
+        "prio population --config leader.toml staff-2026 --epsilon 4",
+    ),
+    Entry(
+        PRIVACY,
         "audit",
         "audit",
         "app",

@@ -177,12 +177,18 @@ def claims(
 
 
 @app.command()
+@takes_parameters
 def budget(
     people: Annotated[int, typer.Option(help="Number of people in the data.")],
     compensation: Annotated[str, typer.Option(help="Owed to each without protection.")],
     epsilon0: Epsilon0,
+    parameters: Parameters,
+    circuit: Annotated[
+        str, typer.Option(help="What is summed, for the sound range; as in `prio plan error`.")
+    ] = COUNT.short_name,
     error: Annotated[
-        str | None, typer.Option(help="Largest mean absolute error, for the sound range.")
+        str | None,
+        typer.Option(help="Largest mean absolute error of one sum, both aggregators adding noise."),
     ] = None,
     money: Annotated[
         str | None, typer.Option("--budget", help="Most that may be owed, for the sound range.")
@@ -191,7 +197,9 @@ def budget(
 ) -> None:
     """What would be owed after a breach, in the model of Dandekar, Basu and Bressan."""
     with reported():
-        _print(answers.budget(people, compensation, epsilon0, error, money), json=json)
+        summed = type_of(circuit).prio3(parameters).circuit
+        answer = answers.budget(people, compensation, epsilon0, error, money, summed)
+        _print(answer, json=json)
 
 
 @app.command()
@@ -233,6 +241,9 @@ def advise(
     releases: Annotated[int, typer.Option(help="Releases per year.")] = 12,
     max_reports_per_person: Annotated[int, typer.Option(help="In one release.")] = 1,
     delta: Annotated[str, typer.Option(help="For the smaller yearly total.")] = "1e-6",
+    time_precision: Annotated[
+        int, typer.Option(help="Seconds in a unit of the task's times, in which windows are given.")
+    ] = 3600,
     population: Annotated[str, typer.Option(help="Name of the people asked.")] = "",
     with_threshold: Annotated[
         bool, typer.Option("--with-threshold", help="Hide buckets at or below the threshold.")
@@ -250,6 +261,7 @@ def advise(
             releases=releases,
             max_reports_per_person=max_reports_per_person,
             delta=delta,
+            time_precision=time_precision,
         )
         found = advice_for(question, population, with_threshold=with_threshold)
         section = answers.privacy_section(found)

@@ -9,8 +9,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp import composition, pld
-from aggregator.dp.composition import Releases
-from aggregator.dp.decimals import expm1, integer_in, rational_in, to_decimal, working
+from aggregator.dp.composition import PLANNED, Bound, Releases
+from aggregator.dp.decimals import integer_in, rational_in, to_decimal, working
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.partial_knowledge import (
@@ -34,6 +34,7 @@ from aggregator.planning.privacy_at_risk import (
     LABEL,
     claimed_confidence,
 )
+from aggregator.planning.spread import epsilon_of_noise, mean_absolute_error, variance
 from aggregator.planning.two_draw_loss import TwoDrawLaw
 from aggregator.planning.values import PlanAnswer, Value
 from aggregator.planning.vector_loss import VectorTwoDrawLaw
@@ -177,11 +178,21 @@ def budget(
     epsilon0: str,
     error: str | None = None,
     money: str | None = None,
+    circuit: Circuit | None = None,
 ) -> PlanAnswer:
-    """Price an epsilon: what would be owed after a breach."""
+    """Price an epsilon: what would be owed after a breach.
+
+    Args:
+        people: See `CostModel`.
+        compensation: Likewise.
+        epsilon0: Of the release.
+        error: The largest mean absolute error of one coordinate, if it matters.
+        money: The most that may be owed, if it matters.
+        circuit: What is summed; a count by default.
+    """
     model = CostModel.of(people, compensation)
     owed = model.budget(epsilon0)
-    span = model.epsilon_range(error, money)
+    span = model.epsilon_range(circuit or Count(), error, money)
     return {
         "budget": owed,
         "published_optimum": _optimum(model.published_optimum(epsilon0), "claimed_confidence"),
@@ -214,20 +225,22 @@ THEOREM_9_LABEL = (
     " what zcdp and optimal give: prefer those"
 )
 FIXED_LABEL = (
-    "optimal and pld hold for a mechanism, a number of releases and a delta that were fixed before"
-    " the first release; otherwise take basic or zcdp"
+    "zcdp, advanced, optimal and pld hold if aggregators enforce that number of releases, by"
+    " max_releases or a budget; otherwise only basic and odometer do, for a collector who decides"
+    " when to stop after seeing results"
 )
 
 
 _KEYS = {
-    "nothing to protect": "basic",
+    composition.NOTHING_TO_PROTECT: "basic",
     "basic": "basic",
+    "odometer": "odometer",
     "advanced": "advanced",
-    "zCDP": "zcdp",
+    "filter on rho": "zcdp",
     "optimal (KOV)": "optimal",
     "PLD": "pld",
 }
-"""The theorems' names in an answer."""
+"""The theorems' names in an answer. A filter on epsilon says what basic does."""
 
 
 def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -> PlanAnswer:
@@ -244,14 +257,12 @@ def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
     made = Releases(PureDpDiscreteLaplace(epsilon), circuit or Count(), releases)
-    has_pld = pld.is_available()
-    found = composition.bounds(
-        [made], chance, is_fixed=True, with_pld=has_pld and circuit is not None
-    )
-    if circuit is None and has_pld:
+    found = composition.bounds([made], chance, plan=[made], with_pld=circuit is not None)
+    if circuit is None and pld.is_available():
         bound = pld.epsilon_of_laplace(epsilon, releases, chance)
         if bound is not None:
-            found.append(composition.Bound("PLD", Fraction(bound), chance, is_fixed=True))
+            exact = Fraction(bound)
+            found.append(Bound("PLD", releases, exact, chance, is_valid=True, note=PLANNED))
     published = CostModel.of(1, 1).published_optimum(epsilon)
     theorem_9 = published_composition.privacy_at_risk_theorem_9(
         epsilon, _rounded(published.epsilon), _rounded(published.confidence), releases, chance
@@ -270,15 +281,16 @@ def compose_task(task: Task, releases: int, delta: str) -> PlanAnswer:
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
     made = releases_of(task, releases)
-    found = composition.bounds([made], chance, is_fixed=True, with_pld=pld.is_available())
+    found = composition.bounds([made], chance, plan=[made], with_pld=True)
     answer = _composed(found, None)
-    return answer if found else {**answer, "notes": [_why_none(made)]}
+    if all(bound.epsilon is None for bound in found):
+        return {**answer, "notes": [_why_none(made)]}
+    return answer
 
 
 def _why_none(made: Releases) -> str:
     """Return why no bound holds for some releases."""
-    cost = made.mechanism.cost(made.circuit, made.count)
-    name = made.mechanism.name
+    cost, name = made.cost, made.mechanism.name
     if cost is None:
         return f"no bound holds at any delta: the mechanism {name} promises nothing"
     return (
@@ -288,18 +300,21 @@ def _why_none(made: Releases) -> str:
 
 
 def _composed(found: Sequence[composition.Bound], theorem_9: Fraction | None) -> PlanAnswer:
-    by_key = {_KEYS[bound.name]: bound for bound in found}
+    by_key = {_KEYS[bound.name]: bound for bound in found if bound.name in _KEYS}
+    best = composition.smallest_valid([*by_key.values()])
     bounds: PlanAnswer = {
-        name: by_key[name].epsilon if name in by_key else None
-        for name in ("basic", "advanced", "zcdp", "optimal", "pld")
+        name: by_key[name].epsilon if name in by_key else None for name in _KEYS.values()
     }
     return {
         "basic": bounds["basic"],
+        "odometer": bounds["odometer"],
         "advanced": bounds["advanced"],
         "theorem9": theorem_9,
         **bounds,
-        "best": min(by_key, key=lambda name: by_key[name].epsilon, default=None),
-        "deltas": {name: bound.delta for name, bound in by_key.items()},
+        "best": None if best is None else _KEYS[best.name],
+        "deltas": {
+            name: bound.delta for name, bound in by_key.items() if bound.epsilon is not None
+        },
         "notes": [FIXED_LABEL, THEOREM_9_LABEL],
     }
 
@@ -354,7 +369,7 @@ def privacy_section(found: Advice) -> str:
 
 def error(circuit: Circuit, epsilon: str, confidence: str) -> PlanAnswer:
     """Return how far a result may lie from the truth under discrete Laplace noise."""
-    level = rational_in(epsilon, "epsilon", 0, None, open_low=True)
+    level = epsilon_of_noise(epsilon)
     sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
     sensitivity = l1_sensitivity(circuit)
     if sensitivity == 0:
@@ -369,30 +384,11 @@ def error(circuit: Circuit, epsilon: str, confidence: str) -> PlanAnswer:
 
 
 def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int) -> PlanAnswer:
-    return {
-        "variance": _variance(law),
-        "mean_absolute_error": _mean_absolute_error(law),
-        "half_width": half_width_of(law, confidence),
-        "joint_half_width": half_width_of(law, confidence, num_coordinates),
-    }
-
-
-def _variance(law: DiscreteLaplaceLaw) -> Decimal:
-    """Return 2q / (1 - q)^2 per draw, even beyond a double's range."""
     with working():
         rate = to_decimal(1 / law.scale)
-        return law.aggregators * 2 * (-rate).exp() / expm1(-rate) ** 2
-
-
-def _mean_absolute_error(law: DiscreteLaplaceLaw) -> Decimal:
-    """Return E|S|: 2q / (1 - q^2) for one draw.
-
-    For two, 2q / (1 + q)^2 [(1 + q) / (1 - q) + (1 + q^2) / (1 - q^2)].
-    """
-    with working():
-        rate = to_decimal(1 / law.scale)
-        q, less = (-rate).exp(), -expm1(-rate)  # `less` is 1 - q
-        if law.aggregators == 1:
-            return 2 * q / (less * (1 + q))
-        spread = (1 + q) / less + (1 + q * q) / (less * (1 + q))
-        return 2 * q / (1 + q) ** 2 * spread
+        return {
+            "variance": variance(rate, law.aggregators),
+            "mean_absolute_error": mean_absolute_error(rate, law.aggregators),
+            "half_width": half_width_of(law, confidence),
+            "joint_half_width": half_width_of(law, confidence, num_coordinates),
+        }

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,12 @@ import pytest
 from aggregator.codec import encode
 from aggregator.dap.messages import AggregationJobInitReq, Report
 from aggregator.dap.report_errors import ReportError
+from aggregator.dp.filters import cost_of_dp
 from aggregator.leader.job_creator import JobCreator
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import prepare_reports, seal_report
 from aggregator.protocol.task import Task
 from aggregator.storage.aggregation_jobs import lease_aggregation_jobs
-from aggregator.storage.batches import read_shares
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import list_ledger
 from tests.support.entropy import SeededEntropy
@@ -28,7 +29,7 @@ from tests.support.pair import (
     Pair,
     Service,
 )
-from tests.support.store import units
+from tests.support.store import read_shares, units
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio
@@ -220,10 +221,9 @@ async def test_a_release_is_charged_once_and_its_unnoised_shares_are_gone(tmp_pa
         await pair.collect()
         for service in (pair.leader, pair.helper):
             (entry,) = await service.database.read("ledger", list_ledger)
-            assert (entry.charge.mechanism, entry.charge.epsilon) == (
-                "PureDpDiscreteLaplace",
-                "1/2",
-            )
+            assert entry.charge.mechanism == "PureDpDiscreteLaplace"
+            # A histogram's release is two mechanisms of epsilon/2.
+            assert entry.charge.cost == cost_of_dp(Fraction(1, 4), count=2)
             assert entry.charged_at is not None
             shares = await service.database.read(
                 "shares", lambda tx: read_shares(tx, task.task_id.value, units(0, 2**63))

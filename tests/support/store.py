@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from pathlib import Path
 
 from sqlalchemy import func, select
@@ -9,6 +10,7 @@ from sqlalchemy import func, select
 from aggregator.clock import Clock
 from aggregator.dap.ids import ReportId
 from aggregator.dap.times import Interval, Time
+from aggregator.dp.filters import cost_of_dp
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.time_interval import batch_of_interval
 from aggregator.storage import tables
@@ -19,7 +21,7 @@ from aggregator.storage.aggregation_jobs import (
     lease_aggregation_jobs,
     store_request,
 )
-from aggregator.storage.batches import accumulate
+from aggregator.storage.batches import Addition, accumulate, read_buckets
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -41,7 +43,7 @@ TASK_ID = bytes(range(32))
 VERIFY_KEY = b"a verify key of thirty-two bytes"
 TOKEN = "the token that only the helper may see"  # noqa: S105  a test's token
 STORE_KEY = bytes(32)
-TENTH = Charge("PureDpDiscreteLaplace", epsilon="1/10", population="patients")
+TENTH = Charge("PureDpDiscreteLaplace", cost_of_dp(Fraction(1, 10)), "patients")
 MAX_REPORTS = 1000
 RESULT = CollectionResult(3, Interval.of(5, 3), b"leader's sealed share", b"helper's sealed share")
 
@@ -104,11 +106,26 @@ def adding(number: int) -> Callable[[bytes | None], bytes]:
     return lambda share: str(int(share or b"0") + number).encode()
 
 
+def add_to_bucket(
+    tx: Transaction,
+    task_id: bytes,
+    bucket: bytes,
+    merge: Callable[[bytes | None], bytes],
+    totals: BatchTotals,
+) -> None:
+    accumulate(tx, task_id, [Addition(bucket, merge, totals)])
+
+
 def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
     """Remember that the reports are in a bucket; return those that are new."""
     arrivals = [(one, unit(5)) for one in ids]
     errors = admit(tx, aggregated_reports, TASK_ID, arrivals, (), {})
     return [one for one, error in zip(ids, errors, strict=True) if error is None]
+
+
+def read_shares(tx: Transaction, task_id: bytes, batch: Batch) -> list[bytes]:
+    """Return the un-noised shares of the batch's buckets."""
+    return [bucket.share for bucket in read_buckets(tx, task_id, batch, limit=10**6)]
 
 
 def upload(store: Database, numbers: Iterable[int], time: int = 5) -> None:
@@ -147,7 +164,7 @@ def finish_job(store: Database, leased: Leased[AggregationJob]) -> None:
         for bucket in {report.bucket for report in reports}:
             ids = [report.report_id for report in reports if report.bucket == bucket]
             time = int.from_bytes(bucket, "big")
-            accumulate(tx, TASK_ID, bucket, adding(len(ids)), totals(ids, time))
+            add_to_bucket(tx, TASK_ID, bucket, adding(len(ids)), totals(ids, time))
         finish_aggregation_job(tx, leased.lease, [report.report_id for report in reports], {})
 
     store.run_sync("finish", finish)

@@ -12,6 +12,7 @@ from aggregator.dp.partial_knowledge import (
 )
 from aggregator.errors import ParameterError
 from aggregator.planning.advise import Question, advise
+from aggregator.planning.answers import error
 from aggregator.planning.cost_model import CostModel
 from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.planning.partition_selection import OptimalSelection
@@ -65,6 +66,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         lambda: against_active_attacker(Thresholding.of(1000, "1e-7", 100), 101),
         "known must be at most the threshold 100 .*, not 101",
     ),
+    (lambda: SelectionPlan.of("1e400", "1e-5"), r"epsilon must lie in \[0, 1000\], not 1e400"),
+    (lambda: error(Count(), "1e-300", "0.95"), "epsilon must be at least 1e-30, not 1e-300"),
+    (lambda: Question.of(9, 1, epsilon="1e-31"), "epsilon must be at least 1e-30, not 1e-31"),
     (lambda: LatticeLaw.of(0, Move(1, 1)), r"epsilon0 must lie in \(0, 1000\], not 0"),
     (lambda: LatticeLaw.of(1, Move(1000, 1000)), "length.* must be at most 5,000,000"),
     (lambda: LatticeLaw.of(1, Move(1, 1)).delta(-1), r"epsilon must lie in \[0, infinity\)"),
