@@ -109,18 +109,26 @@ def results(
 
 
 def print_table(made: Table) -> None:
-    """Print a table of a survey's figures, a heading for each window and question."""
-    place: tuple[object, object] | None = None
+    """Print a table of a survey's figures: by question and figure, a line for each window."""
+    lines: dict[object, dict[str, list[tuple[str, str, str]]]] = {}
     for row in made.rows:
-        if (row["window"], row["question"]) != place:
-            place = row["window"], row["question"]
-            print(f"{row['question']}, {row['window']}: {row['reports']:,} answers")
-        value = "no estimate" if row["value"] is None else f"{row['value']:,.6g}"
+        figures = lines.setdefault(row["question"], {})
+        window = str(row["window"])
+        answers = figures.setdefault("answers", [])
+        if (window, count := f"{row['reports']:,}", "") not in answers:
+            answers.append((window, count, ""))
         name = " ".join(str(row[each]) for each in ("shows", "label") if row[each])
-        print(
-            f"  {name}: {value} {row['unit']}".rstrip()
-            + f" ({row['low']:,.6g} to {row['high']:,.6g})"
-        )
+        value = "no estimate" if row["value"] is None else f"{row['value']:,.6g} {row['unit']}"
+        interval = f"({row['low']:,.6g} to {row['high']:,.6g})"
+        figures.setdefault(name, []).append((window, value.rstrip(), interval))
+    for question, figures in lines.items():
+        print(question)
+        names = max(map(len, figures))
+        values = max(len(value) for found in figures.values() for _, value, _ in found)
+        for name, found in figures.items():
+            for place, (window, value, interval) in enumerate(found):
+                shown = "" if place else name
+                print(f"  {shown:<{names}}  {window}  {value:>{values}}  {interval}".rstrip())
     if made.rows:
         confidence = 100 * float(made.confidence)
         how = "all at once" if made.jointly else "each by itself"
