@@ -85,6 +85,8 @@ def _work_lines(found: Details) -> Iterator[str]:
 def _task_lines(tasks: Sequence[Details]) -> Iterator[str]:
     ended = sum(task["ended"] for task in tasks)
     yield f"tasks        {len(tasks):,}, {ended:,} of them ended"
+    broken = [task for task in tasks if task["trouble"]]
+    yield from (f"  {task['task_id']} stands still: {task['trouble']}" for task in broken[:SHOWN])
     for task in sorted(tasks, key=lambda each: -each["waiting_reports"])[:SHOWN]:
         refused: Mapping[str, int] = task["rejected"]
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()))

@@ -166,10 +166,12 @@ class Driver:
         """Return the host that the collections of a task wait for; unknown tasks have one."""
         host = self._leaders.get(task_id)
         if host is None:
-            record = await self._record(task_id)
-            if record is None:
+            definition = await self._database.read(
+                "get task", lambda tx: store.get_definition(tx, task_id)
+            )
+            if definition is None:
                 return ""
-            task = task_from_toml(record.definition)
+            task = task_from_toml(definition)
             host = origin(task.configuration.leader_aggregator_endpoint)
             self._leaders[task_id] = host
         return host

@@ -118,8 +118,8 @@ class AsyncCollector:
 
     async def tasks(self) -> list[Task]:
         """Return the tasks that this collector has, oldest first."""
-        records = await self._database.read("list tasks", store.list_collector_tasks)
-        return [task_from_toml(record.definition) for record in records]
+        definitions = await self._database.read("list tasks", store.list_definitions)
+        return [task_from_toml(each) for each in definitions]
 
     async def task(self, task_id: TaskId | str) -> Task:
         """Return one task.

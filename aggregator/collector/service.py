@@ -75,8 +75,8 @@ class CollectorApi:
 
     async def tasks(self) -> list[Document]:
         """Return all tasks."""
-        records = await self._database.read("list tasks", store.list_collector_tasks)
-        return [task_document(task_from_toml(record.definition)) for record in records]
+        definitions = await self._database.read("list tasks", store.list_definitions)
+        return [task_document(task_from_toml(each)) for each in definitions]
 
     async def task(self, task_id: str) -> Document:
         """Return one task."""
@@ -126,12 +126,12 @@ class CollectorApi:
             task_id = TaskId.parse(text)
         except Abort as error:
             raise UnrecognizedTask("the path holds no task identifier") from error
-        record = await self._database.read(
-            "get task", lambda tx: store.get_collector_task(tx, task_id.value)
+        definition = await self._database.read(
+            "get task", lambda tx: store.get_definition(tx, task_id.value)
         )
-        if record is None:
+        if definition is None:
             raise UnrecognizedTask("this collector has no such task", task_id)
-        return task_from_toml(record.definition)
+        return task_from_toml(definition)
 
 
 def create_collector_app(

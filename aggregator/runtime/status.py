@@ -26,6 +26,7 @@ from aggregator.storage.progress import (
     last_finished_at,
     task_progress,
 )
+from aggregator.storage.tasks import undecryptable_tasks
 from aggregator.telemetry.health import Document, Health, Metric
 
 SHOWN_JOBS = 20
@@ -44,7 +45,7 @@ def read_aggregator_health(
         store: The store's file.
         stalled_seconds: How long work may wait while none is finished.
     """
-    tasks = task_progress(tx)
+    tasks, broken = task_progress(tx), undecryptable_tasks(tx)
     jobs, collecting = aggregation_progress(tx), collection_progress(tx)
     hindered = list_hindered(tx, SHOWN_JOBS)
     collections = [each for each in hindered if each.kind == COLLECTION]
@@ -73,7 +74,7 @@ def read_aggregator_health(
         "aggregation_jobs": dataclasses.asdict(jobs),
         "collection_jobs": dataclasses.asdict(collecting),
         "waiting_jobs": [_job_document(each, tx.now) for each in hindered],
-        "tasks": [_task_document(task, tx.now) for task in tasks],
+        "tasks": [_task_document(task, broken.get(task.task_id), tx.now) for task in tasks],
         "hpke_keys": len(keys),
         "newest_hpke_key_seconds": tx.now - keys[0].created_at if keys else None,
     }
@@ -189,10 +190,11 @@ def _rejected(task: TaskProgress) -> Counter[str]:
     return refused
 
 
-def _task_document(task: TaskProgress, now: int) -> Document:
+def _task_document(task: TaskProgress, trouble: str | None, now: int) -> Document:
     return {
         "task_id": str(TaskId(task.task_id)),
         "ended": task.ended_at is not None,
+        "trouble": trouble,
         "waiting_reports": task.waiting,
         "oldest_report_seconds": _since(now, task.oldest_at),
         "aggregated": task.aggregated,

@@ -116,10 +116,18 @@ def get_collector_task(tx: Transaction, task_id: bytes) -> CollectorTask | None:
     return None if row is None else _task(tx, row)
 
 
-def list_collector_tasks(tx: Transaction) -> list[CollectorTask]:
-    """Return all tasks, oldest first."""
-    query = select(tables.collector_tasks).order_by(tables.collector_tasks.c.created_at)
-    return [_task(tx, row) for row in tx.connection.execute(query)]
+def get_definition(tx: Transaction, task_id: bytes) -> str | None:
+    """Return the public task file of a task, if there is one; nothing is decrypted."""
+    columns = tables.collector_tasks.c
+    query = select(columns.definition).where(columns.task_id == task_id)
+    return tx.connection.execute(query).scalar_one_or_none()
+
+
+def list_definitions(tx: Transaction) -> list[str]:
+    """Return the public task files of all tasks, oldest first; nothing is decrypted."""
+    columns = tables.collector_tasks.c
+    query = select(columns.definition).order_by(columns.created_at)
+    return list(tx.connection.execute(query).scalars())
 
 
 def task_added_at(tx: Transaction, task_id: bytes) -> int:
