@@ -398,7 +398,8 @@ class CollectorSettings(ServiceSettings):
     token_file: Path | None = Field(
         None,
         description="The token, in a file instead; the database's path and .token, if not given. "
-        "Made, readable by its owner only, if there is none.",
+        "Made, readable by its owner only, if there is none; read again when it changes. It may "
+        "hold several, one a line.",
     )
     allowed_hosts: str = Field(
         "",

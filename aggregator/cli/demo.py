@@ -24,7 +24,6 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from aggregator.cli.collector import token_of
 from aggregator.cli.parties import open_aggregator, open_collector
 from aggregator.cli.tasks import Setting, make_task
 from aggregator.client import Client, MeasurementReader
@@ -83,7 +82,8 @@ def demo() -> None:
         questions = _questions(configs, urls)
         console.print("starting leader, helper and collector (one operator for all: a demo only)")
         stack.enter_context(_services(Path(folder), configs, urls))
-        token = token_of(read_settings_of(CollectorSettings, configs["collector"]))
+        settings = read_settings_of(CollectorSettings, configs["collector"])
+        token = settings.token_path.read_text().strip()
         for question in questions:
             reports = anyio.run(_upload, question)
             result = _collect(urls["collector"], token, question.task, reports)

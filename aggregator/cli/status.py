@@ -50,6 +50,10 @@ def _lines(health: Health) -> Iterator[str]:
         yield f"collections  {found['pending_collections']:,} pending" + _oldest(
             found["oldest_collection_seconds"]
         )
+        collections: Sequence[Details] = found["waiting_collections"]
+        for each in collections[:SHOWN]:
+            reason = each["reason"] or "the batch is not ready yet"
+            yield f"  {each['collection']}, since {each['seconds']:,} s: {reason}"
     else:
         yield from _work_lines(found)
         yield from _task_lines(found["tasks"])

@@ -14,6 +14,7 @@ from pages of another origin are refused. So neither another user of the machine
 operator's browser, whatever name it has given our address, can collect.
 """
 
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from urllib.parse import urlsplit
 
@@ -138,7 +139,7 @@ def create_collector_app(
     database: Database,
     driver: Driver,
     entropy: Entropy,
-    token_hash: bytes,
+    token_hashes: Callable[[], Sequence[bytes]],
     hosts: AbstractSet[str],
 ) -> FastAPI:
     """Return the Collector's application.
@@ -147,13 +148,13 @@ def create_collector_app(
         database: The Collector's store.
         driver: Finishes the collections; the caller runs it.
         entropy: Where collection ids come from.
-        token_hash: SHA-256 of the token that every request must carry.
+        token_hashes: Says, for each request, the SHA-256 of the tokens of which it must carry one.
         hosts: The names that the service answers to, lower case.
     """
 
     def authorize(request: Request) -> None:
         _check_site(request, hosts)
-        require_token(request, (token_hash,))
+        require_token(request, token_hashes())
 
     api = CollectorApi(database, driver, entropy)
     router = APIRouter(prefix="/api", dependencies=[Depends(authorize)])

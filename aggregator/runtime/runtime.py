@@ -14,7 +14,7 @@ from aggregator.clock import Clock
 from aggregator.codec import decode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, HpkeKeypair
 from aggregator.dap.ids import TaskId
-from aggregator.dap.problems import OWN_NAMESPACE, Problem, UnrecognizedTask
+from aggregator.dap.problems import TaskRefused, UnrecognizedTask
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, LocalError, ParameterError
@@ -40,13 +40,6 @@ from aggregator.storage.tasks import (
 log = structlog.get_logger()
 
 T = TypeVar("T")
-
-
-class TaskRefused(Problem):
-    """A task that protects people less than this aggregator requires."""
-
-    type_uri = OWN_NAMESPACE + "task-refused"
-    title = "This aggregator does not take part in the task"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

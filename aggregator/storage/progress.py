@@ -15,7 +15,6 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.states import (
     AggregationJobState,
     CollectionJobState,
-    CollectionState,
 )
 
 _AGGREGATING = (
@@ -131,16 +130,6 @@ def last_finished_at(tx: Transaction) -> int | None:
         ).scalar(),
     ]
     return max((moment for moment in moments if moment is not None), default=None)
-
-
-def pending_collections(tx: Transaction) -> tuple[int, int | None]:
-    """Return how many of a Collector's collections are pending, and since when the oldest is."""
-    collection = tables.collections.c
-    query = select(func.count(), func.min(collection.created_at)).where(
-        collection.state == CollectionState.PENDING
-    )
-    count, oldest = tx.connection.execute(query).one()
-    return count, oldest
 
 
 def _progress(tx: Transaction, table: Table, states: Sequence[str]) -> JobProgress:

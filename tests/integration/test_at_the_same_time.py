@@ -11,6 +11,7 @@ import pytest
 from aggregator.codec import encode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregationJobInitReq, UploadRequest
+from aggregator.dap.problems import TaskRefused
 from aggregator.leader import job_creator, uploads
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
@@ -20,7 +21,6 @@ from aggregator.leader.uploads import Uploads
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import Task, task_to_toml
-from aggregator.runtime import TaskRefused
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.tasks import TaskRecord, put_task
