@@ -189,8 +189,8 @@ class AggregatorSettings(ServiceSettings):
     max_bytes_in_flight: int = Field(
         64 * MEBIBYTE,
         ge=64 * KIBIBYTE,
-        description="The most bytes that the bodies of all requests have together; at least "
-        "max_body_size.",
+        description="The most bytes that the bodies of all requests have together, of which each "
+        "task that has requests has an equal share; at least max_body_size.",
     )
     answer_seconds: PositiveSeconds = Field(
         30,
