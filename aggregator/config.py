@@ -81,6 +81,7 @@ def _check_rotation(hpke_rotation_seconds: int, hpke_cache_seconds: int) -> None
 
 
 Address = Annotated[str, BeforeValidator(_address)]
+OptionalAddress = Annotated[Address | None, BeforeValidator(lambda value: value or None)]
 Rational = Annotated[Fraction, _rational(parse_rational)]
 MaxDelta = Annotated[Fraction, _rational(parse_max_delta)]
 Seconds = Annotated[int, Field(ge=0, le=86_400 * 365)]
@@ -108,8 +109,10 @@ class ServiceSettings(BaseSettings):
         "the first encrypts, all decrypt. For the environment (PRIO_STORE_KEY).",
     )
     listen: Address = Field("127.0.0.1:8000", description="Where the service listens, host:port.")
-    health_listen: Address | None = Field(
-        None, description="Where GET /health is answered, host:port; nowhere if not given."
+    health_listen: OptionalAddress = Field(
+        None,
+        description="Where GET /health and /metrics are answered, host:port, for those who run the "
+        "service; nowhere if not given or empty.",
     )
     max_connections: int = Field(
         512,
@@ -189,6 +192,11 @@ class AggregatorSettings(ServiceSettings):
         description="The most bytes that the bodies of all requests have together; at least "
         "max_body_size.",
     )
+    answer_seconds: PositiveSeconds = Field(
+        30,
+        description="How long a request may wait for its answer once all of it has come; then it "
+        "is answered 503.",
+    )
     clock_skew_seconds: Seconds = Field(
         300, description="How far ahead of our clock a report's time may lie."
     )
@@ -266,6 +274,11 @@ class LeaderSettings(AggregatorSettings):
     linger_seconds: Seconds = Field(
         2, description="How long reports too few for a full aggregation job wait for more."
     )
+    stalled_seconds: PositiveSeconds = Field(
+        120,
+        description="The service is not ready once work has waited for so long while none was "
+        "finished; more than linger_seconds.",
+    )
     work_interval_seconds: float = Field(
         0.5, gt=0, le=3600, description="How often a worker that has nothing to do looks for work."
     )
@@ -285,7 +298,15 @@ class LeaderSettings(AggregatorSettings):
         "renewed while the worker works; a killed worker's jobs wait that long.",
     )
     max_attempts: int = Field(
-        5, ge=1, description="Refusals in a row after which an aggregation job is abandoned."
+        5,
+        ge=1,
+        description="How often an aggregation request is sent that the helper refuses, or answers "
+        "unusably, before it is made anew or its job is held for an operator.",
+    )
+    collection_refusal_seconds: PositiveSeconds = Field(
+        3600,
+        description="How long the helper may refuse its share of a batch before the collection "
+        "fails with its error.",
     )
     request_timeout_seconds: PositiveSeconds = Field(
         45, description="How long the helper may take for one answer, all attempts together."
@@ -295,6 +316,11 @@ class LeaderSettings(AggregatorSettings):
     def _agree(self) -> Self:
         _check_bodies(self.max_body_size, self.max_bytes_in_flight)
         _check_rotation(self.hpke_rotation_seconds, self.hpke_cache_seconds)
+        if self.stalled_seconds <= self.linger_seconds:
+            raise ValueError(
+                f"stalled_seconds: must be more than linger_seconds ({self.linger_seconds}), "
+                f"not {self.stalled_seconds}"
+            )
         if self.lease_seconds <= self.request_timeout_seconds:
             # A worker whose store is too busy to renew the lease would still wait when another
             # takes the job.

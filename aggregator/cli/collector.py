@@ -1,6 +1,7 @@
 """`prio collector`: the collector service, its results, and the public key that tasks name."""
 
 import json
+from functools import partial
 
 import anyio
 import structlog
@@ -8,17 +9,19 @@ import typer
 
 from aggregator.cli.options import Config, TaskArgument, TaskCommand
 from aggregator.cli.parties import CollectorDesk, open_collector, task_id_of
-from aggregator.cli.services import health_listeners, run_services
+from aggregator.cli.services import health_listener, run_services
 from aggregator.clock import SystemClock
 from aggregator.codec import encode
 from aggregator.collector.driver import Driver
 from aggregator.collector.schedule import Scheduler
 from aggregator.collector.service import create_collector_app
+from aggregator.collector.status import read_collector_health
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.auth import hash_token, new_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import SystemEntropy
 from aggregator.storage.secret_files import create_secret, read_secret
+from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
 
@@ -70,12 +73,21 @@ async def _serve(desk: CollectorDesk, token: str) -> None:
             hash_token(token),
             settings.hosts,
         )
-        listeners = health_listeners(settings)
-        listeners.append((application, settings.listen))
         scheduler = Scheduler(
             desk.database, driver, settings.schedule, http, SystemClock(), SystemEntropy()
         )
-        await run_services(listeners, [driver.run, scheduler.run], settings.max_connections)
+        await run_services(
+            [(application, settings.listen)],
+            [driver.run, scheduler.run],
+            settings.max_connections,
+            health_listener(settings, partial(examine_collector, desk)),
+        )
+
+
+def examine_collector(desk: CollectorDesk) -> Health:
+    """Look at a collector's store."""
+    store = desk.settings.database_file
+    return desk.database.read_sync("health", lambda tx: read_collector_health(tx, store))
 
 
 def token_of(settings: CollectorSettings) -> str:

@@ -266,7 +266,9 @@ def _collect(collector: str, token: str, task: Task, reports: int) -> Document:
     interval = {"start": end - 2 * TIME_PRECISION, "end": end}
     with console.status(f"verifying and adding up {reports:,} reports"):
         http = httpx.Client(headers={"authorization": bearer_header(token)}, trust_env=False)
-        response = http.post(f"{collector}api/tasks/{task.task_id}/collections", json=interval)
+        response = http.post(
+            f"{collector}api/tasks/{task.task_id}/collections?now=true", json=interval
+        )
         response.raise_for_status()
         url = collector.rstrip("/") + response.headers["Location"]
         deadline = time.monotonic() + COLLECT_SECONDS

@@ -4,13 +4,12 @@ A service changes its key by age. To change it now: `new`, then `retire` the old
 taken for as long as clients may use it, and destroyed by the service when no report can need it.
 """
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from aggregator.cli.options import Config
-from aggregator.cli.parties import open_aggregator
+from aggregator.cli.parties import moment, open_aggregator
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and retire HPKE key pairs.")
 
@@ -28,10 +27,10 @@ def list_keys(config: Config = None) -> None:
     with open_aggregator(config) as desk:
         for key, need in desk.hpke_keys():
             if key.retired_at is None:
-                print(f"{key.config_id} advertised since {_day(key.created_at)}")
+                print(f"{key.config_id} advertised since {moment(key.created_at)}")
             else:
                 why = f"kept for {need}" if need else "to be destroyed by the service"
-                print(f"{key.config_id} retired {_day(key.retired_at)}, {why}")
+                print(f"{key.config_id} retired {moment(key.retired_at)}, {why}")
 
 
 @app.command()
@@ -44,7 +43,3 @@ def retire(
     """Stop advertising an HPKE key pair; the service destroys it when no report can need it."""
     with open_aggregator(config) as desk:
         desk.retire_hpke_key(config_id)
-
-
-def _day(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")

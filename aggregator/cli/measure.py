@@ -21,7 +21,8 @@ from aggregator.cli.tables import print_result
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
 from aggregator.collector.documents import Document, collection_document, with_post_processing
 from aggregator.collector.driver import Driver
-from aggregator.collector.service import new_collection
+from aggregator.collector.service import new_collection, start_collection
+from aggregator.dap.report_errors import ReportError
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.entropy import SystemEntropy
@@ -35,6 +36,12 @@ from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
 
 TIMEOUT_SECONDS = 60.0
+MEANINGS = {
+    ReportError.BATCH_COLLECTED: "the batch of that time was collected, or is about to be",
+    ReportError.REPORT_DROPPED: "the task has ended, or takes no more reports of that time",
+    ReportError.REPORT_TOO_EARLY: "the time lies in the future",
+}
+"""What the leader's reasons mean to whoever uploads."""
 
 
 def upload(
@@ -156,7 +163,8 @@ def upload(
     else:
         print(f"{summary.accepted} of {summary.total} reports accepted")
         for error, count in summary.refused.items():
-            print(f"{count} refused: {error.draft_name}")
+            meaning = f" ({MEANINGS[error]})" if error in MEANINGS else ""
+            print(f"{count} refused: {error.draft_name}{meaning}")
     if summary.refused:
         raise SystemExit(faults.PARTLY)
 
@@ -187,6 +195,13 @@ def collect(
             "onto the possible histograms.",
         ),
     ] = None,
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now",
+            help="Collect an interval that is not over; reports of it that come later are refused.",
+        ),
+    ] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 300,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -199,7 +214,7 @@ def collect(
     """
     times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
     named = {name: time for name, time in times.items() if time is not None}
-    document, trouble = anyio.run(_collect, config, task_id, named, timeout, rule)
+    document, trouble = anyio.run(_collect, config, task_id, named, timeout, rule, now)
     if as_json:
         print(json.dumps(document))
     elif document["state"] == CollectionState.FINISHED:
@@ -312,7 +327,12 @@ async def _upload(
 
 
 async def _collect(
-    config: Path | None, task_id: str, named: Mapping[str, int], seconds: float, rule: Rule | None
+    config: Path | None,
+    task_id: str,
+    named: Mapping[str, int],
+    seconds: float,
+    rule: Rule | None,
+    now: bool,
 ) -> tuple[Document, str]:
     """Return the collection, and why the leader did not answer the last request, if it did not."""
     with open_collector(config) as desk:
@@ -323,7 +343,9 @@ async def _collect(
             circuit = task.prio3.circuit
             post_process(rule, circuit, [0] * circuit.output_len, task.min_batch_size)
         new = new_collection(task, collection_request(task, named), SystemEntropy())
-        stored = desk.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
+        stored = desk.database.run_sync(
+            "put collection", lambda tx: start_collection(tx, task, new, now=now)
+        )
         identifier = stored.collection_id
         async with open_client(
             TIMEOUT_SECONDS,
@@ -332,9 +354,23 @@ async def _collect(
         ) as http:
             driver = Driver(desk.database, desk.keypair(), http)
             with anyio.move_on_after(seconds):
-                await driver.finish(identifier)
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_show_progress, driver)
+                    await driver.finish(identifier)
+                    group.cancel_scope.cancel()
         ended = desk.database.read_sync(
             "get collection", lambda tx: store.get_collection(tx, identifier)
         )
         document = collection_document(task, stored if ended is None else ended)
         return with_post_processing(task, document, rule), driver.trouble
+
+
+async def _show_progress(driver: Driver) -> None:
+    """Tell whoever watches why the result is not there yet, until cancelled."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return
+    with console.status("") as shown:
+        while True:
+            shown.update(driver.trouble or "the batch is not ready yet")
+            await anyio.sleep(1)

@@ -3,9 +3,11 @@
 It can be used while a service of the same party runs on the same store.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from aggregator.codec import DecodeError
@@ -39,6 +41,8 @@ from aggregator.storage.hpke_keys import (
 )
 from aggregator.storage.ledger import LedgerEntry, list_ledger
 from aggregator.storage.opening import open_database
+from aggregator.storage.progress import TaskProgress, task_progress
+from aggregator.storage.states import CollectionState
 from aggregator.transport.client import check_scheme
 
 
@@ -79,6 +83,27 @@ class AggregatorDesk:
         """Return the tasks that we take part in, oldest first."""
         stored = self.database.read_sync("list tasks", task_store.list_tasks)
         return [task_from_toml(each.record.definition) for each in stored]
+
+    def task_states(self) -> list[tuple[Task, Sequence[str]]]:
+        """Return the same, each with what a list says of it."""
+
+        def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
+            stored = task_store.list_tasks(tx)
+            return [
+                (task_from_toml(each.record.definition), self._state(progress))
+                for each, progress in zip(stored, task_progress(tx), strict=True)
+            ]
+
+        return self.database.read_sync("list tasks", read)
+
+    def _state(self, progress: TaskProgress) -> Sequence[str]:
+        released = progress.last_release_at
+        return (
+            "open" if progress.ended_at is None else f"ended {moment(progress.ended_at)}",
+            *([f"{progress.waiting:,} wait"] if self.role is Role.LEADER else []),
+            f"{progress.aggregated:,} aggregated",
+            "not released" if released is None else f"released {moment(released)}",
+        )
 
     def end_task(self, task_id: TaskId) -> None:
         """Take no more uploads for a task."""
@@ -189,6 +214,20 @@ class CollectorDesk:
         records = self.database.read_sync("list tasks", collector_store.list_collector_tasks)
         return [task_from_toml(record.definition) for record in records]
 
+    def task_states(self) -> list[tuple[Task, Sequence[str]]]:
+        """Return the same, each with what a list says of it."""
+
+        def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
+            return [
+                (
+                    task_from_toml(record.definition),
+                    _collected(collector_store.list_collections(tx, record.task_id)),
+                )
+                for record in collector_store.list_collector_tasks(tx)
+            ]
+
+        return self.database.read_sync("list tasks", read)
+
     def end_task(self, task_id: TaskId) -> None:
         """Refuse: only the leader ends a task."""
         raise ParameterError(f"task {task_id}: the leader ends it, not the collector")
@@ -297,6 +336,21 @@ def check_endpoints(task: Task, *, insecure_http: bool) -> None:
     configuration = task.configuration
     check_scheme(configuration.leader_aggregator_endpoint, "leader", insecure_http=insecure_http)
     check_scheme(configuration.helper_aggregator_endpoint, "helper", insecure_http=insecure_http)
+
+
+def moment(seconds: int) -> str:
+    """Return a time as commands print it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _collected(collections: Sequence[collector_store.StoredCollection]) -> Sequence[str]:
+    counts = Counter(each.state for each in collections)
+    ended = [each.ended_at for each in collections if each.ended_at is not None]
+    return (
+        f"{counts[CollectionState.FINISHED]:,} collected",
+        f"{counts[CollectionState.PENDING]:,} wait",
+        f"last {moment(max(ended))}" if ended else "none yet",
+    )
 
 
 def _task_record(given: Provision, role: Role) -> task_store.TaskRecord:

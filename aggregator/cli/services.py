@@ -7,14 +7,16 @@ them, which loses nothing: their leases expire and the work goes on elsewhere.
 
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 
 import anyio
 import httpx
 import structlog
 import uvicorn
+from anyio import CapacityLimiter, to_thread
 from starlette.types import ASGIApp
 from typing_extensions import override
 
@@ -36,18 +38,26 @@ from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.leader.scheduler import DriverSettings
 from aggregator.runtime import Runtime
+from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
 from aggregator.storage.opening import open_database
+from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
-from aggregator.web.app import create_app, create_health_app
+from aggregator.web.app import create_app
 from aggregator.web.connections import BoundedConnection
+from aggregator.web.health import create_health_app
 
 log = structlog.get_logger()
 
 GRACE_SECONDS = 20
 ROTATION_SECONDS = 60
 """How often HPKE keys are looked at."""
+WATCH_SECONDS = 60
+"""How often the log says that the service is not ready, if it is not."""
+SWITCH_SECONDS = 0.001
+"""How long a thread that computes in Python may keep the others waiting: the health listener's
+thread takes some twenty turns for an answer, which is to come within 200 ms."""
 _BACKLOG = 2048
 
 Work = Callable[[anyio.Event], Coroutine[None, None, None]]
@@ -92,7 +102,10 @@ def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
         max_report_age_seconds=settings.max_report_age_seconds,
     )
     return create_app(
-        "leader", [LeaderResources(runtime, limits).router()], settings.max_bytes_in_flight
+        "leader",
+        [LeaderResources(runtime, limits).router()],
+        settings.max_bytes_in_flight,
+        settings.answer_seconds,
     )
 
 
@@ -100,7 +113,10 @@ def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
     """Return the helper's application."""
     limits = HelperLimits(settings.max_body_size, settings.hpke_cache_seconds)
     return create_app(
-        "helper", [HelperResources(runtime, limits).router()], settings.max_bytes_in_flight
+        "helper",
+        [HelperResources(runtime, limits).router()],
+        settings.max_bytes_in_flight,
+        settings.answer_seconds,
     )
 
 
@@ -111,20 +127,24 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
         lease_seconds=settings.lease_seconds,
         max_attempts=settings.max_attempts,
         jobs_per_helper=settings.jobs_per_helper,
+        refusal_seconds=settings.collection_refusal_seconds,
     )
     creator = JobCreator(
         runtime, job_size=settings.aggregation_job_size, linger_seconds=settings.linger_seconds
     )
     interval = settings.work_interval_seconds
     return [
-        _repeating(creator.run_once, interval),
+        _repeating(creator.run_turn, interval),
         partial(JobDriver(runtime, http, driving).run, poll_seconds=interval),
         partial(CollectionDriver(runtime, http, driving).run, poll_seconds=interval),
     ]
 
 
 async def run_services(
-    listeners: Sequence[tuple[ASGIApp, str]], works: Sequence[Work], max_connections: int
+    listeners: Sequence[tuple[ASGIApp, str]],
+    works: Sequence[Work],
+    max_connections: int,
+    health: tuple[ASGIApp, str] | None = None,
 ) -> None:
     """Serve applications at their addresses and run works beside them, until a signal comes.
 
@@ -132,17 +152,24 @@ async def run_services(
         listeners: Applications, each with its `host:port`; port 0 takes a free one.
         works: What else runs; each ends soon after the event that it is given is set.
         max_connections: The most connections open at once, per address.
+        health: The health application and its address; it runs in a thread of its own, so that it
+            answers while the others are busy.
 
     Raises:
         ConfigurationError: An address cannot be listened on.
     """
+    sys.setswitchinterval(SWITCH_SECONDS)
     sockets = [_listen(address) for _, address in listeners]
+    health_socket = None if health is None else _listen(health[1])
     stop = anyio.Event()
     async with anyio.create_task_group() as signals:
         signals.start_soon(_stop_on_signal, stop, signals.cancel_scope)
         async with anyio.create_task_group() as group:
             for (app, _), listening in zip(listeners, sockets, strict=True):
-                group.start_soon(_serve, app, listening, stop, max_connections)
+                group.start_soon(_serve, _server(app, max_connections), listening, stop)
+            if health is not None and health_socket is not None:
+                server = _server(health[0], max_connections)
+                group.start_soon(_serve_apart, server, health_socket, stop)
             for work in works:
                 group.start_soon(work, stop)
         signals.cancel_scope.cancel()
@@ -167,8 +194,11 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
             works = [_rotating(runtime)]
             if work:
                 works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
-            listeners += health_listeners(settings)
-            await run_services(listeners, works, settings.max_connections)
+            examine = partial(examine_aggregator, settings, Role.LEADER, database)
+            works.append(_watching(examine))
+            await run_services(
+                listeners, works, settings.max_connections, health_listener(settings, examine)
+            )
     finally:
         database.close()
 
@@ -178,17 +208,31 @@ async def _helper(settings: HelperSettings) -> None:
     try:
         runtime = make_runtime(Role.HELPER, settings, database)
         await runtime.ensure_keypair()
-        listeners = [(helper_app(runtime, settings), settings.listen), *health_listeners(settings)]
-        works = [_rotating(runtime), _warming_up(runtime)]
-        await run_services(listeners, works, settings.max_connections)
+        listeners = [(helper_app(runtime, settings), settings.listen)]
+        examine = partial(examine_aggregator, settings, Role.HELPER, database)
+        works = [_rotating(runtime), _warming_up(runtime), _watching(examine)]
+        await run_services(
+            listeners, works, settings.max_connections, health_listener(settings, examine)
+        )
     finally:
         database.close()
 
 
-def health_listeners(settings: ServiceSettings) -> list[tuple[ASGIApp, str]]:
+def health_listener(
+    settings: ServiceSettings, examine: Callable[[], Health]
+) -> tuple[ASGIApp, str] | None:
     """Return the health application with its address, if the settings name one."""
     address = settings.health_listen
-    return [] if address is None else [(create_health_app(), address)]
+    return None if address is None else (create_health_app(examine), address)
+
+
+def examine_aggregator(settings: AggregatorSettings, role: Role, database: Database) -> Health:
+    """Look at an aggregator's store."""
+    stalled_seconds = settings.stalled_seconds if isinstance(settings, LeaderSettings) else 0
+    return database.read_sync(
+        "health",
+        lambda tx: read_aggregator_health(tx, role, settings.database_file, stalled_seconds),
+    )
 
 
 def _warming_up(runtime: Runtime) -> Work:
@@ -200,6 +244,18 @@ def _warming_up(runtime: Runtime) -> Work:
 
 def _rotating(runtime: Runtime) -> Work:
     return _repeating(runtime.key_rotation().run_once, ROTATION_SECONDS)
+
+
+def _watching(examine: Callable[[], Health]) -> Work:
+    """Return a work that logs why the service is not ready."""
+
+    async def watch() -> int:
+        health = await to_thread.run_sync(examine)
+        for fault in health.faults:
+            log.warning("not ready", reason=fault)
+        return 0
+
+    return _repeating(watch, WATCH_SECONDS)
 
 
 def _repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) -> Work:
@@ -228,10 +284,8 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def _serve(
-    app: ASGIApp, listening: socket.socket, stop: anyio.Event, max_connections: int
-) -> None:
-    server = _Server(
+def _server(app: ASGIApp, max_connections: int) -> _Server:
+    return _Server(
         uvicorn.Config(
             app,
             http=BoundedConnection.limited_to(max_connections),
@@ -243,16 +297,38 @@ async def _serve(
             timeout_graceful_shutdown=GRACE_SECONDS // 2,
         )
     )
+
+
+async def _serve(server: _Server, listening: socket.socket, stop: anyio.Event) -> None:
+    async with _announced(server, listening, stop):
+        await server.serve(sockets=[listening])
+
+
+async def _serve_apart(server: _Server, listening: socket.socket, stop: anyio.Event) -> None:
+    """Serve from a thread with an event loop of its own."""
+    async with _announced(server, listening, stop):
+        await to_thread.run_sync(
+            partial(anyio.run, partial(server.serve, sockets=[listening])),
+            abandon_on_cancel=True,
+            limiter=CapacityLimiter(1),
+        )
+
+
+@asynccontextmanager
+async def _announced(
+    server: _Server, listening: socket.socket, stop: anyio.Event
+) -> AsyncIterator[None]:
+    """Log where a server listens, and end it when `stop` is set."""
     host, port = listening.getsockname()[:2]
     log.info("listening", host=host, port=port)
 
     async def exit_when_stopped() -> None:
         await stop.wait()
-        server.should_exit = True
+        server.should_exit = True  # it looks at this ten times a second, from any thread
 
     async with anyio.create_task_group() as group:
         group.start_soon(exit_when_stopped)
-        await server.serve(sockets=[listening])
+        yield
         group.cancel_scope.cancel()
 
 

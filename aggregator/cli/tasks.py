@@ -122,13 +122,16 @@ def add(
 
 @app.command("list")
 def list_(config: Config = None) -> None:
-    """Print the tasks that this party takes part in, one per line."""
+    """Print the tasks that this party takes part in, one per line, each with its state."""
     with open_desk(config) as desk:
-        for task in desk.tasks():
-            print(
-                f"{task.task_id}  Prio3{task.prio3.circuit.name}  "
-                f"{task.configuration.task_info.decode()}"
+        for task, state in desk.task_states():
+            words = (
+                str(task.task_id),
+                f"Prio3{task.prio3.circuit.name}",
+                ", ".join(state),
+                task.configuration.task_info.decode(),
             )
+            print("  ".join(words))
 
 
 @app.command(cls=TaskCommand)

@@ -6,7 +6,6 @@ called makes a new one (`new`), the caller takes it up (`use`), then the old one
 """
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +15,7 @@ from aggregator.cli.options import Config, TaskArgument, TaskCommand
 from aggregator.cli.parties import (
     AggregatorDesk,
     CollectorDesk,
+    moment,
     open_aggregator,
     open_desk,
     task_id_of,
@@ -66,7 +66,7 @@ def list_(task_id: TaskArgument, config: Config = None) -> None:
 
         tokens, now = desk.database.read_sync("list tokens", read)
     for token in tokens:
-        print(f"{token.name}  made {_moment(token.created_at)}  {_state(token, now)}")
+        print(f"{token.name}  made {moment(token.created_at)}  {_state(token, now)}")
 
 
 @app.command(cls=TaskCommand)
@@ -124,8 +124,4 @@ def _state(token: CallerToken, now: int) -> str:
     if token.expires_at is None:
         return "taken"
     verb = "taken until" if token.is_valid(now) else "refused since"
-    return f"{verb} {_moment(token.expires_at)}"
-
-
-def _moment(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{verb} {moment(token.expires_at)}"

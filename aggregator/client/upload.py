@@ -35,6 +35,9 @@ UPLOAD_ATTEMPTS = 8
 """How often one request of reports is sent, within half a minute: a client that gave up midway
 could not upload the rest without knowing which measurements are settled."""
 
+UPLOAD_SECONDS = 300.0
+"""How long all these attempts may take."""
+
 
 class UploadError(PeerError):
     """An aggregator answered with something that a client cannot use."""
@@ -92,7 +95,9 @@ class Client:
         leader = configuration.leader_aggregator_endpoint
         self._leader = Peer(http, leader, name="the leader")
         self._helper = Peer(http, configuration.helper_aggregator_endpoint, name="the helper")
-        self._uploads = Peer(http, leader, name="the leader", attempts=UPLOAD_ATTEMPTS)
+        self._uploads = Peer(
+            http, leader, name="the leader", attempts=UPLOAD_ATTEMPTS, seconds=UPLOAD_SECONDS
+        )
         self._entropy = SystemEntropy() if entropy is None else entropy
         self._clock = SystemClock() if clock is None else clock
         self._configs: tuple[HpkeConfig, HpkeConfig] | None = None

@@ -3,8 +3,9 @@
     GET  /api/tasks                          the tasks
     GET  /api/tasks/{task_id}                one
     GET  /api/tasks/{task_id}/collections    its collections, oldest first
-    POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch; {}
-                                             the next one, if the leader selects the task's
+    POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch;
+                                             with ?now=true also one that is not over; {} the next
+                                             one, if the leader selects the task's
     GET  /api/collections/{collection_id}    a collection: pending, finished or failed; with
                                              ?post_process=clamp or simplex also post-processed
 
@@ -20,7 +21,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 from starlette.exceptions import HTTPException
 
-from aggregator.codec import encode
+from aggregator.codec import decode, encode
 from aggregator.collector.documents import (
     Document,
     collection_document,
@@ -31,18 +32,20 @@ from aggregator.collector.driver import Driver
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import (
+    BatchInvalid,
     InvalidMessage,
     UnrecognizedCollectionJob,
     UnrecognizedTask,
     UnsupportedMediaType,
 )
+from aggregator.dap.times import Time
 from aggregator.dp.post_processing import Rule
 from aggregator.entropy import Entropy
 from aggregator.errors import Abort, ParameterError
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
-from aggregator.storage.database import Database
+from aggregator.storage.database import Database, Transaction
 from aggregator.web.app import create_app
 from aggregator.web.auth import require_token
 from aggregator.web.messages import read_bytes
@@ -87,13 +90,15 @@ class CollectorApi:
         )
         return [collection_document(task, each) for each in stored]
 
-    async def collect(self, task_id: str, request: Request, response: Response) -> Document:
+    async def collect(
+        self, task_id: str, request: Request, response: Response, *, now: bool = False
+    ) -> Document:
         """Start a collection, or return the one that the batch already has."""
         task = await self._task(task_id)
         named = await _read_query(request)
         new = new_collection(task, collection_request(task, named), self._entropy)
         stored = await self._database.run(
-            "put collection", lambda tx: store.put_collection(tx, new)
+            "put collection", lambda tx: start_collection(tx, task, new, now=now)
         )
         self._driver.wake()
         response.headers["Location"] = f"/api/collections/{stored.collection_id.hex()}"
@@ -196,6 +201,34 @@ async def _read_query(request: Request) -> dict[str, int]:
             for fault in error.errors(include_input=False, include_url=False, include_context=False)
         )
         raise InvalidMessage(faults) from None
+
+
+def start_collection(
+    tx: Transaction, task: Task, new: store.NewCollection, *, now: bool
+) -> store.StoredCollection:
+    """Store a collection, or return the one that the batch already has.
+
+    Args:
+        tx: A transaction on the Collector's store.
+        task: The task.
+        new: The collection.
+        now: Whether to collect a batch that is not over, which shuts out its later reports.
+
+    Raises:
+        BatchInvalid: It is not over, and `now` does not say that this is meant.
+    """
+    if store.find_collection(tx, new) is None and not now:
+        query = decode(CollectionJobReq, new.request).query
+        last_over = Time(max(0, task.time(tx.now).units - 1))
+        try:
+            task.batching.asked(query, last_over, task.time_precision)
+        except BatchInvalid as error:
+            raise BatchInvalid(
+                f"{error.detail}; reports that come after their batch was collected are refused: "
+                "to collect it now, say so (--now)",
+                task.task_id,
+            ) from None
+    return store.put_collection(tx, new)
 
 
 def new_collection(task: Task, request: CollectionJobReq, entropy: Entropy) -> store.NewCollection:

@@ -4,6 +4,7 @@ Source:
     DAP, "Basic Type Definitions"; DAP, "Report Errors Registry".
 """
 
+import dataclasses
 from enum import IntEnum
 
 
@@ -26,3 +27,15 @@ class ReportError(IntEnum):
     def draft_name(self) -> str:
         """The draft's name for it, such as `report_replayed`."""
         return self.name.lower()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UnknownReportError:
+    """A code point that a newer peer uses: its report is rejected, whatever it means."""
+
+    value: int
+
+    @property
+    def draft_name(self) -> str:
+        """A name to count it by, such as `report_error_12`."""
+        return f"report_error_{self.value}"

@@ -9,6 +9,8 @@ Source: DAP, "Helper Initialization" and "Batch Buckets".
 import hashlib
 from collections import Counter
 
+import anyio
+
 from aggregator.codec import encode
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import read_job
@@ -59,9 +61,12 @@ class AggregationJobs:
                 self._runtime.clock_skew_seconds,
             ),
         )
-        return await self._runtime.database.run(
-            "commit aggregation job", lambda tx: _commit(tx, served, digest, init)
-        )
+        # Shielded: a leader that was told to come again finds the answer to what was verified.
+        with anyio.CancelScope(shield=True):
+            answered = await self._runtime.database.run(
+                "commit aggregation job", lambda tx: _commit(tx, served, digest, init)
+            )
+        return answered  # noqa: RET504 - for mypy a scope might swallow what is raised inside
 
 
 def _commit(tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit) -> AnsweredJob:
@@ -69,7 +74,7 @@ def _commit(tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit
     found = find_answered_job(tx, task_id, digest)
     if found is not None:
         return found
-    refused = commit(tx, init.verified)
+    refused = commit(tx, init.verified, digest)
     count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused))
     return put_answered_job(tx, task_id, digest, encode(init.response(refused)))
 

@@ -22,11 +22,18 @@ import structlog
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregateShare, AggregateShareReq, CollectionJobReq
-from aggregator.dap.problems import BatchOverlap, InvalidBatchSize, Problem, problem_document
+from aggregator.dap.problems import (
+    BatchOverlap,
+    InvalidBatchSize,
+    OtherProblem,
+    Problem,
+    problem_document,
+)
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
-from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
+from aggregator.leader.helper_peer import helper_of, is_gone, is_refusal, retry_delay
 from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
+from aggregator.leader.waiting import or_wait
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import (
@@ -51,6 +58,7 @@ from aggregator.storage.collection_jobs import (
     finish_collection_job,
     freeze_collection_job,
     lease_collection_jobs,
+    note_refusal,
     release_collection_job,
     renew_collection_job,
     select_batch,
@@ -68,6 +76,9 @@ from aggregator.transport.permits import Permits
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 log = structlog.get_logger()
+
+LONGEST_POLL_SECONDS = 10
+"""After how long a batch that is not ready is looked at again, at the latest."""
 
 _JOBS: Jobs[CollectionJob] = Jobs(
     "collection", due_collection_jobs, lease_collection_jobs, renew_collection_job
@@ -91,14 +102,16 @@ class CollectionDriver:
             runtime: The leader.
             http: Sends the requests to helpers.
             settings: How jobs are leased.
-            poll_seconds: How soon a batch that was not ready is looked at again.
+            poll_seconds: How soon a batch that was not ready is looked at again, at first; later
+                after a tenth of the time that it waits, for each look is written to disk.
         """
         self._runtime = runtime
         self._http = http
         self._settings = settings
         self._poll_seconds = poll_seconds
         self._permits = Permits(settings.concurrency, settings.jobs_per_helper, runtime.clock.now)
-        self._scheduler = Scheduler(runtime, _JOBS, self._step, settings, self._permits)
+        step = or_wait(self._step, self._release_lease)
+        self._scheduler = Scheduler(runtime, _JOBS, step, settings, self._permits)
 
     async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
         """Step jobs until `stop` is set; see `Scheduler.run`."""
@@ -124,13 +137,13 @@ class CollectionDriver:
             share = decode(AggregateShare, body) if body else None
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
-            await self._release_lease(leased, error.retry_after)
+            await self._release_lease(leased, str(error), error.retry_after)
         except PeerRefused as error:
             await self._refused(leased, error)
         except DecodeError as error:
             # The helper may have released its share, so the batch stays frozen.
             log.error("helper's aggregate share is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
-            await self._release_lease(leased, None)
+            await self._release_lease(leased, f"the helper's answer: {error}")
         else:
             if share is None:
                 await self._wait(leased, answer)
@@ -160,7 +173,14 @@ class CollectionDriver:
         # A batch that cannot become large enough fails at once: until then it takes no uploads.
         if closed is not None or (waiting and could_be >= task.min_batch_size):
             # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
-            release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
+            waited = tx.now - job.created_at
+            delay = max(self._poll_seconds, min(waited // 10, LONGEST_POLL_SECONDS))
+            reason = (
+                "another collection of a part of the batch is under way"
+                if closed is not None
+                else f"{waiting} reports of the batch are not aggregated yet"
+            )
+            release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
             return None
         totals = summarize_batch(tx, job.task_id, batch)
         try:
@@ -243,24 +263,51 @@ class CollectionDriver:
         def wait(tx: Transaction) -> None:
             if answer.location is not None:
                 store_share_location(tx, leased.lease, answer.location)
-            release_collection_job(tx, leased.lease, delay, progressed=True)
+            reason = "the helper has not released its share"
+            release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
 
         await self._runtime.database.run("await aggregate share", wait)
 
-    async def _release_lease(self, leased: Leased[CollectionJob], asked: int | None) -> None:
+    async def _release_lease(
+        self, leased: Leased[CollectionJob], reason: str, asked: int | None = None
+    ) -> None:
         delay = retry_delay(leased.lease.attempts, asked)
         log.info("job waits", next_in=f"{delay}s")
         await self._runtime.database.run(
             "release collection job",
-            lambda tx: release_collection_job(tx, leased.lease, delay),
+            lambda tx: release_collection_job(tx, leased.lease, delay, reason=reason),
         )
 
     async def _refused(self, leased: Leased[CollectionJob], error: PeerRefused) -> None:
-        """Fail the job if the helper says why; otherwise ask again, for it may have released."""
+        """Fail the job if the helper says why, or refuses for too long; otherwise ask again.
+
+        A job that fails reopens its batch, which is no harm even if the helper has released its
+        share: it counts no report of the batch any more, so the batch stays the same, and whoever
+        asks for it again makes the same request and gets that share.
+        """
         log.error("helper refused an aggregate share", reason=str(error))
-        if is_refusal(error.problem):
-            await self._runtime.database.run(
-                "fail collection job", lambda tx: self._fail(tx, leased, error.problem)
-            )
-        else:
-            await self._release_lease(leased, None)
+        is_lost = leased.job.helper_location is not None and is_gone(error)
+
+        def refused(tx: Transaction) -> None:
+            if is_lost:
+                store_share_location(tx, leased.lease, None)
+            refused_for = note_refusal(tx, leased.lease)
+            if is_refusal(error.problem) and not is_lost:
+                self._fail(tx, leased, error.problem)
+            elif refused_for >= self._settings.refusal_seconds:
+                self._fail(tx, leased, _of_the_helper(error, refused_for))
+            else:
+                delay = retry_delay(leased.lease.attempts, None)
+                release_collection_job(tx, leased.lease, delay, reason=str(error))
+                log.info("job waits", next_in=f"{delay}s")
+
+        await self._runtime.database.run("aggregate share refused", refused)
+
+
+def _of_the_helper(error: PeerRefused, seconds: int) -> Problem:
+    """Return the helper's problem for the collector, who has to hear whose it is."""
+    problem = error.problem
+    detail = f"the helper has refused for {seconds} seconds, with status {error.status}"
+    if problem.detail:
+        detail += f": {problem.detail}"
+    return OtherProblem(problem.type_uri, problem.title, detail, problem.task_id)

@@ -1,11 +1,19 @@
 """How the leader speaks to a task's helper, and how it reads a refusal."""
 
+from http import HTTPStatus
+
 import httpx
 
-from aggregator.dap.problems import BudgetExceeded, Problem, UnrecognizedTask
+from aggregator.dap.problems import (
+    BudgetExceeded,
+    Problem,
+    UnrecognizedAggregateShare,
+    UnrecognizedAggregationJob,
+    UnrecognizedTask,
+)
 from aggregator.dap.profile import DAP_18
 from aggregator.runtime import ServedTask, TaskRefused
-from aggregator.transport.peer import Peer
+from aggregator.transport.peer import Peer, PeerRefused
 
 LONGEST_DELAY_SECONDS = 60
 
@@ -26,6 +34,12 @@ def is_refusal(problem: Problem) -> bool:
         return True
     is_known = problem.type_uri.startswith(DAP_18.error_namespace)
     return is_known and not isinstance(problem, UnrecognizedTask)
+
+
+def is_gone(error: PeerRefused) -> bool:
+    """Return whether the helper no longer has what we asked for by its location."""
+    is_unknown = isinstance(error.problem, UnrecognizedAggregationJob | UnrecognizedAggregateShare)
+    return is_unknown or error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 
 def retry_delay(attempts: int, asked: int | None) -> int:

@@ -4,16 +4,19 @@ A job is made as soon as there are reports for a full one. The rest wait a momen
 that a trickle of uploads does not become a job per report. A job is full when it has so many
 reports, or so many bytes as they are stored: a whole job is held in memory and sent in one request.
 Where the leader selects the batches, all reports of a job go into the oldest batch that holds fewer
-than `min_batch_size`.
+than `min_batch_size`. Tasks take turns, so that one with a large backlog delays no other, and a
+task without reports costs next to nothing, so that there may be many.
 """
 
 import dataclasses
 
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import Problem
 from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime
 from aggregator.storage.aggregation_jobs import create_aggregation_job
 from aggregator.storage.database import Transaction
-from aggregator.storage.reports import JobSize, claimable_reports
+from aggregator.storage.reports import JobSize, claimable_reports, tasks_with_unclaimed_reports
 from aggregator.storage.selected_batches import batch_with_room
 
 MAX_JOB_BYTES = 32 * 2**20
@@ -37,12 +40,26 @@ class JobCreator:
         self._waiting_since: dict[bytes, int] = {}
 
     async def run_once(self) -> int:
-        """Make the jobs that are due now; return how many."""
+        """Make all jobs that are due now, the tasks taking turns; return how many."""
         created = 0
-        for served in await self._runtime.tasks():
-            while await self._create_if_due(served.task):
-                created += 1
+        while made := await self.run_turn():
+            created += made
         return created
+
+    async def run_turn(self) -> int:
+        """Make the next job of each task where one is due now; return how many."""
+        waiting = await self._runtime.database.read(
+            "tasks with unclaimed reports", tasks_with_unclaimed_reports
+        )
+        return sum([await self._create_next(task_id) for task_id in waiting])
+
+    async def _create_next(self, task_id: bytes) -> bool:
+        """Make the next job of a task, if it is due; return whether it was."""
+        try:
+            served = await self._runtime.task(TaskId(task_id))
+        except Problem:  # we do not take part in it; the log said so when it was first read
+            return False
+        return await self._create_if_due(served.task)
 
     async def _create_if_due(self, task: Task) -> bool:
         task_id, most = task.task_id.value, self._size

@@ -4,23 +4,32 @@ The exact request is stored before it is sent. Whoever leases the job after a cr
 bytes again, gets the same answer, recomputes our half and commits the out shares, the report ids
 and the job's end in one transaction.
 
+No report is lost by what the helper does. Whatever it answers, the same bytes follow, for it may
+have counted the reports. Only a request that it has refused each time, so that it surely has not,
+is made anew, or split where it was too large. Answers that cannot be used are asked for again
+`max_attempts` times; then the job is held, as DAP has it abandoned, until an operator decides.
+
 Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 """
 
 import dataclasses
-from collections import Counter
+import hashlib
+from collections.abc import Sequence
+from http import HTTPStatus
 
 import anyio
 import httpx
 import structlog
 
 from aggregator.codec import DecodeError, decode, encode
-from aggregator.dap.ids import TaskId
+from aggregator.dap.ids import ReportId, TaskId
 from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp, Report
+from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type, path
 from aggregator.errors import PeerError
-from aggregator.leader.helper_peer import helper_of, is_refusal, retry_delay
+from aggregator.leader.helper_peer import helper_of, is_gone, retry_delay
 from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
+from aggregator.leader.waiting import or_wait
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
     LeaderState,
@@ -34,19 +43,25 @@ from aggregator.protocol.reports import Rejected
 from aggregator.runtime import Runtime, ServedTask, commit
 from aggregator.storage.aggregation_jobs import (
     AggregationJob,
-    abandon_aggregation_job,
     due_aggregation_jobs,
     finish_aggregation_job,
+    forget_request,
+    hold_aggregation_job,
     lease_aggregation_jobs,
+    note_failure,
+    note_sending,
+    note_unprocessed,
     release_aggregation_job,
     renew_aggregation_job,
+    reports_in_job,
+    split_aggregation_job,
     store_job_location,
     store_request,
 )
 from aggregator.storage.counters import reason
 from aggregator.storage.database import Transaction
-from aggregator.storage.leases import Leased
-from aggregator.storage.reports import reports_of_job
+from aggregator.storage.leases import Lease, Leased
+from aggregator.storage.reports import StoredReport, reports_of_job
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable, origin
 from aggregator.transport.permits import Permits
 
@@ -67,6 +82,30 @@ class _Request:
     state: LeaderState | None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Rejects:
+    """The reports of a job that are not aggregated, by their ids.
+
+    Attributes:
+        reasons: Those that are rejected for good.
+        too_early: Those that wait until their time has come.
+    """
+
+    reasons: dict[bytes, str]
+    too_early: list[bytes]
+
+    @classmethod
+    def of(cls, rejected: Sequence[Rejected]) -> "_Rejects":
+        """Tell them apart: only of `report_too_early` DAP lets us ask again."""
+        rejects = cls({}, [])
+        for each in rejected:
+            if each.error is ReportError.REPORT_TOO_EARLY:
+                rejects.too_early.append(each.report_id.value)
+            else:
+                rejects.reasons[each.report_id.value] = each.error.draft_name
+        return rejects
+
+
 class JobDriver:
     """Drives the aggregation jobs of all tasks of the leader."""
 
@@ -76,10 +115,8 @@ class JobDriver:
         self._http = http
         self._settings = settings
         self._permits = Permits(settings.concurrency, settings.jobs_per_helper, runtime.clock.now)
-        self._scheduler = Scheduler(runtime, _JOBS, self._step, settings, self._permits)
-        # Per job. A lease's attempts would count outages and crashes too. It is kept in memory:
-        # a restarted driver only asks more often before it drops reports.
-        self._refusals: Counter[int] = Counter()
+        step = or_wait(self._step, self._release)
+        self._scheduler = Scheduler(runtime, _JOBS, step, settings, self._permits)
 
     async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
         """Step jobs until `stop` is set; see `Scheduler.run`."""
@@ -98,61 +135,74 @@ class JobDriver:
                 return
         else:
             request = _Request(job.request, None)
-        location = job.helper_location
         try:
-            answer = await self._ask(served, job, request)
-            location = answer.location or location
+            answer = await self._ask(served, leased, request)
             if not answer.carried(AggregationJobResp.message):
                 await self._wait(leased, answer)
                 return
             verified, rejected = await self._finish(served, job, request, answer)
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
-            await self._release(leased, error.retry_after)
+            await self._release(
+                leased,
+                str(error),
+                error.retry_after,
+                is_unprocessed=error.is_unprocessed and job.helper_location is None,
+            )
         except PeerRefused as error:
             await self._refused(leased, error)
         except (IncompatibleResponse, DecodeError) as error:
-            log.error("helper's answer is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
-            await self._abandon(served, leased, location, "incompatible_response")
+            await self._unusable(leased, str(error))
         else:
-            await self._commit(leased, verified, rejected)
+            await self._commit(leased, request.body, verified, rejected)
+            await self._forget_too_early(served, rejected, answer.location or job.helper_location)
 
     async def _prepare(self, served: ServedTask, leased: Leased[AggregationJob]) -> _Request | None:
         """Start verification and store the request; None if no report is left to ask about."""
-        reports = await self._reports(leased.job)
+        stored = await self._reports(leased.job)
         keypairs = await self._runtime.keypairs()
+        reports, undecodable = _decoded(stored)
         init = await self._runtime.verify(
             served.task,
             lambda: leader_init(
                 served.task,
                 served.verification_key,
                 keypairs,
-                [decode(Report, body) for body in reports],
+                reports,
                 self._runtime.clock.now(),
                 self._runtime.clock_skew_seconds,
                 extensions=served.task.batching.job_extensions(leased.job.bucket),
             ),
         )
-        rejected = _reasons(init.rejected)
+        rejects = _Rejects.of([*init.rejected, *undecodable])
         if init.request is None:
             await self._runtime.database.run(
                 "finish aggregation job",
-                lambda tx: finish_aggregation_job(tx, leased.lease, [], rejected),
+                lambda tx: finish_aggregation_job(
+                    tx, leased.lease, [], rejects.reasons, rejects.too_early
+                ),
             )
             return None
         body = encode(init.request)
         await self._runtime.database.run(
             "store aggregation request",
-            lambda tx: store_request(tx, leased.lease, body, rejected),
+            lambda tx: store_request(tx, leased.lease, body, rejects.reasons, rejects.too_early),
         )
         return _Request(body, init.state)
 
-    async def _ask(self, served: ServedTask, job: AggregationJob, request: _Request) -> Answer:
+    async def _ask(
+        self, served: ServedTask, leased: Leased[AggregationJob], request: _Request
+    ) -> Answer:
         helper = helper_of(served, self._http, self._settings.peer_attempts)
         limit = largest_response(served.task, request.body)
+        job = leased.job
         with self._permits.asking(origin(served.task.configuration.helper_aggregator_endpoint)):
             if job.helper_location is not None:
                 return await helper.get(job.helper_location, limit=limit)
+            if job.request is not None:
+                await self._runtime.database.run(
+                    "send again", lambda tx: note_sending(tx, leased.lease)
+                )
             return await helper.post(
                 path("aggregation_jobs", task_id=served.task.task_id),
                 media_type(AggregationJobInitReq.message),
@@ -163,7 +213,7 @@ class JobDriver:
     async def _finish(
         self, served: ServedTask, job: AggregationJob, request: _Request, answer: Answer
     ) -> tuple[Verified, list[Rejected]]:
-        reports = [] if request.state is not None else await self._reports(job)
+        stored = [] if request.state is not None else await self._reports(job)
         keypairs = await self._runtime.keypairs()
 
         def finish() -> tuple[Verified, list[Rejected]]:
@@ -175,37 +225,58 @@ class JobDriver:
                     served.verification_key,
                     keypairs,
                     decode(AggregationJobInitReq, request.body),
-                    [decode(Report, body) for body in reports],
+                    _decoded(stored)[0],
                 )
-            return leader_finish(served.task, state, response)
+            is_final = job.failures + 1 >= self._settings.max_attempts
+            return leader_finish(served.task, state, response, is_final=is_final)
 
         return await self._runtime.verify(served.task, finish)
 
     async def _commit(
         self,
         leased: Leased[AggregationJob],
+        body: bytes,
         verified: Verified,
         rejected: list[Rejected],
     ) -> None:
+        digest = hashlib.sha256(body).digest()
+
         def finish(tx: Transaction) -> int:
-            refused = commit(tx, verified)
+            refused = commit(tx, verified, digest)
             aggregated = [
                 metadata.report_id.value
                 for metadata in verified.accepted
                 if metadata.report_id not in refused
             ]
+            rejects = _Rejects.of(rejected)
             left_out = {each.value: reason(error) for each, error in refused.items()}
-            finish_aggregation_job(tx, leased.lease, aggregated, _reasons(rejected) | left_out)
+            finish_aggregation_job(
+                tx, leased.lease, aggregated, rejects.reasons | left_out, rejects.too_early
+            )
             return len(aggregated)
 
         aggregated = await self._runtime.database.run("finish aggregation job", finish)
-        self._refusals.pop(leased.job.key, None)
         log.info(
             "aggregation job finished",
             job=leased.job.job_id.hex(),
             aggregated=aggregated,
             rejected=len(rejected) + len(verified.accepted) - aggregated,
         )
+
+    async def _forget_too_early(
+        self, served: ServedTask, rejected: list[Rejected], location: str | None
+    ) -> None:
+        """Have the helper forget a finished job that is to be asked about again in part.
+
+        A job of the same reports would be the same bytes, and get the same answer.
+        """
+        if location is None or not _Rejects.of(rejected).too_early:
+            return
+        helper = helper_of(served, self._http, self._settings.peer_attempts)
+        try:
+            await helper.delete(location)
+        except PeerError as error:
+            log.warning("helper keeps a job with reports that were too early", reason=str(error))
 
     async def _wait(self, leased: Leased[AggregationJob], answer: Answer) -> None:
         """Remember where the helper will answer, and ask again later."""
@@ -214,52 +285,99 @@ class JobDriver:
         def wait(tx: Transaction) -> None:
             if answer.location is not None:
                 store_job_location(tx, leased.lease, answer.location)
-            release_aggregation_job(tx, leased.lease, delay, progressed=True)
+            reason = "the helper has not finished it"
+            release_aggregation_job(tx, leased.lease, delay, reason=reason, progressed=True)
 
         await self._runtime.database.run("await aggregation job", wait)
 
-    async def _release(self, leased: Leased[AggregationJob], asked: int | None) -> None:
+    async def _release(
+        self,
+        leased: Leased[AggregationJob],
+        reason: str,
+        asked: int | None = None,
+        *,
+        is_unprocessed: bool = False,
+    ) -> None:
         delay = retry_delay(leased.lease.attempts, asked)
         log.info("job waits", next_in=f"{delay}s")
-        await self._runtime.database.run(
-            "release aggregation job",
-            lambda tx: release_aggregation_job(tx, leased.lease, delay),
-        )
+
+        def release(tx: Transaction) -> None:
+            if is_unprocessed:
+                note_unprocessed(tx, leased.lease)
+            release_aggregation_job(tx, leased.lease, delay, reason=reason)
+
+        await self._runtime.database.run("release aggregation job", release)
 
     async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
+        """Wait, and ask again; if the helper has lost the job, with its stored request."""
         log.error("helper refused an aggregation job", reason=str(error))
-        key = leased.job.key
-        self._refusals[key] += is_refusal(error.problem)
-        if self._refusals[key] >= self._settings.max_attempts:
-            del self._refusals[key]
-            await self._runtime.database.run(
-                "abandon aggregation job",
-                lambda tx: abandon_aggregation_job(tx, leased.lease, "refused_by_helper"),
+        was_sent = leased.job.helper_location is None
+
+        def refused(tx: Transaction) -> int:
+            if not was_sent and is_gone(error):
+                store_job_location(tx, leased.lease, None)
+            return self._note_refusal(tx, leased.lease, error, was_sent=was_sent)
+
+        delay = await self._runtime.database.run("aggregation job refused", refused)
+        log.info("job waits", next_in=f"{delay}s")
+
+    def _note_refusal(
+        self, tx: Transaction, lease: Lease, error: PeerRefused, *, was_sent: bool
+    ) -> int:
+        """Count a refusal and give the job back; return after how many seconds it goes on.
+
+        Args:
+            tx: The transaction.
+            lease: The lease on the job.
+            error: The refusal.
+            was_sent: Whether it is the request that was refused, and not a look at its answer.
+        """
+        if was_sent and error.is_unprocessed:
+            note_unprocessed(tx, lease)
+        job = note_failure(tx, lease)
+        delay = retry_delay(job.failures, None)
+        if not job.unanswered:
+            if error.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and reports_in_job(tx, job) > 1:
+                split_aggregation_job(tx, lease)
+                delay = 0
+            elif job.failures >= self._settings.max_attempts:
+                forget_request(tx, lease)
+        release_aggregation_job(tx, lease, delay, reason=str(error))
+        return delay
+
+    async def _unusable(self, leased: Leased[AggregationJob], reason: str) -> None:
+        """Ask again with the same bytes; hold the job when that has not helped."""
+        log.error("helper's answer is unusable", reason=reason)
+
+        def note(tx: Transaction) -> int | None:
+            job = note_failure(tx, leased.lease)
+            if job.failures >= self._settings.max_attempts:
+                hold_aggregation_job(tx, leased.lease, f"the helper's answer: {reason}")
+                return None
+            delay = retry_delay(job.failures, None)
+            release_aggregation_job(
+                tx, leased.lease, delay, reason=f"the helper's answer: {reason}"
             )
+            return delay
+
+        delay = await self._runtime.database.run("aggregation job answered unusably", note)
+        if delay is None:
+            log.error("job is held: see `prio job list`")
         else:
-            await self._release(leased, None)
+            log.info("job waits", next_in=f"{delay}s")
 
-    async def _abandon(
-        self, served: ServedTask, leased: Leased[AggregationJob], location: str | None, reason: str
-    ) -> None:
-        """Give up a job that the helper may have committed: its reports cannot be used again."""
-        await self._runtime.database.run(
-            "abandon aggregation job",
-            lambda tx: abandon_aggregation_job(tx, leased.lease, reason),
-        )
-        if location is not None:
-            helper = helper_of(served, self._http, self._settings.peer_attempts)
-            try:
-                await helper.delete(location)
-            except PeerError as error:
-                log.warning("helper keeps an abandoned job", reason=str(error))
-
-    async def _reports(self, job: AggregationJob) -> list[bytes]:
-        reports = await self._runtime.database.read(
+    async def _reports(self, job: AggregationJob) -> list[StoredReport]:
+        return await self._runtime.database.read(
             "reports of job", lambda tx: reports_of_job(tx, job.key)
         )
-        return [report.body for report in reports]
 
 
-def _reasons(rejected: list[Rejected]) -> dict[bytes, str]:
-    return {failed.report_id.value: failed.error.draft_name for failed in rejected}
+def _decoded(stored: Sequence[StoredReport]) -> tuple[list[Report], list[Rejected]]:
+    """Return the stored reports, and those that cannot be read, which stop no other."""
+    reports, undecodable = [], []
+    for each in stored:
+        try:
+            reports.append(decode(Report, each.body))
+        except DecodeError:
+            undecodable.append(Rejected(ReportId(each.report_id), ReportError.INVALID_MESSAGE))
+    return reports, undecodable

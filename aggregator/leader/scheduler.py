@@ -38,9 +38,12 @@ class DriverSettings:
         concurrency: Jobs that one process steps at once.
         lease_seconds: How long a job is ours unless we renew it; after a crash, another driver
             takes it up then. At least 2: the database counts whole seconds.
-        max_attempts: After how many refusals an aggregation job is abandoned.
+        max_attempts: How often an aggregation request that is refused, or whose answer cannot be
+            used, is sent before it is made anew or its job is held.
         peer_attempts: How often one request is sent before its job waits.
         jobs_per_helper: How many of the jobs may wait for one helper.
+        refusal_seconds: How long a helper may refuse an aggregate share before the collection job
+            fails.
     """
 
     concurrency: int
@@ -48,6 +51,7 @@ class DriverSettings:
     max_attempts: int
     peer_attempts: int = 3
     jobs_per_helper: int = 4
+    refusal_seconds: int = 3600
 
 
 class Job(Protocol):

@@ -1,7 +1,8 @@
 """Checks uploaded reports and writes them, several requests per transaction.
 
-Requests that arrive while a transaction is being written are all written by the next one: under
-load a transaction carries many requests, and without load nobody waits.
+Requests that arrive while a transaction is being written are written together by the next one:
+under load a transaction carries many requests, and without load nobody waits. Tasks take turns in
+the threads that check and in the transactions, so that a flood of one delays no other for long.
 
 Source: DAP, "Uploading Reports".
 """
@@ -11,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 import anyio
-from anyio import to_thread
 
 from aggregator.codec import DecodeError, Reader
 from aggregator.dap.messages import (
@@ -26,7 +26,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
 from aggregator.protocol.reports import check_upload, report_sizes
 from aggregator.protocol.task import Task
-from aggregator.runtime import Runtime, ServedTask
+from aggregator.runtime import Runtime, ServedTask, Threads, Turns
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.reports import StoredReport, put_reports
@@ -34,16 +34,36 @@ from aggregator.storage.reports import StoredReport, put_reports
 MAX_REPORTS = 20_000
 """The most reports per request."""
 
+GROUP_SIZE = 4 * 2**20
+"""Bytes of reports after which a transaction takes no further request."""
 
-@dataclasses.dataclass(slots=True)
+_THREADS = 4
+"""Requests that are checked at once; the interpreter lock lets no more run."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
 class _Upload:
-    """The checked reports of one request and, once they are written, their outcomes."""
+    """The checked reports of one request and, once they are written, their outcomes.
+
+    `called` is set then, or when it is this request that has to write.
+    """
 
     task: Task
     reports: list[StoredReport]
     refused: Counter[str]
     outcomes: list[ReportError | None] | None = None
-    is_lost: bool = False
+    failure: StoreError | None = None
+    called: anyio.Event = dataclasses.field(default_factory=anyio.Event)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it was written, or could not be."""
+        return self.outcomes is not None or self.failure is not None
+
+    @property
+    def size(self) -> int:
+        """Its reports in bytes."""
+        return sum(len(report.body) for report in self.reports)
 
 
 class Uploads:
@@ -58,8 +78,9 @@ class Uploads:
         """
         self._runtime = runtime
         self._max_age_seconds = max_age_seconds
-        self._waiting: list[_Upload] = []
-        self._writer = anyio.Lock()
+        self._threads = Threads(_THREADS)
+        self._waiting: Turns[_Upload] = Turns()
+        self._is_writing = False
 
     async def take(self, served: ServedTask, body: bytes) -> UploadErrors:
         """Store the reports of one request; return those that were refused, in their order.
@@ -94,7 +115,7 @@ class Uploads:
                 for report in _reports(body, sizes)
             ]
 
-        reports = await to_thread.run_sync(checked)
+        reports = await self._threads.run(served.task.task_id.value, checked)
         upload = _Upload(
             served.task,
             [
@@ -117,19 +138,60 @@ class Uploads:
         return UploadErrors(tuple(statuses))
 
     async def _write(self, upload: _Upload) -> list[ReportError | None]:
-        self._waiting.append(upload)
-        async with self._writer:
-            if upload.outcomes is None and not upload.is_lost:
-                group, self._waiting = self._waiting, []
-                try:
-                    await self._runtime.database.run("upload", lambda tx: _put(tx, group))
-                except BaseException:
-                    for member in group:
-                        member.is_lost, member.outcomes = True, None  # nothing was committed
-                    raise
-        if upload.outcomes is None:
-            raise StoreError("the transaction that carried this upload failed")
-        return upload.outcomes
+        """Store the reports of a request; return what `put_reports` says of them."""
+        if self._is_writing:
+            await self._wait(upload)
+        if not upload.is_done:
+            self._is_writing = True
+            try:
+                # Shielded: whoever writes for the others may not leave them half-way.
+                with anyio.CancelScope(shield=True):
+                    await self._write_group(upload)
+            finally:
+                self._hand_on()
+        if upload.failure is not None:
+            raise upload.failure
+        return upload.outcomes or []
+
+    async def _wait(self, upload: _Upload) -> None:
+        """Wait until a request is written by another, or is the one to write."""
+        task = upload.task.task_id.value
+        self._waiting.put(task, upload)
+        try:
+            await upload.called.wait()
+        except BaseException:
+            self._waiting.discard(task, upload)
+            if upload.called.is_set() and not upload.is_done:
+                self._hand_on()
+            raise
+
+    def _hand_on(self) -> None:
+        """Let the request write whose turn it is, if any waits."""
+        self._is_writing = bool(self._waiting)
+        if self._waiting:
+            self._waiting.take().called.set()
+
+    async def _write_group(self, upload: _Upload) -> None:
+        """Write a request, and others whose turn it is, or note why that failed."""
+        group, size = [upload], upload.size
+        while self._waiting and size < GROUP_SIZE:
+            group.append(self._waiting.take())
+            size += group[-1].size
+        try:
+            await self._runtime.database.run("upload", lambda tx: _put(tx, group))
+        except StoreError as error:
+            _fail(group, error)
+        except BaseException:
+            _fail(group, StoreError("the transaction that carried this upload failed"))
+            raise
+        finally:
+            for member in group:
+                member.called.set()
+
+
+def _fail(group: list[_Upload], failure: StoreError) -> None:
+    for upload in group:
+        upload.outcomes, upload.failure = None, failure  # nothing was committed
 
 
 def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:

@@ -28,7 +28,7 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.problems import InvalidMessage
 from aggregator.dap.profile import Role
-from aggregator.dap.report_errors import ReportError
+from aggregator.dap.report_errors import ReportError, UnknownReportError
 from aggregator.errors import LocalError, PeerError, ReportRejected
 from aggregator.protocol.batches import BatchTotals
 from aggregator.protocol.buckets import BucketShare
@@ -47,6 +47,9 @@ from aggregator.vdaf.ping_pong import HelperFinished, LeaderContinued
 from aggregator.vdaf.prio3 import OutShares, Prio3
 from field import Vector
 
+Outcome = bytes | ReportError | UnknownReportError
+"""What becomes of one report at the helper: its message for the leader, or why it is rejected."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VerificationKey:
@@ -62,7 +65,7 @@ class VerificationKey:
 
 
 class IncompatibleResponse(PeerError):
-    """The helper's answer does not fit the request: the aggregation job is abandoned."""
+    """The helper's answer does not fit the request: no report's fate can be read from it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ class HelperInit:
     """The helper's verdict on each report of a request, before commitment."""
 
     order: tuple[ReportId, ...]
-    outcomes: Mapping[ReportId, bytes | ReportError] = dataclasses.field(repr=False)
+    outcomes: Mapping[ReportId, Outcome] = dataclasses.field(repr=False)
     verified: Verified
 
     def response(self, refused: Mapping[ReportId, ReportError]) -> AggregationJobResp:
@@ -267,16 +270,23 @@ def leader_resume(
 
 
 def leader_finish(
-    task: Task, state: LeaderState, response: AggregationJobResp
+    task: Task, state: LeaderState, response: AggregationJobResp, *, is_final: bool = True
 ) -> tuple[Verified, list[Rejected]]:
     """Read the helper's answer and finish verification.
+
+    Args:
+        task: The reports' task.
+        state: From `leader_init` or `leader_resume`.
+        response: The helper's answer.
+        is_final: Whether a report that only we reject is rejected. The helper has counted it, so
+            perhaps its message was changed on the way, and the same request brings it unchanged.
 
     Returns:
         The leader's out shares, and the reports that either aggregator rejected.
 
     Raises:
         IncompatibleResponse: The answer names other reports, or in another order, or finishes where
-            Prio3 has to continue.
+            Prio3 has to continue, or it is not final and we reject what the helper accepted.
     """
     answered = {resp.report_id: resp for resp in response.verify_resps}
     # Reports that failed on our side were never sent; the helper answers for the others, in order.
@@ -288,7 +298,7 @@ def leader_finish(
     if [resp.report_id for resp in response.verify_resps] != asked:
         raise IncompatibleResponse("the helper answered for other reports than it was asked about")
     inbound: list[bytes | ReportRejected] = []
-    refused: dict[ReportId, ReportError] = {}
+    refused: dict[ReportId, ReportError | UnknownReportError] = {}
     for metadata in state.metadata:
         resp = answered.get(metadata.report_id)
         if resp is None:
@@ -309,6 +319,8 @@ def leader_finish(
         for failed in verified.rejected
         if failed.report_id in answered
     ]
+    if not is_final and len(rejected) > len(refused):
+        raise IncompatibleResponse("a report that the helper accepted fails here")
     return verified, rejected
 
 
@@ -340,7 +352,7 @@ def helper_init(
     _check_request(task, verification_key, request)
     report_shares = [init.report_share for init in request.verify_inits]
     opened = open_reports(task, Role.HELPER, keypairs, report_shares, now, clock_skew_seconds)
-    outcomes: dict[ReportId, bytes | ReportError] = {}
+    outcomes: dict[ReportId, Outcome] = {}
     shares: list[OpenedShare] = []
     inbound: list[bytes] = []
     for share, init in zip(opened, request.verify_inits, strict=True):
@@ -462,10 +474,8 @@ def _check_request(
         raise InvalidMessage(task_id=task.task_id, detail="a report is named twice")
 
 
-def _verify_resp(
-    report_id: ReportId, outcome: bytes | ReportError
-) -> VerifyRespContinue | VerifyRespReject:
-    if isinstance(outcome, ReportError):
-        return VerifyRespReject(report_id, outcome)
-    # The helper has finished, but the leader has not: so the answer's type is `continue`.
-    return VerifyRespContinue(report_id, outcome)
+def _verify_resp(report_id: ReportId, outcome: Outcome) -> VerifyRespContinue | VerifyRespReject:
+    if isinstance(outcome, bytes):
+        # The helper has finished, but the leader has not: so the answer's type is `continue`.
+        return VerifyRespContinue(report_id, outcome)
+    return VerifyRespReject(report_id, outcome)

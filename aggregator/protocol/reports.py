@@ -30,7 +30,7 @@ from aggregator.dap.messages import (
     input_share_aad,
 )
 from aggregator.dap.profile import DAP_18, Role
-from aggregator.dap.report_errors import ReportError
+from aggregator.dap.report_errors import ReportError, UnknownReportError
 from aggregator.dap.times import Time
 from aggregator.entropy import Entropy
 from aggregator.errors import ReportRejected
@@ -58,7 +58,7 @@ class Rejected:
     """A report that is rejected, and why."""
 
     report_id: ReportId
-    error: ReportError
+    error: ReportError | UnknownReportError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -2,11 +2,14 @@
 
 from aggregator.runtime.commitment import charge_of, commit
 from aggregator.runtime.runtime import Runtime, ServedTask, TaskRefused
+from aggregator.runtime.turns import Threads, Turns
 
 __all__ = [
     "Runtime",
     "ServedTask",
     "TaskRefused",
+    "Threads",
+    "Turns",
     "charge_of",
     "commit",
 ]

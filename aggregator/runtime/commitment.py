@@ -9,13 +9,19 @@ from aggregator.protocol.buckets import BucketShare, add_to_agg_share
 from aggregator.protocol.task import Task
 from aggregator.storage.batches import accumulate, closed_batches, room_in_buckets
 from aggregator.storage.database import Transaction
+from aggregator.storage.job_shares import JobShare, put_job_share
 from aggregator.storage.ledger import Charge
 from aggregator.storage.report_ids import admit
 from aggregator.storage.tables import aggregated_reports
 
 
-def commit(tx: Transaction, verified: Verified) -> dict[ReportId, ReportError]:
+def commit(tx: Transaction, verified: Verified, job: bytes) -> dict[ReportId, ReportError]:
     """Add verified reports to their buckets and remember their ids.
+
+    Args:
+        tx: The transaction.
+        verified: The reports.
+        job: SHA-256 of the AggregationJobInitReq, by which both aggregators know the job.
 
     Returns:
         The reports that were left out because they are late, replayed or too many.
@@ -44,6 +50,7 @@ def commit(tx: Transaction, verified: Verified) -> dict[ReportId, ReportError]:
             return add_to_agg_share(verified.vdaf, stored, share.agg_share)
 
         accumulate(tx, task_id, share.bucket, merge, share.totals)
+        put_job_share(tx, task_id, JobShare(share.bucket, job, merge(None), share.totals))
     return refused
 
 

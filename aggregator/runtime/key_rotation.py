@@ -88,7 +88,12 @@ class KeyRotation:
         due = await self._database.read("hpke keys that are due", self._due)
         if due == (False, []):
             return 0
-        return await self._database.run("rotate hpke keys", self._rotate)
+        made, destroyed = await self._database.run("rotate hpke keys", self._rotate)
+        for config_id in made:
+            log.info("hpke key made", config_id=config_id)
+        for config_id in destroyed:
+            log.info("hpke key destroyed", config_id=config_id)
+        return len(made) + len(destroyed)
 
     def _due(self, tx: Transaction) -> tuple[bool, list[int]]:
         """Return whether a new key is due, and which keys can be destroyed."""
@@ -98,14 +103,15 @@ class KeyRotation:
         ]
         return not keys or self._rotation.is_due(keys[0].created_at, tx.now), unneeded
 
-    def _rotate(self, tx: Transaction) -> int:
+    def _rotate(self, tx: Transaction) -> tuple[list[int], list[int]]:
+        """Do what is due; return which keys were made, and which destroyed."""
         is_due, unneeded = self._due(tx)  # again: another process may have been faster
+        made = []
         if is_due:
             before = [key for key in list_hpke_configs(tx) if key.retired_at is None]
-            log.info("hpke key made", config_id=new_key(tx, self._entropy))
+            made.append(new_key(tx, self._entropy))
             for key in before:
                 retire_hpke_key(tx, key.config_id)
         for config_id in unneeded:
             destroy_hpke_key(tx, config_id)
-            log.info("hpke key destroyed", config_id=config_id)
-        return is_due + len(unneeded)
+        return made, unneeded

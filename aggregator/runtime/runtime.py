@@ -6,7 +6,6 @@ processes of one aggregator agree, and keeps only what is costly to make from it
 
 import dataclasses
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
 
 import structlog
@@ -18,7 +17,7 @@ from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import OWN_NAMESPACE, Problem, UnrecognizedTask
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
-from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.errors import ConfigurationError, LocalError, ParameterError
 from aggregator.protocol.aggregation import VerificationKey
 from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
@@ -117,12 +116,21 @@ class Runtime:
         return self._served(stored)
 
     async def tasks(self) -> list[ServedTask]:
-        """Return all tasks that we serve, oldest first, without those below our floor."""
+        """Return all tasks that we serve, oldest first.
+
+        Those below our floor are left out, and so is one whose stored file cannot be read, which
+        the log names.
+        """
         served = []
         for stored in await self.database.read("tasks", list_tasks):
             if stored.record.role == self.role.name.lower():
-                with suppress(TaskRefused):
+                try:
                     served.append(self._served(stored))
+                except TaskRefused:
+                    continue
+                except LocalError as error:
+                    task_id = str(TaskId(stored.record.task_id))
+                    log.error("task cannot be served", task=task_id, reason=str(error))  # noqa: TRY400 - a file, no trace of ours
         return served
 
     async def keypairs(self) -> dict[int, HpkeKeypair]:
@@ -166,13 +174,13 @@ class Runtime:
         """Make an HPKE key pair if this aggregator has none."""
 
         def ensure(tx: Transaction) -> None:
-            if not list_hpke_configs(tx):
+            if not list_hpke_keys(tx):  # decrypts them: a wrong store key is found at the start
                 new_key(tx, self.entropy)
 
         await self.database.run("ensure hpke key", ensure)
 
     async def verify(self, task: Task, work: Callable[[], T]) -> T:
-        """Run a step of verification in a thread, as many at once as there are cores."""
+        """Run a step of verification in a thread; many at once, and the tasks in turn."""
         return await self._verification.run(task, work)
 
     async def warm_up(self) -> None:

@@ -1,6 +1,7 @@
 """The threads in which an aggregator verifies, beside the event loop.
 
-Kernels release the interpreter lock, so as many steps run at once as there are cores.
+Kernels release the interpreter lock, so as many steps run at once as there are cores. Tasks take
+turns.
 """
 
 import os
@@ -8,12 +9,11 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-import anyio
 import structlog
-from anyio import to_thread
 
 from aggregator.dap.profile import Role
 from aggregator.protocol.task import Task
+from aggregator.runtime.turns import Threads
 
 log = structlog.get_logger()
 
@@ -26,8 +26,7 @@ class VerificationThreads:
     def __init__(self, role: Role, threads: int | None) -> None:
         """Verify as `role`, in this many threads; one per core by default."""
         self._role = role
-        self._threads = threads or os.cpu_count() or 1
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._threads = Threads(threads or os.cpu_count() or 1)
         self._warm: set[tuple[int, bytes]] = set()
 
     async def run(self, task: Task, work: Callable[[], T]) -> T:
@@ -35,23 +34,20 @@ class VerificationThreads:
 
         The first step for a kind of task may have to compile its kernels; the log says so.
         """
-        limiter = await self.warm_up(task)
-        return await to_thread.run_sync(work, limiter=limiter)
+        await self.warm_up(task)
+        return await self._threads.run(task.task_id.value, work)
 
-    async def warm_up(self, task: Task) -> anyio.CapacityLimiter:
-        """Compile the kernels of a task; return the limiter of the threads."""
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(self._threads)
+    async def warm_up(self, task: Task) -> None:
+        """Compile the kernels of a task."""
         kind = (task.configuration.vdaf_type, task.configuration.vdaf_configuration)
         if kind not in self._warm:
             self._warm.add(kind)
             vdaf = f"Prio3{task.prio3.circuit.name}"
             log.info("compiling kernels, unless they are cached", vdaf=vdaf)
             started = time.monotonic()
-            await to_thread.run_sync(_verify_nothing, task, self._role, limiter=self._limiter)
+            await self._threads.run(task.task_id.value, lambda: _verify_nothing(task, self._role))
             seconds = round(time.monotonic() - started, 1)
             log.info("kernels ready", vdaf=vdaf, seconds=seconds)
-        return self._limiter
 
 
 def _verify_nothing(task: Task, role: Role) -> None:

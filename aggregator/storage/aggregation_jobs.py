@@ -1,14 +1,16 @@
-"""The Leader's aggregation jobs: created with their reports, sent, finished or abandoned.
+"""The Leader's aggregation jobs: created with their reports, sent, finished.
 
 The exact request is stored before it is sent, and only the driver that holds the job's lease moves
-it. So the successor of a killed driver sends the same bytes again and gets the same answer.
+it. So the successor of a killed driver sends the same bytes again and gets the same answer. No
+driver gives a job up with its reports: `operator` has the verbs of a person who does.
 `states.AGGREGATION_JOB` draws the life of a job.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import insert, select
+from sqlalchemy import func, insert, select, update
 
 from aggregator.storage import leases, tables
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports
@@ -20,10 +22,14 @@ from aggregator.storage.reports import (
     claim_reports,
     claimable_reports,
     drop_reports,
+    postpone_reports,
     reject_reports,
     report_ids_of_job,
 )
 from aggregator.storage.states import AGGREGATION_JOB, AggregationJobState
+
+TOO_EARLY_SECONDS = 60
+"""How long a report waits that one of the aggregators found too early."""
 
 _UNFINISHED = (AggregationJobState.CREATED, AggregationJobState.SENT)
 
@@ -40,6 +46,8 @@ class AggregationJob:
         bucket: The key of the bucket that all its reports fall in; empty if each has its own.
         request: The exact AggregationJobInitReq, from `store_request` until the job ends.
         helper_location: Where the Helper put the job, if it said so.
+        failures: Refusals of the request and unusable answers to it so far.
+        unanswered: How often the request was sent that the Helper may have processed.
     """
 
     key: int
@@ -49,6 +57,8 @@ class AggregationJob:
     bucket: bytes
     request: bytes | None = dataclasses.field(repr=False)
     helper_location: str | None
+    failures: int = 0
+    unanswered: int = 0
 
 
 def create_aggregation_job(
@@ -72,23 +82,9 @@ def create_aggregation_job(
     claimable = claimable_reports(tx, task_id, size)
     if not claimable.reports or (only_full and not claimable.is_full):
         return None
-    job_id = tx.random_id()
-    table = tables.aggregation_jobs
-    key: int = tx.connection.execute(
-        insert(table)
-        .values(
-            task=tx.task_key(task_id),
-            job_id=job_id,
-            state=AggregationJobState.CREATED,
-            lease_expires_at=tx.now,
-            lease_attempts=0,
-            created_at=tx.now,
-            bucket=bucket or None,
-        )
-        .returning(table.c.id)
-    ).scalar_one()
-    claim_reports(tx, task_id, key, size, bucket)
-    return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, bucket, None, None)
+    job = _put_job(tx, task_id, bucket)
+    claim_reports(tx, task_id, job.key, size, bucket)
+    return job
 
 
 def due_aggregation_jobs(tx: Transaction) -> dict[bytes, int]:
@@ -114,28 +110,117 @@ def renew_aggregation_job(tx: Transaction, lease: Lease, seconds: int) -> None:
 
 
 def store_request(
-    tx: Transaction, lease: Lease, request: bytes, rejected: Mapping[bytes, str]
+    tx: Transaction,
+    lease: Lease,
+    request: bytes,
+    rejected: Mapping[bytes, str],
+    too_early: Collection[bytes] = (),
 ) -> None:
-    """Store the exact request before it is sent, and drop the reports that are not in it.
+    """Store the exact request before it is sent, and take the reports that are not in it away.
 
     Args:
         tx: The transaction.
         lease: The lease on the job.
         request: The encoded AggregationJobInitReq, sent unchanged on every attempt.
         rejected: Reports that we rejected before sending, each with its reason.
+        too_early: Reports whose time has not come: they wait for another job.
 
     Raises:
         LeaseLost: The lease is not ours any more, or a request is stored already.
     """
     job = tables.aggregation_jobs
-    leases.advance(
-        tx, job, AGGREGATION_JOB, "store_request", lease, {"request": request}, ends=False
-    )
+    digest = hashlib.sha256(request).digest()
+    values = {"request": request, "request_sha256": digest, "unanswered": 1}
+    leases.advance(tx, job, AGGREGATION_JOB, "store_request", lease, values, ends=False)
     reject_reports(tx, _get(tx, lease.key).task_id, lease.key, rejected)
+    postpone_reports(tx, lease.key, too_early, TOO_EARLY_SECONDS)
 
 
-def store_job_location(tx: Transaction, lease: Lease, location: str) -> None:
+def note_sending(tx: Transaction, lease: Lease) -> None:
+    """Remember, before the stored request is sent once more, that it may be processed.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    table = tables.aggregation_jobs
+    leases.write(tx, table, lease, {"unanswered": table.c.unanswered + 1})
+
+
+def note_unprocessed(tx: Transaction, lease: Lease) -> None:
+    """Take `note_sending` back: the Helper has surely not processed what was sent this time.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    table = tables.aggregation_jobs
+    leases.write(tx, table, lease, {"unanswered": table.c.unanswered - 1})
+
+
+def note_failure(tx: Transaction, lease: Lease) -> AggregationJob:
+    """Count a refusal or an unusable answer; return the job as it is now.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    table = tables.aggregation_jobs
+    leases.write(tx, table, lease, {"failures": table.c.failures + 1})
+    return _get(tx, lease.key)
+
+
+def forget_request(tx: Transaction, lease: Lease) -> None:
+    """Take the job's request back, for a new one with the same reports.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+        Conflict: The Helper may have processed the request: only the same bytes may follow it.
+    """
+    if _get(tx, lease.key).unanswered:
+        raise tx.refuse(Conflict("the Helper may have processed the request"))
+    values = {"request": None, "request_sha256": None, "failures": 0, "helper_location": None}
+    table = tables.aggregation_jobs
+    leases.advance(tx, table, AGGREGATION_JOB, "forget_request", lease, values, ends=False)
+
+
+def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
+    """Forget the request, and move half of the job's reports into a new job.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+        Conflict: The Helper may have processed the request, or the job has a single report.
+    """
+    forget_request(tx, lease)
+    job = _get(tx, lease.key)
+    report = tables.reports.c
+    of_job = (report.task == tx.task_key(job.task_id), report.job == job.key)
+    keys = tx.connection.execute(select(report.id).where(*of_job).order_by(report.id)).scalars()
+    moved = list(keys)
+    del moved[: (len(moved) + 1) // 2]
+    if not moved:
+        raise tx.refuse(Conflict("a job of one report cannot be split"))
+    other = _put_job(tx, job.task_id, job.bucket)
+    tx.connection.execute(
+        update(tables.reports).where(*of_job, report.id >= moved[0]).values(job=other.key)
+    )
+
+
+def hold_aggregation_job(tx: Transaction, lease: Lease, reason: str) -> None:
+    """Leave the job to an operator: it is no longer driven, and keeps its request and reports.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    values = {"lease_token": None, "reason": reason}
+    table = tables.aggregation_jobs
+    leases.advance(tx, table, AGGREGATION_JOB, "hold_aggregation_job", lease, values, ends=False)
+
+
+def store_job_location(tx: Transaction, lease: Lease, location: str | None) -> None:
     """Store where the Helper put the job, so that another driver can poll or delete it.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        location: Its URL; None if the Helper has lost the job.
 
     Raises:
         LeaseLost: The lease is not ours any more.
@@ -144,31 +229,35 @@ def store_job_location(tx: Transaction, lease: Lease, location: str) -> None:
 
 
 def finish_aggregation_job(
-    tx: Transaction, lease: Lease, aggregated: Sequence[bytes], rejected: Mapping[bytes, str]
+    tx: Transaction,
+    lease: Lease,
+    aggregated: Sequence[bytes],
+    rejected: Mapping[bytes, str],
+    too_early: Collection[bytes] = (),
 ) -> None:
     """End the job, in the transaction in which the out shares of `aggregated` were added.
 
-    The bodies are dropped and every report counted.
+    The bodies are dropped and every report counted, but those that wait.
 
     Args:
         tx: The transaction.
         lease: The lease on the job.
         aggregated: Ids of the reports that were merged.
-        rejected: Ids of the others, each with its reason.
+        rejected: Ids of others, each with its reason.
+        too_early: Ids of those whose time has not come: they wait for another job.
 
     Raises:
         LeaseLost: The lease is not ours any more.
         Conflict: The reports named are not exactly the job's.
     """
-    _end(tx, "finish_aggregation_job", lease)
+    table = tables.aggregation_jobs
+    values = {"request": None, "reason": None}
+    leases.advance(tx, table, AGGREGATION_JOB, "finish_aggregation_job", lease, values, ends=True)
     job = _get(tx, lease.key)
-    counted = set(aggregated)
-    if (
-        len(counted) != len(aggregated)
-        or counted & rejected.keys()
-        or counted | rejected.keys() != report_ids_of_job(tx, job.key)
-    ):
+    named = [*aggregated, *rejected, *too_early]
+    if len(set(named)) != len(named) or set(named) != report_ids_of_job(tx, job.key):
         raise tx.refuse(Conflict("an aggregation job must end with each of its reports named once"))
+    postpone_reports(tx, job.key, too_early, TOO_EARLY_SECONDS)
     reject_reports(tx, job.task_id, job.key, rejected)
     drop_reports(tx, job.task_id, job.key)
     if aggregated:
@@ -176,34 +265,57 @@ def finish_aggregation_job(
 
 
 def release_aggregation_job(
-    tx: Transaction, lease: Lease, delay_seconds: int, *, progressed: bool = False
+    tx: Transaction,
+    lease: Lease,
+    delay_seconds: int,
+    *,
+    reason: str | None = None,
+    progressed: bool = False,
 ) -> None:
     """Give the job back for another try after `delay_seconds`; progress forgets the attempts.
 
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        delay_seconds: Nobody leases the job before.
+        reason: Why it waits, for an operator.
+        progressed: Whether the attempts so far no longer count.
+
     Raises:
         LeaseLost: The lease is not ours any more.
     """
+    leases.write(tx, tables.aggregation_jobs, lease, {"reason": reason})
     leases.release(tx, tables.aggregation_jobs, lease, delay_seconds, progressed=progressed)
 
 
-def abandon_aggregation_job(tx: Transaction, lease: Lease, reason: str) -> None:
-    """Give the job up: its reports are dropped and counted under `reason`.
-
-    They are not claimed again, for the Helper may have committed them.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
-    """
-    _end(tx, "abandon_aggregation_job", lease)
-    task_id = _get(tx, lease.key).task_id
-    dropped = drop_reports(tx, task_id, lease.key)
-    if dropped:
-        count_reports(tx, task_id, Stage.AGGREGATION, {reason: dropped})
+def reports_in_job(tx: Transaction, job: AggregationJob) -> int:
+    """Return how many reports the job has left."""
+    report = tables.reports.c
+    query = select(func.count()).where(
+        report.task == tx.task_key(job.task_id), report.job == job.key
+    )
+    return tx.connection.execute(query).scalar_one()
 
 
-def _end(tx: Transaction, verb: str, lease: Lease) -> None:
+def _put_job(tx: Transaction, task_id: bytes, bucket: bytes) -> AggregationJob:
+    job_id = tx.random_id()
     table = tables.aggregation_jobs
-    leases.advance(tx, table, AGGREGATION_JOB, verb, lease, {"request": None}, ends=True)
+    key: int = tx.connection.execute(
+        insert(table)
+        .values(
+            task=tx.task_key(task_id),
+            job_id=job_id,
+            state=AggregationJobState.CREATED,
+            failures=0,
+            unanswered=0,
+            lease_expires_at=tx.now,
+            lease_attempts=0,
+            created_at=tx.now,
+            bucket=bucket or None,
+        )
+        .returning(table.c.id)
+    ).scalar_one()
+    return AggregationJob(key, task_id, job_id, AggregationJobState.CREATED, bucket, None, None)
 
 
 def _get(tx: Transaction, key: int) -> AggregationJob:
@@ -217,6 +329,8 @@ def _get(tx: Transaction, key: int) -> AggregationJob:
             job.bucket,
             job.request,
             job.helper_location,
+            job.failures,
+            job.unanswered,
         )
         .join(tables.tasks, task.id == job.task)
         .where(job.id == key)
@@ -230,4 +344,6 @@ def _get(tx: Transaction, key: int) -> AggregationJob:
         bucket=row.bucket or b"",
         request=row.request,
         helper_location=row.helper_location,
+        failures=row.failures,
+        unanswered=row.unanswered,
     )

@@ -159,22 +159,22 @@ def accumulate(
     row = task_id + bucket
     place = (table.c.task == task, table.c.bucket == bucket)
     found = tx.connection.execute(select(table.c.share, *_TOTALS).where(*place)).one_or_none()
-    cipher = _bucket_cipher(tx, task, task_id, bucket)
+    cipher = bucket_cipher(tx, task, task_id, bucket)
     if found is None:
         share = cipher.encrypt("buckets", row, "share", merge(None))
-        values = {"task": task, "bucket": bucket, "share": share, **_columns(totals)}
+        values = {"task": task, "bucket": bucket, "share": share, **totals_columns(totals)}
         tx.connection.execute(insert(table).values(values))
     else:
         old = cipher.decrypt("buckets", row, "share", found.share)
         share = cipher.encrypt("buckets", row, "share", merge(old))
-        values = {"share": share, **_columns(_totals(found) + totals)}
+        values = {"share": share, **totals_columns(totals_of(found) + totals)}
         tx.connection.execute(update(table).where(*place).values(values))
 
 
 def summarize_batch(tx: Transaction, task_id: bytes, batch: Batch) -> BatchTotals:
     """Return how many reports the batch holds, and which."""
     query = select(*_TOTALS).where(*_in_batch(tx, tables.buckets.c.bucket, task_id, batch))
-    return sum((_totals(row) for row in tx.connection.execute(query)), BatchTotals())
+    return sum((totals_of(row) for row in tx.connection.execute(query)), BatchTotals())
 
 
 def report_count(tx: Transaction, task_id: bytes, batch: Batch) -> int:
@@ -200,7 +200,7 @@ def read_shares(tx: Transaction, task_id: bytes, batch: Batch) -> list[bytes]:
     )
     shares = []
     for task, bucket, share in tx.connection.execute(query).all():
-        cipher = _bucket_cipher(tx, task, task_id, bucket)
+        cipher = bucket_cipher(tx, task, task_id, bucket)
         shares.append(cipher.decrypt("buckets", task_id + bucket, "share", share))
     return shares
 
@@ -243,10 +243,11 @@ def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     )
     if tx.connection.execute(frozen).rowcount == 0:
         _close(tx, task_id, batch, BatchState.COLLECTED)
-    buckets, keys = tables.buckets, tables.bucket_keys
+    buckets, keys, jobs = tables.buckets, tables.bucket_keys, tables.job_shares
     in_batch = _in_batch(tx, buckets.c.bucket, task_id, batch)
     tx.connection.execute(update(buckets).where(*in_batch).values(share=None))
     tx.connection.execute(delete(keys).where(*_in_batch(tx, keys.c.bucket, task_id, batch)))
+    tx.connection.execute(delete(jobs).where(*_in_batch(tx, jobs.c.bucket, task_id, batch)))
     tx.scrub_log = True
 
 
@@ -285,7 +286,8 @@ def _in_batch(
     )
 
 
-def _columns(totals: BatchTotals) -> dict[str, object]:
+def totals_columns(totals: BatchTotals) -> dict[str, object]:
+    """Return the columns in which totals are stored."""
     first, last = totals.times or (None, None)
     return {
         "report_count": totals.report_count,
@@ -295,14 +297,15 @@ def _columns(totals: BatchTotals) -> dict[str, object]:
     }
 
 
-def _totals(row: Row[tuple[object, ...]]) -> BatchTotals:
+def totals_of(row: Row[tuple[object, ...]]) -> BatchTotals:
+    """Return the totals that a row holds."""
     columns = row._mapping  # noqa: SLF001  SQLAlchemy's public name, underscored against clashes
     first, last = columns["first_time"], columns["last_time"]
     times = None if first is None else (Time(first), Time(last))
     return BatchTotals(columns["report_count"], columns["checksum"], times)
 
 
-def _bucket_cipher(tx: Transaction, task: int, task_id: bytes, bucket: bytes) -> Crypter:
+def bucket_cipher(tx: Transaction, task: int, task_id: bytes, bucket: bytes) -> Crypter:
     """Return a crypter under the bucket's own key, making the key with the bucket."""
     table = tables.bucket_keys
     row = task_id + bucket

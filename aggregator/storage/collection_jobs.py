@@ -16,7 +16,7 @@ import dataclasses
 import hashlib
 from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement, insert, select, update
+from sqlalchemy import ColumnElement, func, insert, select, update
 
 from aggregator.dap.times import Interval
 from aggregator.errors import StoreError
@@ -162,14 +162,45 @@ def renew_collection_job(tx: Transaction, lease: Lease, seconds: int) -> None:
 
 
 def release_collection_job(
-    tx: Transaction, lease: Lease, delay_seconds: int, *, progressed: bool = False
+    tx: Transaction,
+    lease: Lease,
+    delay_seconds: int,
+    *,
+    reason: str | None = None,
+    progressed: bool = False,
 ) -> None:
     """Give the job back for another try after `delay_seconds`; progress forgets the attempts.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        delay_seconds: Nobody leases the job before.
+        reason: Why it waits, for an operator.
+        progressed: Whether the attempts and the refusals so far no longer count.
 
     Raises:
         LeaseLost: The lease is not ours any more.
     """
-    leases.release(tx, tables.collection_jobs, lease, delay_seconds, progressed=progressed)
+    table = tables.collection_jobs
+    values: dict[str, object] = {"reason": reason}
+    if progressed:
+        values["refused_since"] = None
+    leases.write(tx, table, lease, values)
+    leases.release(tx, table, lease, delay_seconds, progressed=progressed)
+
+
+def note_refusal(tx: Transaction, lease: Lease) -> int:
+    """Remember that the Helper refuses; return for how many seconds it has done so.
+
+    Raises:
+        LeaseLost: The lease is not ours any more.
+    """
+    table = tables.collection_jobs
+    since = func.coalesce(table.c.refused_since, tx.now)
+    leases.write(tx, table, lease, {"refused_since": since})
+    query = select(table.c.refused_since).where(table.c.id == lease.key)
+    refused_since: int = tx.connection.execute(query).scalar_one()
+    return tx.now - refused_since
 
 
 def select_batch(tx: Transaction, lease: Lease, batch: Batch) -> None:
@@ -219,8 +250,13 @@ def freeze_collection_job(
     ledger.reserve(tx, job.task_id, batch, charge)
 
 
-def store_share_location(tx: Transaction, lease: Lease, location: str) -> None:
+def store_share_location(tx: Transaction, lease: Lease, location: str | None) -> None:
     """Store where the Helper put its share, so that another driver can poll it.
+
+    Args:
+        tx: The transaction.
+        lease: The lease on the job.
+        location: Its URL; None if the Helper no longer has it.
 
     Raises:
         LeaseLost: The lease is not ours any more.
@@ -251,7 +287,8 @@ def finish_collection_job(tx: Transaction, lease: Lease, result: CollectionResul
 def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
     """End the job with a problem document, JSON; a frozen batch reopens and costs nothing.
 
-    Call it for a frozen job only when the Helper has certainly released nothing.
+    If the Helper has released its share after all, nobody has ours, and the same request brings the
+    same share again.
 
     Raises:
         LeaseLost: The lease is not ours any more.

@@ -131,8 +131,8 @@ def task_added_at(tx: Transaction, task_id: bytes) -> int:
     return added_at
 
 
-def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
-    """Store a collection before the Leader is asked; the same batch again is the same collection.
+def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollection | None:
+    """Return the collection of the same batch, if any.
 
     A failed one does not count: the batch may have been too small then. Nor does a finished one
     where the Leader selects the batches: the next one is another.
@@ -147,18 +147,26 @@ def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollecti
         columns.state.in_(live),
     )
     row = tx.connection.execute(same).one_or_none()
-    if row is None:
-        tx.connection.execute(
-            insert(tables.collections).values(
-                collection_id=collection.collection_id,
-                task_id=collection.task_id,
-                request=collection.request,
-                state=CollectionState.PENDING,
-                created_at=tx.now,
-            )
+    return None if row is None else _collection(row)
+
+
+def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
+    """Store a collection before the Leader is asked; of the same batch, return the first."""
+    found = find_collection(tx, collection)
+    if found is not None:
+        return found
+    tx.connection.execute(
+        insert(tables.collections).values(
+            collection_id=collection.collection_id,
+            task_id=collection.task_id,
+            request=collection.request,
+            state=CollectionState.PENDING,
+            created_at=tx.now,
         )
-        row = tx.connection.execute(same).one()
-    return _collection(row)
+    )
+    columns = tables.collections.c
+    stored = select(tables.collections).where(columns.collection_id == collection.collection_id)
+    return _collection(tx.connection.execute(stored).one())
 
 
 def get_collection(tx: Transaction, collection_id: bytes) -> StoredCollection | None:

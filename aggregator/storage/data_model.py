@@ -24,7 +24,8 @@ refused is rolled back whole.
 What the order of the transactions promises, whenever a process is killed:
 
 - **A stored report is never lost.** An upload that was answered is committed. Its body stays
-  until its aggregation job ends, and it ends either in a bucket or in a counter with a reason. A
+  until its aggregation job ends, and it ends either in a bucket or in a counter with a reason: a
+  verdict on this report, or an operator's command. A
   batch is not frozen while one of its stored reports is not aggregated, and no report is stored
   for a batch that is asked for, frozen or collected.
 - **A report is counted once.** `report_ids` refuses a second upload, `reports.job` lets one job
@@ -36,10 +37,10 @@ What the order of the transactions promises, whenever a process is killed:
   Before its commit nothing has left the process; after it, only these bytes do.
 - **Leases.** A driver moves a job only while the random token in the job's row is its own.
 
-Un-noised shares are encrypted under a random key of their bucket, which is stored encrypted
-under the store's key; releasing the batch deletes both, overwrites them (`secure_delete`) and
-empties the write-ahead log, as soon as nobody reads it. Backups that were taken before keep them:
-keep the store's key elsewhere.
+Un-noised shares, of buckets and of what each job added to them, are encrypted under a random
+key of their bucket, which is stored encrypted under the store's key; releasing the batch
+deletes both, overwrites them (`secure_delete`) and empties the write-ahead log, as soon as
+nobody reads it. Backups that were taken before keep them: keep the store's key elsewhere.
 """
 
 _OVERVIEW = """\

@@ -1,4 +1,4 @@
-"""The Leader's reports: stored as they came, claimed by one aggregation job, dropped with it.
+"""The Leader's reports: stored as they came, claimed by one aggregation job, dropped at its end.
 
 A report's id stays for ever in a narrow table, which is the duplicate check; its body is deleted
 when its job ends. So every id has either a body that is still to be counted, or a place in a
@@ -7,9 +7,22 @@ counter that says what became of it.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import ScalarSelect, Select, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    ScalarSelect,
+    Select,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
@@ -97,11 +110,15 @@ def put_reports(
     return errors
 
 
-def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
-    """Return how many reports of the task wait for an aggregation job."""
-    report = tables.reports.c
-    query = select(func.count()).where(report.task == tx.task_key(task_id), report.job.is_(None))
-    return tx.connection.execute(query).scalar_one()
+def tasks_with_unclaimed_reports(tx: Transaction) -> list[bytes]:
+    """Return the ids of all tasks with reports that wait for an aggregation job.
+
+    One look into an index per task, whatever it holds.
+    """
+    report, task = tables.reports.c, tables.tasks.c
+    waiting = select(report.id).where(report.task == task.id, report.job.is_(None), _is_due(tx))
+    query = select(task.task_id).where(waiting.exists()).order_by(task.id)
+    return list(tx.connection.execute(query).scalars())
 
 
 def has_reports(tx: Transaction, task_id: bytes) -> bool:
@@ -132,7 +149,7 @@ def claim_reports(
 ) -> None:
     """Claim unclaimed reports, first bucket first, for the job with key `job`.
 
-    A report whose bucket is closed is never claimed.
+    A report whose bucket is closed is never claimed, and a postponed one not yet.
 
     Args:
         tx: The transaction.
@@ -174,7 +191,12 @@ def _waiting(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[int
     )
     return (
         select(report.id, report.bucket, func.length(report.body).label("bytes"))
-        .where(report.task == tx.task_key(task_id), report.job.is_(None), ~covering.exists())
+        .where(
+            report.task == tx.task_key(task_id),
+            report.job.is_(None),
+            _is_due(tx),
+            ~covering.exists(),
+        )
         .order_by(report.bucket, report.id)
         .limit(size.reports)
     )
@@ -198,6 +220,65 @@ def report_ids_of_job(tx: Transaction, job: int) -> set[bytes]:
     return set(tx.connection.execute(query).scalars())
 
 
+def return_reports(tx: Transaction, job: int) -> int:
+    """Take the job's reports out of it, free for another job at once; return how many."""
+    report = tables.reports.c
+    statement = update(tables.reports).where(report.task == _task_of(job), report.job == job)
+    values: dict[str, object] = {"job": None, "waits_until": None}
+    bucket = _bucket_of(tx, job)
+    returned = tx.connection.execute(
+        statement.values(values | ({"bucket": b""} if bucket else {}))
+    ).rowcount
+    _leave_bucket(tx, job, bucket, returned)
+    return returned
+
+
+def postpone_reports(
+    tx: Transaction, job: int, report_ids: Collection[bytes], seconds: int
+) -> None:
+    """Take some of the job's reports out of it; no job claims them for `seconds`.
+
+    Reports that have waited long wait a quarter as long again, so that a clock that is never set
+    right does not make jobs without end.
+
+    Raises:
+        Conflict: One of them is not in the job.
+    """
+    rows = _rows_in_job(tx, job, report_ids)
+    if not rows:
+        return
+    quarter = (tx.now - tables.reports.c.received_at) // 4
+    longer = case((quarter > seconds, quarter), else_=seconds)
+    values: dict[str, object] = {"job": None, "waits_until": tx.now + longer}
+    bucket = _bucket_of(tx, job)
+    tx.connection.execute(
+        update(tables.reports)
+        .where(tables.reports.c.id == bindparam("key"))
+        .values(values | ({"bucket": b""} if bucket else {})),
+        [{"key": row.id} for row in rows],
+    )
+    _leave_bucket(tx, job, bucket, len(rows))
+
+
+def _bucket_of(tx: Transaction, job: int) -> bytes | None:
+    """Return the bucket into which the job put its reports; None if each has one of its own."""
+    jobs = tables.aggregation_jobs.c
+    bucket: bytes | None = tx.connection.execute(
+        select(jobs.bucket).where(jobs.id == job)
+    ).scalar_one()
+    return bucket
+
+
+def _leave_bucket(tx: Transaction, job: int, bucket: bytes | None, reports: int) -> None:
+    """Count reports that have left the job, and with it the bucket that it put them into."""
+    if not bucket or not reports:
+        return
+    jobs = tables.aggregation_jobs.c
+    task = tx.connection.execute(select(jobs.task).where(jobs.id == job)).scalar_one()
+    remove_waiting(tx, task, {bucket: reports})
+    add_waiting(tx, task, {b"": reports})
+
+
 def drop_reports(tx: Transaction, task_id: bytes, job: int) -> int:
     """Delete the bodies of the job's reports; return how many there were."""
     task, report = tx.task_key(task_id), tables.reports.c
@@ -215,21 +296,35 @@ def reject_reports(
     Raises:
         Conflict: One of them is not in the job.
     """
-    if not rejected:
+    rows = _rows_in_job(tx, job, rejected)
+    if not rows:
         return
+    remove_waiting(tx, tx.task_key(task_id), Counter(row.bucket for row in rows))
+    tx.connection.execute(
+        delete(tables.reports).where(tables.reports.c.id == bindparam("key")),
+        [{"key": row.id} for row in rows],
+    )
+    count_reports(tx, task_id, Stage.AGGREGATION, Counter(rejected.values()))
+
+
+def _rows_in_job(
+    tx: Transaction, job: int, report_ids: Collection[bytes]
+) -> list[Row[bytes, int, bytes]]:
+    """Return the keys and buckets of some of the job's reports."""
+    if not report_ids:
+        return []
     report = tables.reports.c
     of_job = (report.task == _task_of(job), report.job == job)
     query = select(report.report_id, report.id, report.bucket).where(*of_job)
     rows = {row.report_id: row for row in tx.connection.execute(query)}
-    if not rejected.keys() <= rows.keys():
-        raise tx.refuse(Conflict("a rejected report is not in the aggregation job"))
-    leaving = [rows[report_id] for report_id in rejected]
-    remove_waiting(tx, tx.task_key(task_id), Counter(row.bucket for row in leaving))
-    tx.connection.execute(
-        delete(tables.reports).where(report.id == bindparam("key")),
-        [{"key": row.id} for row in leaving],
-    )
-    count_reports(tx, task_id, Stage.AGGREGATION, Counter(rejected.values()))
+    if not rows.keys() >= set(report_ids):
+        raise tx.refuse(Conflict("a report that was named is not in the aggregation job"))
+    return [rows[report_id] for report_id in report_ids]
+
+
+def _is_due(tx: Transaction) -> ColumnElement[bool]:
+    waits_until = tables.reports.c.waits_until
+    return waits_until.is_(None) | (waits_until <= tx.now)
 
 
 def _task_of(job: int) -> ScalarSelect[int]:

@@ -13,8 +13,9 @@ class AggregationJobState(StrEnum):
 
     CREATED = "created"  # reports are claimed, nothing was sent
     SENT = "sent"  # the exact request is stored; the Helper may have seen it
+    HELD = "held"  # the Helper's answers cannot be used; waits for an operator, reports kept
     FINISHED = "finished"  # aggregated on our side, report bodies dropped
-    ABANDONED = "abandoned"  # given up; report bodies dropped
+    ABANDONED = "abandoned"  # given up by an operator; reports dropped, or free for another job
 
 
 class CollectionJobState(StrEnum):
@@ -82,6 +83,9 @@ AGGREGATION_JOB = Machine(
     (
         Transition("create_aggregation_job", (), AggregationJobState.CREATED),
         Transition("store_request", (AggregationJobState.CREATED,), AggregationJobState.SENT),
+        Transition("forget_request", (AggregationJobState.SENT,), AggregationJobState.CREATED),
+        Transition("hold_aggregation_job", (AggregationJobState.SENT,), AggregationJobState.HELD),
+        Transition("retry_aggregation_job", (AggregationJobState.HELD,), AggregationJobState.SENT),
         Transition(
             "finish_aggregation_job",
             (AggregationJobState.CREATED, AggregationJobState.SENT),
@@ -89,7 +93,7 @@ AGGREGATION_JOB = Machine(
         ),
         Transition(
             "abandon_aggregation_job",
-            (AggregationJobState.CREATED, AggregationJobState.SENT),
+            (AggregationJobState.CREATED, AggregationJobState.SENT, AggregationJobState.HELD),
             AggregationJobState.ABANDONED,
         ),
     ),
@@ -105,6 +109,11 @@ COLLECTION_JOB = Machine(
         ),
         Transition(
             "fail_collection_job",
+            (CollectionJobState.START, CollectionJobState.FROZEN),
+            CollectionJobState.FAILED,
+        ),
+        Transition(
+            "abandon_collection_job",
             (CollectionJobState.START, CollectionJobState.FROZEN),
             CollectionJobState.FAILED,
         ),

@@ -147,6 +147,14 @@ def _lease() -> tuple[Column[bytes], Column[int], Column[int]]:
     )
 
 
+def _reason() -> Column[str]:
+    return Column(
+        "reason",
+        Text,
+        comment="Why it waits, for an operator: the last thing that stood in its way.",
+    )
+
+
 def _seconds(name: str, comment: str, *, nullable: bool = False) -> Column[int]:
     return Column(
         name, BigInteger().with_variant(Integer, "sqlite"), nullable=nullable, comment=comment
@@ -249,6 +257,11 @@ reports = Table(
         ForeignKey("aggregation_jobs.id"),
         comment="The aggregation job that claimed it; null while unclaimed.",
     ),
+    _seconds(
+        "waits_until",
+        "Seconds; no job claims it before, for an aggregator found it too early. Null for at once.",
+        nullable=True,
+    ),
     Column(
         "body",
         LargeBinary,
@@ -309,10 +322,29 @@ aggregation_jobs = Table(
         "retry; null before `sent` and after the end.",
     ),
     Column(
+        "request_sha256",
+        LargeBinary(32),
+        comment="SHA-256 of `request`, by which the Helper knows the job too; kept at the end.",
+    ),
+    Column(
         "helper_location",
         Text,
         comment="Where the Helper put the job (its Location header), to poll or delete it.",
     ),
+    Column(
+        "failures",
+        Integer,
+        nullable=False,
+        comment="Refusals and unusable answers to `request` so far.",
+    ),
+    Column(
+        "unanswered",
+        Integer,
+        nullable=False,
+        comment="How often `request` was sent and neither refused nor turned away before it "
+        "arrived: if 0, the Helper has surely not processed it.",
+    ),
+    _reason(),
     *_lease(),
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
@@ -379,6 +411,37 @@ buckets = Table(
     sqlite_strict=True,
 )
 
+job_shares = Table(
+    "job_shares",
+    metadata,
+    _key(),
+    _task(),
+    Column("bucket", LargeBinary, nullable=False, comment="As in `buckets`."),
+    Column(
+        "job",
+        LargeBinary(32),
+        nullable=False,
+        comment="SHA-256 of the AggregationJobInitReq, the same for both aggregators.",
+    ),
+    Column(
+        "share",
+        LargeBinary,
+        nullable=False,
+        comment="What the job added to the bucket's share, ciphertext under the bucket's key.",
+    ),
+    Column("report_count", Integer, nullable=False, comment="Reports of the job in the bucket."),
+    Column(
+        "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
+    ),
+    Column("first_time", Uint64, nullable=False, comment="The earliest of their times."),
+    Column("last_time", Uint64, nullable=False, comment="The latest of their times."),
+    _seconds("counted_at", "Seconds; when they were added."),
+    Index(None, "task", "bucket", "job"),
+    comment="Both: what each aggregation job added to a bucket, until the bucket is released. So "
+    "aggregators that disagree on a batch can name the jobs that differ, and leave them out.",
+    sqlite_strict=True,
+)
+
 closed_batches = Table(
     "closed_batches",
     metadata,
@@ -432,6 +495,13 @@ collection_jobs = Table(
     Column("interval_start", Uint64, comment="First unit of the smallest interval of the reports."),
     Column("interval_end", Uint64, comment="The unit after its last one."),
     Column("problem", Text, comment="The problem document of a failed job, JSON."),
+    _seconds(
+        "refused_since",
+        "Seconds; since when the Helper has refused without saying why in DAP's terms. Null if it "
+        "does not.",
+        nullable=True,
+    ),
+    _reason(),
     *_lease(),
     _seconds("created_at", "Seconds; when the job was asked for."),
     _seconds("ended_at", "Seconds; when it finished, failed or was deleted.", nullable=True),

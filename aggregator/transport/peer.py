@@ -5,8 +5,8 @@ and a `Location` of another origin is refused. Transient failures are retried a 
 then reported as `PeerUnreachable`, so that a driver comes back later with the same bytes; a problem
 document is reported as `PeerRefused`.
 
-We read no more of an answer than the request can yield, uncompressed, and take no longer in all,
-with every attempt, than the client's read timeout, however steadily it drips.
+We read no more of an answer than the request can yield, uncompressed, and take no longer than a
+set time for all attempts together, however steadily it drips.
 
 Source: DAP, "HTTP Usage" and "Asynchronous Request Handling"; RFC 9457.
 """
@@ -48,11 +48,16 @@ class PeerUnreachable(PeerError):
 
     Attributes:
         retry_after: Seconds that the peer asked us to wait, if it did.
+        is_unprocessed: Whether we do know, namely nothing: there was no connection, or the peer
+            takes no more requests (429).
     """
 
-    def __init__(self, message: str, retry_after: int | None = None) -> None:
+    def __init__(
+        self, message: str, retry_after: int | None = None, *, is_unprocessed: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+        self.is_unprocessed = is_unprocessed
 
 
 class PeerRefused(PeerError):
@@ -61,12 +66,15 @@ class PeerRefused(PeerError):
     Attributes:
         problem: Why, by its problem document; of type `about:blank` if there was none.
         status: The HTTP status code.
+        is_unprocessed: Whether the request has surely changed nothing: a status of class 4xx, and
+            no earlier attempt of the same call of which we do not know.
     """
 
     def __init__(self, problem: Problem, status: int) -> None:
         super().__init__(f"refused with status {status}: {problem}")
         self.problem = problem
         self.status = status
+        self.is_unprocessed = httpx.codes.is_client_error(status)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,6 +120,7 @@ class Peer:
         *,
         name: str = "peer",
         attempts: int = 3,
+        seconds: float | None = None,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         """Hold what all requests to one party share.
@@ -122,6 +131,7 @@ class Peer:
             token: The bearer token, if the party asks for one.
             name: What messages call it, such as "the helper".
             attempts: How often a request is sent before it counts as unanswered.
+            seconds: How long all attempts may take together; by default the client's read timeout.
             sleep: Waits between attempts.
         """
         self._http = http
@@ -129,6 +139,7 @@ class Peer:
         self._token = token
         self._name = f"{name} {origin(endpoint)}"
         self._attempts = attempts
+        self._seconds = seconds or http.timeout.read or math.inf
         self._sleep = sleep
 
     @override
@@ -167,17 +178,25 @@ class Peer:
             headers["authorization"] = bearer_header(self._token)
         request = self._http.build_request(method, url, headers=headers, content=body)
         # One deadline for all attempts: a driver holds its job no longer than it says.
-        with anyio.move_on_after(self._http.timeout.read or math.inf):
+        with anyio.move_on_after(self._seconds):
             return await self._send_patiently(request, limit)
         raise self._unreachable("no complete answer in time")
 
     async def _send_patiently(self, request: httpx.Request, limit: int) -> Answer:
-        for attempt in range(1, self._attempts):
+        is_unprocessed = True
+        for attempt in range(1, self._attempts + 1):
             try:
                 return await self._send_once(request, limit)
+            except PeerRefused as error:
+                error.is_unprocessed &= is_unprocessed
+                raise
             except PeerUnreachable as error:
+                is_unprocessed &= error.is_unprocessed
+                if attempt == self._attempts:
+                    error.is_unprocessed = is_unprocessed
+                    raise
                 await self._sleep(_wait(attempt, error.retry_after))
-        return await self._send_once(request, limit)
+        raise self._unreachable("no attempt was allowed")
 
     async def _send_once(self, request: httpx.Request, limit: int) -> Answer:
         try:
@@ -187,12 +206,15 @@ class Peer:
             finally:
                 await response.aclose()
         except httpx.RequestError as error:
-            raise self._unreachable(_cause(error)) from error
+            is_unsent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            raise self._unreachable(_cause(error), is_unprocessed=is_unsent) from error
         retry_after = _retry_after(response.headers)
-        if response.status_code in _TRANSIENT_STATUSES:
-            raise self._unreachable(f"status {response.status_code}", retry_after)
+        status = response.status_code
+        if status in _TRANSIENT_STATUSES:
+            is_turned_away = status == httpx.codes.TOO_MANY_REQUESTS
+            raise self._unreachable(f"status {status}", retry_after, is_unprocessed=is_turned_away)
         if not response.is_success:
-            raise PeerRefused(_problem(response, content), response.status_code)
+            raise PeerRefused(_problem(response, content), status)
         location = response.headers.get("location")
         return Answer(
             body=content,
@@ -201,8 +223,12 @@ class Peer:
             headers={name.lower(): value for name, value in response.headers.items()},
         )
 
-    def _unreachable(self, cause: str, retry_after: int | None = None) -> PeerUnreachable:
-        return PeerUnreachable(f"{self._name} does not answer: {cause}", retry_after)
+    def _unreachable(
+        self, cause: str, retry_after: int | None = None, *, is_unprocessed: bool = False
+    ) -> PeerUnreachable:
+        return PeerUnreachable(
+            f"{self._name} does not answer: {cause}", retry_after, is_unprocessed=is_unprocessed
+        )
 
     async def _read(self, response: httpx.Response, limit: int) -> bytes:
         if response.headers.get("content-encoding", "identity").lower() != "identity":

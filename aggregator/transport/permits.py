@@ -85,8 +85,8 @@ class Permits:
             if not ready:
                 break
             chosen = min(ready, key=lambda each: (tasks[each.task], turns.get(each.task, 0)))
-            for counter, key in ((shares, chosen.task), (tasks, chosen.task)):
-                counter[key] += 1
+            shares[chosen.task] += 1
+            tasks[chosen.task] += 1
             hosts[chosen.host] += 1
             turns[chosen.task] = 1 + max(turns.values(), default=0)
         return shares

@@ -3,12 +3,14 @@
 Handlers take the raw request and answer with bytes, because DAP's bodies are not JSON.
 """
 
+import math
 import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import anyio
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -30,7 +32,10 @@ from aggregator.web.problems import (
 
 log = structlog.get_logger()
 
-HEALTH_PATH = "/health"
+MONITORING_PATHS = ("/health", "/metrics", "/live")
+ANSWER_SECONDS = 30.0
+"""How long a request may wait for its answer."""
+
 FULL_DISK_SECONDS = 60
 """When a peer is asked to come again after our disk was full."""
 
@@ -38,7 +43,10 @@ _TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def create_app(
-    title: str, routers: Iterable[APIRouter], max_bytes_in_flight: int = DEFAULT_BUDGET
+    title: str,
+    routers: Iterable[APIRouter],
+    max_bytes_in_flight: int = DEFAULT_BUDGET,
+    answer_seconds: float = ANSWER_SECONDS,
 ) -> FastAPI:
     """Return an application that serves `routers` and answers errors with problem documents.
 
@@ -46,6 +54,7 @@ def create_app(
         title: Its name.
         routers: What it serves.
         max_bytes_in_flight: The most bytes of all requests' bodies together.
+        answer_seconds: How long a request may wait for its answer once all of it has come.
     """
     app = FastAPI(
         title=title,
@@ -62,32 +71,25 @@ def create_app(
     app.add_exception_handler(Busy, _on_busy)
     app.add_exception_handler(DiskFull, _on_full_disk)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
-    app.add_middleware(Edge, intake=Intake(max_bytes_in_flight))
+    app.add_middleware(Edge, intake=Intake(max_bytes_in_flight), answer_seconds=answer_seconds)
     return app
-
-
-def create_health_app() -> FastAPI:
-    """Return the application of the health listener: `GET /health`."""
-    router = APIRouter()
-
-    @router.get(HEALTH_PATH)
-    async def health() -> dict[str, str]:
-        return {"status": "ok", "version": aggregator.__version__}
-
-    return create_app("health", [router])
 
 
 class Edge:
     """The outermost layer: whatever goes wrong inside leaves it only as a bare 500.
 
+    What takes too long inside is ended, and answered 503: whatever it waited for, the peer has long
+    gone. Only what is under way in a thread comes to its end first.
+
     It also gives every request a trace identifier, the peer's if it sent one (`traceparent`), and
     logs the outcome.
     """
 
-    def __init__(self, app: ASGIApp, intake: Intake) -> None:
-        """Wrap `app`, whose requests' bodies share `intake`."""
+    def __init__(self, app: ASGIApp, intake: Intake, answer_seconds: float) -> None:
+        """Wrap `app`, whose requests' bodies share `intake` and which is to answer so soon."""
         self._app = app
         self._intake = intake
+        self._answer_seconds = answer_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one connection."""
@@ -96,10 +98,18 @@ class Edge:
             return
         trace_id = _trace_id(scope)
         status = 0
+        handling = anyio.CancelScope(deadline=anyio.current_time() + self._answer_seconds)
+
+        async def receive_in_its_own_time() -> Message:
+            handling.deadline = math.inf  # `intake` says how long a body may take
+            message = await receive()
+            handling.deadline = anyio.current_time() + self._answer_seconds
+            return message
 
         async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
+                handling.deadline = math.inf  # `connections` says how long an answer may take
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-trace-id", trace_id.encode())]
             await send(message)
@@ -107,13 +117,16 @@ class Edge:
         started = time.perf_counter()
         with structlog.contextvars.bound_contextvars(trace_id=trace_id), _without_task():
             try:
-                with self._intake.request() as scope[SCOPE_KEY]:
-                    await self._app(scope, receive, send_and_note)
+                with self._intake.request() as scope[SCOPE_KEY], handling:
+                    await self._app(scope, receive_in_its_own_time, send_and_note)
+                if not status:
+                    log.warning("request took too long")
+                    await busy_response()(scope, receive, send_and_note)
             except Exception as error:  # the outermost edge: logged and answered
                 log.exception("request failed", exc_info=error, path=scope["path"])
                 if not status:
                     await internal_error_response()(scope, receive, send_and_note)
-            is_chatter = scope["path"] == HEALTH_PATH or status == HTTP_202_ACCEPTED
+            is_chatter = scope["path"] in MONITORING_PATHS or status == HTTP_202_ACCEPTED
             report = log.debug if is_chatter else log.info
             report(
                 "request",

@@ -44,10 +44,15 @@ def abort_response(abort: Abort, task_id: TaskId | None = None) -> Response:
 
 
 def stored_problem_response(document: str) -> Response:
-    """Return the stored problem with which a job failed."""
+    """Return the stored problem with which a job failed.
+
+    Its type may be the helper's answer to us, such as to a wrong token or a body that was too slow.
+    A status that fits that type would tell the collector of its own request.
+    """
     members = json.loads(document)
-    by_type = {kind.type_uri: code for kind, code in _STATUSES.items()}
-    return _response(members, by_type.get(members.get("type"), status.HTTP_400_BAD_REQUEST), {})
+    is_spent = members.get("type") == problems.BudgetExceeded.type_uri
+    code = status.HTTP_403_FORBIDDEN if is_spent else status.HTTP_400_BAD_REQUEST
+    return _response(members, code, {})
 
 
 def http_error_response(

@@ -8,6 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from aggregator.leader.uploads import MAX_REPORTS
+from tests.support import hostile
 from tests.support.processes import WORKER, Processes
 from tests.support.slow_peers import Call, SlowPeer, dripping
 
@@ -48,6 +50,23 @@ def test_a_helper_that_drips_keeps_no_other_task_waiting(processes: Processes) -
         processes.prio("upload", task, *("1" for _ in range(20)))
         assert seconds_until_aggregated(processes, task_id, 20, 30) < 30
         assert slow.calls == 1
+
+
+def test_a_helper_that_drips_is_asked_by_one_of_its_many_jobs_at_a_time(tmp_path: Path) -> None:
+    small_jobs = {"aggregation_job_size": 1, "request_timeout_seconds": 4, "lease_seconds": 6}
+    with (
+        Processes(tmp_path, **small_jobs) as processes,
+        SlowPeer(processes.urls["helper"], dripping(1)) as slow,
+    ):
+        _, slow_task = processes.make_task("slow", *TASK, "--helper", slow.url)
+        task_id, task = processes.make_task("well", *TASK)
+        processes.start("helper", "leader")
+        processes.prio("upload", slow_task, *("1" for _ in range(40)))
+        slow.wait_for_calls(4, 60)
+        processes.prio("upload", task, *("1" for _ in range(20)))
+        assert seconds_until_aggregated(processes, task_id, 20, 30) < 30
+        time.sleep(12)
+        assert 4 < slow.calls < 12
 
 
 def test_two_workers_whose_helper_takes_longer_than_a_lease_do_not_take_turns(
@@ -96,3 +115,24 @@ def test_a_leader_that_drips_keeps_no_other_collection_waiting(processes: Proces
                 assert time.monotonic() < deadline
                 time.sleep(0.2)
             assert client.get(url).json()["state"] == "finished"
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(5_000), pytest.param(200_000, marks=pytest.mark.bench)]
+)
+def test_a_flood_of_junk_for_one_task_delays_no_other(processes: Processes, count: int) -> None:
+    flooded_id, flooded = processes.make_task("flooded", *TASK)
+    task_id, well = processes.make_task("well", *TASK)
+    processes.start("helper", "leader")
+    for each in (flooded, well):  # so that no kernel is compiled below
+        processes.prio("upload", each, "1")
+    seconds_until_aggregated(processes, flooded_id, 1, 120)
+    seconds_until_aggregated(processes, task_id, 1, 120)
+    url = f"{processes.urls['leader']}tasks/{flooded_id}/reports"
+    with httpx.Client(trust_env=False, timeout=60) as client:
+        for first in range(0, count, MAX_REPORTS):
+            body = hostile.undecryptable_reports(flooded, min(MAX_REPORTS, count - first))
+            headers = {"content-type": "application/ppm-dap;message=upload-req"}
+            assert client.post(url, content=body, headers=headers).is_success
+    processes.prio("upload", well, *("1" for _ in range(20)))
+    assert seconds_until_aggregated(processes, task_id, 21, 60) < 5

@@ -1,5 +1,6 @@
 """Many at once: the same request twice, two drivers, uploads in a group, a helper that is away."""
 
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,16 +9,21 @@ import httpx
 import pytest
 
 from aggregator.codec import encode
-from aggregator.dap.messages import AggregationJobInitReq
-from aggregator.leader import job_creator
+from aggregator.dap.ids import TaskId
+from aggregator.dap.messages import AggregationJobInitReq, UploadRequest
+from aggregator.leader import job_creator, uploads
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.scheduler import DriverSettings
+from aggregator.leader.uploads import Uploads
 from aggregator.protocol.aggregation import VerificationKey, leader_init
+from aggregator.protocol.reports import MAX_AGE_SECONDS
+from aggregator.protocol.task import Task, task_to_toml
 from aggregator.runtime import TaskRefused
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import list_ledger
+from aggregator.storage.tasks import TaskRecord, put_task
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
 from tests.support.tasks import LAPLACE, make_task
 
@@ -109,6 +115,39 @@ async def test_uploads_that_arrive_together_are_written_together(pair: Pair) -> 
             group.start_soon(pair.upload, reports)
     assert len(written) < len(batches)
     assert (await pair.collect()).report_count == 30
+
+
+async def test_a_flood_of_uploads_for_one_task_delays_another_by_one_transaction(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "GROUP_SIZE", 1)
+    other = make_task(privacy=LAPLACE, id=str(TaskId(bytes(32))))
+    record = TaskRecord(other.task_id.value, "leader", task_to_toml(other), bytes(32))
+    await pair.leader.database.run("provision", lambda tx: put_task(tx, record))
+    taken = Uploads(pair.leader.runtime, MAX_AGE_SECONDS)
+    tasks = (*[pair.task] * 40, other)
+    bodies = [encode(UploadRequest(tuple(await pair.reports([0], task=task)))) for task in tasks]
+    stored: list[Task] = []
+
+    all_are_here = threading.Event()
+
+    def hold(transaction: str, moment: str) -> None:
+        if (transaction, moment) == ("upload", "begin"):
+            all_are_here.wait(60)
+
+    async def upload(task: Task, body: bytes) -> None:
+        await taken.take(await pair.leader.runtime.task(task.task_id), body)
+        stored.append(task)
+
+    pair.leader.on_moment = hold
+    async with anyio.create_task_group() as group:
+        for task, body in zip(tasks, bodies, strict=True):
+            group.start_soon(upload, task, body)
+        while sum(map(len, taken._waiting._queues.values())) < 40:  # noqa: ASYNC110 - it is polled
+            await anyio.sleep(0.01)
+        all_are_here.set()
+    assert len(stored) == 41
+    assert stored.index(other) <= 2
 
 
 async def test_when_a_groups_transaction_fails_none_of_its_clients_is_told_of_success(
@@ -203,29 +242,6 @@ async def test_the_page_of_a_proxy_in_between_is_not_the_helpers_answer(
     await proxied.aclose()
 
 
-async def test_a_job_that_the_helper_refuses_for_good_is_given_up_and_counted(pair: Pair) -> None:
-    await pair.upload(await pair.reports([0, 1, 2]))
-    problem = {"type": "urn:ietf:params:ppm:dap:error:invalidMessage"}
-    refusing = httpx.AsyncClient(
-        transport=httpx.MockTransport(
-            lambda _: httpx.Response(
-                400, json=problem, headers={"content-type": "application/problem+json"}
-            )
-        )
-    )
-    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=3, peer_attempts=1)
-    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
-    driver = JobDriver(pair.leader.runtime, refusing, settings)
-    for _ in range(4):
-        await driver.run_once()
-        pair.clock.advance(61)
-    counts = await pair.leader.database.read(
-        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
-    )
-    assert counts == {"refused_by_helper": 3}
-    await refusing.aclose()
-
-
 async def test_an_outage_does_not_count_as_a_refusal(pair: Pair) -> None:
     """After it, one refusal that an operator can repair must not cost the reports."""
     await pair.upload(await pair.reports([0, 1, 2]))
@@ -250,30 +266,6 @@ async def test_an_outage_does_not_count_as_a_refusal(pair: Pair) -> None:
     await driver.run_once()
     pair.clock.advance(61)
     assert (await pair.collect()).report_count == 3
-    await http.aclose()
-
-
-async def test_a_job_that_is_given_up_is_deleted_at_the_helper(pair: Pair) -> None:
-    """The answer was no answer, but its `Location` says where the helper keeps the job."""
-    await pair.upload(await pair.reports([0, 1, 2]))
-    deleted: list[str] = []
-
-    async def spoil(request: httpx.Request) -> httpx.Response:
-        real = await pair.http.request(
-            request.method, request.url, content=request.content, headers=request.headers
-        )
-        if request.method == "DELETE":
-            deleted.append(f"{real.status_code} {request.url.path}")
-            return httpx.Response(real.status_code)
-        headers = {name: real.headers[name] for name in ("location", "content-type")}
-        return httpx.Response(201, content=real.content[:-1], headers=headers)
-
-    http = httpx.AsyncClient(transport=httpx.MockTransport(spoil))
-    settings = DriverSettings(concurrency=3, lease_seconds=30, max_attempts=5, peer_attempts=1)
-    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
-    assert await JobDriver(pair.leader.runtime, http, settings).run_once() == 1
-    (only,) = deleted
-    assert only.startswith(f"200 /tasks/{pair.task.task_id}/aggregation_jobs/")
     await http.aclose()
 
 

@@ -1,6 +1,7 @@
 """A collection job that waits for its batch's reports to be aggregated."""
 
 import dataclasses
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -125,3 +126,24 @@ async def test_only_what_was_asked_for_is_closed_and_only_until_it_fails(pair: P
     failed = await pair.poll(asked.headers["location"])
     assert failed.problem_type == "invalidBatchSize"
     assert (await pair.upload(alone)).status == ()
+
+
+async def test_a_collection_that_waits_for_long_is_looked_at_ever_less_often(
+    tmp_path: Path,
+) -> None:
+    """Each look is a write, and hundreds of collections may wait."""
+    pair = Pair(tmp_path, make_task(privacy=LAPLACE))
+    await pair.provision()
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.ask()
+    collections = CollectionDriver(pair.leader.runtime, pair.http, SETTINGS)
+    looks: list[int] = []
+    for second in range(300):
+        if await collections.run_once():
+            looks.append(second)
+        pair.clock.advance(1)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(looks)]
+    assert gaps == sorted(gaps)
+    assert (gaps[0], gaps[-1]) == (1, 10)
+    assert len(looks) < 60
+    await pair.close()

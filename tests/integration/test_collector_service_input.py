@@ -1,5 +1,6 @@
 """The collector service under bad input, and its driver under leaders that answer nonsense."""
 
+import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -16,13 +17,16 @@ from aggregator.collector.service import (
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobResp
+from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
+from aggregator.protocol import provisioning
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
 from aggregator.storage.states import CollectionState
+from tests.support.commands import run_here
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, NOW, Pair
@@ -127,6 +131,38 @@ async def test_a_query_is_read_after_the_token_was_checked_and_up_to_a_limit(
     assert (await api.post(URL, content=QUERY, headers=headers)).status_code == 201
 
 
+async def test_an_interval_that_is_not_over_is_collected_only_if_that_is_meant(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    headers = {"authorization": bearer_header(TOKEN)}
+    end = (int(time.time()) // TIME_PRECISION + 2) * TIME_PRECISION
+    query = {"start": end - 2 * TIME_PRECISION, "end": end}
+    refused = await api.post(URL, json=query, headers=headers)
+    assert refused.status_code == 400
+    assert (
+        "reports that come after their batch was collected are refused" in refused.json()["detail"]
+    )
+    assert pending(database) == []
+    begun = await api.post(f"{URL}?now=true", json=query, headers=headers)
+    again = await api.post(URL, json=query, headers=headers)
+    assert (begun.status_code, again.json()) == (201, begun.json())
+
+
+def test_the_command_refuses_an_interval_that_is_not_over(tmp_path: Path) -> None:
+    config = tmp_path / "collector.toml"
+    config.write_text('role = "collector"\ndatabase = "collector.sqlite"\n')
+    public = run_here("collector", "config", "--config", config).stdout.strip()
+    task = make_task(collector_hpke_config=public)
+    file = provisioning.provision(task, SeededEntropy(b"secrets"))[Role.COLLECTOR]
+    assert run_here("task", "add", "--config", config, "-", stdin=file).returncode == 0
+    end = (int(time.time()) // TIME_PRECISION + 2) * TIME_PRECISION
+    interval = ("--start", str(end - TIME_PRECISION), "--end", str(end))
+    done = run_here("collect", "--config", config, str(task.task_id), *interval)
+    assert done.returncode == 2
+    assert "--now" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded"])
 async def test_a_form_of_another_site_collects_nothing(
     api: httpx.AsyncClient, database: Database, kind: str
@@ -220,7 +256,7 @@ async def ends(driver: Driver, database: Database, collection_id: bytes) -> bool
     stop = anyio.Event()
 
     async def watch() -> None:
-        while collection_id in {each.collection_id for each in pending(database)}:  # noqa: ASYNC110  the driver wakes nobody
+        while collection_id in {each.collection_id for each in pending(database)}:  # noqa: ASYNC110 - it is polled
             await anyio.sleep(0.01)
         stop.set()
 

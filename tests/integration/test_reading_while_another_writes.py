@@ -10,6 +10,8 @@ import pytest
 from tests.support.commands import run_here
 
 READING = (
+    ("status",),
+    ("status", "--json"),
     ("ledger",),
     ("ledger", "--json"),
     ("task", "list"),

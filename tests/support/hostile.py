@@ -1,13 +1,22 @@
 """What a stranger sends: requests as bytes over sockets, whole, cut short or endless."""
 
+import os
 import socket
 import struct
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
+
+from aggregator.codec import encode
+from aggregator.dap.hpke import generate_keypair
+from aggregator.dap.ids import ReportId
+from aggregator.entropy import SystemEntropy
+from aggregator.protocol.task import task_from_toml
+from tests.support.reports import make_reports
 
 CHUNK = 2**16
 
@@ -72,6 +81,17 @@ def small_report() -> bytes:
     """Return the smallest possible report; its sizes are no task's."""
     ciphertext = b"\0" + struct.pack(">H", 1) + b"x" + struct.pack(">I", 1) + b"x"
     return bytes(26) + struct.pack(">I", 0) + ciphertext + ciphertext
+
+
+def undecryptable_reports(task_file: Path, count: int) -> bytes:
+    """Return reports of now whose sizes are right for a task, and that nobody can open."""
+    task = task_from_toml(task_file.read_text())
+    config = generate_keypair(0, SystemEntropy()).config
+    (report,) = make_reports(
+        task, config, config, [0], task.time(int(time.time())), SystemEntropy()
+    )
+    rest = encode(report)[ReportId.size :]
+    return b"".join(os.urandom(ReportId.size) + rest for _ in range(count))
 
 
 def verify_init_of_extensions() -> bytes:

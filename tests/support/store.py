@@ -4,11 +4,14 @@ import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from sqlalchemy import func, select
+
 from aggregator.clock import Clock
 from aggregator.dap.ids import ReportId
 from aggregator.dap.times import Interval, Time
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.time_interval import batch_of_interval
+from aggregator.storage import tables
 from aggregator.storage.aggregation_jobs import (
     AggregationJob,
     create_aggregation_job,
@@ -120,6 +123,13 @@ def create_job(
     return store.run_sync(
         "create", lambda tx: create_aggregation_job(tx, TASK_ID, size, only_full=only_full)
     )
+
+
+def unclaimed_reports(tx: Transaction, task_id: bytes) -> int:
+    """Return how many reports of a task wait for an aggregation job."""
+    report = tables.reports.c
+    query = select(func.count()).where(report.task == tx.task_key(task_id), report.job.is_(None))
+    return tx.connection.execute(query).scalar_one()
 
 
 def lease_job(store: Database, seconds: int = 60) -> Leased[AggregationJob]:

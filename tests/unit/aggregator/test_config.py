@@ -35,6 +35,15 @@ def test_a_file_needs_only_role_and_database(tmp_path: Path) -> None:
     assert settings.floor == Floor(max_delta=Fraction(1, 10**5))
 
 
+def test_an_empty_health_listen_in_the_environment_means_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, 'role = "helper"\ndatabase = "x"\nhealth_listen = "127.0.0.1:9000"')
+    assert read_settings(file).health_listen == "127.0.0.1:9000"
+    monkeypatch.setenv("PRIO_HEALTH_LISTEN", "")
+    assert read_settings(file).health_listen is None
+
+
 def test_an_absolute_path_and_a_url_are_taken_as_they_are(tmp_path: Path) -> None:
     for database in ("/srv/x.sqlite", "sqlite:////srv/x.sqlite"):
         settings = read_settings(write(tmp_path, f'role = "helper"\ndatabase = "{database}"'))
@@ -88,6 +97,7 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
         ("lease_seconds = 45", r"lease_seconds: .* request_timeout_seconds \(45\), not 45"),
         ("helper_concurrency = 9", r"helper_concurrency: .* concurrency \(8\), not 9"),
         ("max_bytes_in_flight = 65536", r"max_body_size: .* max_bytes_in_flight \(65536\)"),
+        ("stalled_seconds = 2", r"stalled_seconds: .* linger_seconds \(2\), not 2"),
         ("hpke_rotation_seconds = 86399", r"hpke_rotation_seconds: .* \(86400\), not 86399"),
         ('listen = "8001"', "listen"),
         ('listen = "127.0.0.1:port"', "listen"),

@@ -100,14 +100,18 @@ def upgrade() -> None:
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("bucket", sa.LargeBinary(), nullable=True),
         sa.Column("request", sa.LargeBinary(), nullable=True),
+        sa.Column("request_sha256", sa.LargeBinary(length=32), nullable=True),
         sa.Column("helper_location", sa.Text(), nullable=True),
+        sa.Column("failures", sa.Integer(), nullable=False),
+        sa.Column("unanswered", sa.Integer(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("lease_token", sa.LargeBinary(length=16), nullable=True),
         sa.Column("lease_expires_at", BIGINT, nullable=False),
         sa.Column("lease_attempts", sa.Integer(), nullable=False),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.CheckConstraint(
-            "state IN ('created', 'sent', 'finished', 'abandoned')",
+            "state IN ('created', 'sent', 'held', 'finished', 'abandoned')",
             name="ck_aggregation_jobs_ck_aggregation_jobs_state",
         ),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregation_jobs_task"),
@@ -217,6 +221,8 @@ def upgrade() -> None:
         sa.Column("interval_start", UINT64, nullable=True),
         sa.Column("interval_end", UINT64, nullable=True),
         sa.Column("problem", sa.Text(), nullable=True),
+        sa.Column("refused_since", BIGINT, nullable=True),
+        sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("lease_token", sa.LargeBinary(length=16), nullable=True),
         sa.Column("lease_expires_at", BIGINT, nullable=False),
         sa.Column("lease_attempts", sa.Integer(), nullable=False),
@@ -277,6 +283,23 @@ def upgrade() -> None:
         sqlite_where=sa.text("state = 'pending'"),
     )
     op.create_table(
+        "job_shares",
+        sa.Column("id", BIGINT, nullable=False),
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("job", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("share", sa.LargeBinary(), nullable=False),
+        sa.Column("report_count", sa.Integer(), nullable=False),
+        sa.Column("checksum", sa.LargeBinary(length=32), nullable=False),
+        sa.Column("first_time", UINT64, nullable=False),
+        sa.Column("last_time", UINT64, nullable=False),
+        sa.Column("counted_at", BIGINT, nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_job_shares_task"),
+        sa.PrimaryKeyConstraint("id", name="pk_job_shares"),
+        sqlite_strict=True,
+    )
+    op.create_index("ix_job_shares_task_bucket_job", "job_shares", ["task", "bucket", "job"])
+    op.create_table(
         "ledger",
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
@@ -323,6 +346,7 @@ def upgrade() -> None:
         sa.Column("bucket", sa.LargeBinary(), nullable=False),
         sa.Column("received_at", BIGINT, nullable=False),
         sa.Column("job", BIGINT, nullable=True),
+        sa.Column("waits_until", BIGINT, nullable=True),
         sa.Column("body", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["job"], ["aggregation_jobs.id"], name="fk_reports_job"),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_reports_task"),
@@ -350,6 +374,7 @@ def downgrade() -> None:
     op.drop_table("report_ids")
     op.drop_table("report_counters")
     op.drop_table("ledger")
+    op.drop_table("job_shares")
     op.drop_table("collections")
     op.drop_table("collection_jobs")
     op.drop_table("closed_batches")

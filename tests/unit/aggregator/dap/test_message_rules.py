@@ -18,11 +18,13 @@ from aggregator.dap.messages import (
     TimeIntervalSelector,
     UploadErrors,
     UploadRequest,
+    VerifyRespReject,
     aggregate_share_aad,
     input_share_aad,
     input_share_aad_prefix,
 )
 from aggregator.dap.problems import BatchInvalid, as_problem
+from aggregator.dap.report_errors import UnknownReportError
 from aggregator.errors import ParameterError
 from tests.support.dap_messages import (
     COLLECTION_JOB_REQ,
@@ -80,8 +82,16 @@ def test_a_report_with_an_impossible_length_is_refused(old: bytes, new: bytes, r
 def test_a_report_error_the_draft_does_not_define_is_refused(code: int) -> None:
     with pytest.raises(DecodeError, match=f"{code} is not a report error"):
         decode(UploadErrors, REPORT_ID.value + bytes([code]))
-    with pytest.raises(DecodeError, match=f"{code} is not a report error"):
-        decode(AggregationJobResp, REPORT_ID.value + bytes([2, code]))
+
+
+@pytest.mark.parametrize("code", [12, 255])
+def test_an_answer_with_a_later_drafts_report_error_is_read(code: int) -> None:
+    answer = REPORT_ID.value + bytes([2, code])
+    (only,) = decode(AggregationJobResp, answer).verify_resps
+    assert only == VerifyRespReject(REPORT_ID, UnknownReportError(code))
+    assert encode(only) == answer
+    with pytest.raises(DecodeError, match="0 is not a report error"):
+        decode(AggregationJobResp, REPORT_ID.value + bytes([2, 0]))
 
 
 def test_an_answer_of_no_known_type_is_refused() -> None:

@@ -7,7 +7,7 @@ from typing import Self
 import pytest
 from typing_extensions import override
 
-from aggregator.codec import decode, encode
+from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.extensions import Extension
 from aggregator.dap.hpke import HpkeKeypair, generate_keypair, input_share_info, seal
 from aggregator.dap.messages import (
@@ -305,6 +305,24 @@ def test_an_answer_about_other_reports_or_in_another_order_is_incompatible(task:
     ):
         with pytest.raises(IncompatibleResponse):
             leader_finish(task, init.state, AggregationJobResp(resps))
+
+
+def test_an_answer_with_any_bit_changed_on_the_way_is_asked_for_again(task: Task) -> None:
+    init = lead(task, reports_of(task, [0, 1]))
+    assert init.request is not None
+    state = init.state
+    assert state is not None
+    answer = encode(help_(task, init.request).response({}))
+
+    def read(data: bytes) -> None:
+        leader_finish(task, state, decode(AggregationJobResp, data), is_final=False)
+
+    read(answer)
+    for bit in range(0, 8 * len(answer), 3):
+        changed = bytearray(answer)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises((DecodeError, IncompatibleResponse)):
+            read(bytes(changed))
 
 
 def test_a_helpers_wrong_verifier_message_rejects_the_report_alone(task: Task) -> None:

@@ -54,7 +54,7 @@ def sums(store: Database) -> list[int]:
 def put(
     store: Database, *reports: tuple[int, int], task: Task = TASK
 ) -> dict[ReportId, ReportError]:
-    return store.run_sync("commit", lambda tx: commit(tx, verified(task, *reports)))
+    return store.run_sync("commit", lambda tx: commit(tx, verified(task, *reports), bytes(32)))
 
 
 def test_reports_are_added_to_their_buckets(store: Database) -> None:

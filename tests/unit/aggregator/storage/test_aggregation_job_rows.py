@@ -3,10 +3,16 @@ from collections.abc import Callable
 import pytest
 
 from aggregator.storage.aggregation_jobs import (
-    abandon_aggregation_job,
+    AggregationJob,
     finish_aggregation_job,
+    forget_request,
+    hold_aggregation_job,
     lease_aggregation_jobs,
+    note_failure,
+    note_sending,
+    note_unprocessed,
     release_aggregation_job,
+    split_aggregation_job,
     store_job_location,
     store_request,
 )
@@ -14,8 +20,9 @@ from aggregator.storage.batches import summarize_batch
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
+from aggregator.storage.interventions import abandon_aggregation_job, retry_aggregation_job
 from aggregator.storage.leases import Lease, LeaseLost
-from aggregator.storage.reports import reports_of_job, unclaimed_reports
+from aggregator.storage.reports import reports_of_job
 from aggregator.storage.states import AggregationJobState
 from aggregator.storage.tables import aggregation_jobs
 from tests.support.clock import ManualClock
@@ -26,6 +33,7 @@ from tests.support.store import (
     finish_job,
     lease_job,
     report_id,
+    unclaimed_reports,
     units,
     upload,
 )
@@ -81,11 +89,27 @@ def test_no_more_jobs_are_leased_than_were_asked_for(store: Database) -> None:
     [
         lambda tx, lease: store_request(tx, lease, b"other", {}),
         lambda tx, lease: finish_aggregation_job(tx, lease, IDS, {}),
-        lambda tx, lease: abandon_aggregation_job(tx, lease, "reason"),
+        note_sending,
+        note_failure,
+        note_unprocessed,
+        forget_request,
+        split_aggregation_job,
+        lambda tx, lease: hold_aggregation_job(tx, lease, "reason"),
         lambda tx, lease: release_aggregation_job(tx, lease, 0),
         lambda tx, lease: store_job_location(tx, lease, "/elsewhere"),
     ],
-    ids=["send", "finish", "abandon", "release", "locate"],
+    ids=[
+        "send",
+        "finish",
+        "resend",
+        "fail",
+        "undo",
+        "forget",
+        "split",
+        "hold",
+        "release",
+        "locate",
+    ],
 )
 def test_a_driver_that_slept_past_its_lease_changes_nothing(
     store: Database, clock: ManualClock, verb: Callable[[Transaction, Lease], None]
@@ -145,8 +169,8 @@ def test_a_job_is_finished_once(store: Database) -> None:
     finish_job(store, leased)
     with pytest.raises(LeaseLost):
         store.run_sync("again", lambda tx: finish_aggregation_job(tx, leased.lease, IDS, {}))
-    with pytest.raises(LeaseLost):
-        store.run_sync("again", lambda tx: abandon_aggregation_job(tx, leased.lease, "late"))
+    with pytest.raises(Conflict, match="has ended: it is finished"):
+        store.run_sync("again", lambda tx: abandon(tx, leased.job, returned=False))
 
 
 @pytest.mark.parametrize(
@@ -193,11 +217,98 @@ def test_a_released_job_waits_and_keeps_its_attempts(store: Database, clock: Man
     assert lease_job(store).lease.attempts == 1
 
 
-def test_reports_of_an_abandoned_job_are_dropped_and_counted(store: Database) -> None:
+def test_an_operator_abandons_a_job_with_its_reports_or_frees_them(store: Database) -> None:
     leased = lease_job(store)
-    store.run_sync("abandon", lambda tx: abandon_aggregation_job(tx, leased.lease, "dropped"))
-    assert counts(store) == {"dropped": 3}
+    assert store.run_sync("abandon", lambda tx: abandon(tx, leased.job, returned=True)) == 3
+    assert counts(store) == {}
+    again = create_job(store)
+    assert again is not None
+    assert store.run_sync("abandon", lambda tx: abandon(tx, again, returned=False)) == 3
+    assert counts(store) == {"dropped_by_operator": 3}
     assert create_job(store) is None
+    with pytest.raises(LeaseLost):
+        store.run_sync("late", lambda tx: release_aggregation_job(tx, leased.lease, 0))
+
+
+def test_reports_that_are_too_early_wait_for_another_job(
+    store: Database, clock: ManualClock
+) -> None:
+    leased = lease_job(store)
+    store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"exact", {}, [IDS[0]]))
+    store.run_sync(
+        "end", lambda tx: finish_aggregation_job(tx, leased.lease, [IDS[1]], {}, [IDS[2]])
+    )
+    assert counts(store) == {"aggregated": 1}
+    assert create_job(store) is None
+    clock.advance(60)
+    again = create_job(store)
+    assert again is not None
+    ids = store.read_sync("read", lambda tx: reports_of_job(tx, again.key))
+    assert [report.report_id for report in ids] == [IDS[0], IDS[2]]
+
+
+def test_reports_that_stay_too_early_are_asked_about_less_and_less_often(
+    store: Database, clock: ManualClock
+) -> None:
+    waits = []
+    for _ in range(8):
+        leased = lease_job(store)
+        store.run_sync(
+            "end", lambda tx, lease=leased.lease: finish_aggregation_job(tx, lease, [], {}, IDS)
+        )
+        began = clock.now()
+        while create_job(store) is None:
+            clock.advance(30)
+        waits.append(clock.now() - began)
+    assert waits[0] == 60
+    assert waits == sorted(waits)
+    assert waits[-1] > 60
+
+
+def test_a_request_is_forgotten_only_if_each_sending_of_it_was_refused(store: Database) -> None:
+    leased = lease_job(store)
+    store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"exact", {}))
+    with pytest.raises(Conflict, match="may have processed"):
+        store.run_sync("forget", lambda tx: forget_request(tx, leased.lease))
+    store.run_sync("refused", lambda tx: note_unprocessed(tx, leased.lease))
+    store.run_sync("resend", lambda tx: note_sending(tx, leased.lease))
+    with pytest.raises(Conflict, match="may have processed"):
+        store.run_sync("split", lambda tx: split_aggregation_job(tx, leased.lease))
+    store.run_sync("refused", lambda tx: note_unprocessed(tx, leased.lease))
+    job = store.run_sync("refused", lambda tx: note_failure(tx, leased.lease))
+    assert (job.failures, job.unanswered) == (1, 0)
+    store.run_sync("split", lambda tx: split_aggregation_job(tx, leased.lease))
+    halves = [
+        [
+            report.report_id
+            for report in store.read_sync("read", lambda tx, key=key: reports_of_job(tx, key))
+        ]
+        for key in (1, 2)
+    ]
+    assert halves == [IDS[:2], IDS[2:]]
+    assert lease_job(store).job.key == 2  # the first one is still ours
+    assert job.state == "sent"
+    store.run_sync("release", lambda tx: release_aggregation_job(tx, leased.lease, 0))
+    first = lease_job(store).job
+    assert (first.key, first.state, first.request, first.failures) == (1, "created", None, 0)
+
+
+def test_a_held_job_is_driven_again_only_by_an_operator(store: Database) -> None:
+    leased = lease_job(store)
+    store.run_sync("send", lambda tx: store_request(tx, leased.lease, b"exact", {}))
+    store.run_sync("hold", lambda tx: hold_aggregation_job(tx, leased.lease, "garbled"))
+    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
+    store.run_sync("retry", lambda tx: retry_aggregation_job(tx, leased.job.job_id))
+    assert lease_job(store).job.request == b"exact"
+    assert bodies(store) == IDS
+
+
+def abandon(tx: Transaction, job: AggregationJob, *, returned: bool) -> int:
+    return abandon_aggregation_job(tx, job.job_id, returned=returned)
+
+
+def finish_all_too_early(tx: Transaction, lease: Lease) -> None:
+    finish_aggregation_job(tx, lease, [], {}, IDS)
 
 
 def lease_state(store: Database) -> str:

@@ -9,7 +9,13 @@ from aggregator.storage.collection_jobs import (
     select_batch,
 )
 from aggregator.storage.database import Database, Transaction
-from aggregator.storage.reports import StoredReport, has_reports, put_reports, reports_of_job
+from aggregator.storage.reports import (
+    JobSize,
+    StoredReport,
+    has_reports,
+    put_reports,
+    reports_of_job,
+)
 from aggregator.storage.selected_batches import batch_with_room, next_batch
 from tests.support.store import TASK_ID, adding, lease_collection, lease_job, report_id, totals
 
@@ -21,7 +27,7 @@ def upload(store: Database, count: int, first: int = 0) -> None:
     reports = [
         StoredReport(report_id(number), b"", b"body") for number in range(first, first + count)
     ]
-    store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, reports))
+    store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, reports, 1000))
 
 
 def fill(store: Database, limit: int = 100) -> bytes:
@@ -29,7 +35,8 @@ def fill(store: Database, limit: int = 100) -> bytes:
 
     def create(tx: Transaction) -> bytes:
         bucket, room = batch_with_room(tx, TASK_ID, SIZE)
-        job = create_aggregation_job(tx, TASK_ID, min(limit, room), bucket=bucket)
+        size = JobSize(min(limit, room), 10_000)
+        job = create_aggregation_job(tx, TASK_ID, size, bucket=bucket)
         assert job is not None
         assert job.bucket == bucket
         return bucket

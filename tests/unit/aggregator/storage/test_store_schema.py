@@ -93,6 +93,14 @@ def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_e
     assert run_here("store", "upgrade", "--config", config).stdout.endswith("schema 9000\n")
 
 
+def test_there_is_nothing_to_upgrade_without_a_store(tmp_path: Path) -> None:
+    config = tmp_path / "helper.toml"
+    config.write_text('role = "helper"\ndatabase = "store.sqlite"\n')
+    done = run_here("store", "upgrade", "--config", config)
+    assert (done.returncode, "there is no store" in done.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == [config]
+
+
 def test_a_missing_store_is_refused_and_not_made(tmp_path: Path) -> None:
     with pytest.raises(SchemaMismatch, match="none"):
         Database.open(store_url(tmp_path), Crypter([STORE_KEY]))

@@ -20,7 +20,7 @@ from aggregator.storage.batches import (
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction, UnknownTask
 from aggregator.storage.engine import Busy
-from aggregator.storage.reports import put_reports, unclaimed_reports
+from aggregator.storage.reports import put_reports
 from aggregator.storage.tables import bucket_keys, buckets
 from tests.support.clock import ManualClock
 from tests.support.store import (
@@ -32,6 +32,7 @@ from tests.support.store import (
     report_id,
     store_url,
     totals,
+    unclaimed_reports,
     unit,
     units,
     upload,

@@ -11,7 +11,6 @@ from aggregator.storage.reports import (
     StoredReport,
     put_reports,
     reports_of_job,
-    unclaimed_reports,
 )
 from aggregator.storage.tables import aggregated_reports
 from aggregator.storage.tables import reports as reports_table
@@ -24,6 +23,7 @@ from tests.support.store import (
     lease_job,
     new_reports,
     report_id,
+    unclaimed_reports,
     unit,
     units,
     upload,

@@ -129,6 +129,37 @@ async def test_a_transient_status_is_tried_again_as_late_as_the_peer_asks(status
     assert unreachable.value.retry_after == 4
 
 
+@pytest.mark.parametrize(
+    ("answers", "is_unprocessed"),
+    [
+        ([413], True),
+        ([401], True),
+        ([503, 413], False),
+        ([429, 413], True),
+        ([None, 413], True),
+        ([None, 429, None], True),
+        ([None, 503, None], False),
+        ([307], False),
+        ([501], False),
+    ],
+)
+async def test_only_what_never_got_through_has_surely_changed_nothing(
+    answers: list[int | None], *, is_unprocessed: bool
+) -> None:
+    """Here None stands for a connection that cannot be made."""
+    coming = iter(answers)
+
+    def answer(_request: httpx.Request) -> httpx.Response:
+        status = next(coming)
+        if status is None:
+            raise httpx.ConnectError("nobody there")
+        return httpx.Response(status)
+
+    with pytest.raises((PeerRefused, PeerUnreachable)) as failed:
+        await peer_of(answer, attempts=3).post("/x", "application/thing", b"")
+    assert failed.value.is_unprocessed == is_unprocessed
+
+
 async def test_a_broken_connection_is_tried_again_and_may_then_succeed() -> None:
     failures = [httpx.ConnectError("refused"), httpx.ReadTimeout("slow")]
 
@@ -211,6 +242,21 @@ async def test_an_answer_that_drips_is_given_up_when_its_time_is_over() -> None:
     http = httpx.AsyncClient(transport=transport, timeout=0.2)
     with pytest.raises(PeerUnreachable, match="no complete answer in time"):
         await Peer(http, BASE, attempts=1).get("/x")
+
+
+async def test_all_attempts_together_take_no_longer_than_one_may() -> None:
+    """Three attempts that were each just in time would outlast the lease on a job."""
+    asked: list[httpx.Request] = []
+
+    async def late(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        await anyio.sleep(0.15)
+        return httpx.Response(503)
+
+    http = httpx.AsyncClient(transport=httpx.MockTransport(late), timeout=0.2)
+    with pytest.raises(PeerUnreachable, match="no complete answer in time"), anyio.fail_after(0.4):
+        await Peer(http, BASE, attempts=3, sleep=Waits()).get("/x")
+    assert len(asked) == 2
 
 
 async def test_a_long_problem_document_is_cut() -> None:

@@ -1,25 +1,36 @@
 """Every failure is a problem document, and what is our own fault says nothing of itself."""
 
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import anyio
 import httpx
 import pytest
 from fastapi import APIRouter, Request, Response
+from structlog.testing import capture_logs
 
 from aggregator.codec import DecodeError
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import UploadRequest
-from aggregator.dap.problems import BatchOverlap, BudgetExceeded, Problem, TooManyRequests
+from aggregator.dap.problems import (
+    BatchOverlap,
+    BudgetExceeded,
+    Problem,
+    TooManyRequests,
+    Unauthorized,
+)
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.errors import Abort, StoreError
 from aggregator.storage.engine import Busy, DiskFull
-from aggregator.web.app import create_app, create_health_app
-from aggregator.web.messages import dap_router, read_body, task_id_of
+from aggregator.web.app import create_app
+from aggregator.web.messages import dap_router, read_body, read_bytes, task_id_of
 from aggregator.web.problems import stored_problem_response
 
 pytestmark = pytest.mark.anyio
 
 SECRET = "do-not-show-this"  # noqa: S105 - a test's secret
 TASK_ID = TaskId(bytes(32))
+Handler = Callable[[Request], Awaitable[Response]]
 FAULTS: dict[str, Exception] = {
     "overlap": BatchOverlap("too late", TASK_ID),
     "budget": BudgetExceeded("nothing is left"),
@@ -154,18 +165,47 @@ async def test_a_request_keeps_the_trace_that_it_came_with() -> None:
     assert len((await ask("GET", "/nowhere", headers=bad)).headers["x-trace-id"]) == 32
 
 
-async def test_health_is_an_application_of_its_own() -> None:
-    transport = httpx.ASGITransport(create_health_app())
-    async with httpx.AsyncClient(transport=transport, base_url="http://tests") as http:
-        assert (await http.get("/health")).json()["status"] == "ok"
-
-
-def test_a_stored_problem_is_answered_with_its_types_status() -> None:
+def test_a_stored_problem_is_answered_as_one_of_the_job_not_of_the_request() -> None:
     stored = f'{{"type": "{BudgetExceeded.type_uri}", "title": "t"}}'
     assert stored_problem_response(stored).status_code == 403
-    assert stored_problem_response('{"type": "urn:other"}').status_code == 400
+    for other in ("urn:other", "about:blank", Unauthorized.type_uri):
+        assert stored_problem_response(f'{{"type": "{other}"}}').status_code == 400
 
 
 def test_every_resource_of_a_role_must_be_served() -> None:
     with pytest.raises(KeyError):
         dap_router(Role.HELPER, {})
+
+
+async def ask_of(handler: Handler, answer_seconds: float, **options: object) -> httpx.Response:
+    """Ask an application with one handler, which has so long to answer."""
+    made = APIRouter()
+    made.add_api_route("/", handler, methods=["POST"])
+    transport = httpx.ASGITransport(create_app("tests", [made], answer_seconds=answer_seconds))
+    async with httpx.AsyncClient(transport=transport, base_url="http://tests") as http:
+        return await http.post("/", **options)  # type: ignore[arg-type]  # httpx's own
+
+
+async def test_a_request_that_takes_too_long_is_answered_503() -> None:
+    async def never(_request: Request) -> Response:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    with anyio.fail_after(5), capture_logs() as logs:
+        answer = await ask_of(never, 0.05)
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert [log["event"] for log in logs] == ["request took too long", "request"]
+
+
+async def test_the_time_that_a_body_takes_is_not_that_of_its_answer() -> None:
+    async def slow_body() -> AsyncIterator[bytes]:
+        for _ in range(5):
+            await anyio.sleep(0.1)
+            yield b"x"
+
+    async def size(request: Request) -> Response:
+        return Response(str(len(await read_bytes(request, 10))))
+
+    assert (await ask_of(size, 0.25, content=slow_body())).text == "5"

@@ -1,0 +1,98 @@
+"""`prio status`: in ten lines, whether a party's work moves, and what waits."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from aggregator.cli import faults
+from aggregator.cli.collector import examine_collector
+from aggregator.cli.options import Config
+from aggregator.cli.parties import CollectorDesk, open_desk
+from aggregator.cli.services import examine_aggregator
+from aggregator.telemetry.health import Health
+
+SHOWN = 3
+"""How many tasks and collections are shown; `--json` has more."""
+
+Details = Mapping[str, Any]
+
+
+def status(
+    config: Config = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Print whether this party's work moves, what waits and why; the exit status is 1 if not.
+
+    It looks at the store, as the health listener of a service does, and takes no lock.
+    """
+    with open_desk(config) as desk:
+        health = (
+            examine_collector(desk)
+            if isinstance(desk, CollectorDesk)
+            else examine_aggregator(desk.settings, desk.role, desk.database)
+        )
+    if as_json:
+        print(json.dumps(health.whole_document))
+    else:
+        print("\n".join(_lines(health)))
+    if not health.is_ready:
+        raise SystemExit(faults.PARTLY)
+
+
+def _lines(health: Health) -> Iterator[str]:
+    """Return the lines for a person."""
+    found: Details = health.whole_document
+    yield f"{found['role']}: {found['status']}  ({found['store']}, prio {found['prio']})"
+    yield from (f"  why          {fault}" for fault in health.faults)
+    if found["role"] == "collector":
+        yield f"collections  {found['pending_collections']:,} pending" + _oldest(
+            found["oldest_collection_seconds"]
+        )
+    else:
+        yield from _work_lines(found)
+        yield from _task_lines(found["tasks"])
+        yield (
+            f"HPKE keys    {found['hpke_keys']}, the newest made "
+            f"{_ago(found['newest_hpke_key_seconds'])}"
+        )
+    megabytes, gigabytes = found["store_bytes"] / 1e6, found["free_bytes"] / 1e9
+    yield f"store        {megabytes:,.1f} MB, {gigabytes:,.1f} GB free"
+
+
+def _work_lines(found: Details) -> Iterator[str]:
+    if found["role"] == "leader":
+        yield f"reports      {found['waiting_reports']:,} wait" + _oldest(
+            found["oldest_report_seconds"]
+        )
+        for name, kind in (("aggregation", "aggregation_jobs"), ("collection", "collection_jobs")):
+            jobs: Details = found[kind]
+            yield (
+                f"{name:12} {jobs['unfinished']:,} jobs: {jobs['held']:,} held, "
+                f"{jobs['postponed']:,} wait for another try, at most {jobs['attempts']} attempts"
+            )
+        waiting: Sequence[Details] = found["waiting_collections"]
+        for each in waiting[:SHOWN]:
+            yield f"  {each['task_id']} since {each['seconds']:,} s, waits for: {each['waits_for']}"
+    yield f"last job     finished {_ago(found['last_finished_job_seconds'])}"
+
+
+def _task_lines(tasks: Sequence[Details]) -> Iterator[str]:
+    ended = sum(task["ended"] for task in tasks)
+    yield f"tasks        {len(tasks):,}, {ended:,} of them ended"
+    for task in sorted(tasks, key=lambda each: -each["waiting_reports"])[:SHOWN]:
+        refused: Mapping[str, int] = task["rejected"]
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()))
+        yield (
+            f"  {task['task_id']} {task['waiting_reports']:,} wait, "
+            f"{task['aggregated']:,} aggregated, refused: {reasons or 'none'}"
+        )
+
+
+def _oldest(seconds: int | None) -> str:
+    return "" if seconds is None else f", the oldest for {seconds:,} s"
+
+
+def _ago(seconds: int | None) -> str:
+    return "never" if seconds is None else f"{seconds:,} s ago"

@@ -1,0 +1,239 @@
+"""Whether an aggregator's work moves, and what waits: read from its store.
+
+A leader is ready while no work waits, or work that waits is done: something that has waited for
+longer than `stalled_seconds`, while nothing has finished for as long, is a stall, whatever its
+reason. A helper does what it is asked, so it is ready while its store can be used.
+"""
+
+import dataclasses
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import aggregator
+from aggregator.dap.ids import TaskId
+from aggregator.dap.profile import Role
+from aggregator.storage.counters import AGGREGATED, STORED
+from aggregator.storage.database import Transaction
+from aggregator.storage.hpke_keys import list_hpke_configs
+from aggregator.storage.progress import (
+    JobProgress,
+    TaskProgress,
+    aggregation_progress,
+    collection_progress,
+    last_finished_at,
+    task_progress,
+    waiting_collections,
+)
+from aggregator.telemetry.health import Document, Health, Metric
+
+SHOWN_COLLECTIONS = 20
+LEAST_FREE_BYTES = 16 * 2**20
+"""With less room on the disk a service is not ready: what it would take could not be stored."""
+
+
+def read_aggregator_health(
+    tx: Transaction, role: Role, store: Path, stalled_seconds: int
+) -> Health:
+    """Return the state of an aggregator.
+
+    Args:
+        tx: A transaction on its store.
+        role: LEADER or HELPER.
+        store: The store's file.
+        stalled_seconds: How long work may wait while none is finished.
+    """
+    tasks = task_progress(tx)
+    jobs, collecting = aggregation_progress(tx), collection_progress(tx)
+    collections = waiting_collections(tx, SHOWN_COLLECTIONS)
+    finished_at = last_finished_at(tx)
+    oldest_at = min((task.oldest_at for task in tasks if task.oldest_at is not None), default=None)
+    ours = [each.created_at for each in collections if each.is_ours]
+    since = ours if oldest_at is None else [oldest_at, *ours]
+    stalled = _age(tx.now, min(since, default=None)) > stalled_seconds and (
+        finished_at is None or tx.now - finished_at > stalled_seconds
+    )
+    waiting = sum(task.waiting for task in tasks)
+    faults = disk_faults(store)
+    if stalled:
+        faults.append(
+            f"{waiting:,} reports and {collecting.unfinished:,} collections wait, the oldest for "
+            f"{tx.now - min(since):,} s, and nothing was finished lately: "
+            f"{_cause(jobs, collecting)}"
+        )
+    keys = list_hpke_configs(tx)
+    document: Document = {
+        **common_details(role.name.lower(), store),
+        "waiting_reports": waiting,
+        "oldest_report_seconds": _since(tx.now, oldest_at),
+        "last_finished_job_seconds": _since(tx.now, finished_at),
+        "aggregation_jobs": dataclasses.asdict(jobs),
+        "collection_jobs": dataclasses.asdict(collecting),
+        "waiting_collections": [
+            {
+                "task_id": str(TaskId(each.task_id)),
+                "job": each.job_id.hex(),
+                "seconds": tx.now - each.created_at,
+                "waits_for": each.reason,
+            }
+            for each in collections
+        ],
+        "tasks": [_task_document(task, tx.now) for task in tasks],
+        "hpke_keys": len(keys),
+        "newest_hpke_key_seconds": tx.now - keys[0].created_at if keys else None,
+    }
+    metrics = [
+        *common_metrics(store, faults),
+        *_task_metrics(tasks),
+        Metric(
+            "prio_oldest_report_seconds",
+            "Age of the oldest report that is not aggregated.",
+            "gauge",
+            [({}, _age(tx.now, oldest_at))],
+        ),
+        Metric(
+            "prio_last_finished_job_timestamp_seconds",
+            "When a job last finished; 0 if none did.",
+            "gauge",
+            [({}, finished_at or 0)],
+        ),
+        _job_metric("prio_aggregation_jobs", "Aggregation jobs that have not ended.", jobs),
+        _job_metric("prio_collection_jobs", "Collection jobs that have not ended.", collecting),
+        Metric(
+            "prio_job_attempts_max",
+            "Most attempts in a row that a job has needed.",
+            "gauge",
+            [
+                ({"kind": "aggregation"}, jobs.attempts),
+                ({"kind": "collection"}, collecting.attempts),
+            ],
+        ),
+        Metric(
+            "prio_oldest_collection_seconds",
+            "Age of the oldest collection that has not ended.",
+            "gauge",
+            [({}, _age(tx.now, min((each.created_at for each in collections), default=None)))],
+        ),
+        Metric("prio_hpke_keys", "HPKE keys that are kept.", "gauge", [({}, len(keys))]),
+        Metric(
+            "prio_hpke_key_age_seconds",
+            "Age of the newest HPKE key.",
+            "gauge",
+            [({}, tx.now - keys[0].created_at if keys else 0)],
+        ),
+    ]
+    return Health(faults, document, metrics)
+
+
+def disk_faults(store: Path) -> list[str]:
+    """Return what is wrong with the disk under a store, if anything."""
+    free = shutil.disk_usage(store.parent).free
+    if free >= LEAST_FREE_BYTES:
+        return []
+    return [f"the disk of {store} is full: {free:,} of {LEAST_FREE_BYTES:,} bytes are free"]
+
+
+def common_details(role: str, store: Path) -> dict[str, object]:
+    """Return the members that the document of every party has."""
+    return {
+        "role": role,
+        "prio": aggregator.__version__,
+        "store": str(store),
+        "store_bytes": _store_bytes(store),
+        "free_bytes": shutil.disk_usage(store.parent).free,
+    }
+
+
+def common_metrics(store: Path, faults: Sequence[str]) -> list[Metric]:
+    """Return the metrics of every party."""
+    return [
+        Metric("prio_ready", "1 while the service is ready.", "gauge", [({}, int(not faults))]),
+        Metric("prio_store_bytes", "The store and its log.", "gauge", [({}, _store_bytes(store))]),
+        Metric(
+            "prio_store_free_bytes",
+            "Room on the store's disk.",
+            "gauge",
+            [({}, shutil.disk_usage(store.parent).free)],
+        ),
+    ]
+
+
+def _store_bytes(store: Path) -> int:
+    """Return the size of a store's file and its log."""
+    files = (store, store.with_name(store.name + "-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def _cause(jobs: JobProgress, collecting: JobProgress) -> str:
+    """Return what an operator should look at first."""
+    held, postponed = jobs.held + collecting.held, jobs.postponed + collecting.postponed
+    if held:
+        return f"workers hold {held:,} jobs"
+    if postponed:
+        attempts = max(jobs.attempts, collecting.attempts)
+        return f"{postponed:,} jobs wait for another try (attempt {attempts}); the log says why"
+    return "no worker holds a job; `prio leader work`, or `prio leader serve --work`, must run"
+
+
+def _since(now: int, moment: int | None) -> int | None:
+    return None if moment is None else now - moment
+
+
+def _age(now: int, since: int | None) -> int:
+    return 0 if since is None else now - since
+
+
+def _rejected(task: TaskProgress) -> Counter[str]:
+    """Return how many reports of a task were refused, by reason."""
+    refused: Counter[str] = Counter()
+    for reasons in task.counts.values():
+        refused.update({why: n for why, n in reasons.items() if why not in (STORED, AGGREGATED)})
+    return refused
+
+
+def _task_document(task: TaskProgress, now: int) -> Document:
+    return {
+        "task_id": str(TaskId(task.task_id)),
+        "ended": task.ended_at is not None,
+        "waiting_reports": task.waiting,
+        "oldest_report_seconds": _since(now, task.oldest_at),
+        "aggregated": task.aggregated,
+        "rejected": dict(_rejected(task)),
+        "last_release_seconds": _since(now, task.last_release_at),
+    }
+
+
+def _task_metrics(tasks: Sequence[TaskProgress]) -> list[Metric]:
+    named = [(str(TaskId(task.task_id)), task) for task in tasks]
+    return [
+        Metric(
+            "prio_waiting_reports",
+            "Stored reports that are not aggregated.",
+            "gauge",
+            [({"task": name}, task.waiting) for name, task in named],
+        ),
+        Metric(
+            "prio_reports_total",
+            "Reports by the stage and the reason of their outcome.",
+            "counter",
+            [
+                ({"task": name, "stage": stage, "reason": reason}, reports)
+                for name, task in named
+                for stage, reasons in task.counts.items()
+                for reason, reports in reasons.items()
+            ],
+        ),
+        Metric(
+            "prio_last_release_timestamp_seconds",
+            "When a batch of the task was last released; 0 if none was.",
+            "gauge",
+            [({"task": name}, task.last_release_at or 0) for name, task in named],
+        ),
+    ]
+
+
+def _job_metric(name: str, explained: str, jobs: JobProgress) -> Metric:
+    due = jobs.unfinished - jobs.held - jobs.postponed
+    states = {"held": jobs.held, "postponed": jobs.postponed, "due": due}
+    return Metric(name, explained, "gauge", [({"state": each}, n) for each, n in states.items()])

@@ -1,0 +1,84 @@
+"""Tasks take turns: a queue, and threads that are given out by it.
+
+However much a task asks for, another waits for one piece of its work and not for all of it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+
+T = TypeVar("T")
+
+
+class Turns(Generic[T]):
+    """A queue of items of tasks, from which the tasks are served in turn."""
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._queues: dict[bytes, deque[T]] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anything waits."""
+        return bool(self._queues)
+
+    def put(self, task: bytes, item: T) -> None:
+        """Let an item of a task wait."""
+        self._queues.setdefault(task, deque()).append(item)
+
+    def take(self) -> T:
+        """Return the first item of the task whose turn it is; there must be one."""
+        task = next(iter(self._queues))
+        queue = self._queues.pop(task)
+        item = queue.popleft()
+        if queue:
+            self._queues[task] = queue  # behind all others
+        return item
+
+    def discard(self, task: bytes, item: T) -> None:
+        """Let an item wait no more, if it still does."""
+        queue = self._queues.get(task)
+        if queue is None or item not in queue:
+            return
+        queue.remove(item)
+        if not queue:
+            del self._queues[task]
+
+
+class Threads:
+    """A few threads for work on the processor, which tasks get in turn."""
+
+    def __init__(self, count: int) -> None:
+        """Run so many pieces of work at once."""
+        self._free = count
+        self._waiting: Turns[anyio.Event] = Turns()
+
+    async def run(self, task: bytes, work: Callable[[], T]) -> T:
+        """Return `work()`, which is done for a task; once begun, it is not cancelled."""
+        await self._begin(task)
+        try:
+            return await to_thread.run_sync(work, limiter=CapacityLimiter(1))
+        finally:
+            self._end()
+
+    async def _begin(self, task: bytes) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        turn = anyio.Event()
+        self._waiting.put(task, turn)
+        try:
+            await turn.wait()
+        except BaseException:
+            self._waiting.discard(task, turn)
+            if turn.is_set():
+                self._end()  # the thread was given to us as we left
+            raise
+
+    def _end(self) -> None:
+        if self._waiting:
+            self._waiting.take().set()
+        else:
+            self._free += 1

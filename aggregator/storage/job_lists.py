@@ -1,0 +1,228 @@
+"""Jobs as an operator looks at them: what waits, why, and when it goes on.
+
+A helper answers at once, so nothing waits there; its rows say what it has answered.
+"""
+
+import dataclasses
+
+from sqlalchemy import Column, ColumnElement, func, select
+
+from aggregator.protocol.batches import Batch
+from aggregator.storage import tables
+from aggregator.storage.database import Transaction
+from aggregator.storage.states import AggregationJobState, CollectionJobState
+
+AGGREGATION = "aggregation"
+COLLECTION = "collection"
+REPORTS = "reports"
+
+_WAITING = (
+    AggregationJobState.CREATED,
+    AggregationJobState.SENT,
+    AggregationJobState.HELD,
+    CollectionJobState.START,
+    CollectionJobState.FROZEN,
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ListedJob:
+    """A job, or reports that wait outside of one.
+
+    Attributes:
+        kind: `aggregation`, `collection`, or `reports` for those that wait until their time.
+        task_id: Its task, 32 bytes.
+        job_id: Its id, 16 bytes, as logs have it; empty for reports.
+        state: One of its kind's states; `too_early` for reports.
+        created_at: Seconds.
+        ended_at: Seconds; None while it waits.
+        reports: How many it has left; None if that is not known.
+        request_sha256: What names the job at both aggregators, once the request is made.
+        attempts: Leases taken since it last made progress.
+        failures: Refusals and unusable answers so far.
+        may_be_counted: Whether the other aggregator may have processed what it was sent.
+        reason: The last thing that stood in its way.
+        next_at: Seconds; when it goes on. None if it needs an operator, or has ended.
+        is_driven: Whether a worker holds it now, until `next_at` at the latest.
+        batch: The batch that a collection asks for.
+        problem: The problem document of a failed collection, JSON.
+    """
+
+    kind: str
+    task_id: bytes
+    job_id: bytes
+    state: str
+    created_at: int
+    ended_at: int | None = None
+    reports: int | None = None
+    request_sha256: bytes | None = None
+    attempts: int = 0
+    failures: int = 0
+    may_be_counted: bool = False
+    reason: str | None = None
+    next_at: int | None = None
+    is_driven: bool = False
+    batch: Batch | None = None
+    problem: str | None = None
+
+
+def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJob]:
+    """Return the Leader's jobs that have not ended, and reports that are too early.
+
+    Args:
+        tx: The transaction.
+        task_id: Only this task's.
+    """
+    of_task = [] if task_id is None else [tables.tasks.c.task_id == task_id]
+    return [
+        *_aggregations(tx, tables.aggregation_jobs.c.state.in_(_WAITING), *of_task),
+        *_collections(tx, tables.collection_jobs.c.state.in_(_WAITING), *of_task),
+        *_too_early(tx, *of_task),
+    ]
+
+
+def find_job(tx: Transaction, job: bytes) -> ListedJob | None:
+    """Return a job of either aggregator in any state, if there is one.
+
+    Args:
+        tx: The transaction.
+        job: Its id, or the SHA-256 of its request, which the last of several has.
+    """
+    sent, answered, shares = tables.aggregation_jobs, tables.answered_jobs, tables.aggregate_shares
+    found = [
+        *_aggregations(tx, (sent.c.job_id == job) | (sent.c.request_sha256 == job)),
+        *_collections(tx, tables.collection_jobs.c.job_id == job),
+        *_answered(
+            tx,
+            AGGREGATION,
+            answered.c.job_id,
+            (answered.c.job_id == job) | (answered.c.body_sha256 == job),
+        ),
+        *_answered(tx, COLLECTION, shares.c.share_id, shares.c.share_id == job),
+    ]
+    return found[-1] if found else None
+
+
+def _aggregations(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
+    job, report = tables.aggregation_jobs, tables.reports.c
+    columns = [column for column in job.c if column.name != "request"]  # which may be long
+    left = (
+        select(func.count())
+        .where(report.task == job.c.task, report.job == job.c.id)
+        .scalar_subquery()
+    )
+    query = (
+        select(*columns, tables.tasks.c.task_id, left.label("reports"))
+        .join(tables.tasks, tables.tasks.c.id == job.c.task)
+        .where(*conditions)
+        .order_by(job.c.id)
+    )
+    return [
+        ListedJob(
+            kind=AGGREGATION,
+            task_id=row.task_id,
+            job_id=row.job_id,
+            state=row.state,
+            created_at=row.created_at,
+            ended_at=row.ended_at,
+            reports=row.reports,
+            request_sha256=row.request_sha256,
+            attempts=row.lease_attempts,
+            failures=row.failures,
+            may_be_counted=row.unanswered > 0,
+            reason=row.reason,
+            next_at=_next_at(row.state, row.lease_expires_at),
+            is_driven=_is_driven(tx, row.lease_token, row.lease_expires_at),
+        )
+        for row in tx.connection.execute(query)
+    ]
+
+
+def _collections(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
+    job = tables.collection_jobs
+    query = (
+        select(job, tables.tasks.c.task_id)
+        .join(tables.tasks, tables.tasks.c.id == job.c.task)
+        .where(*conditions)
+        .order_by(job.c.id)
+    )
+    return [
+        ListedJob(
+            kind=COLLECTION,
+            task_id=row.task_id,
+            job_id=row.job_id,
+            state=row.state,
+            created_at=row.created_at,
+            ended_at=row.ended_at,
+            reports=row.report_count,
+            attempts=row.lease_attempts,
+            may_be_counted=row.state == CollectionJobState.FROZEN,
+            reason=row.reason,
+            next_at=_next_at(row.state, row.lease_expires_at),
+            is_driven=_is_driven(tx, row.lease_token, row.lease_expires_at),
+            batch=Batch(row.first_bucket, row.last_bucket),
+            problem=row.problem,
+        )
+        for row in tx.connection.execute(query)
+    ]
+
+
+def _too_early(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
+    report = tables.reports.c
+    query = (
+        select(
+            tables.tasks.c.task_id,
+            func.count().label("reports"),
+            func.min(report.received_at).label("received_at"),
+            func.min(report.waits_until).label("next_at"),
+        )
+        .join(tables.tasks, tables.tasks.c.id == report.task)
+        .where(report.job.is_(None), report.waits_until > tx.now, *conditions)
+        .group_by(tables.tasks.c.task_id)
+    )
+    return [
+        ListedJob(
+            kind=REPORTS,
+            task_id=row.task_id,
+            job_id=b"",
+            state="too_early",
+            created_at=row.received_at,
+            reports=row.reports,
+            reason="too early for the clock of one of the aggregators",
+            next_at=row.next_at,
+        )
+        for row in tx.connection.execute(query)
+    ]
+
+
+def _answered(
+    tx: Transaction, kind: str, job_id: Column[bytes], condition: ColumnElement[bool]
+) -> list[ListedJob]:
+    table = job_id.table
+    query = (
+        select(table, tables.tasks.c.task_id, job_id.label("name"))
+        .join(tables.tasks, tables.tasks.c.id == table.c.task)
+        .where(condition)
+        .order_by(table.c.id)
+    )
+    return [
+        ListedJob(
+            kind=kind,
+            task_id=row.task_id,
+            job_id=row.name,
+            state=row.state,
+            created_at=row.created_at,
+            ended_at=row.created_at,
+            request_sha256=row.body_sha256,
+        )
+        for row in tx.connection.execute(query)
+    ]
+
+
+def _next_at(state: str, lease_expires_at: int) -> int | None:
+    is_waiting = state in _WAITING and state != AggregationJobState.HELD
+    return lease_expires_at if is_waiting else None
+
+
+def _is_driven(tx: Transaction, token: bytes | None, lease_expires_at: int) -> bool:
+    return token is not None and lease_expires_at > tx.now

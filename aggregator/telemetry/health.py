@@ -1,0 +1,68 @@
+"""What a service says of itself: whether its work moves, for people, programs and Prometheus."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+Document = Mapping[str, object]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric of Prometheus' text exposition.
+
+    Attributes:
+        name: With its unit at the end.
+        help: What it is, one line.
+        kind: Whether it can fall.
+        samples: Its values, each with its labels.
+    """
+
+    name: str
+    help: str
+    kind: Literal["gauge", "counter"]
+    samples: Sequence[tuple[Mapping[str, str], float]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Health:
+    """The state of a service at one moment.
+
+    Attributes:
+        faults: Why it is not ready; empty if it is.
+        document: The details, JSON.
+        metrics: The same as numbers.
+    """
+
+    faults: Sequence[str]
+    document: Document
+    metrics: Sequence[Metric]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.faults
+
+    @property
+    def whole_document(self) -> Document:
+        """The details with what they come to."""
+        status = "ok" if self.is_ready else "not ready"
+        return {"version": 1, "status": status, "faults": list(self.faults), **self.document}
+
+
+def exposition(metrics: Sequence[Metric]) -> str:
+    """Return metrics in Prometheus' text format.
+
+    Source: Prometheus, "Exposition formats", "Text-based format".
+    """
+    lines = []
+    for metric in metrics:
+        lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.kind}"]
+        for labels, value in metric.samples:
+            pairs = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+            lines.append(f"{metric.name}{{{pairs}}} {value}" if pairs else f"{metric.name} {value}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -1,0 +1,107 @@
+"""The health listener: whether the service is ready, as JSON and as metrics, and always at once.
+
+    GET /health    200 while the work moves, 503 otherwise; a JSON document either way
+    GET /metrics   the same as Prometheus metrics
+    GET /live      200 while the process serves
+
+It answers from the last look at the store while a new one takes long, and says so when it takes too
+long: a monitor learns most when the service is in trouble.
+"""
+
+import dataclasses
+import json
+import threading
+import time
+from collections.abc import Callable
+
+import structlog
+from anyio import move_on_after, to_thread
+from fastapi import APIRouter, FastAPI, Response, status
+
+import aggregator
+from aggregator.errors import AggregatorError
+from aggregator.telemetry.health import Health, exposition
+from aggregator.web.app import create_app
+
+log = structlog.get_logger()
+
+FRESH_SECONDS = 1.0
+"""How long a look at the store is good for."""
+
+PATIENCE_SECONDS = 0.1
+"""How long a request waits for a new look before it gets the last one."""
+
+SILENT_SECONDS = 30.0
+"""A store that has not answered for so long is not ready."""
+
+METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_METHODS = ["GET", "HEAD"]
+
+
+class Probe:
+    """The last look at a service's store, taken anew when somebody asks."""
+
+    def __init__(self, examine: Callable[[], Health]) -> None:
+        """Look by `examine`, in a thread, one at a time."""
+        self._examine = examine
+        self._is_looking = threading.Lock()
+        self._looked_at = time.monotonic()
+        self._last = Health(["the store has not answered yet"], {}, [])
+        self._is_fresh = False
+
+    async def latest(self) -> Health:
+        """Return the state of the service: a new look if it comes at once, or the last one."""
+        if not self._is_fresh or time.monotonic() - self._looked_at > FRESH_SECONDS:
+            with move_on_after(PATIENCE_SECONDS):
+                await to_thread.run_sync(self._look, abandon_on_cancel=True)
+        age = time.monotonic() - self._looked_at
+        if age <= SILENT_SECONDS:
+            return self._last
+        fault = f"the store has not answered for {age:.0f} s"
+        return dataclasses.replace(self._last, faults=[fault, *self._last.faults])
+
+    def _look(self) -> None:
+        if not self._is_looking.acquire(blocking=False):
+            return
+        try:
+            self._last = self._examined()
+            self._looked_at, self._is_fresh = time.monotonic(), True
+        finally:
+            self._is_looking.release()
+
+    def _examined(self) -> Health:
+        try:
+            return self._examine()
+        except (AggregatorError, OSError) as error:
+            log.warning("the store cannot be examined", reason=str(error))
+            return Health([str(error)], {}, [])
+
+
+def create_health_app(examine: Callable[[], Health]) -> FastAPI:
+    """Return the application of the health listener.
+
+    Args:
+        examine: Looks at the service's store; called in a thread.
+    """
+    probe = Probe(examine)
+    router = APIRouter()
+
+    @router.api_route("/health", methods=_METHODS)
+    async def health() -> Response:
+        latest = await probe.latest()
+        return Response(
+            json.dumps(latest.whole_document),
+            status.HTTP_200_OK if latest.is_ready else status.HTTP_503_SERVICE_UNAVAILABLE,
+            media_type="application/json",
+        )
+
+    @router.api_route("/metrics", methods=_METHODS)
+    async def metrics() -> Response:
+        latest = await probe.latest()
+        return Response(exposition(latest.metrics), media_type=METRICS_MEDIA_TYPE)
+
+    @router.api_route("/live", methods=_METHODS)
+    async def live() -> dict[str, str]:
+        return {"status": "ok", "prio": aggregator.__version__}
+
+    return create_app("health", [router])

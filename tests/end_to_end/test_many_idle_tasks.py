@@ -1,0 +1,64 @@
+"""What a leader costs that has a thousand tasks and nothing to do."""
+
+import dataclasses
+import time
+from pathlib import Path
+
+import pytest
+from aggregator.cli.stores import open_database
+
+from aggregator.config import LeaderSettings, read_settings_of
+from aggregator.dap.ids import TaskId
+from aggregator.storage.database import Transaction
+from aggregator.storage.tasks import list_tasks, put_task
+from tests.support.processes import Processes
+
+pytestmark = pytest.mark.slow
+
+TASKS = 1000
+SECONDS = 15.0
+SHARE = 0.02
+"""Of one core."""
+
+
+def add_copies(config: Path, count: int) -> None:
+    """Store so many copies of a leader's one task, each under an id of its own."""
+    database = open_database(read_settings_of(LeaderSettings, config))
+
+    def add(tx: Transaction) -> None:
+        (first,) = [stored.record for stored in list_tasks(tx)]
+        name = str(TaskId(first.task_id))
+        for number in range(count):
+            task_id = TaskId(number.to_bytes(32, "big"))
+            definition = first.definition.replace(name, str(task_id))
+            put_task(tx, dataclasses.replace(first, task_id=task_id.value, definition=definition))
+
+    database.run_sync("add copies", add)
+    database.close()
+
+
+def test_a_thousand_idle_tasks_cost_next_to_nothing(tmp_path: Path) -> None:
+    with Processes(tmp_path) as processes:
+        processes.make_task(
+            "survey",
+            "--vdaf",
+            "Prio3Count",
+            "--epsilon",
+            "1",
+            "--min-batch-size",
+            "2",
+            "--max-reports",
+            "100",
+        )
+        add_copies(processes.configs["leader"], TASKS - 1)
+        processes.start("leader")
+        while True:  # reading every task once, at the start, is not what is measured
+            before, began = processes.cpu_seconds("leader"), time.monotonic()
+            time.sleep(2)
+            if sum(line["event"] == "task" for line in processes.log("leader")) == TASKS:
+                break
+        before, began = processes.cpu_seconds("leader"), time.monotonic()
+        time.sleep(SECONDS)
+        share = (processes.cpu_seconds("leader") - before) / (time.monotonic() - began)
+        print(f"{share:.4f} of a core")  # noqa: T201 - a measurement, with -s
+        assert share < SHARE

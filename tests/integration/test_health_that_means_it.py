@@ -1,0 +1,191 @@
+"""A service is ready only while its work moves, and says what waits and why."""
+
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from aggregator.cli.services import run_services
+from aggregator.runtime import status
+from aggregator.runtime.status import read_aggregator_health
+from aggregator.telemetry.health import Health, exposition
+from aggregator.web.health import create_health_app
+from tests.support.commands import run_here
+from tests.support.pair import Pair, Service
+from tests.support.processes import free_ports
+from tests.support.tasks import LEADER_URL, make_task
+
+pytestmark = pytest.mark.anyio
+
+STALLED_SECONDS = 120
+ANSWERS = 15
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    pair = Pair(tmp_path, make_task())
+    await pair.provision()
+    yield pair
+    await pair.close()
+
+
+def health_of(service: Service) -> Health:
+    store = Path(service.url.removeprefix("sqlite:///"))
+    return service.database.read_sync(
+        "health",
+        lambda tx: read_aggregator_health(tx, service.role, store, STALLED_SECONDS),
+    )
+
+
+async def test_reports_that_no_worker_takes_make_the_leader_not_ready(pair: Pair) -> None:
+    assert health_of(pair.leader).is_ready
+    await pair.upload(await pair.reports([0, 1, 2]))
+    pair.clock.advance(STALLED_SECONDS)
+    assert health_of(pair.leader).is_ready
+    pair.clock.advance(1)
+    (fault,) = health_of(pair.leader).faults
+    assert fault.startswith("3 reports and 0 collections wait, the oldest for 121 s")
+    assert "`prio leader work`" in fault
+    await pair.work_until_idle()
+    found = health_of(pair.leader)
+    assert found.is_ready
+    assert found.document["waiting_reports"] == 0
+    assert health_of(pair.helper).is_ready
+
+
+async def test_a_helper_that_does_not_answer_shows_in_jobs_that_are_tried_again(pair: Pair) -> None:
+    answer = await pair.upload(await pair.reports([0, 1, 2]))
+    assert answer.status == ()
+    reachable = pair.http
+    pair.http = httpx.AsyncClient(
+        mounts={
+            LEADER_URL.rstrip("/"): httpx.ASGITransport(pair.leader),
+            "all://": httpx.MockTransport(_unreachable),
+        }
+    )
+    await pair.ask()
+    for _ in range(7):
+        await pair.work()
+        pair.clock.advance(61)
+    await pair.work()
+    found = health_of(pair.leader)
+    (fault,) = found.faults
+    assert re.search(r"jobs wait for another try \(attempt \d+\); the log says why", fault)
+    (collection,) = found.document["waiting_collections"]  # type: ignore[misc]  # a list
+    assert collection["waits_for"] == "3 reports of the batch are not aggregated yet"
+    pair.http = reachable
+    pair.clock.advance(61)
+    await pair.work_until_idle()
+    assert health_of(pair.leader).document["waiting_collections"] == []
+    assert health_of(pair.leader).is_ready
+
+
+async def test_a_collection_that_waits_for_clients_is_no_stall(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, make_task(batch_mode="leader_selected"))
+    await pair.provision()
+    assert (await pair.ask()).status == 201
+    pair.clock.advance(10 * STALLED_SECONDS)
+    await pair.work()
+    found = health_of(pair.leader)
+    assert found.is_ready
+    (collection,) = found.document["waiting_collections"]  # type: ignore[misc]  # a list
+    assert collection["waits_for"] == "reports enough for a batch"
+    await pair.close()
+
+
+async def test_metrics_tell_reports_by_task_stage_and_reason(pair: Pair) -> None:
+    reports = await pair.reports([0, 1, 2])
+    await pair.upload([*reports, reports[0]])
+    text = exposition(health_of(pair.leader).metrics)
+    name = str(pair.task.task_id)
+    assert f'prio_waiting_reports{{task="{name}"}} 3' in text.splitlines()
+    line = f'prio_reports_total{{task="{name}",stage="upload",reason="report_replayed"}} 1'
+    assert line in text.splitlines()
+    await pair.collect()
+    text = exposition(health_of(pair.helper).metrics)
+    line = f'prio_reports_total{{task="{name}",stage="aggregation",reason="aggregated"}} 3'
+    assert line in text.splitlines()
+    assert len([line for line in text.splitlines() if line.startswith("# TYPE")]) >= 10
+
+
+async def test_a_full_disk_makes_a_service_not_ready(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status, "LEAST_FREE_BYTES", 2**80)
+    assert "is full" in health_of(pair.helper).faults[0]
+
+
+async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
+    async def block(_request: Request) -> PlainTextResponse:
+        is_blocked.set()
+        deadline = time.monotonic() + 20
+        while len(answered) < ANSWERS and time.monotonic() < deadline:
+            time.sleep(0.01)  # noqa: ASYNC251  what must not happen, happens
+        return PlainTextResponse(str(len(answered)))
+
+    app = Starlette(routes=[Route("/", block)])
+
+    def compute() -> None:
+        while len(answered) < ANSWERS:
+            pass
+
+    address, health_address = (f"127.0.0.1:{port}" for port in free_ports(2))
+    answered: list[float] = []
+    while_blocked: list[str] = []
+    is_blocked = threading.Event()
+
+    def ask() -> None:
+        """Ask from a thread: the event loop of this test is the one that is blocked."""
+        with httpx.Client(timeout=30) as http:
+            http.get(f"http://{health_address}/health")  # opens the connection
+            is_blocked.wait(20)
+            while len(answered) < ANSWERS:
+                started = time.monotonic()
+                assert http.get(f"http://{health_address}/health").status_code == 200
+                answered.append(time.monotonic() - started)
+                time.sleep(0.02)
+
+    def block_the_service() -> None:
+        while_blocked.append(httpx.get(f"http://{address}/", timeout=30).text)
+
+    async def drive(_stop: anyio.Event) -> None:
+        async with anyio.create_task_group() as group:
+            for work in (ask, compute, compute, block_the_service):
+                group.start_soon(to_thread.run_sync, work)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    health = (create_health_app(lambda: Health([], {}, [])), health_address)
+    await run_services([(app, address)], [drive], 10, health)
+    assert while_blocked == [str(ANSWERS)]
+    assert sorted(answered)[ANSWERS // 2] < 0.2  # the machine may be busy, too
+
+
+async def test_status_tells_a_person_in_ten_lines(pair: Pair, tmp_path: Path) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    key = tmp_path / "leader.sqlite.key"
+    key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
+    key.chmod(0o600)
+    (tmp_path / "leader.toml").write_text('role = "leader"\ndatabase = "leader.sqlite"\n')
+    done = await to_thread.run_sync(run_here, "status", "--config", tmp_path / "leader.toml")
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1  # by the system's clock the reports have waited for years
+    assert len(lines) <= 10
+    assert lines[0].startswith("leader: not ready")
+    assert "3 reports and 0 collections wait" in lines[1]
+    assert f"{pair.task.task_id} 3 wait, 0 aggregated, refused: none" in done.stdout
+
+
+def _unreachable(request: httpx.Request) -> httpx.Response:
+    raise httpx.ConnectError("connection refused", request=request)

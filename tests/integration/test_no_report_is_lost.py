@@ -1,0 +1,399 @@
+"""No accepted report is lost by what the helper answers: it is counted later, or waits."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import update
+from structlog.testing import capture_logs
+
+from aggregator.dap.problems import OWN_NAMESPACE
+from aggregator.dap.profile import DAP_18
+from aggregator.protocol.floor import Floor
+from aggregator.storage import tables
+from aggregator.storage.counters import Stage, report_counts
+from aggregator.storage.database import Transaction
+from aggregator.storage.interventions import abandon_aggregation_job, retry_aggregation_job
+from aggregator.storage.tasks import TaskRecord, put_task
+from tests.support.between import Between, refusal
+from tests.support.clock import ManualClock
+from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Pair
+from tests.support.tasks import make_task
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 7
+ID_SIZE = 16
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    made = Pair(tmp_path, make_task(min_batch_size=1))
+    await made.provision()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def between(pair: Pair) -> AsyncIterator[Between]:
+    made = Between(pair)
+    yield made
+    await made.close()
+
+
+async def work_for_long(pair: Pair, rounds: int = PATIENCE, seconds: int = 61) -> None:
+    """Let the workers work while nothing may get better, with some seconds between rounds."""
+    for _ in range(rounds):
+        await pair.work()
+        pair.clock.advance(seconds)
+
+
+async def counts(pair: Pair, *, at_helper: bool = False) -> dict[str, int]:
+    service = pair.helper if at_helper else pair.leader
+    return await service.database.read(
+        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
+    )
+
+
+async def jobs(pair: Pair) -> list[tuple[str, bytes, str | None, bytes | None]]:
+    """Return state, id, reason and request of the leader's aggregation jobs."""
+    job = tables.aggregation_jobs.c
+
+    def read(tx: Transaction) -> list[tuple[str, bytes, str | None, bytes | None]]:
+        rows = tx.connection.execute(tables.aggregation_jobs.select().order_by(job.id)).all()
+        return [(row.state, row.job_id, row.reason, row.request) for row in rows]
+
+    return await pair.leader.database.read("jobs", read)
+
+
+@pytest.mark.slow
+async def test_a_wrong_setting_at_the_helper_loses_no_report(pair: Pair) -> None:
+    """As when `min_batch_size_floor` is too high there for a while."""
+    await pair.upload(await pair.reports([0, 1, 2, 3] * 250))
+    pair.helper.floor = Floor(min_batch_size=100)
+    pair.helper.restart()
+    await work_for_long(pair)
+    assert await counts(pair) == {}
+    assert all("does not take part in the task" in str(job[2]) for job in await jobs(pair))
+    pair.helper.floor = Floor()
+    pair.helper.restart()
+    assert (await pair.collect()).report_count == 1000
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, DAP_18.error_namespace + "invalidMessage"),
+        (401, OWN_NAMESPACE + "unauthorized"),
+        (404, DAP_18.error_namespace + "unrecognizedTask"),
+        (403, "about:blank"),
+        (307, "about:blank"),
+    ],
+)
+async def test_a_refusal_is_waited_out(
+    pair: Pair, between: Between, status: int, kind: str
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    between.gate = lambda _: refusal(status, kind)
+    await work_for_long(pair)
+    assert await counts(pair) == {}
+    assert str(status) in str((await jobs(pair))[0][2])
+    between.gate = None
+    assert (await pair.collect()).report_count == 3
+
+
+async def test_what_the_helper_has_surely_not_processed_is_asked_anew(
+    pair: Pair, between: Between
+) -> None:
+    """So a request that was made under a wrong setting of ours does not stay wrong."""
+    await pair.upload(await pair.reports([0, 1, 2]))
+    between.gate = lambda _: refusal(400, DAP_18.error_namespace + "invalidMessage")
+    await work_for_long(pair, rounds=5)
+    ((state, _, _, request),) = await jobs(pair)
+    assert (state, request) == ("created", None)
+    between.gate = None
+    assert (await pair.collect()).report_count == 3
+
+
+async def test_a_job_too_large_for_the_helper_is_split_until_it_fits(
+    pair: Pair, between: Between
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2, 3, 0, 1, 2]))
+
+    def at_most_a_third(request: httpx.Request) -> httpx.Response | None:
+        return refusal(413) if len(request.content) > len(between.posts[0]) // 3 else None
+
+    between.gate = at_most_a_third
+    assert (await pair.collect()).report_count == 7
+    assert await counts(pair) == {"aggregated": 7}
+
+
+async def test_a_job_that_is_too_large_is_split_after_an_outage_too(
+    pair: Pair, between: Between
+) -> None:
+    """What never reached the helper has surely not been processed."""
+    await pair.upload(await pair.reports([0, 1, 2, 3]))
+
+    def nobody(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("nobody there")
+
+    between.gate = nobody
+    await work_for_long(pair, rounds=3)
+    whole = len(between.posts[0])
+    between.gate = lambda request: refusal(413) if len(request.content) == whole else None
+    assert (await pair.collect()).report_count == 4
+
+
+async def test_a_single_report_too_large_for_the_helper_waits(pair: Pair, between: Between) -> None:
+    await pair.upload(await pair.reports([0]))
+    between.gate = lambda _: refusal(413)
+    await work_for_long(pair)
+    assert await counts(pair) == {}
+    assert len(await jobs(pair)) == 1
+    between.gate = None
+    assert (await pair.collect()).report_count == 1
+
+
+async def test_after_a_lost_answer_only_the_same_bytes_follow(pair: Pair, between: Between) -> None:
+    """The helper has counted the reports: in another request it would take them for replays."""
+    await pair.upload(await pair.reports([0, 1, 2]))
+
+    def lose(_request: httpx.Request, _answer: httpx.Response) -> httpx.Response:
+        raise httpx.ReadError("the connection broke")
+
+    between.change = lose
+    await pair.work()
+    pair.clock.advance(61)
+    assert await counts(pair, at_helper=True) == {"aggregated": 3}
+    between.gate = lambda _: refusal(413)
+    await work_for_long(pair)
+    between.gate = between.change = None
+    assert (await pair.collect()).report_count == 3
+    assert len(set(between.posts)) == 1
+
+
+async def test_reports_that_are_early_for_the_helpers_clock_are_counted_later(
+    pair: Pair, between: Between
+) -> None:
+    """All of a job, so that the next job is the same request, which needs a new answer."""
+    pair.helper.clock = ManualClock(NOW - 400)
+    pair.helper.restart()
+    await pair.upload(await pair.reports([0, 1, 2], NOW + 60))
+    for _ in range(3):
+        await pair.work()
+        pair.clock.advance(61)
+    assert await counts(pair) == {}
+    assert (await counts(pair, at_helper=True))["report_too_early"] >= 6
+    assert len(set(between.posts)) == 1
+    pair.helper.clock.advance(1000)
+    assert (await pair.collect(pair.interval(NOW + 60))).report_count == 3
+    assert await counts(pair) == {"aggregated": 3}
+
+
+async def test_a_report_that_is_early_does_not_hold_up_the_others(pair: Pair) -> None:
+    pair.helper.clock = ManualClock(NOW - 400)
+    pair.helper.restart()
+    early = await pair.reports([0, 1], NOW + 60)
+    await pair.upload([*early, *await pair.reports([2, 3], NOW - 200)])
+    assert (await pair.collect(pair.interval(NOW - 200))).report_count == 2
+    pair.helper.clock.advance(1000)
+    assert (await pair.collect(pair.interval(NOW + 60))).report_count == 2
+
+
+@pytest.mark.parametrize("status", [400, 404])
+async def test_a_job_that_the_helper_lost_is_sent_again(
+    pair: Pair, between: Between, status: int
+) -> None:
+    """It deferred its answer, restarted, and knows nothing of the job."""
+    await pair.upload(await pair.reports([0, 1, 2]))
+    location = "/tasks/somewhere"
+
+    def defer_and_forget(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            return httpx.Response(202, headers={"location": location})
+        return refusal(status, DAP_18.error_namespace + "unrecognizedAggregationJob")
+
+    between.gate = defer_and_forget
+    await work_for_long(pair)
+    assert await counts(pair) == {}
+    between.gate = None
+    assert (await pair.collect()).report_count == 3
+    assert len(set(between.posts)) == 1
+
+
+def _other_byte(index: int) -> Callable[[bytes], bytes]:
+    return lambda data: bytes(
+        byte ^ (place == index % len(data)) for place, byte in enumerate(data)
+    )
+
+
+@pytest.mark.parametrize(
+    "garble",
+    [
+        _other_byte(0),
+        _other_byte(ID_SIZE),
+        _other_byte(ID_SIZE + 4),
+        _other_byte(ID_SIZE + 5),
+        _other_byte(-1),
+        lambda data: data[:-1],
+        lambda data: data + b"\0",
+    ],
+    ids=["id", "verdict", "size", "type of message", "message", "cut short", "longer"],
+)
+async def test_an_answer_garbled_once_is_asked_for_again(
+    pair: Pair, between: Between, garble: Callable[[bytes], bytes]
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+
+    def once(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        between.change = None
+        content = garble(answer.content)
+        headers = {name: answer.headers[name] for name in ("location", "content-type")}
+        assert request.method == "POST"
+        return httpx.Response(answer.status_code, content=content, headers=headers)
+
+    between.change = once
+    assert (await pair.collect()).report_count == 3
+    assert await counts(pair) == {"aggregated": 3}
+    assert len(set(between.posts)) == 1
+    assert len(between.posts) == 2
+
+
+def _always_cut(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+    assert request.method == "POST", "nothing that was not understood is deleted"
+    headers = {name: answer.headers[name] for name in ("location", "content-type")}
+    return httpx.Response(answer.status_code, content=answer.content[:-1], headers=headers)
+
+
+async def test_a_job_whose_answers_cannot_be_used_is_held_for_an_operator(
+    pair: Pair, between: Between
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    between.change = _always_cut
+    await work_for_long(pair)
+    assert len(between.posts) == 5  # `max_attempts`
+    ((state, job_id, reason, _),) = await jobs(pair)
+    assert (state, await counts(pair)) == ("held", {})
+    assert "the helper's answer" in str(reason)
+
+    between.change = None
+    await pair.leader.database.run("retry", lambda tx: retry_aggregation_job(tx, job_id))
+    assert (await pair.collect()).report_count == 3
+    assert len(set(between.posts)) == 1
+
+
+async def test_only_the_operator_drops_the_reports_of_a_held_job(
+    pair: Pair, between: Between
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    between.change = _always_cut
+    await work_for_long(pair)
+    ((_, job_id, _, _),) = await jobs(pair)
+
+    def abandon(tx: Transaction) -> int:
+        return abandon_aggregation_job(tx, job_id, returned=False)
+
+    assert await pair.leader.database.run("abandon", abandon) == 3
+    assert await counts(pair) == {"dropped_by_operator": 3}
+
+
+async def test_a_report_error_of_a_later_draft_rejects_one_report(
+    pair: Pair, between: Between
+) -> None:
+    """As `unknown_verification_key_id` is one, 12 in DAP-19."""
+    reports = await pair.reports([0, 1, 2])
+    last = reports[-1].report_metadata.report_id.value
+    await pair.upload(reports)
+
+    def reject_the_last(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        content = answer.content[: answer.content.index(last)] + last + bytes([2, 12])
+        headers = {name: answer.headers[name] for name in ("location", "content-type")}
+        return httpx.Response(answer.status_code, content=content, headers=headers)
+
+    between.change = reject_the_last
+    await pair.work_until_idle()
+    assert await counts(pair) == {"aggregated": 2, "report_error_12": 1}
+
+
+async def test_a_stored_report_that_cannot_be_read_stops_no_other(pair: Pair) -> None:
+    reports = await pair.reports([0, 1, 2])
+    await pair.upload(reports)
+    spoiled = reports[1].report_metadata.report_id.value
+    table = tables.reports
+
+    def spoil(tx: Transaction) -> None:
+        statement = update(table).where(table.c.report_id == spoiled).values(body=b"?")
+        tx.connection.execute(statement)
+
+    await pair.leader.database.run("spoil", spoil)
+    assert (await pair.collect()).report_count == 2
+    assert await counts(pair) == {"aggregated": 2, "invalid_message": 1}
+
+
+async def test_a_stored_task_that_cannot_be_read_stops_no_other(pair: Pair) -> None:
+    broken = TaskRecord(bytes(32), "leader", "no task", VERIFY_KEY, peer_token=LEADER_TOKEN)
+    await pair.leader.database.run("spoil", lambda tx: put_task(tx, broken))
+    await pair.upload(await pair.reports([0, 1, 2]))
+    assert (await pair.collect()).report_count == 3
+
+
+async def test_a_fault_of_our_own_backs_off_and_is_shown(pair: Pair, between: Between) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    pair.leader.on_moment = lambda name, moment: _fail(name, moment, "store aggregation request")
+    with capture_logs():  # printing tracebacks takes long
+        for _ in range(4):
+            await pair.work()
+            pair.clock.advance(8)  # less than the lease: the job was given back
+    job = tables.aggregation_jobs.c
+    pair.leader.on_moment = lambda _name, _moment: None
+
+    def attempts(tx: Transaction) -> tuple[int, str]:
+        row = tx.connection.execute(tables.aggregation_jobs.select().order_by(job.id)).one()
+        return row.lease_attempts, row.reason
+
+    assert await pair.leader.database.read("job", attempts) == (4, "OSError")
+    assert between.posts == []
+    assert (await pair.collect()).report_count == 3
+
+
+def _fail(name: str, moment: str, at: str) -> None:
+    if (name, moment) == (at, "begin"):
+        raise OSError(at)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(401, "about:blank"), (413, "about:blank")])
+async def test_a_collection_that_the_helper_keeps_refusing_fails_with_its_error(
+    pair: Pair, between: Between, status: int, kind: str
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    asked = await pair.ask()
+    between.gate = lambda _: refusal(status, kind)
+    await work_for_long(pair)
+    assert (await pair.poll(asked.headers["location"])).body == b""  # it is not an hour yet
+    await work_for_long(pair, seconds=700)
+    failed = await pair.poll(asked.headers["location"])
+    assert str(status) in str(failed.problem["detail"])
+    between.gate = None
+    assert (await pair.collect()).report_count == 3
+
+
+async def test_a_share_released_to_a_collection_that_failed_is_found_again(
+    pair: Pair, between: Between
+) -> None:
+    """The helper released its share, the answer was lost, and then it refused for an hour."""
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    await pair.ask()
+
+    def lose(_request: httpx.Request, _answer: httpx.Response) -> httpx.Response:
+        raise httpx.ReadError("the connection broke")
+
+    between.change = lose
+    await pair.work()
+    between.change, between.gate = None, lambda _: refusal(401)
+    await work_for_long(pair, seconds=700)
+    between.gate = None
+    await pair.upload(await pair.reports([3]))  # the helper counts it no more
+    assert (await pair.collect()).report_count == 3

@@ -1,0 +1,125 @@
+"""No request waits for ever: what takes too long is answered 503, and may be sent again."""
+
+import threading
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from aggregator.codec import encode
+from aggregator.dap.auth import bearer_header
+from aggregator.dap.messages import AggregationJobInitReq, UploadRequest
+from aggregator.dap.resources import media_type
+from aggregator.helper.routes import HelperResources
+from aggregator.leader.routes import LeaderResources
+from aggregator.protocol.aggregation import VerificationKey, leader_init
+from aggregator.storage.counters import Stage, report_counts
+from aggregator.web.app import create_app
+from tests.support.pair import (
+    HELPER_LIMITS,
+    LEADER_LIMITS,
+    LEADER_TOKEN,
+    NOW,
+    VERIFY_KEY,
+    Pair,
+    Service,
+)
+from tests.support.tasks import LAPLACE, make_task
+
+pytestmark = pytest.mark.anyio
+
+SECONDS = 0.3
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    made = Pair(tmp_path, make_task(privacy=LAPLACE))
+    await made.provision()
+    yield made
+    await made.close()
+
+
+class Store:
+    """A store whose transactions of one name wait, after they began, until it is released."""
+
+    def __init__(self, service: Service, held: str) -> None:
+        self.released = threading.Event()
+        self._held = held
+        service.on_moment = self._wait
+
+    def _wait(self, transaction: str, moment: str) -> None:
+        if (transaction, moment) == (self._held, "begin"):
+            self.released.wait(30)
+
+
+async def test_uploads_behind_a_store_that_is_held_are_sent_away_and_lost_to_nobody(
+    pair: Pair,
+) -> None:
+    router = LeaderResources(pair.leader.runtime, LEADER_LIMITS).router()
+    app = create_app("leader", [router], answer_seconds=SECONDS)
+    bodies = [encode(UploadRequest(tuple(await pair.reports([0])))) for _ in range(5)]
+    store = Store(pair.leader, "upload")
+    answers: list[httpx.Response] = []
+    headers = {"content-type": media_type(UploadRequest.message)}
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://leader") as http:
+
+        async def upload(body: bytes) -> None:
+            url = pair.url_of("reports")
+            answers.append(await http.post(url, content=body, headers=headers))
+
+        async with anyio.create_task_group() as group:
+            for body in bodies:
+                group.start_soon(upload, body)
+            with anyio.fail_after(10):
+                while len(answers) < 4:  # noqa: ASYNC110 - the fifth is in the transaction
+                    await anyio.sleep(0.01)
+            store.released.set()
+        assert {answer.status_code for answer in answers[:4]} == {503}
+        assert {answer.headers["retry-after"] for answer in answers[:4]} == {"1"}
+        answers.clear()
+        for body in bodies:
+            await upload(body)
+    assert {answer.status_code for answer in answers} == {200}
+    counts = await pair.leader.database.read(
+        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.UPLOAD)
+    )
+    assert counts["stored"] == 5
+
+
+async def test_what_a_helper_has_verified_is_there_when_the_leader_comes_again(pair: Pair) -> None:
+    init = leader_init(
+        pair.task,
+        VerificationKey(0, VERIFY_KEY),
+        await pair.leader.runtime.keypairs(),
+        await pair.reports([0, 1, 2]),
+        NOW,
+    )
+    assert init.request is not None
+    await pair.helper.runtime.warm_up()
+    router = HelperResources(pair.helper.runtime, HELPER_LIMITS).router()
+    app = create_app("helper", [router], answer_seconds=SECONDS)
+    store = Store(pair.helper, "commit aggregation job")
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://helper") as http:
+        ask = partial(
+            http.post,
+            pair.url_of("aggregation_jobs"),
+            content=encode(init.request),
+            headers={
+                "content-type": media_type(AggregationJobInitReq.message),
+                "authorization": bearer_header(LEADER_TOKEN),
+            },
+        )
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await anyio.sleep(3 * SECONDS)
+            store.released.set()
+        counts = await pair.helper.database.read(
+            "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
+        )
+        assert counts == {"aggregated": 3}
+        assert (await ask()).status_code == 201

@@ -1,0 +1,330 @@
+"""`prio job`: a way on from every state in which something waits."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aggregator.cli.job_desk import JobDesk
+from aggregator.dap.ids import encode_base64url
+from aggregator.dap.profile import Role
+from aggregator.storage.counters import Stage, report_counts
+from tests.support.between import Between, refusal
+from tests.support.commands import Done, run_here
+from tests.support.pair import NOW, Pair
+from tests.support.tasks import TIME_PRECISION, make_task
+
+pytestmark = pytest.mark.anyio
+
+START = NOW - NOW % TIME_PRECISION
+BATCH = f"{START}/{START + TIME_PRECISION}"
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    made = Pair(tmp_path, make_task(min_batch_size=1))
+    await made.provision()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def between(pair: Pair) -> AsyncIterator[Between]:
+    made = Between(pair)
+    yield made
+    await made.close()
+
+
+def job(pair: Pair, tmp_path: Path, role: str, *arguments: str | Path) -> Done:
+    """Run `prio job` at an aggregator of the pair."""
+    config = tmp_path / f"{role}.toml"
+    key = encode_base64url(bytes(32))
+    config.write_text(
+        f'role = "{role}"\ndatabase = "{tmp_path}/{role}.sqlite"\nstore_key = "{key}"\n'
+    )
+    config.chmod(0o600)
+    assert pair.leader.url.endswith(f"{tmp_path}/leader.sqlite")
+    return run_here("job", arguments[0], "--config", config, *arguments[1:])
+
+
+def batch_at(pair: Pair, tmp_path: Path, role: str) -> str:
+    task = f"--task={pair.task.task_id}"
+    return job(pair, tmp_path, role, "list", task, "--batch", BATCH, "--json").stdout
+
+
+def waiting(pair: Pair, tmp_path: Path) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = json.loads(
+        job(pair, tmp_path, "leader", "list", "--json").stdout
+    )["jobs"]
+    return rows
+
+
+def _cut(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+    headers = {name: answer.headers[name] for name in ("location", "content-type")}
+    return httpx.Response(answer.status_code, content=answer.content[:-1], headers=headers)
+
+
+async def hold(pair: Pair, between: Between, measurements: list[int]) -> None:
+    """Let the leader hold a job whose reports the helper has counted."""
+    await pair.upload(await pair.reports(measurements))
+    between.change = _cut
+    for _ in range(6):
+        await pair.work()
+        pair.clock.advance(61)
+    between.change = None
+
+
+async def counts(pair: Pair) -> dict[str, int]:
+    return await pair.leader.database.read(
+        "counts", lambda tx: report_counts(tx, pair.task.task_id.value, Stage.AGGREGATION)
+    )
+
+
+async def test_every_job_that_waits_is_listed_with_its_reason(
+    pair: Pair, between: Between, tmp_path: Path
+) -> None:
+    assert job(pair, tmp_path, "leader", "list").stderr == "nothing waits\n"
+    await hold(pair, between, [0, 1, 2])
+    await pair.upload(await pair.reports([3]))
+    await pair.ask()
+    between.gate = lambda _: refusal(401)
+    for _ in range(2):
+        await pair.work()
+        pair.clock.advance(61)
+    held, refused, collection = waiting(pair, tmp_path)
+    assert (held["state"], held["next_at"], held["reports"]) == ("held", None, 3)
+    assert "the helper's answer" in str(held["reason"])
+    assert (refused["state"], refused["failures"], refused["reports"]) == ("sent", 2, 1)
+    assert "refused with status 401" in str(refused["reason"])
+    assert (held["may_be_counted"], refused["may_be_counted"]) == (True, False)
+    assert collection["reason"] == "4 reports of the batch are not aggregated yet"
+    shown = job(pair, tmp_path, "leader", "show", str(held["job"]))
+    assert json.loads(shown.stdout) == held
+    lines = job(pair, tmp_path, "leader", "list").stdout.splitlines()
+    assert lines[0] == f"aggregation {held['job']}, task {pair.task.task_id}"
+    assert lines[1].startswith("  held, 3 reports, made ")
+    assert lines[1].endswith(" ago, tried 5 times")
+    assert lines[3] == "  goes on by `prio job retry` or `prio job abandon`"
+    assert lines[6] == f"  why: {refused['reason']}"
+
+
+async def test_reports_that_are_too_early_are_listed(pair: Pair) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    pair.clock.advance(-1000)
+    await pair.work()
+    (only,) = JobDesk(Role.LEADER, pair.leader.database).waiting(None)
+    assert (only.kind, only.state, only.reports) == ("reports", "too_early", 3)
+    assert only.next_at == pair.clock.now() + 60
+
+
+async def test_a_held_job_goes_on_at_once_when_it_is_retried(
+    pair: Pair, between: Between, tmp_path: Path
+) -> None:
+    await hold(pair, between, [0, 1, 2])
+    (held,) = waiting(pair, tmp_path)
+    assert job(pair, tmp_path, "leader", "retry", str(held["job"])).returncode == 0
+    assert (await pair.collect()).report_count == 3
+
+
+async def test_a_job_that_waits_for_its_next_try_is_retried_at_once(
+    pair: Pair, between: Between, tmp_path: Path
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    between.gate = lambda _: refusal(401)
+    await pair.work()
+    between.gate = None
+    assert await pair.work() == 0
+    (only,) = waiting(pair, tmp_path)
+    assert job(pair, tmp_path, "leader", "retry", str(only["job"])).returncode == 0
+    assert await pair.work() == 1
+    assert await counts(pair) == {"aggregated": 3}
+
+
+@pytest.mark.parametrize("choice", ["--return-reports", "--drop-reports"])
+async def test_reports_of_an_abandoned_job_are_returned_or_dropped(
+    pair: Pair, between: Between, tmp_path: Path, choice: str
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    between.gate = lambda _: refusal(401)
+    await pair.work()
+    between.gate = None
+    (only,) = waiting(pair, tmp_path)
+    assert job(pair, tmp_path, "leader", "abandon", str(only["job"])).returncode == 2
+    done = job(pair, tmp_path, "leader", "abandon", str(only["job"]), choice)
+    again = job(pair, tmp_path, "leader", "abandon", str(only["job"]), choice)
+    assert (again.returncode, "has ended: it is abandoned" in again.stderr) == (2, True)
+    await pair.work_until_idle()
+    if choice == "--return-reports":
+        assert done.stdout == "3 reports will be counted in another job\n"
+        assert await counts(pair) == {"aggregated": 3}
+    else:
+        assert await counts(pair) == {"dropped_by_operator": 3}
+
+
+async def test_a_batch_on_which_the_aggregators_disagree_is_collected_without_what_differs(
+    pair: Pair, between: Between, tmp_path: Path
+) -> None:
+    """The helper has counted a job that the leader's operator dropped."""
+    await hold(pair, between, [0, 0, 0])
+    (held,) = waiting(pair, tmp_path)
+    done = job(pair, tmp_path, "leader", "abandon", str(held["job"]), "--drop-reports")
+    assert done.stdout == "3 reports dropped (dropped_by_operator)\n"
+    await pair.upload(await pair.reports([1, 2, 2, 3]))
+    asked = await pair.ask()
+    await pair.work_until_idle()
+    assert (await pair.poll(asked.headers["location"])).problem_type == "batchMismatch"
+
+    theirs = tmp_path / "theirs.json"
+    theirs.write_text(batch_at(pair, tmp_path, "helper"))
+    compared = job(pair, tmp_path, "leader", "compare", theirs)
+    assert compared.returncode == 1
+    digest = held["request_sha256"]
+    assert compared.stdout.startswith(f"{digest}: not counted here, 3 reports there\n")
+    command = compared.stdout.splitlines()[-1].split()
+    assert command[:3] == ["prio", "job", "leave-out"]
+    at_leader = job(pair, tmp_path, "leader", *command[2:])
+    at_helper = job(pair, tmp_path, "helper", *command[2:])
+    assert at_leader.stdout == f"{digest}: not counted here\n"
+    assert at_helper.stdout == f"{digest}: 3 reports left out\n"
+
+    theirs.write_text(batch_at(pair, tmp_path, "helper"))
+    assert job(pair, tmp_path, "leader", "compare", theirs).returncode == 0
+    result = await pair.collect()
+    assert (result.report_count, result.values) == (4, (0, 1, 2, 1))
+
+
+async def test_a_job_of_several_buckets_is_left_out_of_one_batch_only(
+    pair: Pair, tmp_path: Path
+) -> None:
+    await pair.upload([*await pair.reports([0, 1]), *await pair.reports([2], NOW - 200)])
+    await pair.upload(await pair.reports([3]))
+    await pair.work_until_idle()
+    (counted,) = json.loads(batch_at(pair, tmp_path, "leader"))["jobs"]
+    assert counted["report_count"] == 3
+    task = f"--task={pair.task.task_id}"
+    for role in ("leader", "helper"):
+        done = job(pair, tmp_path, role, "leave-out", task, "--batch", BATCH, counted["job"])
+        assert done.stdout == f"{counted['job']}: 3 reports left out\n"
+    earlier = await pair.collect(pair.interval(NOW - 200))
+    assert (earlier.report_count, earlier.values) == (1, (0, 0, 1, 0))
+    assert await counts(pair) == {"aggregated": 1, "left_out_by_operator": 3}
+
+
+async def test_what_the_helper_left_out_is_not_counted_from_its_old_answer(
+    pair: Pair, between: Between, tmp_path: Path
+) -> None:
+    await hold(pair, between, [0, 0, 0])
+    (held,) = waiting(pair, tmp_path)
+    task, digest = f"--task={pair.task.task_id}", str(held["request_sha256"])
+    job(pair, tmp_path, "helper", "leave-out", task, "--batch", BATCH, digest)
+    job(pair, tmp_path, "leader", "retry", str(held["job"]))
+    await pair.upload(await pair.reports([1, 2]))
+    assert (await pair.collect()).values == (0, 1, 1, 0)
+    assert await counts(pair) == {"aggregated": 2, "report_replayed": 3}
+
+
+async def test_the_leader_leaves_out_a_job_that_it_holds(
+    pair: Pair, between: Between, tmp_path: Path
+) -> None:
+    await hold(pair, between, [0, 0, 0])
+    (held,) = waiting(pair, tmp_path)
+    task, digest = f"--task={pair.task.task_id}", str(held["request_sha256"])
+    other_batch = f"{START - TIME_PRECISION}/{START}"
+    for role in ("leader", "helper"):
+        nothing = job(pair, tmp_path, role, "leave-out", task, "--batch", other_batch, digest)
+        assert nothing.stdout == f"{digest}: not counted here\n"
+        done = job(pair, tmp_path, role, "leave-out", task, "--batch", BATCH, digest)
+        assert done.stdout == f"{digest}: 3 reports left out\n"
+    await pair.upload(await pair.reports([1, 2]))
+    assert (await pair.collect()).values == (0, 1, 1, 0)
+
+
+async def test_nothing_is_left_out_of_a_collected_batch(pair: Pair, tmp_path: Path) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    (counted,) = json.loads(batch_at(pair, tmp_path, "helper"))["jobs"]
+    await pair.collect()
+    assert json.loads(batch_at(pair, tmp_path, "helper"))["jobs"] == []
+    task = f"--task={pair.task.task_id}"
+    done = job(pair, tmp_path, "helper", "leave-out", task, "--batch", BATCH, counted["job"])
+    assert (done.returncode, done.stderr) == (1, "prio: the batch is collected\n")
+
+
+@pytest.mark.parametrize("choice", ["--return-reports", "--drop-reports"])
+async def test_a_collection_is_given_up_and_its_batch_opens_or_stays_closed(
+    pair: Pair, between: Between, tmp_path: Path, choice: str
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    asked = await pair.ask()
+    between.gate = lambda _: refusal(401)
+    await pair.work()
+    between.gate = None
+    (only,) = waiting(pair, tmp_path)
+    assert (only["kind"], only["state"]) == ("collection", "frozen")
+    job(pair, tmp_path, "leader", "abandon", str(only["job"]), choice)
+    failed = await pair.poll(asked.headers["location"])
+    assert failed.problem["detail"] == "the leader's operator gave the collection up"
+    if choice == "--return-reports":
+        assert (await pair.collect()).report_count == 3
+    else:
+        assert (await pair.ask()).problem_type == "batchOverlap"
+
+
+async def test_a_collection_is_retried_at_once(
+    pair: Pair, between: Between, tmp_path: Path
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    asked = await pair.ask()
+    between.gate = lambda _: refusal(401)
+    await pair.work()
+    between.gate = None
+    (only,) = waiting(pair, tmp_path)
+    assert job(pair, tmp_path, "leader", "retry", str(only["job"])).returncode == 0
+    await pair.work()
+    assert (await pair.poll(asked.headers["location"])).body
+
+
+async def test_nothing_waits_at_a_helper_whose_answers_are_shown(
+    pair: Pair, tmp_path: Path
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    (counted,) = json.loads(batch_at(pair, tmp_path, "helper"))["jobs"]
+    assert job(pair, tmp_path, "helper", "list").stderr == "nothing waits\n"
+    task = f"--task={pair.task.task_id}"
+    listed = job(pair, tmp_path, "helper", "list", task, "--batch", BATCH).stdout
+    assert listed.startswith(f"{counted['job']}: 3 reports, counted 20")
+    shown = json.loads(job(pair, tmp_path, "helper", "show", counted["job"]).stdout)
+    assert (shown["state"], shown["request_sha256"]) == ("live", counted["job"])
+    for verb in (["retry"], ["abandon", "--drop-reports"]):
+        done = job(pair, tmp_path, "helper", *verb, shown["job"])
+        assert (done.returncode, "nothing waits at a helper" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["show", "xyz"], "is no job's id"),
+        (["show", "00" * 16], "this party has no job"),
+        (["list", "--batch", BATCH], "task: missing"),
+        (["compare", "theirs.json"], "not what `prio job list"),
+    ],
+)
+async def test_bad_input_is_named(
+    pair: Pair, tmp_path: Path, arguments: list[str], reason: str
+) -> None:
+    (tmp_path / "theirs.json").write_text('{"version": 1, "jobs": 3}')
+    paths = [tmp_path / each if each.endswith(".json") else each for each in arguments]
+    done = job(pair, tmp_path, "leader", *paths)
+    assert (done.returncode, reason in done.stderr) == (2, True), done.stderr
+
+
+async def test_a_list_is_not_compared_with_itself(pair: Pair, tmp_path: Path) -> None:
+    own = tmp_path / "own.json"
+    own.write_text(batch_at(pair, tmp_path, "leader"))
+    done = job(pair, tmp_path, "leader", "compare", own)
+    assert (done.returncode, "the other aggregator's" in done.stderr) == (2, True)

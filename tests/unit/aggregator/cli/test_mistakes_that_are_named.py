@@ -1,0 +1,57 @@
+"""What operators mistake is named: another party's file, a task's file, a leader that is away."""
+
+from pathlib import Path
+
+import pytest
+
+from aggregator.cli.parties import open_collector
+from aggregator.dap.profile import Role
+from aggregator.protocol.provisioning import provision
+from tests.support.commands import run_here
+from tests.support.entropy import SeededEntropy
+from tests.support.processes import free_ports
+from tests.support.tasks import make_task
+
+
+@pytest.mark.parametrize("owner", [Role.HELPER, Role.COLLECTOR])
+def test_the_owner_of_another_partys_file_is_named(tmp_path: Path, owner: Role) -> None:
+    config = tmp_path / "leader.toml"
+    config.write_text('role = "leader"\ndatabase = "leader.sqlite"\n')
+    text = provision(make_task(), SeededEntropy(b"secrets"))[owner]
+    done = run_here("task", "add", "--config", config, "-", stdin=text)
+    assert done.returncode == 2
+    assert f"this one is the {owner.name.lower()}'s" in done.stderr
+
+
+def test_a_tasks_file_is_not_taken_for_a_services(tmp_path: Path) -> None:
+    file = tmp_path / "leader.toml"
+    file.write_text(provision(make_task(), SeededEntropy(b"secrets"))[Role.LEADER])
+    done = run_here("leader", "serve", "--config", file)
+    assert done.returncode == 2
+    assert "this is a task's file, and a service's is needed" in done.stderr
+
+
+def test_a_changed_task_is_refused_by_the_name_that_everybody_uses(tmp_path: Path) -> None:
+    config = tmp_path / "helper.toml"
+    config.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    for seed, status in ((b"one", 0), (b"two", 2)):
+        text = provision(make_task(), SeededEntropy(seed))[Role.HELPER]
+        done = run_here("task", "add", "--config", config, "-", stdin=text)
+        assert done.returncode == status
+    assert f"task {make_task().task_id} is stored with other contents" in done.stderr
+
+
+def test_a_collection_whose_leader_is_away_ends_with_that(tmp_path: Path) -> None:
+    config = tmp_path / "collector.toml"
+    config.write_text('role = "collector"\ndatabase = "collector.sqlite"\n')
+    public = run_here("collector", "config", "--config", config).stdout.strip()
+    (port,) = free_ports(1)
+    task = make_task(collector_hpke_config=public, leader=f"http://127.0.0.1:{port}/")
+    with open_collector(config) as desk:
+        desk.add_task(provision(task, SeededEntropy(b"x"))[Role.COLLECTOR])
+    done = run_here(
+        *("collect", "--config", config, str(task.task_id)),
+        *("--start", "0", "--end", "100", "--timeout", "6"),
+    )
+    assert done.returncode == 3
+    assert f"the leader http://127.0.0.1:{port}/ does not answer: connection refused" in done.stderr

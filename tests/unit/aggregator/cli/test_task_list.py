@@ -1,0 +1,46 @@
+"""`prio task list` shows which tasks have ended, what waits and what was released."""
+
+from pathlib import Path
+
+from aggregator.cli.parties import open_aggregator, open_collector
+from aggregator.dap.profile import Role
+from aggregator.protocol.provisioning import provision
+from aggregator.storage.ledger import Charge, reserve, settle
+from aggregator.storage.reports import put_reports
+from tests.support.commands import run_here
+from tests.support.entropy import SeededEntropy
+from tests.support.store import new_reports, units
+from tests.support.tasks import make_task
+
+
+def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) -> None:
+    config = tmp_path / "leader.toml"
+    config.write_text('role = "leader"\ndatabase = "leader.sqlite"\n')
+    tasks = [make_task(id=name * 43) for name in ("A", "E")]
+    with open_aggregator(config) as desk:
+        for number, task in enumerate(tasks):
+            desk.add_task(provision(task, SeededEntropy(number))[Role.LEADER])
+        first = tasks[0].task_id.value
+        desk.database.run_sync(
+            "upload", lambda tx: put_reports(tx, first, new_reports([1, 2]), 1000)
+        )
+        charge = Charge("None", population="")
+        batch = units(0, 1)
+        desk.database.run_sync("reserve", lambda tx: reserve(tx, first, batch, charge))
+        desk.database.run_sync("charge", lambda tx: settle(tx, first, batch))
+    assert run_here("task", "end", "--config", config, "E" * 43).returncode == 0
+    one, two = run_here("task", "list", "--config", config).stdout.splitlines()
+    assert one.startswith("A" * 43 + "  Prio3Histogram  open, 2 wait, 0 aggregated, released 20")
+    assert two.startswith("E" * 43 + "  Prio3Histogram  ended 20")
+    assert "0 wait, 0 aggregated, not released  a task of the tests" in two
+
+
+def test_a_collectors_list_counts_its_collections(tmp_path: Path) -> None:
+    config = tmp_path / "collector.toml"
+    config.write_text('role = "collector"\ndatabase = "collector.sqlite"\n')
+    public = run_here("collector", "config", "--config", config).stdout.strip()
+    task = make_task(collector_hpke_config=public)
+    with open_collector(config) as desk:
+        desk.add_task(provision(task, SeededEntropy(b"x"))[Role.COLLECTOR])
+    listed = run_here("task", "list", "--config", config).stdout
+    assert f"{task.task_id}  Prio3Histogram  0 collected, 0 wait, none yet" in listed

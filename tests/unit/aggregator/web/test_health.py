@@ -1,0 +1,92 @@
+"""The health listener says whether work moves, at once, whatever the store does."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from aggregator.errors import StoreError
+from aggregator.telemetry.health import Health, Metric, exposition
+from aggregator.web import health
+from aggregator.web.health import create_health_app
+
+pytestmark = pytest.mark.anyio
+
+READY = Health([], {"role": "leader"}, [Metric("prio_ready", "Is it?", "gauge", [({}, 1)])])
+STALLED = Health(["5 reports wait"], {"role": "leader"}, [])
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def client(examine: Callable[[], Health]) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(create_health_app(examine))
+    return httpx.AsyncClient(transport=transport, base_url="http://tests")
+
+
+async def test_a_ready_service_is_200_and_one_whose_work_stands_still_503_with_its_reason() -> None:
+    async with client(lambda: READY) as http:
+        answer = await http.get("/health")
+        assert (answer.status_code, answer.json()["status"]) == (200, "ok")
+        assert (await http.head("/health")).status_code == 200
+    async with client(lambda: STALLED) as http:
+        answer = await http.get("/health")
+        assert (answer.status_code, answer.json()["faults"]) == (503, ["5 reports wait"])
+        assert (await http.get("/live")).status_code == 200
+
+
+async def test_metrics_are_in_prometheus_text_format() -> None:
+    async with client(lambda: READY) as http:
+        answer = await http.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert answer.text == "# HELP prio_ready Is it?\n# TYPE prio_ready gauge\nprio_ready 1\n"
+
+
+def test_labels_are_escaped() -> None:
+    metric = Metric("n", "Help.", "counter", [({"a": 'x"\\\n', "b": "y"}, 2.5)])
+    assert exposition([metric]).splitlines()[2] == 'n{a="x\\"\\\\\\n",b="y"} 2.5'
+
+
+async def test_a_store_that_cannot_be_read_is_a_reason() -> None:
+    def fails() -> Health:
+        raise StoreError("the store is damaged")
+
+    async with client(fails) as http:
+        answer = await http.get("/health")
+    assert (answer.status_code, answer.json()["faults"]) == (503, ["the store is damaged"])
+
+
+async def test_while_the_store_is_slow_the_last_look_is_answered_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+    looks, is_open = 0, threading.Event()
+
+    def examine() -> Health:
+        nonlocal looks
+        looks += 1
+        if looks > 1:
+            is_open.wait(10)
+        return READY if looks == 1 else STALLED
+
+    async with client(examine) as http:
+        assert (await http.get("/health")).status_code == 200
+        for _ in range(3):
+            started = time.monotonic()
+            assert (await http.get("/health")).status_code == 200
+            assert time.monotonic() - started < 0.2
+        assert looks == 2  # no second look begins while one is under way
+        monkeypatch.setattr(health, "SILENT_SECONDS", 0.0)
+        silent = await http.get("/health")
+        assert silent.status_code == 503
+        assert "has not answered for" in silent.json()["faults"][0]
+        monkeypatch.setattr(health, "SILENT_SECONDS", 30.0)
+        is_open.set()
+        for _ in range(100):
+            if (await http.get("/health")).status_code == 503:
+                break
+        assert (await http.get("/health")).json()["faults"] == ["5 reports wait"]
