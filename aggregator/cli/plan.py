@@ -14,12 +14,25 @@ import typer
 
 from aggregator.cli.faults import reported
 from aggregator.cli.plan_output import to_json, to_text
-from aggregator.cli.types import CIRCUITS, Circuit, Parameters, takes_parameters, type_of
+from aggregator.cli.types import (
+    CIRCUITS,
+    Circuit,
+    Mechanism,
+    MechanismDelta,
+    MechanismEpsilon,
+    MechanismRho,
+    Parameters,
+    mechanism_of,
+    takes_parameters,
+    type_of,
+)
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.planning import (
     answers,
     answers_claims,
+    answers_error,
     answers_selection,
     figures_risk,
     figures_selection,
@@ -42,6 +55,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 Delta = Annotated[str, typer.Option(help="Chance of a failure, 0 to 1.")]
 Kappa = Annotated[int, typer.Option(help="Most buckets one person is in.")]
 Epsilon = Annotated[str, typer.Option(help="Privacy loss, such as 1, 0.1 or 1/10.")]
+MaxReportsPerPerson = Annotated[int, typer.Option(help="In one release.")]
 Epsilon0 = Annotated[str, typer.Option(help="The epsilon that the noise is calibrated to.")]
 
 
@@ -231,7 +245,7 @@ def advise(
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="Wanted epsilon of one release.")] = None,
     releases: Annotated[int, typer.Option(help="Releases per year.")] = 12,
-    max_reports_per_person: Annotated[int, typer.Option(help="In one release.")] = 1,
+    max_reports_per_person: MaxReportsPerPerson = 1,
     delta: Annotated[str, typer.Option(help="For the smaller yearly total.")] = "1e-6",
     population: Annotated[str, typer.Option(help="Name of the people asked.")] = "",
     with_threshold: Annotated[
@@ -267,20 +281,31 @@ def advise(
 @app.command()
 @takes_parameters
 def error(
-    epsilon: Epsilon,
     circuit: Circuit,
     parameters: Parameters,
+    mechanism: Mechanism = PureDpDiscreteLaplace.name,
+    epsilon: MechanismEpsilon = None,
+    delta: MechanismDelta = None,
+    rho: MechanismRho = None,
+    max_reports_per_person: MaxReportsPerPerson = 1,
     confidence: Annotated[str, typer.Option(help="Of the interval, such as 0.95.")] = "0.95",
+    reports: Annotated[
+        int | None, typer.Option(help="Reports in a batch, for the error relative to their sum.")
+    ] = None,
+    relative_error: Annotated[
+        str | None, typer.Option(help="Wanted, such as 5%: prints the smallest batch that has it.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """How far a result lies from the truth under discrete Laplace noise.
+    """How far a result lies from the truth under a mechanism's noise.
 
     Every parameter of the type must be given: a default would make the error look smaller than it
     is.
     """
     with reported():
         summed = type_of(circuit).prio3(parameters).circuit
-        answer = answers.error(summed, epsilon, confidence)
+        noise = mechanism_of(mechanism, epsilon, delta, rho, max_reports_per_person)
+        answer = answers_error.error(noise, summed, confidence, reports, relative_error)
         if not json:
             print(f"confidence: {confidence}")
         _print(answer, json=json)

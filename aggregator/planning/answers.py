@@ -10,9 +10,8 @@ from fractions import Fraction
 
 from aggregator.dp import composition, pld
 from aggregator.dp.composition import Releases
-from aggregator.dp.decimals import expm1, integer_in, rational_in, to_decimal, working
+from aggregator.dp.decimals import integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.partial_knowledge import (
     CAVEATS,
     SuppressionBound,
@@ -21,8 +20,6 @@ from aggregator.dp.partial_knowledge import (
 )
 from aggregator.dp.policy import policy_to_mapping
 from aggregator.dp.rationals import format_rational
-from aggregator.dp.sensitivity import l1_sensitivity, nothing_changes
-from aggregator.dp.utility import half_width_of
 from aggregator.errors import ParameterError
 from aggregator.planning import published_composition
 from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
@@ -350,49 +347,3 @@ def privacy_section(found: Advice) -> str:
     for name, value in policy_to_mapping(found.policy).items():
         lines.append(f"{name} = {json.dumps(value)}")
     return "\n".join(lines) + "\n"
-
-
-def error(circuit: Circuit, epsilon: str, confidence: str) -> PlanAnswer:
-    """Return how far a result may lie from the truth under discrete Laplace noise."""
-    level = rational_in(epsilon, "epsilon", 0, None, open_low=True)
-    sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
-    sensitivity = l1_sensitivity(circuit)
-    if sensitivity == 0:
-        raise nothing_changes(circuit)
-    scale, num_coordinates = sensitivity / level, circuit.output_len
-    return {
-        "sensitivity": sensitivity,
-        "scale": scale,
-        "one_aggregator": _spread(DiscreteLaplaceLaw(1, scale), sure, num_coordinates),
-        "two_aggregators": _spread(DiscreteLaplaceLaw(2, scale), sure, num_coordinates),
-    }
-
-
-def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int) -> PlanAnswer:
-    return {
-        "variance": _variance(law),
-        "mean_absolute_error": _mean_absolute_error(law),
-        "half_width": half_width_of(law, confidence),
-        "joint_half_width": half_width_of(law, confidence, num_coordinates),
-    }
-
-
-def _variance(law: DiscreteLaplaceLaw) -> Decimal:
-    """Return 2q / (1 - q)^2 per draw, even beyond a double's range."""
-    with working():
-        rate = to_decimal(1 / law.scale)
-        return law.aggregators * 2 * (-rate).exp() / expm1(-rate) ** 2
-
-
-def _mean_absolute_error(law: DiscreteLaplaceLaw) -> Decimal:
-    """Return E|S|: 2q / (1 - q^2) for one draw.
-
-    For two, 2q / (1 + q)^2 [(1 + q) / (1 - q) + (1 + q^2) / (1 - q^2)].
-    """
-    with working():
-        rate = to_decimal(1 / law.scale)
-        q, less = (-rate).exp(), -expm1(-rate)  # `less` is 1 - q
-        if law.aggregators == 1:
-            return 2 * q / (less * (1 + q))
-        spread = (1 + q) / less + (1 + q * q) / (less * (1 + q))
-        return 2 * q / (1 + q) ** 2 * spread

@@ -25,8 +25,6 @@ _LEVEL = "privacy level ε"
 _NOT_A_GUARANTEE = (
     "Dashed: published figure (Dandekar et al.), not a privacy guarantee; overstates confidence."
 )
-
-
 _RHO = "\N{GREEK SMALL LETTER RHO}"
 
 
