@@ -38,6 +38,7 @@ from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.leader.scheduler import DriverSettings
 from aggregator.runtime import Runtime
+from aggregator.runtime.release_steps import delete_leftovers
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
 from aggregator.storage.opening import open_database
@@ -185,6 +186,7 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> None:
     try:
         runtime = make_runtime(Role.LEADER, settings, database)
         await runtime.ensure_keypair()
+        await delete_leftovers(database)
         async with open_client(
             settings.request_timeout_seconds,
             insecure_http=settings.insecure_http,
@@ -208,6 +210,7 @@ async def _helper(settings: HelperSettings) -> None:
     try:
         runtime = make_runtime(Role.HELPER, settings, database)
         await runtime.ensure_keypair()
+        await delete_leftovers(database)
         listeners = [(helper_app(runtime, settings), settings.listen)]
         examine = partial(examine_aggregator, settings, Role.HELPER, database)
         works = [_rotating(runtime), _warming_up(runtime), _watching(examine)]

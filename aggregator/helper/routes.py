@@ -7,6 +7,7 @@ Aggregate Shares".
 import dataclasses
 
 from fastapi import APIRouter, Request, Response
+from starlette.background import BackgroundTask
 
 from aggregator.codec import decode
 from aggregator.dap.ids import AggregateShareId, AggregationJobId
@@ -28,6 +29,7 @@ from aggregator.helper.aggregate_shares import AggregateShares
 from aggregator.helper.aggregation import AggregationJobs
 from aggregator.protocol.reports import report_sizes
 from aggregator.runtime import Runtime
+from aggregator.runtime.release_steps import delete_leftovers
 from aggregator.storage.aggregate_shares import delete_aggregate_share, get_aggregate_share
 from aggregator.storage.answered_jobs import (
     delete_answered_job,
@@ -131,7 +133,9 @@ class HelperResources(AggregatorResources):
             task_id=served.task.task_id,
             aggregate_share_id=AggregateShareId(share.share_id),
         )
-        return message_response(AggregateShare.message, share.response or b"", created=created)
+        answer = message_response(AggregateShare.message, share.response or b"", created=created)
+        answer.background = BackgroundTask(delete_leftovers, self._runtime.database)
+        return answer
 
     async def get_aggregate_share(self, request: Request) -> Response:
         """Repeat a released share."""

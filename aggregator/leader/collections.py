@@ -3,8 +3,9 @@
     T1  the batch is ready, large enough and paid for: freeze it, reserve the cost, store the
         exact request to the helper; where the leader selects batches, it takes the oldest full one
     ──  ask the helper, with those bytes, until there is an answer
-    T2  only on its success: draw our noise, seal, store both shares, charge, mark the batch
-        collected, destroy the un-noised shares
+    ──  only on its success: add up the buckets, in steps that only read
+    T2  draw our noise, seal, store both shares, charge, mark the batch collected, destroy the
+        un-noised shares
 
 A refusal by the helper reopens the batch: nothing was drawn. A crash before the commit of T1 or T2
 leaves nothing of it, a crash after leaves all of it, and the next driver goes on with the same
@@ -34,7 +35,7 @@ from aggregator.dap.resources import media_type, path
 from aggregator.leader.helper_peer import helper_of, is_gone, is_refusal, retry_delay
 from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
 from aggregator.leader.waiting import or_wait
-from aggregator.protocol.buckets import merge_agg_shares
+from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import (
     aggregate_share_request,
@@ -42,11 +43,13 @@ from aggregator.protocol.collection import (
     release,
     sealed_share_size,
 )
+from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime, ServedTask, charge_of
+from aggregator.runtime.release_steps import delete_leftovers, merge_batch
 from aggregator.storage import ledger
 from aggregator.storage.batches import (
+    check_unchanged,
     closed_batches,
-    read_shares,
     report_count,
     summarize_batch,
 )
@@ -126,8 +129,11 @@ class CollectionDriver:
         served = await self._runtime.task(TaskId(job.task_id))
         request = job.aggregate_share_request
         if request is None:
+            seen = await self._runtime.database.read(
+                "look at batch", lambda tx: _batch_if_ready(tx, served.task, job)
+            )
             request = await self._runtime.database.run(
-                "freeze batch", lambda tx: self._freeze(tx, served, leased)
+                "freeze batch", lambda tx: self._freeze(tx, served, leased, seen)
             )
             if request is None:
                 return
@@ -151,9 +157,19 @@ class CollectionDriver:
                 await self._finish(served, leased, share)
 
     def _freeze(
-        self, tx: Transaction, served: ServedTask, leased: Leased[CollectionJob]
+        self,
+        tx: Transaction,
+        served: ServedTask,
+        leased: Leased[CollectionJob],
+        seen: tuple[Batch, BatchTotals] | None,
     ) -> bytes | None:
         """T1: freeze the batch and reserve its cost, or wait, or fail the job.
+
+        Args:
+            tx: The transaction.
+            served: The task.
+            leased: The job.
+            seen: The batch and what it held a moment ago; None if none was ready.
 
         Returns:
             The exact request to the helper, or None if the job waits or has failed.
@@ -168,21 +184,24 @@ class CollectionDriver:
             problem = BatchOverlap("a part of the batch was collected before", task.task_id)
             self._fail(tx, leased, problem)
             return None
-        waiting = waiting_in_batch(tx, job.task_id, batch)
-        could_be = report_count(tx, job.task_id, batch) + waiting
-        # A batch that cannot become large enough fails at once: until then it takes no uploads.
-        if closed is not None or (waiting and could_be >= task.min_batch_size):
+        if (
+            seen is None
+            or seen[0] != batch
+            or not _is_ready(tx, task, batch)
+            or report_count(tx, job.task_id, batch) != seen[1].report_count
+        ):
             # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
             waited = tx.now - job.created_at
             delay = max(self._poll_seconds, min(waited // 10, LONGEST_POLL_SECONDS))
             reason = (
                 "another collection of a part of the batch is under way"
                 if closed is not None
-                else f"{waiting} reports of the batch are not aggregated yet"
+                else f"{waiting_in_batch(tx, job.task_id, batch)} reports of the batch are not "
+                "aggregated yet"
             )
             release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
             return None
-        totals = summarize_batch(tx, job.task_id, batch)
+        totals = seen[1]
         try:
             check_size(task, totals.report_count)
             check_budget(task, ledger.spent(tx, job.task_id).releases)
@@ -204,7 +223,10 @@ class CollectionDriver:
             detail = "the task takes no more reports, and no other batch is full"
             self._fail(tx, leased, InvalidBatchSize(detail, served.task.task_id))
         else:
-            release_collection_job(tx, leased.lease, self._poll_seconds, progressed=True)
+            reason = "no batch that was not collected before is full"
+            release_collection_job(
+                tx, leased.lease, self._poll_seconds, reason=reason, progressed=True
+            )
 
     def _fail(self, tx: Transaction, leased: Leased[CollectionJob], problem: Problem) -> None:
         log.info("collection job failed", job=leased.job.job_id.hex(), reason=str(problem))
@@ -227,34 +249,31 @@ class CollectionDriver:
         self, served: ServedTask, leased: Leased[CollectionJob], helper_share: AggregateShare
     ) -> None:
         """T2: release our own share with the helper's."""
-        job, task = leased.job, served.task
+        job, task, database = leased.job, served.task, self._runtime.database
+        asked = decode(CollectionJobReq, job.request)
+        vdaf = task.vdaf(AggregationParameter(asked.agg_param))
+        batch = await database.read("selected batch", lambda tx: selected_batch(tx, leased.lease))
+        merged = await merge_batch(database, task, vdaf, batch)
 
         def finish(tx: Transaction) -> None:
-            batch = selected_batch(tx, leased.lease)
-            totals = summarize_batch(tx, job.task_id, batch)
-            asked = decode(CollectionJobReq, job.request)
-            vdaf = task.vdaf(AggregationParameter(asked.agg_param))
-            agg_share = merge_agg_shares(vdaf, read_shares(tx, job.task_id, batch))
+            check_unchanged(tx, job.task_id, batch, merged.totals)
             leader_share = release(
-                task,
-                Role.LEADER,
-                agg_share,
-                asked,
-                self._runtime.entropy,
+                task, Role.LEADER, merged.agg_share, asked, self._runtime.entropy
             )
             finish_collection_job(
                 tx,
                 leased.lease,
                 CollectionResult(
-                    report_count=totals.report_count,
-                    interval=totals.interval,
+                    report_count=merged.totals.report_count,
+                    interval=merged.totals.interval,
                     leader_share=encode(leader_share),
                     helper_share=encode(helper_share.encrypted_aggregate_share),
                 ),
             )
 
-        await self._runtime.database.run("release batch", finish)
+        await database.run("release batch", finish)
         log.info("collection job finished", job=job.job_id.hex())
+        await delete_leftovers(database)
 
     async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
         """Remember where the helper will answer, and ask again later."""
@@ -311,3 +330,24 @@ def _of_the_helper(error: PeerRefused, seconds: int) -> Problem:
     if problem.detail:
         detail += f": {problem.detail}"
     return OtherProblem(problem.type_uri, problem.title, detail, problem.task_id)
+
+
+def _batch_if_ready(
+    tx: Transaction, task: Task, job: CollectionJob
+) -> tuple[Batch, BatchTotals] | None:
+    batch = job.batch or next_batch(tx, job.task_id, task.min_batch_size)
+    if batch is None or not _is_ready(tx, task, batch):
+        return None
+    return batch, summarize_batch(tx, job.task_id, batch)
+
+
+def _is_ready(tx: Transaction, task: Task, batch: Batch) -> bool:
+    """Return whether the batch is open and no report of it waits, or waiting would not help.
+
+    A batch that cannot become large enough fails at once: until then it takes no uploads.
+    """
+    task_id = task.task_id.value
+    if closed_batches(tx, task_id, batch).overall() is not None:
+        return False
+    waiting = waiting_in_batch(tx, task_id, batch)
+    return not waiting or report_count(tx, task_id, batch) + waiting < task.min_batch_size

@@ -18,6 +18,7 @@ from aggregator.leader.uploads import MAX_REPORTS, Uploads
 from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.reports import report_sizes
 from aggregator.runtime import Runtime
+from aggregator.runtime.release_steps import delete_leftovers
 from aggregator.storage.batches import closed_batches
 from aggregator.storage.collection_jobs import (
     CollectionJob,
@@ -129,7 +130,9 @@ class LeaderResources(AggregatorResources):
 
     async def delete_collection_job(self, request: Request) -> Response:
         """Forget a collection job, whose result the collector has saved or does not want."""
-        return await self._deleted(request, COLLECTION_JOB, delete_collection_job)
+        answer = await self._deleted(request, COLLECTION_JOB, delete_collection_job)
+        await delete_leftovers(self._runtime.database)
+        return answer
 
     def _state(self, job: CollectionJob, created: str | None) -> Response:
         if job.problem is not None:

@@ -7,12 +7,18 @@ from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
 from aggregator.protocol.task import Task
-from aggregator.storage.batches import accumulate, closed_batches, room_in_buckets
+from aggregator.storage.batches import (
+    Addition,
+    accumulate,
+    closed_batches,
+    room_in_buckets,
+)
 from aggregator.storage.database import Transaction
 from aggregator.storage.job_shares import JobShare, put_job_share
 from aggregator.storage.ledger import Charge
 from aggregator.storage.report_ids import admit
 from aggregator.storage.tables import aggregated_reports
+from aggregator.vdaf.prio3 import Prio3
 
 
 def commit(tx: Transaction, verified: Verified, job: bytes) -> dict[ReportId, ReportError]:
@@ -44,14 +50,19 @@ def commit(tx: Transaction, verified: Verified, job: bytes) -> dict[ReportId, Re
         for metadata, error in zip(accepted, errors, strict=True)
         if error is not None
     }
-    for share in verified.bucket_shares(refused):
-
-        def merge(stored: bytes | None, share: BucketShare = share) -> bytes:
-            return add_to_agg_share(verified.vdaf, stored, share.agg_share)
-
-        accumulate(tx, task_id, share.bucket, merge, share.totals)
-        put_job_share(tx, task_id, JobShare(share.bucket, job, merge(None), share.totals))
+    added = verified.bucket_shares(refused)
+    accumulate(tx, task_id, [_addition(verified.vdaf, share) for share in added])
+    for share in added:
+        alone = add_to_agg_share(verified.vdaf, None, share.agg_share)
+        put_job_share(tx, task_id, JobShare(share.bucket, job, alone, share.totals))
     return refused
+
+
+def _addition(vdaf: Prio3, share: BucketShare) -> Addition:
+    def merge(stored: bytes | None) -> bytes:
+        return add_to_agg_share(vdaf, stored, share.agg_share)
+
+    return Addition(share.bucket, merge, share.totals)
 
 
 def charge_of(task: Task) -> Charge:

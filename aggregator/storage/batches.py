@@ -1,15 +1,29 @@
 """Batches and their un-noised aggregate shares, which are destroyed on collection.
 
 A bucket's share is encrypted under a random key of its own, which is itself stored encrypted
-(`crypter`). Releasing a batch deletes the keys and the ciphertext, and empties the database's log.
+(`crypter`). Releasing a batch deletes the keys, which destroys the shares, and empties the
+database's log.
 Closed batches are kept as ranges of buckets, so one of 2^63 units costs no more than one of a
 single unit; only buckets that hold reports have rows.
 """
 
 import bisect
-from collections.abc import Callable, Collection
+import dataclasses
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from sqlalchemy import Column, ColumnElement, Row, delete, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Row,
+    Select,
+    Table,
+    and_,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from aggregator.dap.times import Time
 from aggregator.errors import StoreError
@@ -34,6 +48,34 @@ class BatchClosed(StoreError):
         self.state = state
 
 
+class BatchChanged(StoreError):
+    """The batch holds other reports than were read: some joined, or a bucket is damaged."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Addition:
+    """What some reports add to a bucket.
+
+    Attributes:
+        bucket: The bucket's key.
+        merge: Returns the new encoded aggregate share for the one so far, None for the first.
+        totals: The totals of the reports.
+    """
+
+    bucket: bytes
+    merge: Callable[[bytes | None], bytes]
+    totals: BatchTotals
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StoredBucket:
+    """A bucket: its key, its un-noised aggregate share as bytes, and what else is stated."""
+
+    bucket: bytes
+    share: bytes = dataclasses.field(repr=False)
+    totals: BatchTotals
+
+
 class ClosedBatches:
     """Closed batches of a task, for looking up many buckets: `bucket in closed`."""
 
@@ -45,8 +87,8 @@ class ClosedBatches:
         self._lasts = [last for _, last, _ in rows]
         self._states = [BatchState(state) for _, _, state in rows]
 
-    def __contains__(self, bucket: bytes) -> bool:
-        return self.state(bucket) is not None
+    def __contains__(self, bucket: object) -> bool:
+        return isinstance(bucket, bytes) and self.state(bucket) is not None
 
     def state(self, bucket: bytes) -> BatchState | None:
         """Return the state of the batch that holds `bucket`, None if it is open."""
@@ -122,53 +164,54 @@ def room_in_buckets(
     keys = list(room)
     for count in counts:
         table = count.table.c
-        for start in range(0, len(keys), _BUCKETS_PER_QUERY):
+        for some in _in_chunks(keys):
             query = select(table.bucket, count).where(
-                table.task == tx.task_key(task_id),
-                table.bucket.in_(keys[start : start + _BUCKETS_PER_QUERY]),
+                table.task == tx.task_key(task_id), table.bucket.in_(some)
             )
             for bucket, taken in tx.connection.execute(query):
                 room[bucket] -= taken
     return room
 
 
-def accumulate(
-    tx: Transaction,
-    task_id: bytes,
-    bucket: bytes,
-    merge: Callable[[bytes | None], bytes],
-    totals: BatchTotals,
-) -> None:
-    """Merge out shares into a bucket; `record_ids` belongs in the same transaction.
+def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -> None:
+    """Merge out shares into buckets; `admit` belongs in the same transaction.
 
     Args:
         tx: The transaction.
         task_id: The task.
-        bucket: The bucket's key.
-        merge: Returns the new encoded aggregate share for the one so far, None for the first.
-        totals: The totals of the reports that are merged.
+        additions: What is added, at most one addition to each bucket.
 
     Raises:
-        BatchClosed: The bucket is frozen or collected; the transaction must not go on.
+        BatchClosed: A bucket is frozen or collected; the transaction must not go on.
     """
-    state = closed_batches(tx, task_id, Batch(bucket, bucket)).overall()
-    if state is not None:
-        raise tx.refuse(BatchClosed(state))
-    table = tables.buckets
-    task = tx.task_key(task_id)
-    row = task_id + bucket
-    place = (table.c.task == task, table.c.bucket == bucket)
-    found = tx.connection.execute(select(table.c.share, *_TOTALS).where(*place)).one_or_none()
-    cipher = bucket_cipher(tx, task, task_id, bucket)
-    if found is None:
-        share = cipher.encrypt("buckets", row, "share", merge(None))
-        values = {"task": task, "bucket": bucket, "share": share, **totals_columns(totals)}
-        tx.connection.execute(insert(table).values(values))
-    else:
-        old = cipher.decrypt("buckets", row, "share", found.share)
-        share = cipher.encrypt("buckets", row, "share", merge(old))
-        values = {"share": share, **totals_columns(totals_of(found) + totals)}
-        tx.connection.execute(update(table).where(*place).values(values))
+    if not additions:
+        return
+    buckets = [addition.bucket for addition in additions]
+    closed = closed_batches(tx, task_id, Batch.spanning(buckets))
+    for state in map(closed.state, buckets):
+        if state is not None:
+            raise tx.refuse(BatchClosed(state))
+    task, stored = tx.task_key(task_id), _stored_buckets(tx, task_id, buckets)
+    keys, shares, counts = [], [], []
+    for addition in additions:
+        place, row = {"task": task, "bucket": addition.bucket}, task_id + addition.bucket
+        found = stored.get(addition.bucket)
+        if found is None:
+            key, old, totals = tx.entropy.bytes(KEY_SIZE), None, addition.totals
+            wrapped = tx.crypter.encrypt("bucket_keys", row, "key", key)
+            keys.append({**place, "key": wrapped})
+            cipher = _cipher_of(tx, key)
+        else:
+            cipher = _stored_cipher(tx, row, found.key)
+            old = cipher.decrypt("bucket_shares", row, "share", found.share)
+            totals = totals_of(found) + addition.totals
+        share = cipher.encrypt("bucket_shares", row, "share", addition.merge(old))
+        shares.append({**place, "share": share})
+        counts.append({**place, **totals_columns(totals)})
+    if keys:
+        tx.connection.execute(insert(tables.bucket_keys), keys)
+    _put(tx, tables.bucket_shares, shares)
+    _put(tx, tables.buckets, counts)
 
 
 def summarize_batch(tx: Transaction, task_id: bytes, batch: Batch) -> BatchTotals:
@@ -183,26 +226,47 @@ def report_count(tx: Transaction, task_id: bytes, batch: Batch) -> int:
     query = select(func.coalesce(func.sum(buckets.report_count), 0)).where(
         *_in_batch(tx, buckets.bucket, task_id, batch)
     )
-    return tx.connection.execute(query).scalar_one()
+    return int(tx.connection.execute(query).scalar_one())
 
 
-def read_shares(tx: Transaction, task_id: bytes, batch: Batch) -> list[bytes]:
-    """Return the encoded un-noised aggregate shares of the batch's buckets.
+def check_unchanged(tx: Transaction, task_id: bytes, batch: Batch, totals: BatchTotals) -> None:
+    """Check that the batch holds the reports that were read, none more and none fewer.
+
+    Buckets only grow, so their sizes tell.
 
     Raises:
-        CrypterError: One of them was destroyed or changed.
+        BatchChanged: It does not.
     """
-    table = tables.buckets.c
-    query = (
-        select(table.task, table.bucket, table.share)
-        .where(*_in_batch(tx, table.bucket, task_id, batch), table.share.is_not(None))
-        .order_by(table.bucket)
-    )
-    shares = []
-    for task, bucket, share in tx.connection.execute(query).all():
-        cipher = bucket_cipher(tx, task, task_id, bucket)
-        shares.append(cipher.decrypt("buckets", task_id + bucket, "share", share))
-    return shares
+    if report_count(tx, task_id, batch) != totals.report_count:
+        raise tx.refuse(BatchChanged("the batch holds other reports than were read"))
+
+
+def read_buckets(
+    tx: Transaction, task_id: bytes, batch: Batch, limit: int, after: bytes | None = None
+) -> list[StoredBucket]:
+    """Return the first buckets of the batch that hold un-noised shares, in order.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        batch: The batch.
+        limit: The most buckets to return.
+        after: The last bucket of those returned before; None to begin.
+
+    Raises:
+        CrypterError: A share was changed.
+    """
+    bucket = tables.buckets.c.bucket
+    query = _stored().where(*_in_batch(tx, bucket, task_id, batch)).order_by(bucket).limit(limit)
+    if after is not None:
+        query = query.where(bucket > after)
+    stored = []
+    for row in tx.connection.execute(query):
+        name = task_id + row.bucket
+        cipher = _stored_cipher(tx, name, row.key)
+        share = cipher.decrypt("bucket_shares", name, "share", row.share)
+        stored.append(StoredBucket(row.bucket, share, totals_of(row)))
+    return stored
 
 
 def freeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
@@ -222,16 +286,18 @@ def unfreeze(tx: Transaction, task_id: bytes, batch: Batch) -> None:
 def is_window_open(tx: Transaction, task_id: bytes, last: Time) -> bool:
     """Return whether a bucket that is not collected has a report of `last` or before."""
     bucket = tables.buckets.c
-    query = select(bucket.bucket).where(
-        bucket.task == tx.task_key(task_id),
-        bucket.share.is_not(None),
-        bucket.first_time <= last.units,
+    query = (
+        select(bucket.bucket)
+        .join(tables.bucket_keys, has_share())
+        .where(bucket.task == tx.task_key(task_id), bucket.first_time <= last.units)
     )
     return tx.connection.execute(query.limit(1)).scalar() is not None
 
 
 def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
-    """Close the batch for ever and destroy its un-noised shares.
+    """Close the batch for ever and destroy its un-noised shares: their keys, all at once.
+
+    `leftovers` deletes the shares themselves afterwards.
 
     Raises:
         BatchClosed: A part of it is closed already, and not by a `freeze` of the same batch.
@@ -239,15 +305,12 @@ def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     frozen = (
         update(tables.closed_batches)
         .where(*_is_frozen(tx, task_id, batch))
-        .values(state=BatchState.COLLECTED, changed_at=tx.now)
+        .values(state=BatchState.COLLECTED, changed_at=tx.now, leftovers=1)
     )
     if tx.connection.execute(frozen).rowcount == 0:
         _close(tx, task_id, batch, BatchState.COLLECTED)
-    buckets, keys, jobs = tables.buckets, tables.bucket_keys, tables.job_shares
-    in_batch = _in_batch(tx, buckets.c.bucket, task_id, batch)
-    tx.connection.execute(update(buckets).where(*in_batch).values(share=None))
+    keys = tables.bucket_keys
     tx.connection.execute(delete(keys).where(*_in_batch(tx, keys.c.bucket, task_id, batch)))
-    tx.connection.execute(delete(jobs).where(*_in_batch(tx, jobs.c.bucket, task_id, batch)))
     tx.scrub_log = True
 
 
@@ -262,6 +325,7 @@ def _close(tx: Transaction, task_id: bytes, batch: Batch, state: BatchState) -> 
             last_bucket=batch.last,
             state=state,
             changed_at=tx.now,
+            leftovers=int(state is BatchState.COLLECTED),
         )
     )
 
@@ -305,18 +369,74 @@ def totals_of(row: Row[tuple[object, ...]]) -> BatchTotals:
     return BatchTotals(columns["report_count"], columns["checksum"], times)
 
 
-def bucket_cipher(tx: Transaction, task: int, task_id: bytes, bucket: bytes) -> Crypter:
-    """Return a crypter under the bucket's own key, making the key with the bucket."""
-    table = tables.bucket_keys
-    row = task_id + bucket
-    query = select(table.c.key).where(table.c.task == task, table.c.bucket == bucket)
-    stored = tx.connection.execute(query).scalar()
-    if stored is not None:
-        return Crypter((tx.crypter.decrypt("bucket_keys", row, "key", stored),), tx.entropy)
-    key = tx.entropy.bytes(KEY_SIZE)
+def bucket_cipher(tx: Transaction, task_id: bytes, bucket: bytes) -> Crypter:
+    """Return a crypter under the own key of a bucket whose share is not destroyed."""
+    key = tables.bucket_keys.c
+    query = select(key.key).where(key.task == tx.task_key(task_id), key.bucket == bucket)
+    stored = tx.connection.execute(query).scalar_one()
+    return _stored_cipher(tx, task_id + bucket, stored)
+
+
+def replace_share(
+    tx: Transaction, task_id: bytes, bucket: bytes, share: bytes, totals: BatchTotals
+) -> None:
+    """Replace the encoded un-noised share of a bucket, and what is stated of its reports."""
+    place = {"task": tx.task_key(task_id), "bucket": bucket}
+    cipher = bucket_cipher(tx, task_id, bucket)
+    stored = cipher.encrypt("bucket_shares", task_id + bucket, "share", share)
+    _put(tx, tables.bucket_shares, [{**place, "share": stored}])
+    _put(tx, tables.buckets, [{**place, **totals_columns(totals)}])
+
+
+def _stored_buckets(
+    tx: Transaction, task_id: bytes, buckets: Sequence[bytes]
+) -> dict[bytes, Row[tuple[object, ...]]]:
+    counts, found = tables.buckets.c, {}
+    for some in _in_chunks(buckets):
+        query = _stored().where(counts.task == tx.task_key(task_id), counts.bucket.in_(some))
+        found.update({row.bucket: row for row in tx.connection.execute(query)})
+    return found
+
+
+def _put(tx: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
+    """Insert the rows of buckets, or replace those that are there."""
+    statement = tx.insert(table)
+    replaced = [column.name for column in table.c if not column.primary_key]
     tx.connection.execute(
-        insert(table).values(
-            task=task, bucket=bucket, key=tx.crypter.encrypt("bucket_keys", row, "key", key)
-        )
+        statement.on_conflict_do_update(
+            index_elements=["task", "bucket"],
+            set_={name: statement.excluded[name] for name in replaced},
+        ),
+        rows,
     )
+
+
+def _in_chunks(buckets: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(buckets), _BUCKETS_PER_QUERY):
+        yield buckets[start : start + _BUCKETS_PER_QUERY]
+
+
+def has_share() -> ColumnElement[bool]:
+    """Return what joins `buckets` with `bucket_keys`: the shares of those with keys still exist."""
+    bucket, key = tables.buckets.c, tables.bucket_keys.c
+    return and_(key.task == bucket.task, key.bucket == bucket.bucket)
+
+
+def _stored() -> Select[tuple[object, ...]]:
+    """Select what is stored of buckets whose shares are not destroyed."""
+    bucket, share = tables.buckets.c, tables.bucket_shares.c
+    of_bucket = and_(share.task == bucket.task, share.bucket == bucket.bucket)
+    return (
+        select(bucket.bucket, *_TOTALS, share.share, tables.bucket_keys.c.key)
+        .join(tables.bucket_keys, has_share())
+        .join(tables.bucket_shares, of_bucket)
+    )
+
+
+def _stored_cipher(tx: Transaction, row: bytes, key: bytes) -> Crypter:
+    """Return a crypter under a bucket's own key, given as it is stored."""
+    return _cipher_of(tx, tx.crypter.decrypt("bucket_keys", row, "key", key))
+
+
+def _cipher_of(tx: Transaction, key: bytes) -> Crypter:
     return Crypter((key,), tx.entropy)

@@ -38,9 +38,9 @@ What the order of the transactions promises, whenever a process is killed:
 - **Leases.** A driver moves a job only while the random token in the job's row is its own.
 
 Un-noised shares, of buckets and of what each job added to them, are encrypted under a random
-key of their bucket, which is stored encrypted under the store's key; releasing the batch
-deletes both, overwrites them (`secure_delete`) and empties the write-ahead log, as soon as
-nobody reads it. Backups that were taken before keep them: keep the store's key elsewhere.
+key of their bucket, which is stored encrypted under the store's key; releasing the batch deletes
+its keys, overwrites them (`secure_delete`) and empties the write-ahead log, as soon as nobody
+reads it. Backups that were taken before keep them: keep the store's key elsewhere.
 """
 
 _OVERVIEW = """\

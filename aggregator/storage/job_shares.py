@@ -16,6 +16,7 @@ from aggregator.storage.batches import (
     BatchClosed,
     bucket_cipher,
     closed_batches,
+    replace_share,
     totals_columns,
     totals_of,
 )
@@ -66,7 +67,7 @@ def put_job_share(tx: Transaction, task_id: bytes, share: JobShare) -> None:
     the sum of both is what it added.
     """
     task = tx.task_key(task_id)
-    cipher = bucket_cipher(tx, task, task_id, share.bucket)
+    cipher = bucket_cipher(tx, task_id, share.bucket)
     row = task_id + share.bucket + share.job
     tx.connection.execute(
         insert(tables.job_shares).values(
@@ -155,18 +156,11 @@ def _sum_again(
 ) -> None:
     """Make a bucket the sum of the jobs that it has left."""
     task = tx.task_key(task_id)
-    table, buckets = tables.job_shares, tables.buckets
+    table = tables.job_shares
     query = select(table).where(table.c.task == task, table.c.bucket == bucket)
     rows = tx.connection.execute(query).all()
-    cipher = bucket_cipher(tx, task, task_id, bucket)
+    cipher = bucket_cipher(tx, task_id, bucket)
     place = task_id + bucket
     shares = [cipher.decrypt("job_shares", place + row.job, "share", row.share) for row in rows]
     totals = sum((totals_of(row) for row in rows), BatchTotals())
-    tx.connection.execute(
-        update(buckets)
-        .where(buckets.c.task == task, buckets.c.bucket == bucket)
-        .values(
-            share=cipher.encrypt("buckets", place, "share", merge(shares)),
-            **totals_columns(totals),
-        )
-    )
+    replace_share(tx, task_id, bucket, merge(shares), totals)

@@ -91,6 +91,7 @@ def put_reports(
     arrivals = [(report.report_id, report.bucket) for report in reports]
     room = room_in_buckets(tx, task_id, buckets, max_reports, beside_waiting=True)
     errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room)
+    stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
     rows = [
         {
             "task": key,
@@ -99,12 +100,11 @@ def put_reports(
             "received_at": tx.now,
             "body": report.body,
         }
-        for report, error in zip(reports, errors, strict=True)
-        if error is None
+        for report in stored
     ]
     if rows:
         tx.connection.execute(insert(tables.reports), rows)
-        add_waiting(tx, key, Counter(row["bucket"] for row in rows))
+        add_waiting(tx, key, Counter(report.bucket for report in stored))
     reasons = Counter(STORED if error is None else reason(error) for error in errors)
     count_reports(tx, task_id, Stage.UPLOAD, reasons)
     return errors

@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import new_bucket
 from aggregator.storage import tables
+from aggregator.storage.batches import has_share
 from aggregator.storage.database import Transaction
 
 
@@ -27,8 +28,10 @@ def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, 
     task = tx.task_key(task_id)
     of_task = (job.task == task, job.bucket.is_not(None))
     newest = tx.connection.execute(select(func.max(job.bucket)).where(*of_task)).scalar() or b""
-    short = select(bucket.bucket).where(
-        bucket.task == task, bucket.share.is_not(None), bucket.report_count < size
+    short = (
+        select(bucket.bucket)
+        .join(tables.bucket_keys, has_share())
+        .where(bucket.task == task, bucket.report_count < size)
     )
     # A batch is filled before the next one is begun, so one with room is the newest, or reports of
     # it were rejected.
@@ -53,9 +56,9 @@ def next_batch(tx: Transaction, task_id: bytes, size: int) -> Batch | None:
     selected = select(job.id).where(job.task == bucket.task, job.first_bucket == bucket.bucket)
     query = (
         select(bucket.bucket)
+        .join(tables.bucket_keys, has_share())
         .where(
             bucket.task == tx.task_key(task_id),
-            bucket.share.is_not(None),
             bucket.report_count >= size,
             ~selected.exists(),
         )

@@ -377,8 +377,25 @@ bucket_keys = Table(
         nullable=False,
         comment="Ciphertext of the random key under which the bucket's shares are encrypted.",
     ),
-    comment="Both: one random key per bucket. Deleting the row destroys every copy of the bucket's "
-    "shares that may be left in free pages or in the log.",
+    comment="Both: one random key per bucket. Deleting the row destroys the bucket's share, and "
+    "every copy of it that may be left in free pages or in the log.",
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
+)
+
+bucket_shares = Table(
+    "bucket_shares",
+    metadata,
+    _task(primary_key=True),
+    Column("bucket", LargeBinary, primary_key=True, comment="As in `buckets`."),
+    Column(
+        "share",
+        LargeBinary,
+        nullable=False,
+        comment="The un-noised aggregate share, ciphertext under the bucket's key.",
+    ),
+    comment="Both: what the reports of each bucket add up to. Once its batch is released, a row is "
+    "without a key, and deleted soon afterwards.",
     sqlite_strict=True,
 )
 
@@ -393,22 +410,16 @@ buckets = Table(
         comment="The bucket's key, which the batch mode makes: in time-interval mode its unit of "
         "time, 8 bytes, most significant first; in leader-selected mode its batch id, 32 bytes.",
     ),
-    Column(
-        "share",
-        LargeBinary,
-        comment="The un-noised aggregate share, ciphertext under the bucket's key; null once "
-        "released.",
-    ),
     Column("report_count", Integer, nullable=False, comment="Reports in the share."),
     Column(
         "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
     ),
     Column("first_time", Uint64, comment="The earliest of their times; null without a report."),
     Column("last_time", Uint64, comment="The latest of their times; null without a report."),
-    # Serves filling and finding batches that the Leader selects.
-    Index(None, "task", "report_count", sqlite_where=text("share IS NOT NULL")),
-    comment="Both: batch buckets.",
+    comment="Both: batch buckets, without their shares: rows are narrow, so that a batch of many "
+    "buckets is counted at once.",
     sqlite_strict=True,
+    sqlite_with_rowid=False,
 )
 
 job_shares = Table(
@@ -450,7 +461,14 @@ closed_batches = Table(
     *_batch(),
     *_state(BatchState),
     _seconds("changed_at", "Seconds; when the state was entered."),
+    Column(
+        "leftovers",
+        Integer,
+        nullable=False,
+        comment="1 while rows of `bucket_shares` of the collected batch are still to be deleted.",
+    ),
     Index(None, "task", "first_bucket", unique=True),
+    Index("ix_closed_batches_leftovers", "id", sqlite_where=text("leftovers = 1")),
     comment="Both: batches that take no more reports, as ranges of buckets in the order of their "
     "keys; those of one task never overlap. So it is in every batch mode: an interval of 2^63 "
     "units of time is one row, and a batch that has a name is a range of one key.",

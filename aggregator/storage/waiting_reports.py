@@ -54,4 +54,4 @@ def waiting_in_batch(tx: Transaction, task_id: bytes, batch: Batch) -> int:
     query = select(func.coalesce(func.sum(waiting.reports), 0)).where(
         waiting.task == tx.task_key(task_id), waiting.bucket.between(batch.first, batch.last)
     )
-    return tx.connection.execute(query).scalar_one()
+    return int(tx.connection.execute(query).scalar_one())

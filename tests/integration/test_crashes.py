@@ -9,11 +9,11 @@ import pytest
 from aggregator.dap.messages import Report, UploadErrors
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.task import Task
-from aggregator.storage.batches import read_shares
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import LedgerEntry, list_ledger
 from aggregator.storage.states import LedgerState
 from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, Service
+from tests.support.store import read_shares
 from tests.support.tasks import LAPLACE, NO_NOISE, make_task
 from tests.support.transactions import WRITES
 

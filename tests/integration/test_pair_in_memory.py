@@ -15,7 +15,6 @@ from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import prepare_reports, seal_report
 from aggregator.protocol.task import Task
 from aggregator.storage.aggregation_jobs import lease_aggregation_jobs
-from aggregator.storage.batches import read_shares
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import list_ledger
 from tests.support.entropy import SeededEntropy
@@ -28,7 +27,7 @@ from tests.support.pair import (
     Pair,
     Service,
 )
-from tests.support.store import units
+from tests.support.store import read_shares, units
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from aggregator.storage.aggregation_jobs import (
     lease_aggregation_jobs,
     store_request,
 )
-from aggregator.storage.batches import accumulate
+from aggregator.storage.batches import Addition, accumulate, read_buckets
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -104,11 +104,26 @@ def adding(number: int) -> Callable[[bytes | None], bytes]:
     return lambda share: str(int(share or b"0") + number).encode()
 
 
+def add_to_bucket(
+    tx: Transaction,
+    task_id: bytes,
+    bucket: bytes,
+    merge: Callable[[bytes | None], bytes],
+    totals: BatchTotals,
+) -> None:
+    accumulate(tx, task_id, [Addition(bucket, merge, totals)])
+
+
 def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
     """Remember that the reports are in a bucket; return those that are new."""
     arrivals = [(one, unit(5)) for one in ids]
     errors = admit(tx, aggregated_reports, TASK_ID, arrivals, (), {})
     return [one for one, error in zip(ids, errors, strict=True) if error is None]
+
+
+def read_shares(tx: Transaction, task_id: bytes, batch: Batch) -> list[bytes]:
+    """Return the un-noised shares of the batch's buckets."""
+    return [bucket.share for bucket in read_buckets(tx, task_id, batch, limit=10**6)]
 
 
 def upload(store: Database, numbers: Iterable[int], time: int = 5) -> None:
@@ -147,7 +162,7 @@ def finish_job(store: Database, leased: Leased[AggregationJob]) -> None:
         for bucket in {report.bucket for report in reports}:
             ids = [report.report_id for report in reports if report.bucket == bucket]
             time = int.from_bytes(bucket, "big")
-            accumulate(tx, TASK_ID, bucket, adding(len(ids)), totals(ids, time))
+            add_to_bucket(tx, TASK_ID, bucket, adding(len(ids)), totals(ids, time))
         finish_aggregation_job(tx, leased.lease, [report.report_id for report in reports], {})
 
     store.run_sync("finish", finish)

@@ -27,7 +27,7 @@ from aggregator.storage.aggregation_jobs import (
     store_request,
 )
 from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
-from aggregator.storage.batches import accumulate, read_shares, summarize_batch
+from aggregator.storage.batches import summarize_batch
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -40,6 +40,7 @@ from aggregator.storage.collection_jobs import (
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.leases import Leased
+from aggregator.storage.leftovers import delete_some_leftovers, has_leftovers
 from aggregator.storage.reports import JobSize, put_reports, reports_of_job
 from tests.support.clock import ManualClock
 from tests.support.store import (
@@ -47,9 +48,11 @@ from tests.support.store import (
     STORE_KEY,
     TASK_ID,
     TENTH,
+    add_to_bucket,
     adding,
     make_store,
     new_reports,
+    read_shares,
     record_fresh,
     report_id,
     store_url,
@@ -110,6 +113,9 @@ class World:
             "lease collections", lambda tx: lease_collection_jobs(tx, 10, LEASE_SECONDS)
         ):
             self._collect(collection)
+        for store in (self.leader, self.helper):
+            while store.read_sync("look for leftovers", has_leftovers):
+                store.run_sync("delete leftovers", delete_some_leftovers)
         polled = self.leader.read_sync(
             "poll", lambda tx: get_collection_job(tx, TASK_ID, job.job_id)
         )
@@ -134,7 +140,7 @@ class World:
             raise AssertionError("the helper rejected a report")
 
         def finish(tx: Transaction) -> None:
-            accumulate(tx, TASK_ID, unit(5), adding(len(ids)), totals(ids))
+            add_to_bucket(tx, TASK_ID, unit(5), adding(len(ids)), totals(ids))
             finish_aggregation_job(tx, leased.lease, ids, {})
 
         self.leader.run_sync("finish job", finish)
@@ -147,7 +153,7 @@ class World:
             return known.response
         ids = [request[i : i + 16] for i in range(0, len(request), 16)]
         fresh = record_fresh(tx, ids)
-        accumulate(tx, TASK_ID, unit(5), adding(len(fresh)), totals(fresh))
+        add_to_bucket(tx, TASK_ID, unit(5), adding(len(fresh)), totals(fresh))
         response = b"".join(fresh)
         put_answered_job(tx, TASK_ID, digest, response)
         return response

@@ -11,7 +11,8 @@ WRITES = {
         "lease collection jobs",
         "freeze batch",
         "release batch",
+        "delete leftovers",
     ),
-    "helper": ("commit aggregation job", "release batch"),
+    "helper": ("commit aggregation job", "release batch", "delete leftovers"),
 }
 """The transactions of each aggregator, in order."""

@@ -162,12 +162,21 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_bucket_keys_task"),
         sa.PrimaryKeyConstraint("task", "bucket", name="pk_bucket_keys"),
         sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "bucket_shares",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("bucket", sa.LargeBinary(), nullable=False),
+        sa.Column("share", sa.LargeBinary(), nullable=False),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_bucket_shares_task"),
+        sa.PrimaryKeyConstraint("task", "bucket", name="pk_bucket_shares"),
+        sqlite_strict=True,
     )
     op.create_table(
         "buckets",
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("bucket", sa.LargeBinary(), nullable=False),
-        sa.Column("share", sa.LargeBinary(), nullable=True),
         sa.Column("report_count", sa.Integer(), nullable=False),
         sa.Column("checksum", sa.LargeBinary(length=32), nullable=False),
         sa.Column("first_time", UINT64, nullable=True),
@@ -175,12 +184,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_buckets_task"),
         sa.PrimaryKeyConstraint("task", "bucket", name="pk_buckets"),
         sqlite_strict=True,
-    )
-    op.create_index(
-        "ix_buckets_task_report_count",
-        "buckets",
-        ["task", "report_count"],
-        sqlite_where=sa.text("share IS NOT NULL"),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "closed_batches",
@@ -190,6 +194,7 @@ def upgrade() -> None:
         sa.Column("last_bucket", sa.LargeBinary(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("changed_at", BIGINT, nullable=False),
+        sa.Column("leftovers", sa.Integer(), nullable=False),
         sa.CheckConstraint(
             "state IN ('frozen', 'collected')", name="ck_closed_batches_ck_closed_batches_state"
         ),
@@ -202,6 +207,12 @@ def upgrade() -> None:
         "closed_batches",
         ["task", "first_bucket"],
         unique=True,
+    )
+    op.create_index(
+        "ix_closed_batches_leftovers",
+        "closed_batches",
+        ["id"],
+        sqlite_where=sa.text("leftovers = 1"),
     )
     op.create_table(
         "collection_jobs",
@@ -379,6 +390,7 @@ def downgrade() -> None:
     op.drop_table("collection_jobs")
     op.drop_table("closed_batches")
     op.drop_table("buckets")
+    op.drop_table("bucket_shares")
     op.drop_table("bucket_keys")
     op.drop_table("answered_jobs")
     op.drop_table("aggregation_jobs")

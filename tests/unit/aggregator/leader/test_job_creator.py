@@ -19,7 +19,7 @@ from aggregator.storage.reports import put_reports
 from aggregator.storage.tasks import TaskRecord, put_task
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
-from tests.support.store import new_reports
+from tests.support.store import MAX_REPORTS, new_reports
 from tests.support.tasks import task_text
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +54,7 @@ def creator_of(database: Database) -> JobCreator:
 
 def upload(database: Database, task: TaskId, count: int) -> None:
     reports = new_reports(range(count))
-    database.run_sync("upload", lambda tx: put_reports(tx, task.value, reports, 1000))
+    database.run_sync("upload", lambda tx: put_reports(tx, task.value, reports, MAX_REPORTS))
 
 
 def jobs_in_order(database: Database) -> list[TaskId]:

@@ -17,12 +17,12 @@ from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
 from aggregator.runtime import Runtime
 from aggregator.storage.aggregation_jobs import (
     AggregationJob,
-    abandon_aggregation_job,
     due_aggregation_jobs,
     lease_aggregation_jobs,
     renew_aggregation_job,
 )
 from aggregator.storage.database import Database, Transaction
+from aggregator.storage.interventions import abandon_aggregation_job
 from aggregator.storage.leases import Lease, Leased, LeaseLost
 from aggregator.transport.permits import Permits
 from tests.support.entropy import SeededEntropy
@@ -59,7 +59,9 @@ def scheduler_of(
 
 
 async def end(store: Database, leased: Leased[AggregationJob]) -> None:
-    await store.run("end", lambda tx: abandon_aggregation_job(tx, leased.lease, "test"))
+    await store.run(
+        "end", lambda tx: abandon_aggregation_job(tx, leased.job.job_id, returned=False)
+    )
 
 
 async def test_every_job_is_stepped_and_what_fails_is_logged_by_its_id(store: Database) -> None:

@@ -13,12 +13,12 @@ from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.task import Task
 from aggregator.runtime import commit
-from aggregator.storage.batches import mark_collected, read_shares, summarize_batch
+from aggregator.storage.batches import mark_collected, summarize_batch
 from aggregator.storage.database import Database
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 from aggregator.vdaf.prio3 import OutShares
 from field import Vector
-from tests.support.store import make_store, totals, units
+from tests.support.store import make_store, read_shares, totals, units
 from tests.support.tasks import make_task
 
 TASK = make_task()

@@ -7,27 +7,35 @@ from aggregator.dap.times import Interval
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.storage.batches import (
     BatchClosed,
-    accumulate,
     closed_batches,
     freeze,
     mark_collected,
-    read_shares,
     summarize_batch,
     unfreeze,
 )
 from aggregator.storage.crypter import CrypterError
 from aggregator.storage.database import Database
 from aggregator.storage.states import BatchState
-from aggregator.storage.tables import bucket_keys, buckets
+from aggregator.storage.tables import bucket_keys, bucket_shares
 from aggregator.storage.tables import closed_batches as closed_batches_table
-from tests.support.store import TASK_ID, adding, checksum, report_id, totals, unit, units
+from tests.support.store import (
+    TASK_ID,
+    add_to_bucket,
+    adding,
+    checksum,
+    read_shares,
+    report_id,
+    totals,
+    unit,
+    units,
+)
 
 LAST = 2**64 - 1
 
 
 def add(store: Database, time: int, number: int = 1) -> None:
     added = dataclasses.replace(totals([report_id(time)], time), report_count=number)
-    store.run_sync("add", lambda tx: accumulate(tx, TASK_ID, unit(time), adding(number), added))
+    store.run_sync("add", lambda tx: add_to_bucket(tx, TASK_ID, unit(time), adding(number), added))
 
 
 def shares(store: Database, start: int = 0, end: int = LAST) -> list[bytes]:
@@ -71,14 +79,18 @@ def test_a_share_is_ciphertext_bound_to_its_bucket(store: Database) -> None:
     add(store, 6, 654321)
 
     def stored() -> dict[bytes, bytes]:
-        rows = store.read_sync("raw", lambda tx: tx.connection.execute(buckets.select()).all())
+        rows = store.read_sync(
+            "raw", lambda tx: tx.connection.execute(bucket_shares.select()).all()
+        )
         return {row.bucket: row.share for row in rows}
 
     assert b"123456" not in stored()[unit(5)]
     store.run_sync(
         "swap",
         lambda tx: tx.connection.execute(
-            buckets.update().where(buckets.c.bucket == unit(6)).values(share=stored()[unit(5)])
+            bucket_shares.update()
+            .where(bucket_shares.c.bucket == unit(6))
+            .values(share=stored()[unit(5)])
         ),
     )
     with pytest.raises(CrypterError):
@@ -191,7 +203,7 @@ def test_batches_that_have_names_and_no_times_are_kept_by_the_same_verbs(store: 
 
     def add_to(batch: Batch, number: int) -> None:
         one = totals([report_id(number)], number)
-        store.run_sync("add", lambda tx: accumulate(tx, TASK_ID, batch.first, adding(1), one))
+        store.run_sync("add", lambda tx: add_to_bucket(tx, TASK_ID, batch.first, adding(1), one))
 
     for number, batch in enumerate((first, second, second, third)):
         add_to(batch, number)

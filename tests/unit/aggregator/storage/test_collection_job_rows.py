@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aggregator.storage.batches import BatchClosed, closed_batches, read_shares
+from aggregator.storage.batches import BatchClosed, closed_batches
 from aggregator.storage.collection_jobs import (
     BatchBusy,
     CollectionJob,
@@ -33,6 +33,7 @@ from tests.support.store import (
     freeze_collection,
     lease_collection,
     lease_job,
+    read_shares,
     units,
     upload,
 )

@@ -18,12 +18,23 @@ from aggregator.storage.answered_jobs import (
     get_answered_job,
     put_answered_job,
 )
-from aggregator.storage.batches import BatchClosed, accumulate, read_shares
+from aggregator.storage.batches import BatchClosed
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.states import LedgerState
-from tests.support.store import TASK_ID, TENTH, adding, record_fresh, report_id, totals, unit, units
+from tests.support.store import (
+    TASK_ID,
+    TENTH,
+    add_to_bucket,
+    adding,
+    read_shares,
+    record_fresh,
+    report_id,
+    totals,
+    unit,
+    units,
+)
 
 BODY = b"d" * 32
 SHARE = NewAggregateShare(b"selector", BODY, b"sealed bytes", units(0, 10), 3)
@@ -47,7 +58,7 @@ def answer(store: Database, numbers: list[int]) -> bytes:
         ids = [report_id(number) for number in numbers]
         fresh = record_fresh(tx, ids)
         if fresh:
-            accumulate(tx, TASK_ID, unit(5), adding(len(fresh)), totals(fresh))
+            add_to_bucket(tx, TASK_ID, unit(5), adding(len(fresh)), totals(fresh))
         put(tx, response=b"%d counted" % len(fresh))
         return b"%d counted" % len(fresh)
 

@@ -2,7 +2,6 @@
 
 from aggregator.protocol.batches import Batch
 from aggregator.storage.aggregation_jobs import create_aggregation_job, finish_aggregation_job
-from aggregator.storage.batches import accumulate
 from aggregator.storage.collection_jobs import (
     create_collection_job,
     fail_collection_job,
@@ -17,7 +16,16 @@ from aggregator.storage.reports import (
     reports_of_job,
 )
 from aggregator.storage.selected_batches import batch_with_room, next_batch
-from tests.support.store import TASK_ID, adding, lease_collection, lease_job, report_id, totals
+from tests.support.store import (
+    MAX_REPORTS,
+    TASK_ID,
+    add_to_bucket,
+    adding,
+    lease_collection,
+    lease_job,
+    report_id,
+    totals,
+)
 
 SIZE = 5
 
@@ -27,7 +35,7 @@ def upload(store: Database, count: int, first: int = 0) -> None:
     reports = [
         StoredReport(report_id(number), b"", b"body") for number in range(first, first + count)
     ]
-    store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, reports, 1000))
+    store.run_sync("upload", lambda tx: put_reports(tx, TASK_ID, reports, MAX_REPORTS))
 
 
 def fill(store: Database, limit: int = 100) -> bytes:
@@ -35,8 +43,7 @@ def fill(store: Database, limit: int = 100) -> bytes:
 
     def create(tx: Transaction) -> bytes:
         bucket, room = batch_with_room(tx, TASK_ID, SIZE)
-        size = JobSize(min(limit, room), 10_000)
-        job = create_aggregation_job(tx, TASK_ID, size, bucket=bucket)
+        job = create_aggregation_job(tx, TASK_ID, JobSize(min(limit, room), 10_000), bucket=bucket)
         assert job is not None
         assert job.bucket == bucket
         return bucket
@@ -51,7 +58,7 @@ def finish(store: Database, rejected: int = 0) -> None:
     def end(tx: Transaction) -> None:
         ids = [report.report_id for report in reports_of_job(tx, leased.job.key)]
         good = ids[rejected:]
-        accumulate(tx, TASK_ID, leased.job.bucket, adding(len(good)), totals(good))
+        add_to_bucket(tx, TASK_ID, leased.job.bucket, adding(len(good)), totals(good))
         reasons = dict.fromkeys(ids[:rejected], "vdaf_verify_error")
         finish_aggregation_job(tx, leased.lease, good, reasons)
 

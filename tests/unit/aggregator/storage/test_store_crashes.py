@@ -10,12 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, select
 
 import tests.support.store_world
 from aggregator.storage.batches import summarize_batch
 from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.states import LedgerState
+from aggregator.storage.tables import bucket_shares
 from tests.support.clock import ManualClock
 from tests.support.store import TASK_ID, checksum
 from tests.support.store_world import BATCH, IDS, REPORTS, World, make_world
@@ -25,6 +27,9 @@ ROOT = Path(tests.support.store_world.__file__).parents[2]
 
 class Crash(BaseException):
     """The process is gone."""
+
+
+LEFT = select(func.count()).select_from(bucket_shares)
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +59,8 @@ def check(world: World) -> None:
         assert (batch.report_count, batch.checksum) == (REPORTS, checksum(IDS))
         (entry,) = store.read_sync("ledger", list_ledger)
         assert entry.state is LedgerState.CHARGED
+        left = store.read_sync("left", lambda tx: tx.connection.execute(LEFT).scalar_one())
+        assert left == 0
     counts = world.leader.read_sync(
         "counts", lambda tx: report_counts(tx, TASK_ID, Stage.AGGREGATION)
     )

@@ -13,20 +13,21 @@ from aggregator.errors import StoreError
 from aggregator.storage import sqlite
 from aggregator.storage.batches import (
     BatchClosed,
-    accumulate,
     freeze,
     mark_collected,
 )
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction, UnknownTask
 from aggregator.storage.engine import Busy
+from aggregator.storage.leftovers import delete_some_leftovers
 from aggregator.storage.reports import put_reports
-from aggregator.storage.tables import bucket_keys, buckets
+from aggregator.storage.tables import bucket_keys, bucket_shares
 from tests.support.clock import ManualClock
 from tests.support.store import (
     MAX_REPORTS,
     STORE_KEY,
     TASK_ID,
+    add_to_bucket,
     make_store,
     new_reports,
     report_id,
@@ -217,11 +218,14 @@ def test_errors_do_not_show_what_was_being_stored(store: Database) -> None:
 
 @pytest.mark.parametrize("size", [16, 100_000])
 def test_a_destroyed_secret_is_in_no_file_of_the_store(tmp_path: Path, size: int) -> None:
+    """The key goes at once, and the share with it; its ciphertext is deleted afterwards."""
     store = make_store(tmp_path)
-    secrets = store.run_sync("share", lambda tx: _put_share(tx, size))
-    assert _traces(secrets, tmp_path) == set(secrets)
+    key, share = store.run_sync("share", lambda tx: _put_share(tx, size))
+    assert _traces({*key, *share}, tmp_path, expected={*key, *share}) == {*key, *share}
     store.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, units(0, 10)))
-    assert _traces_at_last(secrets, tmp_path) == set()
+    assert _traces(key, tmp_path, expected=set()) == set()
+    store.run_sync("delete", delete_some_leftovers)
+    assert _traces(share, tmp_path, expected=set()) == set()
     store.close()
 
 
@@ -233,21 +237,21 @@ def test_a_secret_that_a_killed_process_left_in_the_log_goes_with_the_next_commi
             raise Crash
 
     store = make_store(tmp_path)
-    secrets = store.run_sync("share", lambda tx: _put_share(tx, 16))
+    secrets, _ = store.run_sync("share", lambda tx: _put_share(tx, 16))
     dying = Database.open(store_url(tmp_path), Crypter([STORE_KEY]), on_transaction=crash)
     with pytest.raises(Crash):
         dying.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, units(0, 10)))
-    assert _traces(secrets, tmp_path) == set(secrets)
+    assert _traces(secrets, tmp_path, expected=secrets) == secrets
     successor = Database.open(store_url(tmp_path), Crypter([STORE_KEY]))
     upload(successor, range(1), time=100)
-    assert _traces_at_last(secrets, tmp_path) == set()
+    assert _traces(secrets, tmp_path, expected=set()) == set()
     for open_store in (store, dying, successor):
         open_store.close()
 
 
 def test_whoever_reads_the_store_keeps_no_writer_waiting(store: Database, tmp_path: Path) -> None:
     """A backup, or a forgotten shell, keeps the log from being emptied until it has read all."""
-    secrets = store.run_sync("share", lambda tx: _put_share(tx, 16))
+    secrets, _ = store.run_sync("share", lambda tx: _put_share(tx, 16))
     path = store_url(tmp_path).removeprefix("sqlite:///")
     with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
@@ -259,29 +263,28 @@ def test_whoever_reads_the_store_keeps_no_writer_waiting(store: Database, tmp_pa
             upload(store, [number], time=100)
             seconds.append(time.monotonic() - began)
         assert max(seconds) < 2
-        assert _traces(secrets, tmp_path) == set(secrets)
-    assert _traces_at_last(secrets, tmp_path) == set()
+        assert _traces(secrets, tmp_path, expected=secrets) == secrets
+    assert _traces(secrets, tmp_path, expected=set()) == set()
 
 
-def _put_share(tx: Transaction, size: int) -> list[bytes]:
-    """Put a share of `size` bytes into a bucket; return pieces of what is stored of it."""
-    accumulate(tx, TASK_ID, unit(5), lambda _: bytes(size), totals([report_id(1)]))
+def _put_share(tx: Transaction, size: int) -> tuple[set[bytes], set[bytes]]:
+    """Put a share of `size` bytes into a bucket; return pieces of its key and it, as stored."""
+    add_to_bucket(tx, TASK_ID, unit(5), lambda _: bytes(size), totals([report_id(1)]))
     stored = [
-        tx.connection.execute(buckets.select()).one().share,
         tx.connection.execute(bucket_keys.select()).one().key,
+        tx.connection.execute(bucket_shares.select()).one().share,
     ]
     # The database cuts long values into pages, so look for short pieces.
-    return [value[at : at + 16] for value in stored for at in range(0, len(value) - 15, 1000)]
+    key, share = ({each[at : at + 16] for at in range(0, len(each) - 15, 1100)} for each in stored)
+    return key, share
 
 
-def _traces_at_last(secrets: list[bytes], folder: Path) -> set[bytes]:
-    """Return what is still in a file after a while; the log is emptied in the background."""
+def _traces(secrets: set[bytes], folder: Path, expected: set[bytes]) -> set[bytes]:
+    """Return which pieces are in a file, after a while: the log is emptied in the background."""
     deadline = time.monotonic() + 20
-    while (left := _traces(secrets, folder)) and time.monotonic() < deadline:
+    while True:
+        files = b"".join(file.read_bytes() for file in folder.iterdir())
+        found = {secret for secret in secrets if secret in files}
+        if found == expected or time.monotonic() > deadline:
+            return found
         time.sleep(0.01)
-    return left
-
-
-def _traces(secrets: list[bytes], folder: Path) -> set[bytes]:
-    files = b"".join(file.read_bytes() for file in folder.iterdir())
-    return {secret for secret in secrets if secret in files}

@@ -1,0 +1,66 @@
+"""Adds up a batch before the transaction that releases it, and deletes what that leaves.
+
+That transaction draws noise, charges and destroys the batch's keys, and every other writer waits
+for it. So it is given the batch's sum, read in steps that hold up nobody, and only checks that no
+report has joined since. Nothing is stored in between: whoever takes over begins anew.
+"""
+
+import dataclasses
+
+from aggregator.protocol.batches import Batch, BatchTotals
+from aggregator.protocol.buckets import merge_agg_shares
+from aggregator.protocol.task import Task
+from aggregator.storage.batches import StoredBucket, read_buckets
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.leftovers import delete_some_leftovers, has_leftovers
+from aggregator.vdaf.prio3 import Prio3
+from field import Vector
+
+_BUCKETS_PER_STEP = 256
+_BYTES_PER_STEP = 2**22
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MergedBatch:
+    """The un-noised sum of a batch and what is stated about its reports; secret."""
+
+    agg_share: Vector = dataclasses.field(repr=False)
+    totals: BatchTotals
+
+
+async def merge_batch(database: Database, task: Task, vdaf: Prio3, batch: Batch) -> MergedBatch:
+    """Return the sum of a batch's buckets; if there are none, the empty one.
+
+    Args:
+        database: The store.
+        task: The batch's task.
+        vdaf: Its VDAF under the batch's aggregation parameter.
+        batch: The batch.
+
+    Raises:
+        CrypterError: A share was changed, or its key destroyed.
+    """
+    share_size = vdaf.output_len * vdaf.field.encoded_size
+    limit = max(1, min(_BUCKETS_PER_STEP, _BYTES_PER_STEP // share_size))
+    merged, after = MergedBatch(vdaf.agg_init(), BatchTotals()), None
+
+    def step(tx: Transaction) -> tuple[MergedBatch, bytes | None]:
+        buckets = read_buckets(tx, task.task_id.value, batch, limit, after)
+        return _merged(vdaf, merged, buckets), buckets[-1].bucket if buckets else None
+
+    while True:
+        merged, after = await database.read("merge buckets", step)
+        if after is None:
+            return merged
+
+
+async def delete_leftovers(database: Database) -> None:
+    """Delete the shares of collected batches, whose keys are destroyed, in short transactions."""
+    while await database.read("look for leftovers", has_leftovers):
+        await database.run("delete leftovers", delete_some_leftovers)
+
+
+def _merged(vdaf: Prio3, so_far: MergedBatch, buckets: list[StoredBucket]) -> MergedBatch:
+    agg_share = merge_agg_shares(vdaf, [bucket.share for bucket in buckets])
+    totals = sum((bucket.totals for bucket in buckets), so_far.totals)
+    return MergedBatch(vdaf.merge([so_far.agg_share, agg_share]), totals)

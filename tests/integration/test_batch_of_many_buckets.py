@@ -1,0 +1,105 @@
+"""A batch of 20,000 units of time is released without keeping any other writer waiting."""
+
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aggregator.dap.ids import ReportId
+from aggregator.dap.messages import ReportMetadata
+from aggregator.dap.times import Time
+from aggregator.protocol.aggregation import Verified
+from aggregator.protocol.task import Task
+from aggregator.runtime import commit
+from aggregator.storage.database import Database
+from aggregator.storage.tables import bucket_keys, bucket_shares
+from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
+from aggregator.vdaf.prio3 import OutShares
+from field import Vector
+from tests.support.pair import NOW, Pair, Service
+from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
+
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
+
+BUCKETS = 20_000
+LENGTH = 256
+MOST_SECONDS = 0.1
+PER_COMMIT = 500
+FIRST = NOW // TIME_PRECISION - BUCKETS + 1
+
+
+class Stopwatch:
+    """How long each write transaction held the writer: the processor's time, and the clock's."""
+
+    def __init__(self, service: Service) -> None:
+        self.held: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self._began = threading.local()
+        service.on_moment = self._note
+
+    def _note(self, transaction: str, moment: str) -> None:
+        now = time.thread_time(), time.monotonic()
+        if moment == "begin":
+            self._began.at = now
+        elif moment == "committed":
+            cpu, wall = self._began.at
+            self.held[transaction].append((now[0] - cpu, now[1] - wall))
+
+    def longest(self, transaction: str) -> float:
+        """Return the most processor seconds; others' processes do not lengthen them."""
+        print(transaction, len(self.held[transaction]), max(self.held[transaction]))  # noqa: T201 - a measurement, with -s
+        return max(cpu for cpu, _ in self.held[transaction])
+
+
+def fill(database: Database, task: Task, share: int) -> None:
+    """Add a report to each unit of time, all with the same out share."""
+    vector = [share] + [0] * (LENGTH - 1)
+    prio3 = task.prio3
+    # The kernel that adds is loaded before the clock runs, as verification has always done.
+    prio3.agg_update(prio3.agg_init(), Vector.from_ints(prio3.field, [vector]))
+    for begin in range(0, BUCKETS, PER_COMMIT):
+        numbers = range(begin, begin + PER_COMMIT)
+        metadata = tuple(
+            ReportMetadata(ReportId(number.to_bytes(16, "big")), Time(FIRST + number))
+            for number in numbers
+        )
+        shares = Vector.from_ints(prio3.field, [vector] * len(numbers))
+        verified = Verified(task, NO_PARAMETER, (), metadata, OutShares(shares, {}))
+        database.run_sync("commit", lambda tx, v=verified: commit(tx, v, bytes(32)))
+
+
+def stored(database: Database) -> tuple[int, int]:
+    """Return how many keys and shares of buckets there are."""
+    keys, shares = (
+        len(database.read_sync("read", lambda tx, t=table: tx.connection.execute(t.select()).all()))
+        for table in (bucket_keys, bucket_shares)
+    )
+    return keys, shares
+
+
+@pytest.mark.parametrize("privacy", [NO_NOISE, LAPLACE], ids=["exact", "noised"])
+async def test_no_step_of_the_release_of_a_large_batch_holds_the_writer_for_long(
+    tmp_path: Path, privacy: dict[str, str | int]
+) -> None:
+    vdaf = {"type": "Prio3Histogram", "length": LENGTH, "chunk_length": 16}
+    task = make_task(vdaf, privacy, max_reports=BUCKETS)
+    pair = Pair(tmp_path, task)
+    await pair.provision()
+    watches = {service: Stopwatch(service) for service in (pair.leader, pair.helper)}
+    pair.http.timeout = httpx.Timeout(120)  # as long as a leader waits for its helper
+    fill(pair.leader.database, task, 3)
+    fill(pair.helper.database, task, 4)
+
+    result = await pair.collect(pair.interval(FIRST * TIME_PRECISION, BUCKETS))
+    assert result.report_count == BUCKETS
+    bound = task.policy.mechanism.tail_bound(task.prio3.circuit, aggregators=2)
+    assert abs(result.values[0] - 7 * BUCKETS) <= bound
+
+    for service, watch in watches.items():
+        for transaction in ("release batch", "delete leftovers"):
+            assert watch.longest(transaction) < MOST_SECONDS
+        assert stored(service.database) == (0, 0)
+    assert watches[pair.leader].longest("freeze batch") < MOST_SECONDS
+    await pair.close()
