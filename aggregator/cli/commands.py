@@ -129,6 +129,13 @@ COMMANDS: Final = (
         "ledger",
         "Print every release with its cost, and what is left of each task's budget.",
     ),
+    Entry(
+        PRIVACY,
+        "population",
+        "population",
+        "population",
+        "Fix what all tasks that ask the same people may cost together.",
+    ),
     Entry(PRIVACY, "audit", "audit", "app", "Test the noise of releases."),
     Entry(
         PRIVACY,

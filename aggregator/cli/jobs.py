@@ -14,8 +14,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.job_desk import JobDesk, batch_of
-from aggregator.cli.measure import parse_time
-from aggregator.cli.options import Config
+from aggregator.cli.options import Config, parse_time
 from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.codec import DecodeError
 from aggregator.collector.documents import Document

@@ -13,12 +13,20 @@ from rich.table import Table
 from aggregator.cli.options import Config
 from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.collector.documents import Document
-from aggregator.dp.composition import Releases, basic
+from aggregator.dp.composition import Bound, Releases, smallest_valid, spent
+from aggregator.dp.filters import Cost
 from aggregator.dp.rationals import format_rational, parse_probability
-from aggregator.planning.spending import LedgerBound, ledger_bounds, smallest_valid
-from aggregator.protocol.budget import declared_releases, horizon, releases_of
+from aggregator.protocol.budget import (
+    cost,
+    declared_releases,
+    horizon,
+    population_bounds,
+    releases_of,
+    task_bounds,
+)
 from aggregator.protocol.task import Task
 from aggregator.storage.ledger import LedgerEntry
+from aggregator.storage.populations import Population
 from aggregator.storage.states import LedgerState
 
 RELEASE_COLUMNS = ("batch", "mechanism", "epsilon", "delta", "rho", "state")
@@ -40,18 +48,20 @@ def ledger(
     A reservation counts as spent until the release turns it into a charge or its failure takes it
     back. A person's cost is that of all releases, added up over the tasks of one declared
     population. What it is for whoever keeps to max_batches_per_person is shown beside it: that is
-    the clients' declaration, which no aggregator can check.
+    the clients' declaration, which no aggregator can check. A bound is called valid if it holds for
+    a collector who decides, after seeing results, when to stop and what to ask next.
     """
     only = None if task is None else task_id_of(task)
     level = parse_probability(delta, "delta")
     with open_aggregator(config) as desk:
-        entries = desk.ledger(None)
+        entries = desk.ledger()
         tasks = desk.tasks()
+        fixed = {name: desk.population(name) for name in {each.policy.population for each in tasks}}
     made = [(each, _of(entries, each)) for each in tasks]
     shown = [pair for pair in made if only is None or pair[0].task_id == only]
     documents = [_task_document(each, releases, level) for each, releases in shown]
     populations = [
-        _population_document(name, made, level)
+        _population_document(name, fixed[name], made, level)
         for name in dict.fromkeys(each.policy.population for each, _ in shown)
         if name
     ]
@@ -73,7 +83,6 @@ def _of(entries: Sequence[LedgerEntry], task: Task) -> list[LedgerEntry]:
 def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) -> Document:
     budget = task.policy.budget
     releases = releases_of(task, len(entries))
-    spent = basic([releases])
     return {
         "task_id": str(task.task_id),
         "population": task.policy.population,
@@ -82,9 +91,7 @@ def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) 
             {
                 **task.batching.described(entry.batch, task.time_precision),
                 "mechanism": entry.charge.mechanism,
-                "epsilon": entry.charge.epsilon,
-                "delta": entry.charge.delta,
-                "rho": entry.charge.rho,
+                **_cost(entry.charge.cost),
                 "state": str(entry.state),
                 "at": entry.created_at if entry.charged_at is None else entry.charged_at,
             }
@@ -93,14 +100,12 @@ def _task_document(task: Task, entries: Sequence[LedgerEntry], delta: Fraction) 
         "reserved": sum(entry.state is LedgerState.RESERVED for entry in entries),
         "releases_that_promise_nothing": _that_promise_nothing([releases]),
         "number_of_releases": len(entries),
-        "epsilon_of_a_person": format_rational(spent.epsilon),
-        "delta_of_a_person": format_rational(spent.delta),
-        "rho_of_a_person": None if spent.rho is None else format_rational(spent.rho),
+        **_of_a_person([releases]),
         "declared": _declared(task, len(entries)),
         "most_releases": horizon(task),
-        "budget": None if budget is None else format_rational(budget),
-        "left": None if budget is None else format_rational(budget - spent.epsilon),
-        **_bounds(ledger_bounds([(task, len(entries))], delta)),
+        "budget": _text(budget),
+        "left": None if budget is None else format_rational(budget - cost(task, len(entries))),
+        **_bounds(task_bounds(task, len(entries), delta, with_pld=True)),
     }
 
 
@@ -112,30 +117,56 @@ def _declared(task: Task, made: int) -> Document | None:
     releases = declared_releases(task, made)
     if releases is None or releases.promises_nothing:
         return None
-    spent = basic([releases])
     return {
         "max_batches_per_person": task.policy.max_batches_per_person,
         "releases": releases.count,
-        "epsilon": format_rational(spent.epsilon),
-        "delta": format_rational(spent.delta),
+        **_cost(releases.cost),
     }
 
 
 def _population_document(
-    name: str, made: Sequence[tuple[Task, Sequence[LedgerEntry]]], delta: Fraction
+    name: str,
+    fixed: Population,
+    made: Sequence[tuple[Task, Sequence[LedgerEntry]]],
+    delta: Fraction,
 ) -> Document:
-    members = [(task, entries) for task, entries in made if task.policy.population == name]
-    releases = [releases_of(task, len(entries)) for task, entries in members]
-    spent = basic(releases)
+    members = [(task, len(entries)) for task, entries in made if task.policy.population == name]
+    releases = [releases_of(task, count) for task, count in members]
+    limits = fixed.limits
     return {
         "population": name,
         "tasks": [str(task.task_id) for task, _ in members],
         "releases_that_promise_nothing": _that_promise_nothing(releases),
         "number_of_releases": sum(each.count for each in releases),
-        "epsilon_of_a_person": format_rational(spent.epsilon),
-        "delta_of_a_person": format_rational(spent.delta),
-        **_bounds(ledger_bounds([(task, len(entries)) for task, entries in members], delta)),
+        **_of_a_person(releases),
+        "budget": None
+        if limits is None
+        else {
+            "epsilon": _text(limits.epsilon),
+            "delta": _text(limits.delta),
+            "rho": _text(limits.rho),
+        },
+        "closed": fixed.is_closed,
+        **_bounds(
+            population_bounds(members, delta, limits, is_closed=fixed.is_closed, with_pld=True)
+        ),
     }
+
+
+def _of_a_person(releases: Sequence[Releases]) -> Document:
+    """Return what the releases cost by adding up, those that promise nothing left out."""
+    return {f"{name}_of_a_person": value for name, value in _cost(spent(releases)).items()}
+
+
+def _cost(cost: Cost | None) -> Document:
+    """Return a cost as text; null where there is none."""
+    if cost is None:
+        return dict.fromkeys(("epsilon", "delta", "rho"))
+    return {"epsilon": _text(cost.epsilon), "delta": _text(cost.delta), "rho": _text(cost.rho)}
+
+
+def _text(value: Fraction | None) -> str | None:
+    return None if value is None else format_rational(value)
 
 
 def _that_promise_nothing(releases: Sequence[Releases]) -> int:
@@ -143,7 +174,7 @@ def _that_promise_nothing(releases: Sequence[Releases]) -> int:
     return sum(each.count for each in releases if each.promises_nothing)
 
 
-def _bounds(rows: Sequence[LedgerBound]) -> Document:
+def _bounds(rows: Sequence[Bound]) -> Document:
     smallest = smallest_valid(rows)
     return {
         "bounds": [_bound(row) for row in rows],
@@ -151,12 +182,12 @@ def _bounds(rows: Sequence[LedgerBound]) -> Document:
     }
 
 
-def _bound(row: LedgerBound) -> Document:
+def _bound(row: Bound) -> Document:
     return {
         "name": row.name,
         "releases": row.releases,
-        "epsilon": None if row.epsilon is None else format_rational(row.epsilon),
-        "delta": None if row.delta is None else format_rational(row.delta),
+        "epsilon": _text(row.epsilon),
+        "delta": _text(row.delta),
         "valid": row.is_valid,
         "note": row.note,
     }
@@ -181,9 +212,8 @@ def _print_task(console: Console, document: Document) -> None:
     if isinstance(declared, dict):
         console.print(
             f"clients declare max_batches_per_person = {declared['max_batches_per_person']}: "
-            f"whoever keeps to it has spent epsilon {_short(declared['epsilon'])}, delta "
-            f"{_short(declared['delta'])} in {declared['releases']} releases, which no aggregator "
-            "can check"
+            f"whoever keeps to it has spent {_sum(declared)} in {declared['releases']} releases, "
+            "which no aggregator can check"
         )
     if document["budget"] is not None:
         console.print(f"budget: epsilon {document['budget']}, {document['left']} left")
@@ -196,6 +226,12 @@ def _print_population(console: Console, document: Document) -> None:
     names = ", ".join(map(str, tasks)) if isinstance(tasks, list) else ""
     console.print(f"\npopulation {document['population']!r}, added up over its tasks: {names}")
     _print_costs(console, document)
+    budget = document["budget"]
+    if isinstance(budget, dict):
+        limits = ", ".join(f"{name} {value}" for name, value in budget.items() if value is not None)
+        console.print(f"budget of the population: {limits}")
+    if document["closed"]:
+        console.print("closed: it takes no task after its first release")
 
 
 def _print_costs(console: Console, document: Document) -> None:
@@ -207,8 +243,7 @@ def _print_costs(console: Console, document: Document) -> None:
         )
     if unbounded != document["number_of_releases"]:
         console.print(
-            f"a person's cost, added up: epsilon {_short(document['epsilon_of_a_person'])}, "
-            f"delta {_short(document['delta_of_a_person'])} "
+            f"a person's cost, added up: {_sum(document, '_of_a_person')} "
             f"(in all of {document['number_of_releases']} releases)"
         )
     bounds, smallest = document["bounds"], document["smallest_valid"]
@@ -229,6 +264,14 @@ def _print_costs(console: Console, document: Document) -> None:
             f"smallest valid bound: {smallest['name']}, epsilon {_short(smallest['epsilon'])} at "
             f"delta {_short(smallest['delta'])}"
         )
+
+
+def _sum(document: Document, suffix: str = "") -> str:
+    """Return a cost in words: with epsilon, or with rho where releases have no epsilon."""
+    symbol = "rho" if document[f"epsilon{suffix}"] is None else "epsilon"
+    return (
+        f"{symbol} {_short(document[symbol + suffix])}, delta {_short(document['delta' + suffix])}"
+    )
 
 
 def _moment(seconds: int) -> str:

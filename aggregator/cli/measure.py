@@ -4,7 +4,6 @@ import dataclasses
 import json
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
-from aggregator.cli.options import Config, EnvironmentProxy, InsecureHttp, TaskArgument
+from aggregator.cli.options import (
+    Config,
+    EnvironmentProxy,
+    InsecureHttp,
+    TaskArgument,
+    parse_time,
+)
 from aggregator.cli.parties import check_endpoints, open_collector, task_id_of
 from aggregator.cli.tables import print_result
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
@@ -77,15 +82,7 @@ def upload(
         Path | None,
         typer.Option(
             help="For one person's measurements: the file that counts their reports over all "
-            "uploads and refuses more than the task allows."
-        ),
-    ] = None,
-    batch_seconds: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="With --state: the length of the collector's batches, to count per batch; without "
-            "it the task's bound is for ever.",
+            "uploads and refuses more than the task allows, in each window and in all."
         ),
     ] = None,
     max_epsilon: Annotated[
@@ -135,10 +132,8 @@ def upload(
         raise ParameterError(
             "person-column: goes with --csv, and not with --state, which is for one person"
         )
-    if batch_seconds is not None and state is None:
-        raise ParameterError("batch-seconds: needs --state")
     limits = _Limits(
-        None if state is None else Contributions(state, batch_seconds),
+        None if state is None else Contributions(state),
         Floor(
             min_batch_size=min_batch_size,
             max_epsilon=None if max_epsilon is None else parse_rational(max_epsilon, "max-epsilon"),
@@ -237,21 +232,6 @@ def read_task(path: Path) -> Task:
         ParameterError: It is not a task file; the message names the setting.
     """
     return task_from_toml(path.read_text(encoding="utf-8"))
-
-
-def parse_time(text: str | None, name: str) -> int | None:
-    """Return a time in seconds since the epoch: ISO 8601 (UTC if no zone is given) or seconds."""
-    if text is None:
-        return None
-    if text.isdecimal():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ParameterError(
-            f"{name}: must be ISO 8601 or seconds since 1970, not {text!r}"
-        ) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
 def problem_text(problem: object) -> str:

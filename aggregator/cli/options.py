@@ -1,12 +1,15 @@
 """Options that several commands share."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from typer.core import TyperCommand
 from typing_extensions import override
+
+from aggregator.errors import ParameterError
 
 _TASK_ID_WITH_HYPHEN = re.compile(r"-[A-Za-z0-9_-]{42}")
 """One task id in 64 begins with a hyphen, as an option does; no option is that long."""
@@ -57,3 +60,18 @@ Config = Annotated[
         help="The party's service file; without it settings come from the environment (PRIO_…).",
     ),
 ]
+
+
+def parse_time(text: str | None, name: str) -> int | None:
+    """Return a time in seconds since the epoch: ISO 8601 (UTC if no zone is given) or seconds."""
+    if text is None:
+        return None
+    if text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ParameterError(
+            f"{name}: must be ISO 8601 or seconds since 1970, not {text!r}"
+        ) from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())

@@ -29,6 +29,7 @@ from aggregator.protocol.floor import check_floor
 from aggregator.protocol.provisioning import Provision, read_provision
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.runtime.key_rotation import needed_for, new_key
+from aggregator.runtime.spending import check_new_task, fix_population
 from aggregator.storage import collector as collector_store
 from aggregator.storage import tasks as task_store
 from aggregator.storage.caller_tokens import put_caller_token
@@ -41,6 +42,7 @@ from aggregator.storage.hpke_keys import (
 )
 from aggregator.storage.ledger import LedgerEntry, list_ledger
 from aggregator.storage.opening import open_database
+from aggregator.storage.populations import Population, get_population
 from aggregator.storage.progress import TaskProgress, task_progress
 from aggregator.storage.states import CollectionState
 from aggregator.transport.client import check_scheme
@@ -58,8 +60,9 @@ class AggregatorDesk:
         """Take part in the task of this party's file.
 
         Raises:
-            ParameterError: The file is not ours, or the task protects people less than we require.
-            Conflict: We take part in it already, with other contents.
+            ParameterError: The file is not ours, the task protects people less than we require, or
+                its population has no budget left for it.
+            Conflict: We take part in it already, with other contents, or its population is closed.
         """
         given = read_provision(text, self.role)
         check_endpoints(given.task, insecure_http=self.settings.insecure_http)
@@ -72,6 +75,8 @@ class AggregatorDesk:
         )
 
         def put(tx: Transaction) -> None:
+            if task_store.get_task(tx, record.task_id) is None:
+                check_new_task(tx, given.task)
             task_store.put_task(tx, record)
             if shown_to_us is not None:
                 put_caller_token(tx, record.task_id, hash_token(shown_to_us))
@@ -171,10 +176,17 @@ class AggregatorDesk:
 
         self.database.run_sync("retire hpke key", retire)
 
-    def ledger(self, task_id: TaskId | None) -> list[LedgerEntry]:
-        """Return the releases of one task or of all, oldest first."""
-        key = None if task_id is None else task_id.value
-        return self.database.read_sync("list ledger", lambda tx: list_ledger(tx, key))
+    def ledger(self) -> list[LedgerEntry]:
+        """Return the releases of all tasks, oldest first."""
+        return self.database.read_sync("list ledger", list_ledger)
+
+    def population(self, name: str) -> Population:
+        """Return what is fixed about a population."""
+        return self.database.read_sync("get population", lambda tx: get_population(tx, name))
+
+    def fix_population(self, name: str, population: Population) -> None:
+        """Fix what the tasks of a population may cost together; see `fix_population`."""
+        self.database.run_sync("fix population", lambda tx: fix_population(tx, name, population))
 
 
 @dataclass(frozen=True, slots=True)

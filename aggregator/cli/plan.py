@@ -191,12 +191,18 @@ def claims(
 
 
 @app.command()
+@takes_parameters
 def budget(
     people: Annotated[int, typer.Option(help="Number of people in the data.")],
     compensation: Annotated[str, typer.Option(help="Owed to each without protection.")],
     epsilon0: Epsilon0,
+    parameters: Parameters,
+    circuit: Annotated[
+        str, typer.Option(help="What is summed, for the sound range; as in `prio plan error`.")
+    ] = COUNT.short_name,
     error: Annotated[
-        str | None, typer.Option(help="Largest mean absolute error, for the sound range.")
+        str | None,
+        typer.Option(help="Largest mean absolute error of one sum, both aggregators adding noise."),
     ] = None,
     money: Annotated[
         str | None, typer.Option("--budget", help="Most that may be owed, for the sound range.")
@@ -205,7 +211,9 @@ def budget(
 ) -> None:
     """What would be owed after a breach, in the model of Dandekar, Basu and Bressan."""
     with reported():
-        _print(answers.budget(people, compensation, epsilon0, error, money), json=json)
+        summed = type_of(circuit).prio3(parameters).circuit
+        answer = answers.budget(people, compensation, epsilon0, error, money, summed)
+        _print(answer, json=json)
 
 
 @app.command()
@@ -214,25 +222,41 @@ def compose(
     releases: Annotated[int, typer.Option(help="How many releases a person is in.")],
     delta: Annotated[str, typer.Option(help="Chance at which the bounds are stated.")],
     parameters: Parameters,
+    mechanism: Mechanism = PureDpDiscreteLaplace.name,
     epsilon0: Annotated[
-        str | None, typer.Option(help="Of one release with discrete Laplace noise.")
+        str | None, typer.Option(help="The mechanism's epsilon of one release, if it has one.")
     ] = None,
+    release_delta: Annotated[
+        str | None, typer.Option(help="The mechanism's delta of one release, if it has one.")
+    ] = None,
+    rho: MechanismRho = None,
+    max_reports_per_person: MaxReportsPerPerson = 1,
     circuit: CircuitOrLaplace = COUNT.short_name,
     task: Annotated[
         Path | None,
-        typer.Option(help="Instead of epsilon0: a task file, for its mechanism and measurement."),
+        typer.Option(help="Instead of all that: a task file, for its mechanism and measurement."),
     ] = None,
     json: Json = False,
 ) -> None:
     """What several releases cost together, by every theorem at hand."""
     with reported():
-        if task is not None and epsilon0 is None:
+        if (task is None) == (epsilon0 is None and rho is None):
+            raise ParameterError("give either epsilon0, or rho, or a task file")
+        if task is not None:
             planned = task_from_toml(task.read_text(encoding="utf-8"))
-            answer = answers.compose_task(planned, releases, delta)
-        elif epsilon0 is not None and task is None:
-            answer = answers.compose(_circuit(circuit, parameters), epsilon0, releases, delta)
+            noise, summed = planned.policy.mechanism, planned.prio3.circuit
+            _print(answers.compose(noise, summed, releases, delta), json=json)
+            return
+        chosen = _circuit(circuit, parameters)
+        if mechanism == PureDpDiscreteLaplace.name and epsilon0 and not (release_delta or rho):
+            answer = answers.compose_epsilon0(
+                chosen, epsilon0, releases, delta, max_reports_per_person
+            )
+        elif chosen is None:
+            raise ParameterError(f"circuit: {LAPLACE} is for epsilon0 alone")
         else:
-            raise ParameterError("give either epsilon0 or a task file")
+            noise = mechanism_of(mechanism, epsilon0, release_delta, rho, max_reports_per_person)
+            answer = answers.compose(noise, chosen, releases, delta)
         _print(answer, json=json)
 
 
@@ -247,6 +271,9 @@ def advise(
     releases: Annotated[int, typer.Option(help="Releases per year.")] = 12,
     max_reports_per_person: MaxReportsPerPerson = 1,
     delta: Annotated[str, typer.Option(help="For the smaller yearly total.")] = "1e-6",
+    time_precision: Annotated[
+        int, typer.Option(help="Seconds in a unit of the task's times, in which windows are given.")
+    ] = 3600,
     population: Annotated[str, typer.Option(help="Name of the people asked.")] = "",
     with_threshold: Annotated[
         bool, typer.Option("--with-threshold", help="Hide buckets at or below the threshold.")
@@ -264,6 +291,7 @@ def advise(
             releases=releases,
             max_reports_per_person=max_reports_per_person,
             delta=delta,
+            time_precision=time_precision,
         )
         found = advice_for(question, population, with_threshold=with_threshold)
         section = answers.privacy_section(found)

@@ -34,6 +34,8 @@ def print_result(collection: Document, labels: Sequence[str] = ()) -> None:
     console.print(table)
     console.print(f"{result['report_count']:,} reports ({result['report_count_source']})")
     console.print(f"{privacy['mechanism']}: {privacy['statement']}")
+    if privacy["all_releases"] is not None:
+        console.print(privacy["all_releases"])
     if width:
         console.print(
             f"each interval by itself; all at once: plus or minus {error['joint_half_width']:,}; "

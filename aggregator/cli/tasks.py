@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from aggregator.cli import tokens
-from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand
+from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand, parse_time
 from aggregator.cli.parties import check_endpoints, open_desk, task_id_of
 from aggregator.cli.types import Parameters, takes_parameters
 from aggregator.codec import DecodeError, decode, encode
@@ -18,7 +18,7 @@ from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.budget import horizon
+from aggregator.protocol.budget import horizon, promise_of_all
 from aggregator.protocol.provisioning import PARTIES, provision
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
@@ -69,6 +69,20 @@ def new(
         ),
     ] = "time-interval",
     time_precision: Annotated[int, typer.Option(help="Seconds in a unit of time.")] = 3600,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            help="Units of time in a batch: all batches are windows of this length, one after the "
+            "other. Without it a person's reports are counted for ever."
+        ),
+    ] = None,
+    window_start: Annotated[
+        str | None,
+        typer.Option(
+            help="When one of the windows begins: ISO 8601 or seconds since 1970, which is also "
+            "where they begin if it is not given."
+        ),
+    ] = None,
     info: Annotated[str, typer.Option(help="What the task is for, for its readers.")] = "task",
     insecure_http: InsecureHttp = False,
 ) -> None:
@@ -80,6 +94,16 @@ def new(
     settings = dict(assignment(text) for text in privacy or [])
     if epsilon is not None:
         settings["epsilon"] = epsilon
+    if window is not None:
+        settings["window"] = window
+        seconds = parse_time(window_start, "window-start") or 0
+        if seconds % max(1, time_precision):
+            raise ParameterError(
+                f"window-start: must be a multiple of the time precision, {time_precision} seconds"
+            )
+        settings["window_start"] = seconds // max(1, time_precision) % max(1, window)
+    elif window_start is not None:
+        raise ParameterError("window-start: goes with --window")
     task = make_task(
         collector_config_of(collector_config),
         {"type": vdaf, **parameters},
@@ -223,10 +247,31 @@ def describe_privacy(task: Task) -> str:
             f"95 % interval with both: plus or minus {width:,} for each value, "
             f"plus or minus {joint:,} for all at once"
         )
-    most = horizon(task)
+    most, promise = horizon(task), promise_of_all(task)
     limit = "no limit" if most is None else f"at most {most:,}, each aggregator refuses more"
     lines.append(f"releases: {limit}")
+    if promise is not None:
+        lines.append(promise)
+    lines.append(_describe_persons(task))
     return "\n".join(lines)
+
+
+def _describe_persons(task: Task) -> str:
+    """Return how many reports a client that keeps count sends for one person."""
+    most, batches, window = (
+        task.policy.max_reports_per_person,
+        task.policy.max_batches_per_person,
+        task.policy.window,
+    )
+    if window is None:
+        return f"one person's reports: {most} for ever, since the task has no window"
+    seconds = window.length * task.time_precision
+    limit = "" if batches is None else f", in {batches} windows in all"
+    return (
+        f"one person's reports: {most} in each window{limit}; windows are of {seconds:,} seconds, "
+        f"one begins {window.start * task.time_precision:,} seconds after the epoch, and a batch "
+        "is one of them"
+    )
 
 
 def collector_config_of(text: str) -> HpkeConfig:

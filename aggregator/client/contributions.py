@@ -4,11 +4,11 @@ A task's guarantee is for `max_reports_per_person` reports of one person in a ba
 see reports, not persons. So the software that makes a person's reports enforces the bound, with one
 file per person and device. It cannot recognise the same person on another device.
 
-Which reports share a batch is the collector's or the leader's choice, made later. Without more
-knowledge the bound is therefore on all reports of the person for the task, for ever, and they cost
-no more than one release. If the collector is known to collect windows of a fixed length,
-`batch_seconds`, the bound is per window, and `max_batches_per_person` limits the number of windows
-with a report.
+If the task's policy has a window, a batch is one window, and both aggregators refuse any other: the
+bound is per window, and `max_batches_per_person` limits the number of windows with a report.
+Without one, which reports share a batch is the collector's or the leader's choice, made later. The
+bound is then on all reports of the person for the task, for ever, and they cost no more than one
+release.
 
 Reports are counted on disk before they are sent, and never uncounted. A crash in between costs the
 person's chance to be counted, not their privacy; and only the leader's word, which may be false,
@@ -45,12 +45,9 @@ class Contributions:
     Attributes:
         path: The file; made when something is first counted. A file beside it, ending in .lock,
             keeps two processes from counting at once.
-        batch_seconds: The length of the collector's batches, which start at the Unix epoch, if it
-            is known; a multiple of the task's time precision.
     """
 
     path: Path
-    batch_seconds: int | None = None
 
     def count(self, task: Task, reports: int, seconds: int) -> None:
         """Count reports that are about to be sent; the count is on disk when this returns.
@@ -62,35 +59,16 @@ class Contributions:
 
         Raises:
             TooManyReports: There would be more than the task allows one person.
-            ParameterError: `batch_seconds` is not a multiple of the task's time precision, or the
-                task's leader selects the batches, which then have no length.
             ConfigurationError: The file cannot be read or written, or is not such a file: a person
                 who was counted is never taken for one who was not.
         """
-        length = self._batch_units(task)
         with self._locked():
             tasks = self._read()
             counted = tasks.setdefault(str(task.task_id), {})
             unit = str(task.time(seconds).units)
             counted[unit] = counted.get(unit, 0) + reports
-            _check(task, counted, length)
+            _check(task, counted)
             self._write(tasks)
-
-    def _batch_units(self, task: Task) -> int | None:
-        length = self.batch_seconds
-        if length is None:
-            return None
-        if task.batching.leader_selects:
-            raise ParameterError(
-                "batch_seconds: the task is leader_selected: its batches have no length, and all "
-                "reports of a person count together"
-            )
-        if length < 1 or length % task.time_precision:
-            raise ParameterError(
-                "batch_seconds: must be a multiple of the task's time precision, "
-                f"{task.time_precision} seconds, not {length}"
-            )
-        return length // task.time_precision
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -144,30 +122,33 @@ class Contributions:
         return ConfigurationError(f"the count of reports {self.path}: {reason}")
 
 
-def _check(task: Task, counted: Mapping[str, int], batch_units: int | None) -> None:
+def _check(task: Task, counted: Mapping[str, int]) -> None:
     """Refuse counts by unit of time that exceed what a task allows one person."""
     policy = task.policy
-    most, batches = policy.max_reports_per_person, policy.max_batches_per_person
-    if batch_units is None:
+    most, batches, window = (
+        policy.max_reports_per_person,
+        policy.max_batches_per_person,
+        policy.window,
+    )
+    if window is None:
         total = sum(counted.values())
         if total > most:
-            hint = "with the length of the collector's batches known, it would be counted for each"
             raise TooManyReports(
-                f"max_reports_per_person: {total} reports of one person for this task, "
-                f"{most} allowed" + ("" if task.batching.leader_selects else f"; {hint}")
+                f"max_reports_per_person: {total} reports of one person for this task, {most} "
+                "allowed for ever, since the task has no window"
             )
         return
     windows: Counter[int] = Counter()
     for unit, count in counted.items():
-        windows[int(unit) // batch_units] += count
+        windows[window.first_unit(int(unit))] += count
     if max(windows.values()) > most:
         raise TooManyReports(
-            f"max_reports_per_person: {max(windows.values())} reports of one person in one batch, "
+            f"max_reports_per_person: {max(windows.values())} reports of one person in one window, "
             f"{most} allowed"
         )
     if batches is not None and len(windows) > batches:
         raise TooManyReports(
-            f"max_batches_per_person: reports of one person in {len(windows)} batches, "
+            f"max_batches_per_person: reports of one person in {len(windows)} windows, "
             f"{batches} allowed"
         )
 

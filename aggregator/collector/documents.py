@@ -13,6 +13,7 @@ from aggregator.dp.mechanisms import Guarantee
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
+from aggregator.protocol.budget import promise_of_all
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 from aggregator.protocol.task import Task
 from aggregator.storage.collector import StoredCollection
@@ -37,9 +38,7 @@ def task_document(task: Task) -> Document:
         "batch_mode": task.configuration.batch_mode.name.lower(),
         "time_precision_seconds": task.time_precision,
         "min_batch_size": task.min_batch_size,
-        "privacy": _privacy(
-            mechanism.name, mechanism.guarantee(circuit), is_bound=task.is_policy_bound
-        ),
+        "privacy": _privacy(task, mechanism.name, mechanism.guarantee(circuit)),
         "scale": mechanism.describe_scale(circuit),
         "error": {
             "confidence": format_rational(DEFAULT_CONFIDENCE),
@@ -64,7 +63,7 @@ def result_document(task: Task, result: Result) -> Document:
         "report_count_source": "the leader's word: no ciphertext covers it",
         "interval": _interval(task, result.interval.start.units, result.interval.end.units),
         "release": result.release,
-        "privacy": _privacy(result.mechanism, result.guarantee, is_bound=result.is_policy_bound),
+        "privacy": _privacy(task, result.mechanism, result.guarantee),
         "scale": result.scale,
         "error": {
             "confidence": format_rational(result.confidence),
@@ -165,7 +164,7 @@ def _holds(disclosure: Disclosure) -> str:
     return holds if disclosure.rule == "everything" else f"before selection, and {holds}"
 
 
-def _privacy(mechanism: str, guarantee: Guarantee, *, is_bound: bool) -> Document:
+def _privacy(task: Task, mechanism: str, guarantee: Guarantee) -> Document:
     return {
         "mechanism": mechanism,
         "epsilon": _rational(guarantee.epsilon),
@@ -173,8 +172,9 @@ def _privacy(mechanism: str, guarantee: Guarantee, *, is_bound: bool) -> Documen
         "rho": _rational(guarantee.rho),
         "neighbours": guarantee.neighbours,
         "statement": guarantee.statement,
+        "all_releases": promise_of_all(task),
         "honest": "at least one of the two aggregators",
-        "bound_into_reports": is_bound,
+        "bound_into_reports": task.is_policy_bound,
     }
 
 

@@ -1,9 +1,8 @@
 """What independent mechanisms cost together: bounds on epsilon for a chosen delta.
 
-`advanced` and the zCDP bound hold for any delta chosen at any time.
-`optimal` is exact for n mechanisms of which nothing is known except that each is epsilon-DP; it
-holds for a mechanism, a number of releases and a delta that were fixed beforehand. Every result is
-rounded up.
+Both theorems are for mechanisms and a number of releases that were fixed beforehand: at the number
+of those made when a collector chooses to stop they promise nothing. `optimal` is exact for n
+mechanisms of which nothing is known except that each is epsilon-DP. Every result is rounded up.
 """
 
 import dataclasses
@@ -114,11 +113,16 @@ def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> 
     with working(_GUARD_DIGITS + max(0, small) + decimals - _DECIMALS):
         step, target = to_decimal(epsilon), to_decimal(delta)
         odds = step.exp()
-        # P_0 = p^n and Q_0 = (1 - p)^n, then C(n, i + 1) = C(n, i) (n - i) / (i + 1).
-        truth = (odds / (1 + odds)) ** releases
-        lie = (1 / (1 + odds)) ** releases
+        first = _first_that_counts(releases, float(step), math.log(10) * (target.adjusted() - 60))
+        # Those before it together have less than 10^-59 of delta; we take that to be spent.
+        target *= 1 - Decimal("1e-59")
+        # P_i and Q_i, then C(n, i + 1) = C(n, i) (n - i) / (i + 1).
+        ways = math.comb(releases, first)
+        true, false = odds / (1 + odds), 1 / (1 + odds)
+        truth = ways * true ** (releases - first) * false**first
+        lie = ways * true**first * false ** (releases - first)
         total, neighbour_total = Decimal(0), Decimal(0)
-        for i in range(releases + 1):
+        for i in range(first, releases + 1):
             loss = (releases - 2 * i) * step
             if loss < 0 or total - loss.exp() * neighbour_total > target:
                 break
@@ -131,6 +135,31 @@ def _randomised_responses(epsilon: Fraction, releases: int, delta: Fraction) -> 
             return Fraction(0)
         root = ((total - target) / neighbour_total).ln()
         return Fraction(max(0, math.ceil(root * 10**decimals + Decimal("1e-9"))), 10**decimals)
+
+
+def _first_that_counts(releases: int, epsilon: float, log_small: float) -> int:
+    """Return the first i of n randomised responses before which all P_i add up to next to nothing.
+
+    Up to their mode the P_i grow, so i of them add up to less than i times the last. Doubles do:
+    their logarithms err by less than 10^-6, and a factor of ten is left.
+    """
+    lie = math.exp(-epsilon) / (1 + math.exp(-epsilon))
+    log_lie, log_true = -epsilon - math.log1p(math.exp(-epsilon)), -math.log1p(math.exp(-epsilon))
+    everything = math.lgamma(releases + 1)
+
+    def is_small(i: int) -> bool:
+        ways = everything - math.lgamma(i + 1) - math.lgamma(releases - i + 1)
+        each = ways + (releases - i) * log_true + i * log_lie
+        return each + math.log(releases + 1) < log_small
+
+    low, high = 0, math.floor(releases * lie)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if is_small(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def check_releases(epsilon: Fraction, releases: int, delta: Fraction) -> None:

@@ -1,22 +1,40 @@
-"""What releases cost a person who is in all of them, by every theorem that applies.
+"""What releases cost a person who is in all of them, by every theorem that applies, and when.
 
 The releases may be of one task or of several that ask the same people, with one mechanism or
 several: costs add up all the same. One release is itself a composition: it adds independent noise
 to several coordinates, and a person moves only so much in each. A histogram's release is two
 mechanisms of epsilon/2, which composes better than one of epsilon.
+
+A collector sees each result before it asks for the next, and decides when to stop. A bound is valid
+here if it holds all the same; docs/accounting-of-choosers.md says which bounds are, and proves it.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from aggregator.dp import accounting, pld
 from aggregator.dp.accounting import Pieces
-from aggregator.dp.mechanisms import BasicCost, Mechanism
+from aggregator.dp.filters import DELTA_LIMIT, Cost, Filter, check_delta, total
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.odometer import TIGHTEST_RHO, Odometer
 from aggregator.dp.sensitivity import furthest_move
-from aggregator.dp.zcdp import implied_epsilon
-from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
+
+NO_LIMIT = "no limit is enforced"
+ALWAYS = "of the releases made, whenever the collector stops"
+ODOMETER = f"{ALWAYS}; delta chosen before the first; not to be mixed with the bounds below"
+LIMITED = "of all releases that the limits allow, however they are chosen"
+PLANNED = "of all releases of the enforced plan"
+NOT_FIXED = "not valid: the releases were not fixed beforehand, and no limit fixes them"
+SAYS_NOTHING = "says nothing of these mechanisms at this delta"
+NOT_INSTALLED = "dp-accounting is not installed: pip install prio-aggregator[accounting]"
+
+NOTHING_TO_PROTECT = "nothing to protect"
+OF_RELEASES_MADE = ("basic", "odometer")
+OF_LIMITS = ("filter on epsilon", "filter on rho")
+OF_PLANS = ("advanced", "optimal (KOV)", "PLD")
+THEOREMS = (*OF_RELEASES_MADE, *OF_LIMITS, *OF_PLANS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,6 +52,19 @@ class Releases:
     count: int
 
     @property
+    def cost(self) -> Cost | None:
+        """What they cost by adding up; None if their mechanism promises nothing.
+
+        Sums that no measurement can change cost nothing. The circuit is asked, so that a mechanism
+        that draws little or nothing is counted as it says.
+        """
+        if self.promises_nothing:
+            return None
+        if not furthest_move(self.circuit):
+            return Cost()
+        return self.mechanism.cost(self.circuit, self.count)
+
+    @property
     def promises_nothing(self) -> bool:
         """Whether no epsilon bounds what they cost, as of exact sums."""
         return self.mechanism.cost(self.circuit, 1) is None
@@ -41,91 +72,94 @@ class Releases:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bound:
-    """A valid bound on what some releases cost together.
+    """What one theorem says about the cost of releases to a person in all of them.
 
     Attributes:
-        name: The theorem: "basic", "advanced", "zCDP", "optimal (KOV)" or "PLD"; or "nothing to
-            protect".
-        epsilon: The bound, rounded up.
+        name: The theorem's, one of `THEOREMS`, or `NOTHING_TO_PROTECT`.
+        releases: How many it covers; None if it says nothing, or covers whatever limits allow.
+        epsilon: The bound, rounded up; None if it says nothing.
         delta: With it.
-        is_fixed: Whether it holds only if mechanisms, numbers of releases and delta were fixed
-            before the first release.
+        is_valid: Whether it holds for a collector who decides, after seeing results, when to stop
+            and what to ask next.
+        note: Of what it holds; why it says nothing; or on what condition it would be valid.
     """
 
     name: str
-    epsilon: Fraction
-    delta: Fraction
-    is_fixed: bool
+    releases: int | None
+    epsilon: Fraction | None
+    delta: Fraction | None
+    is_valid: bool
+    note: str
 
 
-def basic(releases: Sequence[Releases]) -> BasicCost:
+def spent(releases: Sequence[Releases]) -> Cost:
     """Return the sum of the costs: it holds even if releases are chosen after seeing others.
 
-    Releases that promise nothing have no epsilon and delta to add: they are left out, and whoever
-    shows the sum has to say so.
+    Releases that promise nothing are left out, and whoever shows the sum has to say so.
 
     Source:
-        [DR14], Theorem 3.16.
+        [DR14], Theorem 3.16; [BS16], Lemma 1.7.
     """
-    costs = [
-        cost
-        for each in _protecting(releases)
-        if (cost := each.mechanism.cost(each.circuit, each.count)) is not None
-    ]
-    rhos = [cost.rho for cost in costs if cost.rho is not None]
-    return BasicCost(
-        sum((cost.epsilon for cost in costs), Fraction(0)),
-        sum((cost.delta for cost in costs), Fraction(0)),
-        sum(rhos, Fraction(0)) if rhos and len(rhos) == len(costs) else None,
-    )
+    return total(cost for each in releases if (cost := each.cost) is not None)
 
 
 def bounds(
-    releases: Sequence[Releases],
+    made: Sequence[Releases],
     delta: Fraction,
     *,
-    is_fixed: bool = False,
+    plan: Sequence[Releases] | None = None,
+    limits: Filter | None = None,
+    may_grow: bool = False,
     with_pld: bool = False,
 ) -> list[Bound]:
-    """Return every bound that is valid for all these releases together, the smallest first.
+    """Return what each theorem says about releases of one task or of several.
 
     Args:
-        releases: Of one task or several; those with nothing to protect cost nothing.
-        delta: The delta at which to compare; a bound may come with a smaller one.
-        is_fixed: Whether all mechanisms, numbers of releases and delta were fixed before the first
-            release.
-        with_pld: Whether to ask `dp-accounting` too, if `is_fixed`.
+        made: The releases made so far; those that promise nothing are left out, and whoever shows
+            the bounds has to say so.
+        delta: At which the bounds are stated, chosen before the first release.
+        plan: All releases that can ever be made, fixed before the first and enforced; None if it is
+            open how many there will be, or of which mechanisms.
+        limits: Limits on the sums of costs, fixed before the first release and enforced.
+        may_grow: Whether releases of other mechanisms may come.
+        with_pld: Whether to ask `dp-accounting`, if it is installed.
 
     Returns:
-        Empty if a mechanism promises nothing, or if no bound holds with so small a delta.
+        A bound for each of `THEOREMS`; nothing if no release was made that promises something.
 
     Raises:
-        ConfigurationError: `with_pld` without `dp-accounting`.
         ParameterError: delta is out of range.
     """
-    if not 0 < delta < 1:
-        raise ParameterError(f"delta must be between 0 and 1, not {delta}")
-    if any(each.promises_nothing for each in releases):
-        return []
-    counted = _protecting(releases)
+    check_delta(delta)
+    counted = _protecting(made)
     if not counted:
-        return [Bound("nothing to protect", Fraction(0), Fraction(0), is_fixed=False)]
-    spent = basic(counted)
-    found = [
-        Bound("basic", spent.epsilon, spent.delta, is_fixed=False),
-        _bound("advanced", _advanced(counted, delta), delta),
-        _bound("zCDP", _zcdp(counted, delta), delta),
+        free = any(each.count and not each.promises_nothing for each in made)
+        row = Bound(NOTHING_TO_PROTECT, None, Fraction(0), Fraction(0), is_valid=True, note=ALWAYS)
+        return [row] if free else []
+    enforced = [] if limits is None else [limits]
+    if plan is not None and (everything := spent(plan)).delta < DELTA_LIMIT:
+        enforced.append(Filter(everything.epsilon, everything.rho, everything.delta))
+    composed = counted if plan is None else _protecting(plan)
+    count = sum(each.count for each in counted)
+    return [
+        *_of_releases_made(spent(counted), count, delta, enforced, may_grow=may_grow),
+        *_of_limits(enforced, delta, None if plan is None else _count(composed)),
+        *_of_plans(composed, delta, is_valid=plan is not None, with_pld=with_pld),
     ]
-    if is_fixed:
-        found.append(_bound("optimal (KOV)", _optimal(counted, delta), delta, is_fixed=True))
-    if is_fixed and with_pld:
-        losses = [(each.mechanism.losses(each.circuit), each.count) for each in counted]
-        epsilon = pld.epsilon_together(losses, delta)
-        found.append(
-            _bound("PLD", None if epsilon is None else Fraction(epsilon), delta, is_fixed=True)
-        )
-    valid = [bound for bound in found if bound is not None and bound.delta <= delta]
-    return sorted(valid, key=lambda bound: bound.epsilon)
+
+
+def smallest_valid(found: Sequence[Bound]) -> Bound | None:
+    """Return the valid bound with the smallest epsilon; None if there is none.
+
+    Where something is enforced it is the sum of the epsilons, or one of the bounds that do not
+    depend on how many releases were made. The odometer is then left out: a collector could wait for
+    it to fail and then for the other, which has the deltas of both. It is for where nothing is.
+    """
+    valid = [bound for bound in found if bound.is_valid and bound.epsilon is not None]
+    constant = [bound for bound in valid if bound.name not in OF_RELEASES_MADE]
+    if constant:
+        valid = [bound for bound in valid if bound.name != "odometer"]
+    return min(valid, key=lambda bound: (bound.epsilon, bound.delta), default=None)
 
 
 def parts(circuit: Circuit, max_reports_per_person: int) -> int:
@@ -138,33 +172,101 @@ def parts(circuit: Circuit, max_reports_per_person: int) -> int:
     return move[0].entries if len(move) == 1 else 1
 
 
-def _protecting(releases: Sequence[Releases]) -> list[Releases]:
-    """Return the releases of sums that a measurement can change: no others cost anything.
+def _of_releases_made(
+    cost: Cost, count: int, delta: Fraction, enforced: Sequence[Filter], *, may_grow: bool
+) -> list[Bound]:
+    """Return the bounds that hold for any number of releases at once."""
+    epsilon = cost.epsilon if cost.delta <= delta else None
+    # What the odometer has of delta is fixed before the first release, like all else about it.
+    own = delta
+    if enforced:
+        own -= min(each.delta for each in enforced)
+    elif may_grow or cost.delta:
+        own /= 2
+    measured = None
+    if own > 0 and cost.delta <= delta - own:
+        rhos = [each.rho for each in enforced if each.rho is not None]
+        measured = Odometer(own, min(rhos, default=TIGHTEST_RHO)).epsilon(cost)
+    return [
+        _bound("basic", count, epsilon, cost.delta, ALWAYS),
+        _bound("odometer", count, measured, delta, ODOMETER),
+    ]
 
-    The circuit is asked, so that a mechanism that draws little or nothing is counted as it says.
-    """
-    return [each for each in releases if each.count > 0 and furthest_move(each.circuit)]
+
+def _of_limits(enforced: Sequence[Filter], delta: Fraction, count: int | None) -> list[Bound]:
+    """Return the bounds on all that the limits allow; of two limits the smaller one counts."""
+    if not enforced:
+        return [Bound(name, None, None, None, is_valid=False, note=NO_LIMIT) for name in OF_LIMITS]
+    epsilons = [
+        (each.epsilon, each.delta)
+        for each in enforced
+        if each.epsilon is not None and each.delta <= delta
+    ]
+    rhos = [
+        Filter(rho=each.rho, delta=each.delta).epsilon_of_all(delta - each.delta)
+        for each in enforced
+        if each.rho is not None and each.delta < delta
+    ]
+    epsilon, own = min(epsilons, default=(None, None))
+    return [
+        _bound("filter on epsilon", count, epsilon, own, LIMITED),
+        _bound("filter on rho", count, min(rhos, default=None), delta, LIMITED),
+    ]
+
+
+def _of_plans(
+    releases: Sequence[Releases], delta: Fraction, *, is_valid: bool, with_pld: bool
+) -> list[Bound]:
+    """Return the bounds of theorems for releases that are fixed beforehand."""
+    count, note = _count(releases), PLANNED if is_valid else NOT_FIXED
+    theorems: dict[str, Callable[[Sequence[Releases], Fraction], Fraction | None]] = {
+        "advanced": _advanced,
+        "optimal (KOV)": _optimal,
+    }
+    found = [
+        _bound(name, count, theorem(releases, delta), delta, note, is_valid=is_valid)
+        for name, theorem in theorems.items()
+    ]
+    if not with_pld:
+        return found
+    if not pld.is_available():
+        return [*found, Bound("PLD", None, None, None, is_valid=False, note=NOT_INSTALLED)]
+    losses = [(each.mechanism.losses(each.circuit), each.count) for each in releases]
+    epsilon = pld.epsilon_together(losses, delta)
+    exact = None if epsilon is None else Fraction(epsilon)
+    return [*found, _bound("PLD", count, exact, delta, note, is_valid=is_valid)]
 
 
 def _bound(
-    name: str, epsilon: Fraction | None, delta: Fraction, *, is_fixed: bool = False
-) -> Bound | None:
-    return None if epsilon is None else Bound(name, epsilon, delta, is_fixed)
+    name: str,
+    releases: int | None,
+    epsilon: Fraction | None,
+    delta: Fraction | None,
+    note: str,
+    *,
+    is_valid: bool = True,
+) -> Bound:
+    if epsilon is None:
+        return Bound(name, None, None, None, is_valid=False, note=SAYS_NOTHING)
+    return Bound(name, releases, epsilon, delta, is_valid, note)
+
+
+def _count(releases: Sequence[Releases]) -> int:
+    return sum(each.count for each in releases)
+
+
+def _protecting(releases: Sequence[Releases]) -> list[Releases]:
+    """Return the releases that cost something: of sums that a measurement can change."""
+    return [
+        each
+        for each in releases
+        if each.count > 0 and not each.promises_nothing and furthest_move(each.circuit)
+    ]
 
 
 def _advanced(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
     pieces = _pieces(releases)
     return None if pieces is None else accounting.advanced(pieces, delta)
-
-
-def _zcdp(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:
-    total = Fraction(0)
-    for each in releases:
-        rho = each.mechanism.zcdp_rho(each.circuit)
-        if rho is None:
-            return None
-        total += each.count * rho
-    return implied_epsilon(total, delta)
 
 
 def _optimal(releases: Sequence[Releases], delta: Fraction) -> Fraction | None:

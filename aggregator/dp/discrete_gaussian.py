@@ -9,11 +9,11 @@ from typing import ClassVar, Self
 from typing_extensions import override
 
 from aggregator.dp import pld
+from aggregator.dp.filters import Cost, cost_of_zcdp
 from aggregator.dp.gaussian_law import DiscreteGaussianLaw, tail_bound
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.mechanisms import (
     TAIL,
-    BasicCost,
     Guarantee,
     Mechanism,
     PolicyParameters,
@@ -97,22 +97,12 @@ class DiscreteGaussian(Mechanism):
         return self.promised(promise, epsilon, self.delta, self.rho)
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
-        """Return the sum of rhos and the epsilon that it implies, less than the sum of epsilons.
-
-        Source:
-            [BS16], Lemma 1.7; [CKS20], Corollary 13.
-        """
-        rho = releases * self.rho
-        return BasicCost(implied_epsilon(rho, self.delta), self.delta, rho)
+    def cost(self, circuit: Circuit, releases: int) -> Cost:
+        return cost_of_zcdp(self.rho, releases)
 
     @override
     def pieces(self, circuit: Circuit) -> None:
         return None  # it has an epsilon at every delta, but none of its own
-
-    @override
-    def zcdp_rho(self, circuit: Circuit) -> Fraction:
-        return self.rho
 
     @override
     def losses(self, circuit: Circuit) -> pld.ReleaseLosses | None:

@@ -10,10 +10,10 @@ from typing_extensions import override
 from aggregator.dp import pld
 from aggregator.dp.accounting import Pieces
 from aggregator.dp.composition import parts
+from aggregator.dp.filters import Cost, cost_of_dp
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
 from aggregator.dp.mechanisms import (
     TAIL,
-    BasicCost,
     Guarantee,
     Mechanism,
     PolicyParameters,
@@ -74,23 +74,14 @@ class PureDpDiscreteLaplace(Mechanism):
         return self.promised(promise, self.epsilon, Fraction(0))
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
-        return BasicCost(releases * self.epsilon, Fraction(0))
+    def cost(self, circuit: Circuit, releases: int) -> Cost:
+        pieces = self.pieces(circuit)
+        return cost_of_dp(pieces.epsilon, count=releases * pieces.count)
 
     @override
     def pieces(self, circuit: Circuit) -> Pieces:
         count = parts(circuit, self.max_reports_per_person)
         return Pieces(count, self.epsilon / count, Fraction(0))
-
-    @override
-    def zcdp_rho(self, circuit: Circuit) -> Fraction:
-        """Each piece is (epsilon^2 / 2)-zCDP.
-
-        Source:
-            [BS16], Proposition 1.4.
-        """
-        pieces = self.pieces(circuit)
-        return pieces.count * pieces.epsilon**2 / 2
 
     @override
     def losses(self, circuit: Circuit) -> pld.ReleaseLosses | None:

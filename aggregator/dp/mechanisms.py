@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 
 from aggregator.dp.accounting import Pieces
 from aggregator.dp.certified import to_float
+from aggregator.dp.filters import Cost
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.pld import ReleaseLosses
 from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
@@ -44,21 +45,6 @@ class Guarantee:
     rho: Fraction | None
     neighbours: str
     statement: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class BasicCost:
-    """The most that some releases cost a person; costs add up.
-
-    Attributes:
-        epsilon: With `delta`.
-        delta: See `epsilon`.
-        rho: Of zero-concentrated differential privacy, if the mechanism is accounted for in it.
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-    rho: Fraction | None = None
 
 
 class PolicyParameters:
@@ -159,11 +145,10 @@ class Mechanism(ABC):
         """Return what one release promises a person, and who must be honest for it."""
 
     @abstractmethod
-    def cost(self, circuit: Circuit, releases: int) -> BasicCost | None:
+    def cost(self, circuit: Circuit, releases: int) -> Cost | None:
         """Return what `releases` releases cost a person together, by adding up.
 
-        It holds even if each release is chosen after seeing those before it. None if nothing is
-        promised, however few they are.
+        None if nothing is promised, however few they are.
         """
 
     @abstractmethod
@@ -173,10 +158,6 @@ class Mechanism(ABC):
         One piece with the promise of the whole release is always valid. None if the release has no
         epsilon of its own.
         """
-
-    @abstractmethod
-    def zcdp_rho(self, circuit: Circuit) -> Fraction | None:
-        """Return the rho of zero-concentrated differential privacy of one release, if any."""
 
     @abstractmethod
     def losses(self, circuit: Circuit) -> ReleaseLosses | None:

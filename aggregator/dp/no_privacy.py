@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from typing_extensions import override
 
 from aggregator.dp.laws import NoiseLaw
-from aggregator.dp.mechanisms import BasicCost, Guarantee, Mechanism, PolicyParameters
+from aggregator.dp.mechanisms import Guarantee, Mechanism, PolicyParameters
 from aggregator.dp.sensitivity import NEIGHBOURS
 from aggregator.entropy import Entropy
 from aggregator.vdaf.circuits import Circuit
@@ -55,15 +55,11 @@ class NoPrivacy(Mechanism):
         )
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> BasicCost | None:
+    def cost(self, circuit: Circuit, releases: int) -> None:
         return None
 
     @override
     def pieces(self, circuit: Circuit) -> None:
-        return None
-
-    @override
-    def zcdp_rho(self, circuit: Circuit) -> None:
         return None
 
     @override

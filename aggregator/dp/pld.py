@@ -21,7 +21,7 @@ from aggregator.vdaf.circuits import Circuit
 
 _GRID = 1e-4
 _LARGEST_SHIFT = 10_000
-_LARGEST_COMPOSITION = 10_000
+_LARGEST_COMPOSITION = 5_000  # more take longer than ten seconds
 _LARGEST_EPSILON = 100  # the package overflows above
 
 # The error of doubles, compared with the exact optimum for up to 10,000 randomised responses:
@@ -56,13 +56,13 @@ class ReleaseLosses:
 def epsilon_of_laplace(epsilon: Fraction, releases: int, delta: Fraction) -> float | None:
     """Return a bound for n continuous Laplace mechanisms, each epsilon-DP, on a grid of 10^-4.
 
-    None if delta is too small for the package's precision, or epsilon too large for it.
+    None if delta is too small for the package's precision, or epsilon or n too large for it.
 
     Raises:
         ConfigurationError: `dp-accounting` is not installed.
     """
     library = _library()
-    if epsilon > _LARGEST_EPSILON:
+    if epsilon > _LARGEST_EPSILON or releases > _LARGEST_COMPOSITION:
         return None
     single: _LossDistribution = library.from_laplace_mechanism(
         parameter=float(1 / epsilon), value_discretization_interval=_GRID

@@ -28,6 +28,7 @@ from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import LARGEST_THRESHOLD, Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
 
@@ -67,7 +68,7 @@ MECHANISMS = mechanism_table(
 )
 """Every mechanism by its code point: one row per mechanism, and the only list of them."""
 
-_VERSION = 2
+_VERSION = 3
 _REPLACEMENT = 1
 _MAX_POPULATION_SIZE = 255
 
@@ -97,6 +98,8 @@ class PrivacyPolicy:
         thresholds: Which buckets of a noised histogram the collector shows; None for all.
         suppression: Which exact counts the collector does not show; None shows all. Only without
             noise; `dp.suppression` says what it is worth.
+        window: Of which times one batch holds the reports; aggregators release no other batches.
+            None for any: then clients count a person's reports for ever.
     """
 
     mechanism: Mechanism
@@ -106,6 +109,7 @@ class PrivacyPolicy:
     population: str = ""
     thresholds: Thresholds | None = None
     suppression: Suppression | None = None
+    window: Window | None = None
 
     def __post_init__(self) -> None:
         if type(self.mechanism) not in MECHANISMS.values():
@@ -183,6 +187,8 @@ class PrivacyPolicy:
         for name in _PARAMETERS:
             _write_rational(writer, parameters.get(name))
         writer.u32(self.max_reports_per_person)
+        writer.u64(0 if self.window is None else self.window.length)
+        writer.u64(0 if self.window is None else self.window.start)
         writer.u32(self.max_batches_per_person or 0)
         _write_rational(writer, self.budget)
         writer.u32(self.max_releases or 0)
@@ -209,6 +215,7 @@ class PrivacyPolicy:
         try:
             return cls(
                 mechanism=_read_mechanism(MECHANISMS[code_point], parameters, reader.u32()),
+                window=_window(reader.u64() or None, reader.u64() or None),
                 max_batches_per_person=reader.u32() or None,
                 budget=_optional(_read_text(reader, "budget"), "budget", parse_rational),
                 max_releases=reader.u32() or None,
@@ -253,6 +260,7 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
         raise ParameterError(f"mechanism must be one of {', '.join(kinds)}, not {name!r}")
     parameters = {key: values.pop(key, None) for key in _PARAMETERS}
     mechanism = _read_mechanism(kinds[name], parameters, values.pop("max_reports_per_person", 1))
+    window = _window(values.pop("window", None), values.pop("window_start", None))
     max_batches = _check_count(values.pop("max_batches_per_person", None), "max_batches_per_person")
     max_releases = _check_count(values.pop("max_releases", None), "max_releases")
     population = values.pop("population", "")
@@ -264,7 +272,7 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
     for key in values:
         raise ParameterError(f"{key}: no such setting for a privacy policy")
     return PrivacyPolicy(
-        mechanism, max_batches, budget, max_releases, population, thresholds, suppression
+        mechanism, max_batches, budget, max_releases, population, thresholds, suppression, window
     )
 
 
@@ -276,6 +284,10 @@ def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
         if name in parameters:
             table[name] = format_rational(parameters[name])
     table["max_reports_per_person"] = policy.max_reports_per_person
+    if policy.window is not None:
+        table["window"] = policy.window.length
+        if policy.window.start:
+            table["window_start"] = policy.window.start
     if policy.max_batches_per_person is not None:
         table["max_batches_per_person"] = policy.max_batches_per_person
     if policy.budget is not None:
@@ -344,6 +356,18 @@ def _suppression_from(values: dict[str, object]) -> Suppression | None:
         return None
     limit = integer_in(limit, "suppress_at_or_below", 0, LARGEST_THRESHOLD)
     return Suppression(limit, _optional(assumed, "assumed_probability", parse_probability))
+
+
+def _window(length: object, start: object) -> Window | None:
+    """Return the window of these numbers of units; None if there is none."""
+    for value, name in ((length, "window"), (start, "window_start")):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise ParameterError(f"{name} must be a whole number of units of time, not {value!r}")
+    if isinstance(length, int):
+        return Window(length, start if isinstance(start, int) else 0)
+    if start is not None:
+        raise ParameterError("window_start: goes with window only")
+    return None
 
 
 def _check_count(value: object, name: str) -> int | None:

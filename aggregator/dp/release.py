@@ -60,6 +60,12 @@ def check_no_wrap(circuit: Circuit, mechanism: Mechanism, max_reports: int) -> N
                 f"the field of {circuit.field.modulus} elements"
             )
         return
+    # So much noise would take half a minute to bound exactly, which is not needed here.
+    if mechanism.variance(circuit) > float(circuit.field.modulus) ** 2:
+        raise ParameterError(
+            f"mechanism {mechanism.name}: its noise alone would wrap around the field of "
+            f"{circuit.field.modulus} elements; take a larger epsilon or rho"
+        )
     noise = mechanism.tail_bound(circuit, aggregators=2)
     if 2 * (largest + noise) >= circuit.field.modulus:
         raise ParameterError(

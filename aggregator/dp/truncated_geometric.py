@@ -9,10 +9,10 @@ from typing_extensions import override
 
 from aggregator.dp.accounting import Pieces
 from aggregator.dp.certified import round_up
+from aggregator.dp.filters import Cost, rho_of_pure
 from aggregator.dp.laws import NoiseLaw, TruncatedGeometricLaw
 from aggregator.dp.mechanisms import (
     TAIL,
-    BasicCost,
     Guarantee,
     Mechanism,
     PolicyParameters,
@@ -116,18 +116,16 @@ class TruncatedGeometric(Mechanism):
         return self.promised(f"({parameters})-differential privacy", self.epsilon, self.delta)
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
-        # Away from all edges the losses add up to at most n epsilon.
-        return BasicCost(releases * self.epsilon, releases * self.exact_delta(circuit))
+    def cost(self, circuit: Circuit, releases: int) -> Cost:
+        # But for the edges a release is two (epsilon / 2)-DP mechanisms: what a report leaves, and
+        # what it goes to.
+        rho = _COORDINATES * rho_of_pure(self.epsilon / _COORDINATES)
+        return Cost(releases * self.epsilon, releases * rho, releases * self.exact_delta(circuit))
 
     @override
     def pieces(self, circuit: Circuit) -> Pieces:
         edge = self.coordinate_delta(circuit)
         return Pieces(_COORDINATES, self.epsilon / _COORDINATES, edge)
-
-    @override
-    def zcdp_rho(self, circuit: Circuit) -> None:
-        return None  # the loss is infinite at the edges
 
     @override
     def losses(self, circuit: Circuit) -> None:

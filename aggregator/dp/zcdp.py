@@ -63,5 +63,7 @@ def _best_excess(rho: float, log_one_over_delta: float) -> float:
 
 
 def _log(value: Fraction) -> float:
-    """Return roughly ln(value), even if the value is below the smallest float."""
+    """Return roughly ln(value), even if the value is below the smallest float, or nearly 1."""
+    if 2 * value > 1:
+        return math.log1p(float(value - 1))
     return math.log(value.numerator) - math.log(value.denominator)

@@ -15,16 +15,14 @@ from aggregator.dap.messages import AggregateShare, AggregateShareReq
 from aggregator.dap.problems import BatchOverlap
 from aggregator.dap.profile import Role
 from aggregator.protocol.batches import Batch, BatchTotals
-from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import (
     check_aggregate_share_request,
     check_agreement,
     release,
 )
 from aggregator.protocol.task import Task
-from aggregator.runtime import Runtime, ServedTask, charge_of
+from aggregator.runtime import Runtime, ServedTask, charge_of, check_limits
 from aggregator.runtime.release_steps import MergedBatch, merge_batch
-from aggregator.storage import ledger
 from aggregator.storage.aggregate_shares import (
     NewAggregateShare,
     StoredAggregateShare,
@@ -123,4 +121,4 @@ class _Asked:
         if closed_batches(tx, task_id, self.batch).overall() is not None:
             raise BatchOverlap("a part of the batch was collected before", task.task_id)
         check_agreement(task, self.request, totals)
-        check_budget(task, ledger.spent(tx, task_id).releases)
+        check_limits(tx, task)

@@ -36,7 +36,6 @@ from aggregator.leader.helper_peer import helper_of, is_gone, is_refusal, retry_
 from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
 from aggregator.leader.waiting import or_wait
 from aggregator.protocol.batches import Batch, BatchTotals
-from aggregator.protocol.budget import check_budget
 from aggregator.protocol.collection import (
     aggregate_share_request,
     check_size,
@@ -44,9 +43,8 @@ from aggregator.protocol.collection import (
     sealed_share_size,
 )
 from aggregator.protocol.task import Task
-from aggregator.runtime import Runtime, ServedTask, charge_of
+from aggregator.runtime import Runtime, ServedTask, charge_of, check_limits
 from aggregator.runtime.release_steps import delete_leftovers, merge_batch
-from aggregator.storage import ledger
 from aggregator.storage.batches import (
     check_unchanged,
     closed_batches,
@@ -204,7 +202,7 @@ class CollectionDriver:
         totals = seen[1]
         try:
             check_size(task, totals.report_count)
-            check_budget(task, ledger.spent(tx, job.task_id).releases)
+            check_limits(tx, task)
         except Problem as problem:
             self._fail(tx, leased, problem)
             return None

@@ -22,13 +22,16 @@ from aggregator.dp.sensitivity import l1_sensitivity
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.utility import half_width_of
+from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
+from aggregator.planning.answers_error import check_width
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 CONFIDENCE = Fraction(95, 100)
 EMPTY_BUCKET_CHANCE = Fraction(1, 10**6)
 """The probability with which a threshold may show any empty bucket."""
 
+_YEAR = 365 * 24 * 3600
 _TWO_BUCKETS = 2
 # Above these a promise is so weak, or spent so far, that the steward is warned.
 _WEAK_RELEASE = 3
@@ -50,6 +53,7 @@ class Question:
         releases: Per year.
         max_reports_per_person: Per release.
         delta: The delta at which the yearly total is also stated.
+        time_precision: Seconds in a unit of the task's times.
     """
 
     reports: int
@@ -59,6 +63,7 @@ class Question:
     releases: int
     max_reports_per_person: int
     delta: Fraction
+    time_precision: int
 
     @classmethod
     def of(
@@ -71,6 +76,7 @@ class Question:
         releases: int = 12,
         max_reports_per_person: int = 1,
         delta: Number = "1e-6",
+        time_precision: int = 3600,
     ) -> "Question":
         """Make a question, checked.
 
@@ -81,7 +87,8 @@ class Question:
             epsilon: Above 0.
             releases: At least 1.
             max_reports_per_person: At least 1.
-            delta: Strictly between 0 and 1.
+            delta: Strictly between 0 and 1/100.
+            time_precision: At least 1; so many releases of a unit at least must fit into a year.
 
         Raises:
             ParameterError: A value is out of range, or not exactly one of error and epsilon is
@@ -90,6 +97,7 @@ class Question:
         integer_in(reports, "reports", 1, None)
         integer_in(buckets, "buckets", 1, 2**32 - 1)
         integer_in(releases, "releases", 1, accounting.MAX_RELEASES)
+        integer_in(time_precision, "time_precision", 1, _YEAR // releases)
         integer_in(max_reports_per_person, "max_reports_per_person", 1, 2**32 - 1)
         if (error is None) == (epsilon is None):
             raise ParameterError("give either error or epsilon: the one follows from the other")
@@ -101,7 +109,13 @@ class Question:
             releases,
             max_reports_per_person,
             rational_in(delta, "delta", 0, 1, open_low=True, open_high=True),
+            time_precision,
         )
+
+    @property
+    def window(self) -> Window:
+        """The time of one release: `releases` of them fit into 365 days, in whole units."""
+        return Window(_YEAR // (self.releases * self.time_precision))
 
     @property
     def circuit(self) -> Circuit:
@@ -136,7 +150,8 @@ class Advice:
         half_width: Of the 95 % interval of one number, both aggregators adding noise.
         joint_half_width: Of intervals that hold for all buckets at once.
         yearly_epsilon: For a person in every release, by adding up.
-        yearly_bound: The smallest bound at the question's delta, for a plan fixed beforehand.
+        yearly_bound: The smallest bound at the question's delta; the policy's budget enforces the
+            number of releases that it is for.
         threshold: None for a count.
         sentences: Three, for a board.
         warnings: What the steward should consider first.
@@ -170,14 +185,16 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
     mechanism = PureDpDiscreteLaplace(
         epsilon, max_reports_per_person=question.max_reports_per_person
     )
+    check_width(mechanism.scale(circuit))
     threshold = None if circuit.is_scalar else _threshold(question, mechanism)
     yearly = question.releases * epsilon
+    planned = [composition.Releases(mechanism, circuit, question.releases)]
+    found = composition.bounds(planned, question.delta, plan=planned)
     # Pure epsilons add up at every delta, so there is a bound.
-    bound, *_ = composition.bounds(
-        [composition.Releases(mechanism, circuit, question.releases)], question.delta, is_fixed=True
-    )
+    bound = composition.smallest_valid(found) or found[0]
     policy = PrivacyPolicy(
         mechanism,
+        window=question.window,
         max_batches_per_person=question.releases,
         budget=yearly,
         population=population,
@@ -257,16 +274,18 @@ def _sentences(
     )
     accuracy = (
         f"Each published count is within {width} of the true one 95 times in 100{everything},"
-        f" which is {part:.2g} % of {question.reports} reports, and that noise can neither be"
-        " averaged away by asking again nor be removed by us."
+        f" which is {part:.2g} % of {question.reports} reports. Asking for the same release again"
+        " returns the same numbers; the mean of several releases of answers that do not change has"
+        " less noise, which is what a year costs; and each aggregator knows, and could take back,"
+        " its own half of the noise's variance."
     )
     total = question.releases * epsilon
     smaller = (
         ""
-        if bound.epsilon >= total * Fraction(98, 100)
+        if bound.epsilon is None or bound.epsilon >= total * Fraction(98, 100)
         else (
-            f", or {_at_most(bound.epsilon)} except with a probability of"
-            f" {plain(bound.delta)} if the plan is fixed beforehand"
+            f", or {_at_most(bound.epsilon)} but for a delta of {plain(question.delta)}, since no"
+            " aggregator allows more releases"
         )
     )
     cost = (

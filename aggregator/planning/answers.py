@@ -9,9 +9,10 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp import composition, pld
-from aggregator.dp.composition import Releases
+from aggregator.dp.composition import PLANNED, Bound, Releases
 from aggregator.dp.decimals import integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.partial_knowledge import (
     CAVEATS,
     SuppressionBound,
@@ -34,8 +35,6 @@ from aggregator.planning.privacy_at_risk import (
 from aggregator.planning.two_draw_loss import TwoDrawLaw
 from aggregator.planning.values import PlanAnswer, Value
 from aggregator.planning.vector_loss import VectorTwoDrawLaw
-from aggregator.protocol.budget import releases_of
-from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 # Nobody reads a table of more atoms.
@@ -174,11 +173,21 @@ def budget(
     epsilon0: str,
     error: str | None = None,
     money: str | None = None,
+    circuit: Circuit | None = None,
 ) -> PlanAnswer:
-    """Price an epsilon: what would be owed after a breach."""
+    """Price an epsilon: what would be owed after a breach.
+
+    Args:
+        people: See `CostModel`.
+        compensation: Likewise.
+        epsilon0: Of the release.
+        error: The largest mean absolute error of one coordinate, if it matters.
+        money: The most that may be owed, if it matters.
+        circuit: What is summed; a count by default.
+    """
     model = CostModel.of(people, compensation)
     owed = model.budget(epsilon0)
-    span = model.epsilon_range(error, money)
+    span = model.epsilon_range(circuit or Count(), error, money)
     return {
         "budget": owed,
         "published_optimum": _optimum(model.published_optimum(epsilon0), "claimed_confidence"),
@@ -211,24 +220,32 @@ THEOREM_9_LABEL = (
     " what zcdp and optimal give: prefer those"
 )
 FIXED_LABEL = (
-    "optimal and pld hold for a mechanism, a number of releases and a delta that were fixed before"
-    " the first release; otherwise take basic or zcdp"
+    "zcdp, advanced, optimal and pld hold if aggregators enforce that number of releases, by"
+    " max_releases or a budget; otherwise only basic and odometer do, for a collector who decides"
+    " when to stop after seeing results"
 )
 
 
 _KEYS = {
-    "nothing to protect": "basic",
+    composition.NOTHING_TO_PROTECT: "basic",
     "basic": "basic",
+    "odometer": "odometer",
     "advanced": "advanced",
-    "zCDP": "zcdp",
+    "filter on rho": "zcdp",
     "optimal (KOV)": "optimal",
     "PLD": "pld",
 }
-"""The theorems' names in an answer."""
+"""The theorems' names in an answer. A filter on epsilon says what basic does."""
 
 
-def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -> PlanAnswer:
-    """Return what releases with discrete Laplace noise cost a person who is in all of them.
+def compose_epsilon0(
+    circuit: Circuit | None,
+    epsilon0: str,
+    releases: int,
+    delta: str,
+    max_reports_per_person: int = 1,
+) -> PlanAnswer:
+    """Return what releases with discrete Laplace noise cost, beside a bound published for it.
 
     Args:
         circuit: What is summed; None for continuous Laplace noise on a count, with a PLD of its
@@ -236,19 +253,19 @@ def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -
         epsilon0: Of one release.
         releases: How many, at least 1.
         delta: At which the bounds are stated.
+        max_reports_per_person: In one release.
     """
     epsilon = rational_in(epsilon0, "epsilon0", 0, 1000, open_low=True)
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
-    made = Releases(PureDpDiscreteLaplace(epsilon), circuit or Count(), releases)
-    has_pld = pld.is_available()
-    found = composition.bounds(
-        [made], chance, is_fixed=True, with_pld=has_pld and circuit is not None
-    )
-    if circuit is None and has_pld:
+    mechanism = PureDpDiscreteLaplace(epsilon, max_reports_per_person=max_reports_per_person)
+    made = Releases(mechanism, circuit or Count(), releases)
+    found = composition.bounds([made], chance, plan=[made], with_pld=circuit is not None)
+    if circuit is None and pld.is_available():
         bound = pld.epsilon_of_laplace(epsilon, releases, chance)
         if bound is not None:
-            found.append(composition.Bound("PLD", Fraction(bound), chance, is_fixed=True))
+            exact = Fraction(bound)
+            found.append(Bound("PLD", releases, exact, chance, is_valid=True, note=PLANNED))
     published = CostModel.of(1, 1).published_optimum(epsilon)
     theorem_9 = published_composition.privacy_at_risk_theorem_9(
         epsilon, _rounded(published.epsilon), _rounded(published.confidence), releases, chance
@@ -256,26 +273,28 @@ def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -
     return _composed(found, theorem_9)
 
 
-def compose_task(task: Task, releases: int, delta: str) -> PlanAnswer:
-    """Return the same for a task's own mechanism and measurement, as its ledger would.
+def compose(mechanism: Mechanism, circuit: Circuit, releases: int, delta: str) -> PlanAnswer:
+    """Return what releases cost a person who is in all of them, as their ledger would.
 
     Args:
-        task: Its releases cost somebody who is in all of them.
-        releases: How many the task makes, at least 1.
+        mechanism: What each aggregator adds.
+        circuit: What is summed.
+        releases: How many, at least 1.
         delta: At which the bounds are stated.
     """
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
-    made = releases_of(task, releases)
-    found = composition.bounds([made], chance, is_fixed=True, with_pld=pld.is_available())
+    made = Releases(mechanism, circuit, releases)
+    found = composition.bounds([made], chance, plan=[made], with_pld=True)
     answer = _composed(found, None)
-    return answer if found else {**answer, "notes": [_why_none(made)]}
+    if all(bound.epsilon is None for bound in found):
+        return {**answer, "notes": [_why_none(made)]}
+    return answer
 
 
 def _why_none(made: Releases) -> str:
     """Return why no bound holds for some releases."""
-    cost = made.mechanism.cost(made.circuit, made.count)
-    name = made.mechanism.name
+    cost, name = made.cost, made.mechanism.name
     if cost is None:
         return f"no bound holds at any delta: the mechanism {name} promises nothing"
     return (
@@ -285,18 +304,21 @@ def _why_none(made: Releases) -> str:
 
 
 def _composed(found: Sequence[composition.Bound], theorem_9: Fraction | None) -> PlanAnswer:
-    by_key = {_KEYS[bound.name]: bound for bound in found}
+    by_key = {_KEYS[bound.name]: bound for bound in found if bound.name in _KEYS}
+    best = composition.smallest_valid([*by_key.values()])
     bounds: PlanAnswer = {
-        name: by_key[name].epsilon if name in by_key else None
-        for name in ("basic", "advanced", "zcdp", "optimal", "pld")
+        name: by_key[name].epsilon if name in by_key else None for name in _KEYS.values()
     }
     return {
         "basic": bounds["basic"],
+        "odometer": bounds["odometer"],
         "advanced": bounds["advanced"],
         "theorem9": theorem_9,
         **bounds,
-        "best": min(by_key, key=lambda name: by_key[name].epsilon, default=None),
-        "deltas": {name: bound.delta for name, bound in by_key.items()},
+        "best": None if best is None else _KEYS[best.name],
+        "deltas": {
+            name: bound.delta for name, bound in by_key.items() if bound.epsilon is not None
+        },
         "notes": [FIXED_LABEL, THEOREM_9_LABEL],
     }
 

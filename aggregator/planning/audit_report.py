@@ -10,7 +10,7 @@ from fractions import Fraction
 from aggregator.dp.rationals import format_rational
 from aggregator.entropy import SystemEntropy
 from aggregator.planning.audit_runs import Audit, AuditedTask
-from aggregator.planning.refutation import Leans, best_finding, largest_bound
+from aggregator.planning.refutation import Leans, best_finding, largest_bound, share_of_an_event
 
 FALSE_ALARM = 1e-6
 """The probability, at most, that an audit refutes a correct mechanism."""
@@ -92,6 +92,7 @@ def run_audit(audited: AuditedTask, runs: int, processes: int) -> AuditReport:
     distance, observations = observe(audited, runs, processes)
     finding = best_finding(observations, distance, FALSE_ALARM, float(delta))
     bound = max(0.0, finding.epsilon)
+    share = share_of_an_event(FALSE_ALARM, distance, len(observations))
     collected = max(sum(leans.total() for leans in pair) for pair in observations.values())
     return AuditReport(
         version=1,
@@ -104,7 +105,7 @@ def run_audit(audited: AuditedTask, runs: int, processes: int) -> AuditReport:
         seconds=round(time.perf_counter() - began, 1),
         confidence=1 - FALSE_ALARM,
         epsilon_lower_bound=bound,
-        largest_epsilon_in_reach=largest_bound((collected // 2, collected // 2), FALSE_ALARM),
+        largest_epsilon_in_reach=largest_bound((collected // 2, collected // 2), share),
         seen=finding.vantage,
         event=finding.event,
         hits=finding.hits,

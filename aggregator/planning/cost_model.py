@@ -23,9 +23,12 @@ from aggregator.dp.decimals import (
     to_decimal,
     working,
 )
+from aggregator.dp.sensitivity import l1_sensitivity, nothing_changes
 from aggregator.errors import ParameterError
 from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move
 from aggregator.planning.privacy_at_risk import LABEL
+from aggregator.planning.spread import least_epsilon
+from aggregator.vdaf.circuits import Circuit
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,25 +159,30 @@ class CostModel:
             return to_decimal(self.whole) * (edges + _middle_part(scale))
 
     def epsilon_range(
-        self, error: Number | None = None, budget: Number | None = None
+        self, circuit: Circuit, error: Number | None = None, budget: Number | None = None
     ) -> EpsilonRange:
         """Return every epsilon0 that keeps to the mean absolute error and the budget.
 
         Args:
-            error: The mean absolute error allowed for a query of sensitivity 1: 1/epsilon0.
+            circuit: What is summed: its sensitivity is what the noise is scaled to.
+            error: The mean absolute error allowed for one coordinate, with the noise of both
+                aggregators.
             budget: The largest amount that may be owed.
 
         Raises:
-            ParameterError: A number is not above 0.
+            ParameterError: A number is not above 0, or no measurement changes a sum.
 
         Source:
             [DBB20], equation (11), corrected: the error bounds epsilon0, which sets the noise, and
             not the claimed epsilon.
         """
         low = high = None
+        if error is not None:
+            sensitivity = l1_sensitivity(circuit)
+            if sensitivity == 0:
+                raise nothing_changes(circuit)
+            low = least_epsilon(rational_in(error, "error", 0, None, open_low=True), sensitivity)
         with working():
-            if error is not None:
-                low = 1 / to_decimal(rational_in(error, "error", 0, None, open_low=True))
             if budget is not None:
                 money = rational_in(budget, "budget", 0, None, open_low=True)
                 if money < self.whole:

@@ -96,8 +96,8 @@ def best_finding(
         raise ParameterError(f"false_alarm must be between 0 and 1, not {false_alarm}")
     if not observations:
         raise ParameterError("there are no observations")
-    thresholds = sorted({-(-distance * i // _THRESHOLDS) for i in range(1, _THRESHOLDS + 1)})
-    share = false_alarm / (2 * len(thresholds) * len(observations))
+    thresholds = _thresholds(distance)
+    share = share_of_an_event(false_alarm, distance, len(observations))
     findings = []
     for vantage, (first, second) in observations.items():
         runs = first.total(), second.total()
@@ -142,6 +142,21 @@ def epsilon_bound(
     low = lower_bound(hits[0], runs[0], error / 2) - delta
     high = upper_bound(hits[1], runs[1], error / 2)
     return math.log(low / high) if low > 0 else -math.inf
+
+
+def share_of_an_event(false_alarm: float, distance: int, vantages: int) -> float:
+    """Return each event's part of the false alarm, which all events have together.
+
+    Args:
+        false_alarm: Of the whole audit.
+        distance: Between the sums of the two data sets.
+        vantages: From how many it looks.
+    """
+    return false_alarm / (2 * len(_thresholds(distance)) * vantages)
+
+
+def _thresholds(distance: int) -> list[int]:
+    return sorted({-(-distance * i // _THRESHOLDS) for i in range(1, _THRESHOLDS + 1)})
 
 
 def largest_bound(runs: tuple[int, int], error: float) -> float:

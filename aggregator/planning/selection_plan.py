@@ -50,7 +50,7 @@ class SelectionPlan:
         """Set up every rule that exists for these numbers.
 
         Args:
-            epsilon: At least 0.
+            epsilon: From 0 to 1000.
             delta: Between 0 and 1.
             kappa: The most buckets one person is in, at least 1.
             neighbours: "add-remove" or "replacement".
@@ -64,7 +64,7 @@ class SelectionPlan:
             )
         moves = 2 if neighbours == "replacement" else 1
         integer_in(kappa, "kappa", 1, 10**6)
-        whole = rational_in(epsilon, "epsilon", 0, None) / moves
+        whole = rational_in(epsilon, "epsilon", 0, 1000) / moves
         chance = rational_in(delta, "delta", 0, 1) / moves
         each, each_chance = whole / kappa, chance / kappa
         possible = 0 < chance < 1

@@ -13,6 +13,7 @@ from typing import ClassVar
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import BatchSelector, Query, ReportMetadata
 from aggregator.dap.times import Time
+from aggregator.dp.window import Window
 from aggregator.protocol.batches import Batch
 
 
@@ -81,6 +82,21 @@ class Batching(ABC):
         Raises:
             InvalidMessage: It is of another mode.
             BatchInvalid: It determines no batch, or one that may not be asked for yet.
+        """
+
+    @abstractmethod
+    def check_window(
+        self, asked: Query | BatchSelector, window: Window, time_precision: int
+    ) -> None:
+        """Refuse a batch that is not exactly one of the task's windows.
+
+        Args:
+            asked: What names the batch.
+            window: The windows that the task's policy binds into its reports.
+            time_precision: Seconds per unit of the task's times.
+
+        Raises:
+            BatchInvalid: It is not.
         """
 
     @abstractmethod

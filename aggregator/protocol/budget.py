@@ -1,20 +1,24 @@
 """What a task's releases cost, and whether its limits leave room for one more.
 
 An aggregator counts every release, whoever was in it: it sees reports, not people. A budget is of
-epsilon: it is compared with what the mechanism says that all releases cost together, n epsilon, or
-with Gaussian noise the epsilon that n rho implies; delta adds up beside it. So the budget is a
-filter of `dp.filters`, and holds whatever the collector chooses after seeing results.
+epsilon: it is compared with the sum of the releases' epsilons, or with Gaussian noise with the
+epsilon that the sum of their rhos implies; delta adds up beside it. Since a task has one mechanism,
+its limits fix how many releases there can be before the first of them is made: that is a plan, and
+what it says of all of them holds whatever the collector chooses after seeing results.
 
 That a person is in at most `max_batches_per_person` batches is the clients' word, which no
 aggregator can check. What it would make of the cost is shown (`declared_releases`), and nothing is
 allowed on the strength of it.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from aggregator.dap.problems import BudgetExceeded
-from aggregator.dp.composition import Releases, basic
+from aggregator.dp.composition import Bound, Releases, bounds
+from aggregator.dp.filters import Cost, Filter
 from aggregator.dp.rationals import format_rational
+from aggregator.dp.zcdp import implied_epsilon
 from aggregator.protocol.task import Task
 
 _MORE_THAN_EVER = 2**64
@@ -36,11 +40,19 @@ def declared_releases(task: Task, count: int) -> Releases | None:
 
 
 def cost(task: Task, releases: int) -> Fraction:
-    """Return the most epsilon that `releases` releases of the task cost a person.
+    """Return what a budget is compared with: the epsilon of so many releases of the task.
 
-    A task without noise has no epsilon to count, and its ledger says so.
+    With Gaussian noise it is what their rho implies at the policy's delta. A task without noise has
+    no epsilon to count, and its ledger says so.
     """
-    return basic([releases_of(task, releases)]).epsilon
+    made = releases_of(task, releases)
+    together = made.cost
+    if together is None:
+        return Fraction(0)
+    if together.epsilon is not None:
+        return together.epsilon
+    delta = made.mechanism.guarantee(made.circuit).delta
+    return implied_epsilon(together.rho, delta) if delta else Fraction(0)
 
 
 def horizon(task: Task) -> int | None:
@@ -62,6 +74,79 @@ def horizon(task: Task) -> int | None:
         else:
             high = middle
     return low
+
+
+def task_bounds(task: Task, made: int, delta: Fraction, *, with_pld: bool = False) -> list[Bound]:
+    """Return what each theorem says about the cost of a task's releases to a person in all of them.
+
+    Args:
+        task: The task; its limits are its plan.
+        made: How many releases it has made.
+        delta: See `composition.bounds`.
+        with_pld: Likewise.
+    """
+    most = horizon(task)
+    plan = None if most is None else [releases_of(task, most)]
+    return bounds([releases_of(task, made)], delta, plan=plan, with_pld=with_pld)
+
+
+def population_bounds(
+    made: Sequence[tuple[Task, int]],
+    delta: Fraction,
+    limits: Filter | None,
+    *,
+    is_closed: bool,
+    with_pld: bool = False,
+) -> list[Bound]:
+    """Return the same for tasks that ask the same people.
+
+    Args:
+        made: All tasks of the population with how many releases each has made.
+        delta: See `composition.bounds`.
+        limits: The population's budget, if it has one.
+        is_closed: Whether no task can be added after the first release: with a limit of each
+            task's own the population then has a plan.
+        with_pld: See `composition.bounds`.
+    """
+    horizons = [(task, horizon(task)) for task, _ in made]
+    plan = [releases_of(task, most) for task, most in horizons if most is not None]
+    return bounds(
+        [releases_of(task, count) for task, count in made],
+        delta,
+        plan=plan if is_closed and len(plan) == len(made) else None,
+        limits=limits,
+        may_grow=True,
+        with_pld=with_pld,
+    )
+
+
+def promise_of_all(task: Task) -> str | None:
+    """Return what all releases of the task cost a person together, in words.
+
+    None if even one of them promises nothing.
+    """
+    most = horizon(task)
+    everything = releases_of(task, most or 0)
+    together = everything.cost
+    if together is None:
+        return None
+    if most is None:
+        return (
+            "Nothing limits the number of releases, so nothing bounds what all of them cost a "
+            "person together; each aggregator's ledger says what those made so far cost."
+        )
+    epsilon = format_rational(cost(task, most))
+    delta = format_rational(together.delta)
+    if together.epsilon is None:
+        own = everything.mechanism.guarantee(everything.circuit).delta or Fraction(0)
+        delta = format_rational(own)
+        epsilon = f"rho {format_rational(together.rho)}, which implies epsilon {epsilon}"
+    else:
+        epsilon = f"epsilon {epsilon}"
+    return (
+        f"Each aggregator refuses more than {most} releases. All of them together, whenever the "
+        f"collector stops, cost a person at most {epsilon}, delta {delta}."
+    )
 
 
 def check_budget(task: Task, releases: int) -> None:
@@ -91,3 +176,41 @@ def check_budget(task: Task, releases: int) -> None:
             detail=f"one more release costs epsilon {format_rational(after - before)}; "
             f"of the task's {format_rational(budget)}, {format_rational(budget - before)} is left",
         )
+
+
+def check_population(task: Task, limits: Filter, spent: Cost) -> None:
+    """Refuse one release of the task if its population's limits do not allow it any more.
+
+    Args:
+        task: The task.
+        limits: What all releases of the population may cost together.
+        spent: What they have cost, those that are under way included.
+
+    Raises:
+        BudgetExceeded: The sums would pass a limit, or the release has no such cost to add.
+    """
+    name, each = task.policy.population, releases_of(task, 1)
+    if each.cost is None:
+        raise BudgetExceeded(
+            task_id=task.task_id,
+            detail=f"population {name!r} has a budget, and no cost bounds the mechanism "
+            f"{each.mechanism.name}",
+        )
+    if limits.allows(spent + each.cost):
+        return
+    sums = ", ".join(
+        f"{symbol} {_or_none(before)} of {format_rational(limit)}, and the release {_or_none(one)}"
+        for symbol, limit, before, one in (
+            ("epsilon", limits.epsilon, spent.epsilon, each.cost.epsilon),
+            ("rho", limits.rho, spent.rho, each.cost.rho),
+            ("delta", limits.delta, spent.delta, each.cost.delta),
+        )
+        if limit is not None
+    )
+    raise BudgetExceeded(
+        task_id=task.task_id, detail=f"the budget of population {name!r} has spent {sums}"
+    )
+
+
+def _or_none(value: Fraction | None) -> str:
+    return "none" if value is None else format_rational(value)

@@ -44,11 +44,14 @@ def check_collection_request(task: Task, request: CollectionJobReq, latest: int)
 
     Raises:
         InvalidMessage: The query is of another batch mode.
-        BatchInvalid: The query determines no batch, or one that reaches into the future.
+        BatchInvalid: The query determines no batch, one that reaches into the future, or not
+            exactly one of the task's windows.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
     batch = task.batching.asked(request.query, task.time(latest), task.time_precision)
+    if task.policy.window is not None:
+        task.batching.check_window(request.query, task.policy.window, task.time_precision)
     _check_what_names_no_batch(task, request)
     return batch
 
@@ -90,12 +93,17 @@ def check_aggregate_share_request(task: Task, request: AggregateShareReq) -> Bat
 
     Raises:
         InvalidMessage: The query or the selector is of another batch mode.
-        BatchInvalid: They determine no batch, or the selector none that the query asks for.
+        BatchInvalid: They determine no batch, or the selector none that the query asks for, or one
+            of them not exactly one of the task's windows.
         InvalidAggregationParameter: The VDAF does not take the aggregation parameter.
         UnsupportedExtension: There is a collection job extension; none is registered.
     """
-    batch = task.batching.selected(request.batch_selector, request.collection_job_req.query)
-    _check_what_names_no_batch(task, request.collection_job_req)
+    asked, window = request.collection_job_req, task.policy.window
+    batch = task.batching.selected(request.batch_selector, asked.query)
+    if window is not None:
+        for each in (asked.query, request.batch_selector):
+            task.batching.check_window(each, window, task.time_precision)
+    _check_what_names_no_batch(task, asked)
     return batch
 
 

@@ -69,7 +69,10 @@ def check_floor(task: Task, floor: Floor, who: str = "this aggregator") -> None:
             )
         return
     promised = policy.mechanism.guarantee(circuit)
-    rho = policy.mechanism.zcdp_rho(circuit) if promised.rho is None else promised.rho
+    rho, cost = promised.rho, policy.mechanism.cost(circuit, 1)
+    # With a delta of its own a release has no rho: its loss may be infinite.
+    if rho is None and cost is not None and cost.delta == 0:
+        rho = cost.rho
     for name, largest, value in (
         ("epsilon", floor.max_epsilon, promised.epsilon),
         ("delta", floor.max_delta, promised.delta),

@@ -27,6 +27,7 @@ from aggregator.dap.messages import (
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
 from aggregator.dap.profile import JOB_EXTENSION_BATCH_ID
 from aggregator.dap.times import Time
+from aggregator.dp.window import Window
 from aggregator.entropy import Entropy
 from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
@@ -80,6 +81,12 @@ class LeaderSelected(Batching):
     @override
     def asked(self, query: Query, latest: Time, time_precision: int) -> None:
         _check_query(query)
+
+    @override
+    def check_window(
+        self, asked: Query | BatchSelector, window: Window, time_precision: int
+    ) -> None:
+        raise BatchInvalid("batches that the leader selects are no windows")
 
     @override
     def selected(self, selector: BatchSelector, query: Query) -> Batch:

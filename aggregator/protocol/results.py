@@ -56,7 +56,6 @@ class Result:
         release: Names the draw of noise: the SHA-256 of both sealed shares, in hexadecimal.
         mechanism: The mechanism's name.
         guarantee: What one release promises, and who must be honest for it.
-        is_policy_bound: Whether the reports themselves carried the privacy policy.
         confidence: The probability that the intervals state.
         half_width: Each value lies within this much of its true sum with that probability.
         joint_half_width: So do all values at once. Both are before selection: for all sums, not for
@@ -71,7 +70,6 @@ class Result:
     release: str
     mechanism: str
     guarantee: Guarantee
-    is_policy_bound: bool
     confidence: Fraction
     half_width: int
     joint_half_width: int
@@ -140,7 +138,6 @@ def open_result(
         release=_release(response),
         mechanism=mechanism.name,
         guarantee=mechanism.guarantee(circuit),
-        is_policy_bound=task.is_policy_bound,
         confidence=confidence,
         half_width=mechanism.half_width(circuit, confidence, aggregators=2),
         joint_half_width=mechanism.joint_half_width(circuit, confidence, aggregators=2),

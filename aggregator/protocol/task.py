@@ -109,6 +109,8 @@ class Task:
             )
         prio3 = prio3_from_configuration(configuration.vdaf_type, configuration.vdaf_configuration)
         policy.check(prio3.circuit)
+        if policy.window is not None and configuration.batch_mode is not BatchMode.TIME_INTERVAL:
+            raise ParameterError("window: only in the batch mode time_interval")
         check_no_wrap(prio3.circuit, policy.mechanism, max_reports)
         return cls(
             task_id=task_id,

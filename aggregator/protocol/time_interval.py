@@ -19,6 +19,7 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
 from aggregator.dap.times import Interval, Time
+from aggregator.dp.window import Window
 from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
 
@@ -77,6 +78,20 @@ class TimeInterval(Batching):
                 f"epoch, in the future; it may reach to {(latest.units + 1) * time_precision}"
             )
         return batch_of_interval(interval)
+
+    @override
+    def check_window(
+        self, asked: Query | BatchSelector, window: Window, time_precision: int
+    ) -> None:
+        interval = _interval(asked)
+        start, end = interval.start.units, interval.end.units
+        first = window.first_unit(start)
+        if (start, end) != (first, first + window.length):
+            raise BatchInvalid(
+                f"the batch is from {start * time_precision} to {end * time_precision} seconds "
+                "since the epoch; a batch of this task is one window, such as from "
+                f"{first * time_precision} to {(first + window.length) * time_precision}"
+            )
 
     @override
     def selected(self, selector: BatchSelector, query: Query) -> Batch:

@@ -1,7 +1,8 @@
 """The aggregators' runtime: what the leader's and the helper's shells share."""
 
-from aggregator.runtime.commitment import charge_of, commit
+from aggregator.runtime.commitment import commit
 from aggregator.runtime.runtime import Runtime, ServedTask, TaskRefused
+from aggregator.runtime.spending import charge_of, check_limits
 from aggregator.runtime.turns import Threads, Turns
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "Threads",
     "Turns",
     "charge_of",
+    "check_limits",
     "commit",
 ]

@@ -1,12 +1,10 @@
-"""Adds verified reports to their buckets and prices a release, the same for both aggregators."""
+"""Adds verified reports to their buckets, the same for both aggregators."""
 
 from aggregator.dap.ids import ReportId
 from aggregator.dap.report_errors import ReportError
-from aggregator.dp.rationals import format_rational
 from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
-from aggregator.protocol.task import Task
 from aggregator.storage.batches import (
     Addition,
     accumulate,
@@ -15,7 +13,6 @@ from aggregator.storage.batches import (
 )
 from aggregator.storage.database import Transaction
 from aggregator.storage.job_shares import JobShare, put_job_share
-from aggregator.storage.ledger import Charge
 from aggregator.storage.report_ids import admit
 from aggregator.storage.tables import aggregated_reports
 from aggregator.vdaf.prio3 import Prio3
@@ -63,14 +60,3 @@ def _addition(vdaf: Prio3, share: BucketShare) -> Addition:
         return add_to_agg_share(vdaf, stored, share.agg_share)
 
     return Addition(share.bucket, merge, share.totals)
-
-
-def charge_of(task: Task) -> Charge:
-    """Return what one release of the task costs, as the ledger keeps it."""
-    mechanism = task.policy.mechanism
-    guarantee = mechanism.guarantee(task.prio3.circuit)
-    epsilon, delta, rho = (
-        None if value is None else format_rational(value)
-        for value in (guarantee.epsilon, guarantee.delta, guarantee.rho)
-    )
-    return Charge(mechanism.name, epsilon, delta, rho, task.policy.population)

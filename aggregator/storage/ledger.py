@@ -2,15 +2,15 @@
 
 The Leader reserves the cost when it freezes a batch, before it asks the Helper. The reservation
 counts as spent until the release turns it into a charge or a failure cancels it. Costs are exact
-rationals, kept as the text in which they were given.
+rationals, kept as text.
 """
 
 import dataclasses
-from fractions import Fraction
 
-from sqlalchemy import ColumnElement, delete, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
 
-from aggregator.dp.rationals import parse_cost
+from aggregator.dp.filters import Cost, total
+from aggregator.dp.rationals import format_rational, parse_cost
 from aggregator.protocol.batches import Batch
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
@@ -24,21 +24,13 @@ class Charge:
 
     Attributes:
         mechanism: Its name; `None` for the mechanism that adds no noise.
-        epsilon: Exact rational as text; None if the mechanism has no such parameter.
-        delta: Likewise.
-        rho: Likewise.
+        cost: What it adds to a person's; None if the mechanism promises nothing.
         population: The population that the task declares, empty if it declares none.
     """
 
     mechanism: str
-    epsilon: str | None = None
-    delta: str | None = None
-    rho: str | None = None
+    cost: Cost | None
     population: str = ""
-
-    def __post_init__(self) -> None:
-        for name in ("epsilon", "delta", "rho"):
-            _cost(getattr(self, name), name)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,16 +43,6 @@ class LedgerEntry:
     charge: Charge
     created_at: int
     charged_at: int | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Spent:
-    """What a task has spent by plain addition, reservations included."""
-
-    releases: int
-    epsilon: Fraction
-    delta: Fraction
-    rho: Fraction
 
 
 def reserve(tx: Transaction, task_id: bytes, batch: Batch, charge: Charge) -> None:
@@ -88,9 +70,9 @@ def cancel(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     tx.connection.execute(delete(tables.ledger).where(*_reserved(tx, task_id, batch)))
 
 
-def charge(tx: Transaction, task_id: bytes, batch: Batch, cost: Charge) -> None:
-    """Charge `cost` for the release of the batch, which had no reservation."""
-    _insert(tx, task_id, batch, cost, LedgerState.CHARGED)
+def charge(tx: Transaction, task_id: bytes, batch: Batch, charge: Charge) -> None:
+    """Charge for the release of the batch, which had no reservation."""
+    _insert(tx, task_id, batch, charge, LedgerState.CHARGED)
 
 
 def list_ledger(tx: Transaction, task_id: bytes | None = None) -> list[LedgerEntry]:
@@ -108,7 +90,7 @@ def list_ledger(tx: Transaction, task_id: bytes | None = None) -> list[LedgerEnt
             task_id=row.task_id,
             state=LedgerState(row.state),
             batch=Batch(row.first_bucket, row.last_bucket),
-            charge=Charge(row.mechanism, row.epsilon, row.delta, row.rho, row.population),
+            charge=Charge(row.mechanism, _cost(row.epsilon, row.rho, row.delta), row.population),
             created_at=row.created_at,
             charged_at=row.charged_at,
         )
@@ -116,15 +98,32 @@ def list_ledger(tx: Transaction, task_id: bytes | None = None) -> list[LedgerEnt
     ]
 
 
-def spent(tx: Transaction, task_id: bytes) -> Spent:
-    """Return the sum of the task's costs, reservations included."""
-    charges = [entry.charge for entry in list_ledger(tx, task_id)]
-    return Spent(
-        len(charges),
-        sum((_cost(cost.epsilon, "epsilon") for cost in charges), Fraction()),
-        sum((_cost(cost.delta, "delta") for cost in charges), Fraction()),
-        sum((_cost(cost.rho, "rho") for cost in charges), Fraction()),
+def releases_made(tx: Transaction, task_id: bytes) -> int:
+    """Return how many releases the task has made, reservations included."""
+    counted = (
+        select(func.count())
+        .select_from(tables.ledger)
+        .where(tables.ledger.c.task == tx.task_key(task_id))
     )
+    return tx.connection.execute(counted).scalar_one()
+
+
+def has_released(tx: Transaction, population: str) -> bool:
+    """Return whether a task of the population has made a release, reservations included."""
+    entry = tables.ledger.c
+    query = select(entry.id).where(entry.population == population).limit(1)
+    return tx.connection.execute(query).scalar() is not None
+
+
+def spent_by(tx: Transaction, population: str) -> Cost:
+    """Return the sum of the costs of a population's tasks, reservations included.
+
+    Releases that promise nothing are left out.
+    """
+    entry = tables.ledger.c
+    query = select(entry.epsilon, entry.rho, entry.delta).where(entry.population == population)
+    costs = (_cost(*row) for row in tx.connection.execute(query))
+    return total(cost for cost in costs if cost is not None)
 
 
 def _reserved(tx: Transaction, task_id: bytes, batch: Batch) -> tuple[ColumnElement[bool], ...]:
@@ -138,25 +137,32 @@ def _reserved(tx: Transaction, task_id: bytes, batch: Batch) -> tuple[ColumnElem
 
 
 def _insert(
-    tx: Transaction, task_id: bytes, batch: Batch, cost: Charge, state: LedgerState
+    tx: Transaction, task_id: bytes, batch: Batch, charge: Charge, state: LedgerState
 ) -> None:
+    cost = charge.cost
     tx.connection.execute(
         insert(tables.ledger).values(
             task=tx.task_key(task_id),
             state=state,
             first_bucket=batch.first,
             last_bucket=batch.last,
-            mechanism=cost.mechanism,
-            epsilon=cost.epsilon,
-            delta=cost.delta,
-            rho=cost.rho,
-            population=cost.population,
+            mechanism=charge.mechanism,
+            epsilon=None if cost is None or cost.epsilon is None else format_rational(cost.epsilon),
+            delta=None if cost is None else format_rational(cost.delta),
+            rho=None if cost is None else format_rational(cost.rho),
+            population=charge.population,
             created_at=tx.now,
             charged_at=tx.now if state is LedgerState.CHARGED else None,
         )
     )
 
 
-def _cost(text: str | None, name: str) -> Fraction:
-    """Return the rational in `text`, 0 for None."""
-    return Fraction(0) if text is None else parse_cost(text, name)
+def _cost(epsilon: str | None, rho: str | None, delta: str | None) -> Cost | None:
+    """Return the cost in a row's columns; None if the mechanism promises nothing."""
+    if rho is None or delta is None:
+        return None
+    return Cost(
+        None if epsilon is None else parse_cost(epsilon, "epsilon"),
+        parse_cost(rho, "rho"),
+        parse_cost(delta, "delta"),
+    )

@@ -49,7 +49,7 @@ def _delete_some(tx: Transaction, batch: Row[Any], share: Column[bytes], key: Co
         column.task == batch.task,
         column.bucket.between(batch.first_bucket, batch.last_bucket),
     )
-    query = select(key, func.length(share)).where(*left).order_by(column.bucket, key)
+    query = select(key, func.length(share)).where(*left).order_by(column.bucket)
     rows = tx.connection.execute(query.limit(_SHARES_PER_STEP)).all()
     sizes = itertools.accumulate(size for _, size in rows)
     count = sum(size < _BYTES_PER_STEP for size in sizes) + 1

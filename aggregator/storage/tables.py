@@ -598,9 +598,9 @@ ledger = Table(
     *_state(LedgerState),
     *_batch(),
     Column("mechanism", Text, nullable=False, comment="Its name; `None` adds no noise."),
-    Column("epsilon", Text, comment="Exact rational, as text; null where the mechanism has none."),
-    Column("delta", Text, comment="Exact rational, as text; null where the mechanism has none."),
-    Column("rho", Text, comment="Exact rational, as text; null where the mechanism has none."),
+    Column("epsilon", Text, comment="Exact rational, as text; null where there is none."),
+    Column("delta", Text, comment="Exact rational, as text; null where nothing is promised."),
+    Column("rho", Text, comment="Exact rational, as text; null where nothing is promised."),
     Column(
         "population",
         Text,
@@ -610,7 +610,25 @@ ledger = Table(
     _seconds("created_at", "Seconds; when the cost was reserved or charged."),
     _seconds("charged_at", "Seconds; when it was released. Null while reserved.", nullable=True),
     Index(None, "task", "first_bucket", unique=True),
+    Index(None, "population"),
     comment="Both: privacy spent, one row per release, written in the release's own transaction.",
+    sqlite_strict=True,
+)
+
+populations = Table(
+    "populations",
+    metadata,
+    Column("name", Text, primary_key=True, comment="As tasks declare it."),
+    Column("epsilon", Text, comment="Limit on the sum of epsilons, exact; null for none."),
+    Column("rho", Text, comment="Limit on the sum of rhos, exact; null for none."),
+    Column("delta", Text, nullable=False, comment="Limit on the sum of deltas, exact."),
+    Column(
+        "is_closed",
+        Integer,
+        nullable=False,
+        comment="1 if no task is added after the first release, otherwise 0.",
+    ),
+    comment="Both: what the operator allows all tasks of a population together.",
     sqlite_strict=True,
 )
 

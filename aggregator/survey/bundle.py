@@ -32,7 +32,11 @@ def task_tables(survey: Survey, planned: PlannedQuestion) -> TaskTables:
     meaning = Meaning(survey.title, survey.asked, windows, planned.question, design).to_json()
     return TaskTables(
         vdaf={"type": design.type.name, **design.parameters},
-        privacy=planned.privacy,
+        privacy={
+            **planned.privacy,
+            "window": windows.seconds // windows.time_precision,
+            "window_start": windows.offset // windows.time_precision,
+        },
         settings={
             "task_info": info_with_digest(f"{survey.title}: {planned.question.name}", meaning),
             "time_precision": windows.time_precision,

@@ -58,6 +58,10 @@ def test_a_wrong_mechanism_is_refuted_with_status_1(monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 1
     assert "REFUTED" in result.stdout
     assert "100 of 100 times with that data set" in result.stdout
+    result = run("--circuit", "histogram", "--epsilon", "1", "--runs", "200", "--json")
+    answer = json.loads(result.stdout)
+    # Nothing could have been seen more often: this is as far as so many collections reach.
+    assert answer["epsilon_lower_bound"] == pytest.approx(answer["largest_epsilon_in_reach"])
 
 
 @pytest.mark.parametrize("option", ["--config", "--store-key-file", "--url"])

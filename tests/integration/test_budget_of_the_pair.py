@@ -1,22 +1,27 @@
 """Each aggregator keeps to the budget by its own ledger, for every mechanism."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from sqlalchemy import delete
 
+from aggregator.dp.filters import Filter
 from aggregator.dp.policy import policy_to_mapping
 from aggregator.planning.advise import Question, advise
+from aggregator.runtime.spending import fix_population
 from aggregator.storage import tables
 from aggregator.storage.ledger import list_ledger
+from aggregator.storage.populations import Population
 from aggregator.storage.states import LedgerState
 from tests.support.pair import LEASE_SECONDS, NOW, Died, Pair, Service, nothing_happens
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio
 
+LAST_THREE_UNITS = [NOW - units * TIME_PRECISION for units in range(3)]
 TWO_RELEASES: list[Mapping[str, str | int]] = [
     {**LAPLACE, "budget": "1", "max_batches_per_person": 1},
     {**LAPLACE, "budget": "9", "max_releases": 2},
@@ -29,14 +34,14 @@ TWO_RELEASES: list[Mapping[str, str | int]] = [
 
 @asynccontextmanager
 async def running(
-    folder: Path, privacy: Mapping[str, str | int], windows: int = 3
+    folder: Path, privacy: Mapping[str, str | int], times: Sequence[int] = LAST_THREE_UNITS
 ) -> AsyncIterator[Pair]:
-    """Run both aggregators, with reports in some units of time."""
+    """Run both aggregators, with reports at some times."""
     pair = Pair(folder, make_task(privacy=privacy))
     await pair.provision()
     try:
-        for units in range(windows):
-            await pair.upload(await pair.reports([0, 1, 2], NOW - units * TIME_PRECISION))
+        for seconds in times:
+            await pair.upload(await pair.reports([0, 1, 2], seconds))
         yield pair
     finally:
         await pair.close()
@@ -80,18 +85,25 @@ async def test_of_a_year_planned_with_four_releases_either_refuses_the_fifth_and
     is_forgetful: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     """The worked example of docs/planning.md, as `prio plan advise` writes it."""
-    found = advise(Question.of(1800, 6, error="2%", releases=4), "staff-2026")
-    async with running(tmp_path, policy_to_mapping(found.policy), windows=6) as pair:
-        for units in range(4):
-            await pair.collect(pair.interval(NOW - units * TIME_PRECISION))
+    question = Question.of(1800, 6, error="2%", releases=4, time_precision=TIME_PRECISION)
+    policy = advise(question, "staff-2026").policy
+    quarter = question.window.length
+    first = question.window.first_unit(NOW // TIME_PRECISION) * TIME_PRECISION
+    quarters = [first - number * quarter * TIME_PRECISION for number in range(1, 5)]
+    last_units = [start + (quarter - 1) * TIME_PRECISION for start in quarters]
+    async with running(tmp_path, policy_to_mapping(policy), last_units) as pair:
+        for start in quarters:
+            await pair.collect(pair.interval(start, quarter))
         if is_forgetful:
             await pair.leader.database.run(
                 "forget", lambda tx: tx.connection.execute(delete(tables.ledger))
             )
         services = (pair.leader, pair.helper)
         calls = [service.entropy.calls for service in services]
-        for units in (4, 5):
-            asked = await pair.ask(pair.interval(NOW - units * TIME_PRECISION))
+        pair.clock.advance(2 * quarter * TIME_PRECISION)
+        for start in (first, first + quarter * TIME_PRECISION):
+            await pair.upload(await pair.reports([0, 1, 2], start))
+            asked = await pair.ask(pair.interval(start, quarter))
             await pair.work_until_idle()
             refused = await pair.poll(asked.headers["location"])
             assert (refused.status, refused.problem_type) == (403, "budget-exceeded")
@@ -121,3 +133,25 @@ async def test_a_batch_that_waits_for_the_helper_has_its_cost_reserved(tmp_path:
         await pair.work_until_idle()
         assert (await pair.poll(first.headers["location"])).status == 200
         assert await ledger(pair.leader) == [LedgerState.CHARGED]
+
+
+@pytest.mark.parametrize("which", ["leader", "helper"])
+async def test_a_populations_budget_is_enforced_by_the_aggregator_that_has_it_before_it_draws(
+    tmp_path: Path, which: str
+) -> None:
+    async with running(tmp_path, {**LAPLACE, "population": "patients"}) as pair:
+        limits = Population(Filter(epsilon=Fraction(1)))
+        await getattr(pair, which).database.run(
+            "fix population", lambda tx: fix_population(tx, "patients", limits)
+        )
+        for units in range(2):
+            await pair.collect(pair.interval(NOW - units * TIME_PRECISION))
+        services = (pair.leader, pair.helper)
+        calls = [service.entropy.calls for service in services]
+        asked = await pair.ask(pair.interval(NOW - 2 * TIME_PRECISION))
+        await pair.work_until_idle()
+        refused = await pair.poll(asked.headers["location"])
+        assert (refused.status, refused.problem_type) == (403, "budget-exceeded")
+        assert "epsilon 1 of 1, and the release 1/2" in str(refused.problem["detail"])
+        assert calls == [service.entropy.calls for service in services]
+        assert await ledger(pair.leader) == [LedgerState.CHARGED] * 2

@@ -14,23 +14,24 @@ from aggregator.cli.parties import open_aggregator
 from aggregator.dap.profile import Role
 from aggregator.dp import policy
 from aggregator.dp.accounting import Pieces
+from aggregator.dp.filters import Cost, cost_of_dp
 from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw
 from aggregator.dp.mechanisms import (
     TAIL,
-    BasicCost,
     Guarantee,
     Mechanism,
     PolicyParameters,
 )
 from aggregator.dp.samplers import DiscreteLaplaceSampler
 from aggregator.dp.sensitivity import l1_sensitivity
+from aggregator.dp.zcdp import implied_epsilon
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.budget import cost
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task, task_to_toml
-from aggregator.runtime.commitment import charge_of
+from aggregator.runtime import charge_of
 from aggregator.storage.ledger import charge
 from aggregator.vdaf.circuits import Circuit
 from tests.support.commands import run_here
@@ -38,7 +39,7 @@ from tests.support.entropy import SeededEntropy
 from tests.support.tasks import make_task
 
 RELEASES = 10
-DELTA = "1/50"
+DELTA = "1/125"
 COUNT = {"type": "Prio3Count"}
 HISTOGRAM = {"type": "Prio3Histogram", "length": 4, "chunk_length": 2}
 LONELY = {"type": "Prio3Histogram", "length": 1, "chunk_length": 1}
@@ -50,12 +51,12 @@ GAUSSIAN = {"mechanism": "DiscreteGaussian", "rho": "1/20", "delta": "1/1000000"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Thousandth(Mechanism):
-    """A mechanism of one's own, written as the documents say: it promises (1, 1/1000)."""
+class TwoThousandth(Mechanism):
+    """A mechanism of one's own, written as the documents say: it promises (1, 1/2000)."""
 
     max_reports_per_person: int = dataclasses.field(default=1, kw_only=True)
 
-    name: ClassVar[str] = "Thousandth"
+    name: ClassVar[str] = "TwoThousandth"
 
     @classmethod
     @override
@@ -81,19 +82,15 @@ class Thousandth(Mechanism):
 
     @override
     def guarantee(self, circuit: Circuit) -> Guarantee:
-        return self.promised("(1, 1/1000)-differential privacy", Fraction(1), Fraction(1, 1000))
+        return self.promised("(1, 1/2000)-differential privacy", Fraction(1), Fraction(1, 2000))
 
     @override
-    def cost(self, circuit: Circuit, releases: int) -> BasicCost:
-        return BasicCost(Fraction(releases), Fraction(releases, 1000))
+    def cost(self, circuit: Circuit, releases: int) -> Cost:
+        return cost_of_dp(Fraction(1), Fraction(1, 2000), releases)
 
     @override
     def pieces(self, circuit: Circuit) -> Pieces:
-        return Pieces(1, Fraction(1), Fraction(1, 1000))
-
-    @override
-    def zcdp_rho(self, circuit: Circuit) -> None:
-        return None
+        return Pieces(1, Fraction(1), Fraction(1, 2000))
 
     @override
     def losses(self, circuit: Circuit) -> None:
@@ -114,7 +111,7 @@ class Thousandth(Mechanism):
 
 @pytest.fixture
 def _one_row_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(policy.MECHANISMS, 200, Thousandth)
+    monkeypatch.setitem(policy.MECHANISMS, 200, TwoThousandth)
 
 
 def ledger_of(task: Task, directory: Path, releases: int) -> dict[str, Any]:
@@ -156,38 +153,44 @@ def plan_of(task: Task, directory: Path, delta: str = DELTA) -> dict[str, Any]:
 def test_ten_releases_of_a_mechanism_with_a_delta_cost_ten_deltas_in_every_valid_bound(
     vdaf: dict[str, str | int], tmp_path: Path
 ) -> None:
-    privacy = {"mechanism": "Thousandth", "max_releases": RELEASES, "budget": "12"}
+    privacy = {"mechanism": "TwoThousandth", "max_releases": RELEASES, "budget": "12"}
     task = make_task(vdaf, privacy)
     assert cost(task, RELEASES) == 10
     ledger, plan = ledger_of(task, tmp_path, RELEASES), plan_of(task, tmp_path)
-    assert (ledger["epsilon_of_a_person"], ledger["delta_of_a_person"]) == ("10", "1/100")
+    assert (ledger["epsilon_of_a_person"], ledger["delta_of_a_person"]) == ("10", "1/200")
     valid = {row["name"]: row for row in ledger["bounds"] if row["valid"]}
-    assert (valid["basic"]["epsilon"], valid["basic"]["delta"]) == ("10", "1/100")
-    assert set(valid) == {"basic", "optimal (KOV)"}
-    assert all(Fraction(row["delta"]) >= Fraction(1, 100) for row in valid.values())
-    assert plan["deltas"] == {"basic": 0.01, "optimal": 0.02}
+    assert (valid["basic"]["epsilon"], valid["basic"]["delta"]) == ("10", "1/200")
+    assert set(valid) == {
+        "basic",
+        "odometer",
+        "filter on epsilon",
+        "filter on rho",
+        "optimal (KOV)",
+    }
+    assert all(Fraction(row["delta"]) >= Fraction(1, 200) for row in valid.values())
+    assert plan["deltas"] == {"basic": 0.005, "odometer": 0.008, "zcdp": 0.008, "optimal": 0.008}
     assert plan["basic"] == 10
-    assert plan["advanced"] is plan["zcdp"] is plan["pld"] is None
+    assert plan["advanced"] is plan["pld"] is None
 
 
 @pytest.mark.usefixtures("_one_row_more")
 def test_a_mechanism_with_a_delta_has_no_bound_at_a_smaller_one(tmp_path: Path) -> None:
-    task = make_task(HISTOGRAM, {"mechanism": "Thousandth"})
-    plan = plan_of(task, tmp_path, "1/101")
+    task = make_task(HISTOGRAM, {"mechanism": "TwoThousandth"})
+    plan = plan_of(task, tmp_path, "1/201")
     assert plan["deltas"] == {}
     assert plan["best"] is None
     (note,) = plan["notes"]
     assert note.startswith("no bound holds at this delta")
-    assert note.endswith("of the mechanism Thousandth, add up to 1/100")
+    assert note.endswith("of the mechanism TwoThousandth, add up to 1/200")
 
 
 @pytest.mark.usefixtures("_one_row_more")
 def test_a_mechanism_without_a_scale_costs_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Thousandth, "scale", lambda _mechanism, _circuit: Fraction(0))
-    monkeypatch.setattr(Thousandth, "law", lambda *_arguments: None)
-    task = make_task(HISTOGRAM, {"mechanism": "Thousandth", "budget": "12"})
+    monkeypatch.setattr(TwoThousandth, "scale", lambda _mechanism, _circuit: Fraction(0))
+    monkeypatch.setattr(TwoThousandth, "law", lambda *_arguments: None)
+    task = make_task(HISTOGRAM, {"mechanism": "TwoThousandth", "budget": "12"})
     assert cost(task, RELEASES) == 10
     assert plan_of(task, tmp_path)["basic"] == 10
 
@@ -195,7 +198,7 @@ def test_a_mechanism_without_a_scale_costs_what_it_says(
 def test_noise_that_has_no_scale_is_not_taken_for_a_sum_that_nobody_can_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Scaleless(Thousandth):
+    class Scaleless(TwoThousandth):
         name = "Scaleless"
 
         @override
@@ -215,7 +218,7 @@ def test_noise_that_has_no_scale_is_not_taken_for_a_sum_that_nobody_can_move(
 def test_noise_that_promises_nothing_has_no_bound_and_no_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Decoration(Thousandth):
+    class Decoration(TwoThousandth):
         name = "Decoration"
 
         @override
@@ -233,7 +236,7 @@ def test_noise_that_promises_nothing_has_no_bound_and_no_budget(
 
 
 def test_a_mechanism_that_leaves_a_question_unanswered_is_refused_at_start() -> None:
-    class Forgetful(Thousandth):
+    class Forgetful(TwoThousandth):
         pieces = Mechanism.pieces
 
     # ABC counts what is abstract when a class is made.
@@ -241,19 +244,19 @@ def test_a_mechanism_that_leaves_a_question_unanswered_is_refused_at_start() -> 
         policy.mechanism_table((200, Forgetful))
     with pytest.raises(TypeError, match="abstract"):
         Forgetful()
-    with pytest.raises(TypeError, match="Thousandth has the code point or name of another"):
-        policy.mechanism_table((200, Thousandth), (201, Thousandth))
+    with pytest.raises(TypeError, match="TwoThousandth has the code point or name of another"):
+        policy.mechanism_table((200, TwoThousandth), (201, TwoThousandth))
 
 
 def test_a_mechanism_that_no_policy_could_name_is_refused_at_start() -> None:
-    class Nameless(Thousandth):
+    class Nameless(TwoThousandth):
         name = None  # type: ignore[assignment]  # on purpose
 
     with pytest.raises(TypeError, match="Nameless does not say its name"):
         policy.mechanism_table((200, Nameless))
     for code_point in (-1, 256):
         with pytest.raises(TypeError, match=f"from 0 to 255, not {code_point}"):
-            policy.mechanism_table((code_point, Thousandth))
+            policy.mechanism_table((code_point, TwoThousandth))
 
 
 @pytest.mark.parametrize(
@@ -278,18 +281,26 @@ def test_budget_ledger_and_plan_agree_on_the_same_releases(
     task = make_task(vdaf, {**privacy, "max_releases": RELEASES, "budget": "1000"})
     ledger, plan = ledger_of(task, tmp_path, RELEASES), plan_of(task, tmp_path)
     spent = cost(task, RELEASES)
-    assert Fraction(ledger["epsilon_of_a_person"]) == spent
     assert Fraction(ledger["left"]) == 1000 - spent
-    assert plan["basic"] == float(spent)
+    if ledger["rho_of_a_person"] and privacy is GAUSSIAN:
+        # The budget is compared with the epsilon that rho implies at the policy's delta.
+        rho = Fraction(ledger["rho_of_a_person"])
+        assert spent == implied_epsilon(rho, Fraction(privacy["delta"]))
+        assert ledger["epsilon_of_a_person"] is plan["basic"] is None
+    else:
+        assert Fraction(ledger["epsilon_of_a_person"]) == spent
+        assert plan["basic"] == float(spent)
     keys = {
         "nothing to protect": "basic",
         "basic": "basic",
+        "odometer": "odometer",
         "advanced": "advanced",
-        "zCDP": "zcdp",
+        "filter on rho": "zcdp",
         "optimal (KOV)": "optimal",
         "PLD": "pld",
     }
-    said = {keys[row["name"]]: row for row in ledger["bounds"] if row["valid"]}
+    valid = [row for row in ledger["bounds"] if row["valid"]]
+    said = {keys[row["name"]]: row for row in valid if row["name"] in keys}
     assert {key: float(Fraction(row["epsilon"])) for key, row in said.items()} == {
         key: plan[key] for key in plan["deltas"]
     }

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from aggregator.codec import encode
 from aggregator.dap.messages import AggregationJobInitReq, Report
 from aggregator.dap.report_errors import ReportError
+from aggregator.dp.filters import cost_of_dp
 from aggregator.leader.job_creator import JobCreator
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import prepare_reports, seal_report
@@ -219,10 +221,9 @@ async def test_a_release_is_charged_once_and_its_unnoised_shares_are_gone(tmp_pa
         await pair.collect()
         for service in (pair.leader, pair.helper):
             (entry,) = await service.database.read("ledger", list_ledger)
-            assert (entry.charge.mechanism, entry.charge.epsilon) == (
-                "PureDpDiscreteLaplace",
-                "1/2",
-            )
+            assert entry.charge.mechanism == "PureDpDiscreteLaplace"
+            # A histogram's release is two mechanisms of epsilon/2.
+            assert entry.charge.cost == cost_of_dp(Fraction(1, 4), count=2)
             assert entry.charged_at is not None
             shares = await service.database.read(
                 "shares", lambda tx: read_shares(tx, task.task_id.value, units(0, 2**63))

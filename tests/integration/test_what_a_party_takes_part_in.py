@@ -192,7 +192,6 @@ def test_an_aggregator_adds_no_task_below_the_floor_of_its_settings(
         (["0", "--max-delta", "1"], "max-delta must be below 1"),
         (["0", "--min-batch-size", "4"], "this client requires at least 4"),
         (["0", "--limit-required"], "only tasks with a budget or max_releases"),
-        (["0", "--batch-seconds", "3600"], "batch-seconds: needs --state"),
         (["0", "--person-column", "who"], "person-column: goes with --csv"),
     ],
     ids=lambda value: value[1] if isinstance(value, list) else None,

@@ -20,6 +20,7 @@ from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.dp.window import Window
 
 BITS = 2**64
 positive = st.builds(Fraction, st.integers(1, BITS), st.integers(1, BITS))
@@ -53,13 +54,23 @@ selections = st.one_of(
 )
 
 
-def policy_of(selection: dict[str, Any], *settings: Any) -> PrivacyPolicy:  # noqa: ANN401 - any field
-    return PrivacyPolicy(*settings, **selection)
+windows = st.integers(1, 2**64 - 1).flatmap(
+    lambda length: st.builds(Window, st.just(length), st.integers(0, length - 1))
+)
+
+
+def policy_of(
+    selection: dict[str, Any],
+    window: Window | None,
+    *settings: Any,  # noqa: ANN401 - any field
+) -> PrivacyPolicy:
+    return PrivacyPolicy(*settings, **selection, window=window)
 
 
 policies = st.builds(
     policy_of,
     selections,
+    st.none() | windows,
     mechanisms(),
     st.none() | reports,
     st.none() | positive,

@@ -126,7 +126,7 @@ class MeasuredTask:
         for party in ("leader", "helper"):
             assert self.aggregated(party) == {"aggregated": len(self.measurements)}, party
             with open_aggregator(self.services.configs[party]) as desk:
-                states = [entry.state for entry in desk.ledger(self.task.task_id)]
+                states = [entry.state for entry in desk.ledger()]
             assert states == [LedgerState.CHARGED], party
 
 

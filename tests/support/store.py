@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from pathlib import Path
 
 from sqlalchemy import func, select
@@ -9,6 +10,7 @@ from sqlalchemy import func, select
 from aggregator.clock import Clock
 from aggregator.dap.ids import ReportId
 from aggregator.dap.times import Interval, Time
+from aggregator.dp.filters import cost_of_dp
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.time_interval import batch_of_interval
 from aggregator.storage import tables
@@ -41,7 +43,7 @@ TASK_ID = bytes(range(32))
 VERIFY_KEY = b"a verify key of thirty-two bytes"
 TOKEN = "the token that only the helper may see"  # noqa: S105  a test's token
 STORE_KEY = bytes(32)
-TENTH = Charge("PureDpDiscreteLaplace", epsilon="1/10", population="patients")
+TENTH = Charge("PureDpDiscreteLaplace", cost_of_dp(Fraction(1, 10)), "patients")
 MAX_REPORTS = 1000
 RESULT = CollectionResult(3, Interval.of(5, 3), b"leader's sealed share", b"helper's sealed share")
 

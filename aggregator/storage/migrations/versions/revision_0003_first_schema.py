@@ -331,6 +331,17 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index("ix_ledger_task_first_bucket", "ledger", ["task", "first_bucket"], unique=True)
+    op.create_index("ix_ledger_population", "ledger", ["population"])
+    op.create_table(
+        "populations",
+        sa.Column("name", sa.Text(), nullable=False),
+        sa.Column("epsilon", sa.Text(), nullable=True),
+        sa.Column("rho", sa.Text(), nullable=True),
+        sa.Column("delta", sa.Text(), nullable=False),
+        sa.Column("is_closed", sa.Integer(), nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_populations"),
+        sqlite_strict=True,
+    )
     op.create_table(
         "report_counters",
         sa.Column("task", BIGINT, nullable=False),
@@ -385,6 +396,7 @@ def downgrade() -> None:
     op.drop_table("reports")
     op.drop_table("report_ids")
     op.drop_table("report_counters")
+    op.drop_table("populations")
     op.drop_table("ledger")
     op.drop_table("job_shares")
     op.drop_table("collections")

@@ -7,8 +7,9 @@ import pytest
 from aggregator.codec import encode
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
+from aggregator.dp.window import Window
 from aggregator.protocol.provisioning import provision
-from aggregator.protocol.task import task_to_toml
+from aggregator.protocol.task import task_from_toml, task_to_toml
 from tests.support.commands import Done, run_here
 from tests.support.entropy import SeededEntropy
 from tests.support.tasks import LAPLACE, collector_keypair, make_task, task_text
@@ -68,6 +69,31 @@ def test_no_task_is_made_with_a_delta_of_a_hundredth(tmp_path: Path, delta: str)
     )
     assert done.returncode == 2
     assert f"delta must be below 1/100, not {delta}" in done.stderr
+
+
+def test_a_task_is_made_with_windows_that_begin_when_its_makers_say(tmp_path: Path) -> None:
+    task = ("--vdaf", "Prio3Count", "--epsilon", "1/2", "--window", "24")
+    assert new_task(tmp_path, *task, "--window-start", "2026-01-01T05:00").returncode == 0
+    made = task_from_toml((tmp_path / "task" / "task.toml").read_text())
+    assert made.policy.window == Window(24, 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--window", "0"], "window must be from 1 to"),
+        (["--window-start", "2026-01-01"], "window-start: goes with --window"),
+        (["--window", "24", "--window-start", "1800"], "window-start: must be a multiple of"),
+        (["--window", "24", "--window-start", "noon"], "window-start: must be ISO 8601"),
+    ],
+)
+def test_windows_that_make_no_sense_make_no_task(
+    tmp_path: Path, options: list[str], message: str
+) -> None:
+    done = new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon", "1/2", *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (tmp_path / "task").exists()
 
 
 @pytest.mark.parametrize("epsilon", ["0", "-1", "1/0", "nan", "inf", "1e400", "half", ""])

@@ -1,6 +1,7 @@
 """`prio ledger`: releases, totals of tasks and populations, and the bounds that are valid."""
 
 import json
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from aggregator.cli.parties import AggregatorDesk, open_aggregator
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.dp import pld
+from aggregator.dp.composition import THEOREMS
+from aggregator.dp.filters import rho_of_pure
+from aggregator.dp.rationals import format_rational
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task
 from aggregator.runtime import charge_of
@@ -68,12 +72,14 @@ def test_the_ledger_adds_up_per_task_and_per_population(config: Path) -> None:
         "releases": 3,
         "epsilon": "3/2",
         "delta": "0",
+        "rho": format_rational(6 * rho_of_pure(Fraction(1, 4))),
     }
     assert (laplace["budget"], laplace["left"], laplace["most_releases"]) == ("7/2", "1/2", 7)
     assert gaussian["declared"] is gaussian["most_releases"] is None
     assert laplace["smallest_valid"]["valid"]
-    assert gaussian["rho_of_a_person"] == "1/4"
-    assert gaussian["delta_of_a_person"] == "1/1000000000"
+    # Nothing limits the number of Gaussian releases: there is a rho, and no epsilon.
+    assert (gaussian["rho_of_a_person"], gaussian["epsilon_of_a_person"]) == ("1/4", None)
+    assert [row["name"] for row in gaussian["bounds"] if row["valid"]] == ["odometer"]
     assert staff["epsilon_of_a_person"] == "1/2"
     assert (plain["releases_that_promise_nothing"], plain["bounds"]) == (1, [])
 
@@ -81,15 +87,12 @@ def test_the_ledger_adds_up_per_task_and_per_population(config: Path) -> None:
     assert (patients["population"], members["population"]) == ("patients", "[staff]")
     assert patients["tasks"] == [laplace["task_id"], gaussian["task_id"]]
     assert patients["number_of_releases"] == 8
-    both = float(eval_fraction(laplace)) + float(eval_fraction(gaussian))
-    assert float(eval_fraction(patients)) == pytest.approx(both)
-    names = [bound["name"] for bound in patients["bounds"]]
-    assert names == ["basic", "advanced", "zCDP", "optimal (KOV)", "PLD"]
-
-
-def eval_fraction(document: dict[str, str]) -> float:
-    numerator, _, denominator = document["epsilon_of_a_person"].partition("/")
-    return int(numerator) / int(denominator or 1)
+    assert patients["epsilon_of_a_person"] is None
+    both = Fraction(laplace["rho_of_a_person"]) + Fraction(gaussian["rho_of_a_person"])
+    assert Fraction(patients["rho_of_a_person"]) == both
+    assert tuple(bound["name"] for bound in patients["bounds"]) == THEOREMS
+    assert patients["budget"] is None
+    assert not patients["closed"]
 
 
 def test_the_tables_name_the_smallest_valid_bound_and_what_is_not_installed(
@@ -144,7 +147,7 @@ def test_one_task_is_shown_with_its_whole_population(config: Path) -> None:
     assert one["populations"] == everything["populations"][:1]
 
 
-@pytest.mark.parametrize("delta", ["0", "1", "0.0", "x"])
+@pytest.mark.parametrize("delta", ["0", "1", "0.0", "0.01", "0.999999999999999", "x"])
 def test_a_delta_out_of_range_is_refused(config: Path, delta: str) -> None:
     done = run_here("ledger", "--config", config, "--delta", delta)
     assert done.returncode == 2

@@ -18,6 +18,7 @@ from aggregator.dp.policy import MECHANISMS, policy_from_mapping
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.protocol.budget import horizon
+from aggregator.protocol.task import task_to_toml
 from aggregator.vdaf.instances import TYPES, VdafType
 from tests.support.tasks import make_task
 
@@ -274,11 +275,35 @@ def test_budget_has_the_promised_keys_and_figures() -> None:
     assert isinstance(sound, dict)
     assert list(published) == ["epsilon", "claimed_confidence", "budget", "label"]
     assert published["epsilon"] == pytest.approx(0.274115283558, rel=1e-11)
+    # At 0.5 two draws of a count have an error of 2.94, and at 0.519 of 2.83: nothing does both.
     assert sound["epsilon_range"] == {
-        "low": 0.5,
+        "low": pytest.approx(0.7166, abs=5e-5),
         "high": pytest.approx(1 / math.log(550_000 / 80_000), rel=1e-11),
-        "is_empty": False,
+        "is_empty": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("circuit", "error", "low"),
+    [
+        (("count",), "2", 0.7166),
+        (("histogram", "--length", "4"), "2", 1.4332),
+        (("count",), "10", 0.1497),
+        (("histogram", "--length", "4"), "10", 0.2994),
+    ],
+)
+def test_the_sound_range_begins_where_the_draws_of_both_aggregators_have_the_wanted_error(
+    circuit: tuple[str, ...], error: str, low: float
+) -> None:
+    given = ("--people", "100", "--compensation", "1", "--epsilon0", "1", "--error", error)
+    sound = answer("budget", *given, "--circuit", *circuit)["sound"]
+    assert isinstance(sound, dict)
+    found = sound["epsilon_range"]["low"]
+    assert found == pytest.approx(low, abs=5e-5)
+    spread = answer("error", "--circuit", *circuit, "--epsilon", f"{found:.12f}")
+    two = spread["two_aggregators"]
+    assert isinstance(two, dict)
+    assert two["mean_absolute_error"] == pytest.approx(float(error), rel=1e-9)
 
 
 def test_error_has_the_promised_keys_and_figures() -> None:
@@ -322,10 +347,32 @@ def test_releases_of_every_type_of_measurement_are_composed() -> None:
     assert halves.pop() < optimal["count"]
 
 
+@pytest.mark.parametrize("kind", [kind for kind in MECHANISMS.values() if kind.is_noisy])
+def test_releases_of_every_mechanism_cost_what_a_task_with_it_says(
+    kind: type[Mechanism], tmp_path: Path
+) -> None:
+    chosen = {name: text for name, text in POWERS.items() if name in kind.parameter_names}
+    task = make_task(
+        {"type": "Prio3Histogram", "length": 5, "chunk_length": 2},
+        {"mechanism": kind.name, **chosen, "max_reports_per_person": 2},
+    )
+    file = tmp_path / "task.toml"
+    file.write_text(task_to_toml(task))
+    common = ("compose", "--releases", "9", "--delta", "1/500")
+    options = {"epsilon": "--epsilon0", "delta": "--release-delta", "rho": "--rho"}
+    given = [word for name, text in chosen.items() for word in (options[name], text)]
+    shape = ("--circuit", "histogram", "--length", "5", "--max-reports-per-person", "2")
+    found = answer(*common, "--mechanism", kind.name, *given, *shape)
+    assert found["best"] is not None
+    expected = answer(*common, "--task", str(file))
+    assert {**found, "theorem9": None} == expected
+
+
 def test_compose_has_the_promised_keys_and_names_the_best() -> None:
     found = answer("compose", "--epsilon0", "0.5", "--releases", "100", "--delta", "1e-5")
     assert list(found) == [
-        "basic", "advanced", "theorem9", "zcdp", "optimal", "pld", "best", "deltas", "notes",
+        "basic", "odometer", "advanced", "theorem9", "zcdp", "optimal", "pld", "best", "deltas",
+        "notes",
     ]  # fmt: skip
     assert found["optimal"] == pytest.approx(31.17286350, rel=1e-9)
     assert found["best"] in {"optimal", "pld"}
@@ -368,7 +415,7 @@ def test_advise_prints_the_section_for_a_reader() -> None:
     [
         (
             "selection --epsilon -1 --delta 0.1 --count 3",
-            "epsilon must lie in [0, infinity), not -1",
+            "epsilon must lie in [0, 1000], not -1",
         ),
         ("selection --epsilon nan --delta 0.1 --count 3", "epsilon must be a finite number"),
         ("selection --epsilon 1 --delta 2 --count 3", "delta must lie in [0, 1], not 2"),
@@ -395,8 +442,12 @@ def test_advise_prints_the_section_for_a_reader() -> None:
         ("error --circuit count --epsilon 1 --relative-error 0%", "relative error must lie in (0"),
         ("compose --epsilon0 1 --releases 0 --delta 0.1", "releases must be"),
         ("compose --epsilon0 1 --releases 3 --delta 0", "delta must lie in (0, 1), not 0"),
-        ("compose --releases 3 --delta 0.1", "give either epsilon0 or a task file"),
-        ("compose --epsilon0 1 --task x --releases 3 --delta 0.1", "give either epsilon0 or a"),
+        ("compose --releases 3 --delta 0.1", "give either epsilon0, or rho, or a task file"),
+        ("compose --epsilon0 1 --task x --releases 3 --delta 0.1", "give either epsilon0, or rho"),
+        (
+            "compose --circuit laplace --rho 1 --releases 3 --delta 0.1",
+            "circuit: laplace is for epsilon0 alone",
+        ),
         ("compose --task /nowhere.toml --releases 3 --delta 0.1", "/nowhere.toml: No such file"),
         ("advise --reports 10 --buckets 3", "give either error or epsilon"),
     ],

@@ -24,3 +24,13 @@ def test_a_task_without_noise_says_so_and_names_no_interval() -> None:
     text = describe_privacy(make_task(privacy=NO_NOISE))
     assert "no differential privacy" in text
     assert "interval" not in text
+
+
+def test_how_often_one_person_is_counted_is_printed_with_a_task() -> None:
+    for settings, said in (
+        ({"max_reports_per_person": 2}, "2 for ever, since the task has no window"),
+        ({"window": 36}, "1 in each window; windows are of 3,600 seconds"),
+        ({"window": 36, "window_start": 5, "max_batches_per_person": 4}, "in 4 windows in all"),
+        ({"window": 36, "window_start": 5}, "one begins 500 seconds after the epoch"),
+    ):
+        assert said in describe_privacy(make_task(privacy={**LAPLACE, **settings}))

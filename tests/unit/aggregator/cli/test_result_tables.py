@@ -26,7 +26,6 @@ def result_of(task: Task, *sums: int) -> Result:
         release="ab" * 32,
         mechanism=mechanism.name,
         guarantee=mechanism.guarantee(circuit),
-        is_policy_bound=task.is_policy_bound,
         confidence=Fraction(95, 100),
         half_width=mechanism.half_width(circuit, Fraction(95, 100)),
         joint_half_width=mechanism.joint_half_width(circuit, Fraction(95, 100)),

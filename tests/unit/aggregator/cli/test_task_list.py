@@ -26,7 +26,7 @@ def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) 
         desk.database.run_sync(
             "upload", lambda tx: put_reports(tx, first, new_reports([1, 2]), 1000)
         )
-        charge = Charge("None", population="")
+        charge = Charge("None", None, "")
         batch = units(0, 1)
         desk.database.run_sync("reserve", lambda tx: reserve(tx, first, batch, charge))
         desk.database.run_sync("charge", lambda tx: settle(tx, first, batch))

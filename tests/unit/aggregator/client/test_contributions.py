@@ -8,7 +8,10 @@ from unittest.mock import patch
 import pytest
 
 from aggregator.client import Contributions, TooManyReports
-from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.dp.policy import policy_to_mapping
+from aggregator.errors import ConfigurationError
+from aggregator.planning.advise import Question, advise
+from aggregator.protocol.task import Task
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 TWICE = make_task(privacy={**LAPLACE, "max_reports_per_person": 2})
@@ -16,11 +19,14 @@ OTHER = make_task(privacy={**LAPLACE, "max_reports_per_person": 2}, id="A" * 43)
 HOUR = 36 * TIME_PRECISION
 
 
-def test_the_bound_is_for_ever_if_nothing_is_known_about_batches(tmp_path: Path) -> None:
+def test_the_bound_is_for_ever_if_the_task_has_no_window(tmp_path: Path) -> None:
     state = Contributions(tmp_path / "reports.json")
     state.count(TWICE, 1, 1000)
     Contributions(tmp_path / "reports.json").count(TWICE, 1, 10**9)  # another start of the program
-    with pytest.raises(TooManyReports, match=r"3 reports of one person .* 2 allowed"):
+    with pytest.raises(
+        TooManyReports,
+        match=r"3 reports of one person .* 2 allowed for ever, since the task has no window",
+    ):
         state.count(TWICE, 1, 10**9)
     state.count(OTHER, 2, 1000)
 
@@ -32,43 +38,56 @@ def test_what_is_refused_is_not_counted(tmp_path: Path) -> None:
     state.count(TWICE, 2, 1000)
 
 
-def test_with_batches_of_known_length_the_bound_is_per_batch(tmp_path: Path) -> None:
-    state = Contributions(tmp_path / "reports.json", batch_seconds=HOUR)
-    state.count(TWICE, 1, HOUR)
-    state.count(TWICE, 1, 2 * HOUR - 1)
-    state.count(TWICE, 2, 2 * HOUR)
-    for moment in (HOUR, 2 * HOUR - 1, 2 * HOUR):
-        with pytest.raises(TooManyReports, match="3 reports of one person in one batch"):
-            state.count(TWICE, 1, moment)
-    # Who stops naming the length is held to what was counted.
-    with pytest.raises(TooManyReports, match="5 reports of one person for this task"):
-        Contributions(tmp_path / "reports.json").count(TWICE, 1, 9 * HOUR)
+def windowed(**privacy: int) -> Task:
+    return make_task(privacy={**LAPLACE, "window": 36, **privacy})
 
 
-def test_a_person_is_in_as_many_batches_as_the_task_allows(tmp_path: Path) -> None:
-    task = make_task(privacy={**LAPLACE, "max_batches_per_person": 2})
-    state = Contributions(tmp_path / "reports.json", batch_seconds=HOUR)
+@pytest.mark.parametrize("start", [0, 7])
+def test_in_a_task_with_windows_the_bound_is_per_window(tmp_path: Path, start: int) -> None:
+    task = windowed(max_reports_per_person=2, window_start=start)
+    state = Contributions(tmp_path / "reports.json")
+    first = HOUR + start * TIME_PRECISION
+    state.count(task, 1, first)
+    state.count(task, 1, first + HOUR - 1)
+    state.count(task, 2, first + HOUR)
+    for moment in (first, first + HOUR - 1, first + HOUR):
+        with pytest.raises(TooManyReports, match="3 reports of one person in one window"):
+            state.count(task, 1, moment)
+    state.count(task, 1, first - 1)
+
+
+def test_a_person_is_in_as_many_windows_as_the_task_allows(tmp_path: Path) -> None:
+    task = windowed(max_batches_per_person=2)
+    state = Contributions(tmp_path / "reports.json")
     for batch in (3, 5):
         state.count(task, 1, batch * HOUR)
-    with pytest.raises(TooManyReports, match="in 3 batches, 2 allowed"):
+    with pytest.raises(TooManyReports, match="in 3 windows, 2 allowed"):
         state.count(task, 1, 4 * HOUR)
 
 
-def test_batches_that_the_leader_selects_have_no_length(tmp_path: Path) -> None:
+def test_reports_of_batches_that_the_leader_selects_are_counted_for_ever(tmp_path: Path) -> None:
     task = make_task(privacy={**LAPLACE, "max_reports_per_person": 2}, batch_mode="leader_selected")
-    with pytest.raises(ParameterError, match="batch_seconds: the task is leader_selected"):
-        Contributions(tmp_path / "reports.json", HOUR).count(task, 1, HOUR)
     state = Contributions(tmp_path / "reports.json")
     for moment in (HOUR, 99 * HOUR):
         state.count(task, 1, moment)
-    with pytest.raises(TooManyReports, match=r"3 reports of one person for this task, 2 allowed$"):
+    with pytest.raises(TooManyReports, match=r"3 reports of one person .*, 2 allowed"):
         state.count(task, 1, 999 * HOUR)
 
 
-@pytest.mark.parametrize("length", [0, -HOUR, TIME_PRECISION + 1])
-def test_a_batch_is_made_of_whole_units_of_time(tmp_path: Path, length: int) -> None:
-    with pytest.raises(ParameterError, match=f"batch_seconds: .* not {length}"):
-        Contributions(tmp_path / "reports.json", length).count(TWICE, 1, 0)
+def test_a_client_that_keeps_count_can_be_in_each_release_of_the_advised_year(
+    tmp_path: Path,
+) -> None:
+    """The worked example of docs/planning.md: four releases a year, and no fifth."""
+    found = advise(Question.of(1800, 6, error="3%", releases=4))
+    task = make_task(privacy=policy_to_mapping(found.policy), time_precision=3600)
+    state = Contributions(tmp_path / "reports.json")
+    quarter = 2190 * 3600
+    for number in range(4):
+        state.count(task, 1, 230 * quarter + number * quarter)
+        with pytest.raises(TooManyReports, match="2 reports of one person in one window"):
+            state.count(task, 1, 231 * quarter + number * quarter - 1)
+    with pytest.raises(TooManyReports, match="in 5 windows, 4 allowed"):
+        state.count(task, 1, 234 * quarter)
 
 
 @pytest.mark.parametrize(

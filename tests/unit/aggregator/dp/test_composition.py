@@ -1,15 +1,18 @@
 import sys
+import time
 from fractions import Fraction
 
 import pytest
 
 from aggregator.dp import accounting, pld
 from aggregator.dp.accounting import Pieces
-from aggregator.dp.composition import Bound, Releases, basic, bounds, parts
+from aggregator.dp.composition import Bound, Releases, bounds, parts, smallest_valid, spent
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.mechanisms import BasicCost, Mechanism
+from aggregator.dp.filters import Cost, Filter, cost_of_dp, rho_of_pure
+from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.no_privacy import NoPrivacy
+from aggregator.dp.odometer import Odometer
 from aggregator.dp.sensitivity import is_worst_in_every_entry
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.zcdp import implied_epsilon, textbook_epsilon
@@ -32,97 +35,128 @@ HISTOGRAM = Histogram(8, 3)
 HALF = PureDpDiscreteLaplace(Fraction(1, 2))
 
 
-def of_one_task(
-    mechanism: Mechanism,
-    circuit: Circuit,
-    count: int,
-    delta: Fraction = DELTA,
-    *,
-    is_fixed: bool = False,
-    with_pld: bool = False,
+def said(found: list[Bound]) -> dict[str, Bound]:
+    """Return what says something, by name."""
+    assert all(bound.delta is None or bound.delta <= DELTA for bound in found)
+    return {bound.name: bound for bound in found if bound.epsilon is not None}
+
+
+def planned(
+    mechanism: Mechanism, circuit: Circuit, count: int, *, with_pld: bool = False
 ) -> dict[str, Bound]:
+    """Return the bounds of so many releases, which are all that aggregators allow."""
     made = [Releases(mechanism, circuit, count)]
-    found = bounds(made, delta, is_fixed=is_fixed, with_pld=with_pld)
-    assert [bound.epsilon for bound in found] == sorted(bound.epsilon for bound in found)
-    assert all(bound.delta <= delta for bound in found)
-    return {bound.name: bound for bound in found}
+    return said(bounds(made, DELTA, plan=made, with_pld=with_pld))
 
 
-def test_without_a_fixed_horizon_the_optimal_bound_is_not_offered() -> None:
+def epsilon(bound: Bound) -> float:
+    assert bound.epsilon is not None
+    return float(bound.epsilon)
+
+
+def smallest(found: dict[str, Bound]) -> str:
+    bound = smallest_valid(list(found.values()))
+    assert bound is not None
+    return bound.name
+
+
+def test_without_a_limit_only_the_sum_and_the_odometer_hold() -> None:
     mechanism = PureDpDiscreteLaplace(Fraction(1, 10))
-    assert list(of_one_task(mechanism, HISTOGRAM, 100)) == ["zCDP", "advanced", "basic"]
-    fixed = of_one_task(mechanism, HISTOGRAM, 100, is_fixed=True)
-    assert next(iter(fixed)) == "optimal (KOV)"
-    assert fixed["optimal (KOV)"].is_fixed
+    open_ended = said(bounds([Releases(mechanism, HISTOGRAM, 100)], DELTA))
+    valid = [name for name, bound in open_ended.items() if bound.is_valid]
+    assert valid == ["basic", "odometer"]
+    assert smallest(open_ended) == "odometer"
+    assert not open_ended["optimal (KOV)"].is_valid
+    fixed = planned(mechanism, HISTOGRAM, 100)
+    assert all(bound.is_valid for bound in fixed.values())
+    assert smallest(fixed) == "optimal (KOV)"
+
+
+def test_of_an_odometer_and_a_limits_bound_the_smaller_one_is_never_chosen() -> None:
+    made, plan = [Releases(HALF, Count(), 100)], [Releases(HALF, Count(), 300)]
+    found = said(bounds(made, DELTA, plan=plan))
+    others = [bound for name, bound in found.items() if name != "odometer"]
+    assert all(epsilon(found["odometer"]) < epsilon(bound) for bound in others)
+    assert smallest(found) == "basic"
 
 
 def test_one_release_costs_its_epsilon_by_the_basic_bound() -> None:
-    name, bound = next(iter(of_one_task(HALF, HISTOGRAM, 1).items()))
-    assert (name, bound.epsilon, bound.delta) == ("basic", Fraction(1, 2), 0)
+    bound = smallest_valid(bounds([Releases(HALF, HISTOGRAM, 1)], DELTA))
+    assert bound is not None
+    assert (bound.epsilon, bound.delta) == (Fraction(1, 2), 0)
 
 
 def test_bounds_of_the_library_agree_with_the_exact_optimum() -> None:
     # Discrete Laplace noise on counts is randomised response, so the optimum is its exact cost.
-    found = of_one_task(HALF, HISTOGRAM, 10, is_fixed=True, with_pld=True)
-    by_name = {name: float(bound.epsilon) for name, bound in found.items()}
-    assert by_name["PLD"] == pytest.approx(by_name["optimal (KOV)"], abs=2e-3)
+    found = planned(HALF, HISTOGRAM, 10, with_pld=True)
+    assert epsilon(found["PLD"]) == pytest.approx(epsilon(found["optimal (KOV)"]), abs=2e-3)
 
 
 def test_truncated_noise_spends_delta_at_every_release() -> None:
     mechanism = TruncatedGeometric(Fraction(1), Fraction(1, 10**6))
-    found = of_one_task(mechanism, HISTOGRAM, 10, is_fixed=True)
+    found = planned(mechanism, HISTOGRAM, 10)
     assert found["basic"].epsilon == 10
-    assert float(found["basic"].delta) == pytest.approx(6.715475137e-6, rel=1e-9)
-    assert of_one_task(mechanism, HISTOGRAM, 15) == {}  # 15 times 6.7e-7 is above delta
+    assert float(found["basic"].delta or 0) == pytest.approx(6.715475137e-6, rel=1e-9)
+    left = DELTA - 10 * mechanism.exact_delta(HISTOGRAM)
+    rho = 20 * rho_of_pure(Fraction(1, 2))
+    assert found["filter on rho"].epsilon == implied_epsilon(rho, left)
+    assert planned(mechanism, HISTOGRAM, 15) == {}  # 15 times 6.7e-7 is above delta
 
 
-def test_gaussian_releases_add_up_their_rho() -> None:
+def test_an_open_number_of_truncated_releases_keeps_half_of_delta_for_their_own() -> None:
+    mechanism = TruncatedGeometric(Fraction(1), Fraction(1, 10**6))
+    found = said(bounds([Releases(mechanism, HISTOGRAM, 7)], DELTA))
+    spent_by_then = Cost(Fraction(7), 14 * rho_of_pure(Fraction(1, 2)))
+    assert found["odometer"].epsilon == Odometer(DELTA / 2).epsilon(spent_by_then)
+    assert "odometer" not in said(bounds([Releases(mechanism, HISTOGRAM, 8)], DELTA))
+
+
+def test_gaussian_releases_add_up_their_rho_and_have_no_epsilon_to_add() -> None:
     mechanism = DiscreteGaussian(Fraction(1, 10))
-    found = of_one_task(mechanism, SumVec(4, 9, 6), 5)
-    assert found["zCDP"].epsilon == implied_epsilon(Fraction(1, 2), DELTA)
-    # By adding up it is read off at the delta of the policy, which is smaller.
-    assert found["basic"].epsilon == implied_epsilon(Fraction(1, 2), mechanism.delta)
-    assert found["basic"].delta == mechanism.delta
-    fixed = of_one_task(mechanism, Sum(3), 5, is_fixed=True, with_pld=True)
-    assert list(fixed) == ["PLD", "zCDP", "basic"]
+    found = planned(mechanism, SumVec(4, 9, 6), 5)
+    assert list(found) == ["odometer", "filter on rho"]
+    assert found["filter on rho"].epsilon == implied_epsilon(Fraction(1, 2), DELTA)
+    fixed = planned(mechanism, Sum(3), 5, with_pld=True)
+    assert smallest(fixed) == "PLD"
 
 
 def test_without_noise_there_is_no_bound_and_without_a_secret_no_cost() -> None:
-    assert of_one_task(NoPrivacy(), HISTOGRAM, 3) == {}
-    found = of_one_task(PureDpDiscreteLaplace(Fraction(1)), Histogram(1, 1), 3)
+    assert planned(NoPrivacy(), HISTOGRAM, 3) == {}
+    found = planned(PureDpDiscreteLaplace(Fraction(1)), Histogram(1, 1), 3)
     assert {name: bound.epsilon for name, bound in found.items()} == {"nothing to protect": 0}
 
 
-def test_a_task_without_noise_leaves_no_bound_and_one_without_a_secret_costs_nothing() -> None:
+def test_releases_that_promise_nothing_are_left_out_and_those_without_a_secret_cost_nothing() -> (
+    None
+):
     half, nothing = Releases(HALF, Count(), 2), Releases(HALF, Histogram(1, 1), 5)
-    assert bounds([half, Releases(NoPrivacy(), Count(), 1)], DELTA) == []
-    assert bounds([half, nothing], DELTA) == bounds([half], DELTA)
-    assert basic([half, nothing, Releases(NoPrivacy(), Count(), 1)]) == BasicCost(
-        Fraction(1), Fraction(0)
-    )
-    assert basic([]) == BasicCost(Fraction(0), Fraction(0))
+    exact = Releases(NoPrivacy(), Count(), 1)
+    assert bounds([half, nothing, exact], DELTA) == bounds([half], DELTA)
+    assert spent([half, nothing, exact]) == cost_of_dp(Fraction(1, 2), count=2)
+    assert spent([]) == Cost()
 
 
 def test_splitting_a_task_in_two_changes_no_bound() -> None:
-    whole = bounds([Releases(HALF, HISTOGRAM, 20)], DELTA, is_fixed=True, with_pld=True)
+    whole = planned(HALF, HISTOGRAM, 20, with_pld=True)
     halves = [Releases(HALF, HISTOGRAM, 12), Releases(HALF, HISTOGRAM, 8)]
-    split = bounds(halves, DELTA, is_fixed=True, with_pld=True)
-    assert [bound.name for bound in split] == [bound.name for bound in whole]
-    for one, other in zip(split, whole, strict=True):
-        assert float(one.epsilon) == pytest.approx(float(other.epsilon), rel=1e-6)
+    split = said(bounds(halves, DELTA, plan=halves, with_pld=True))
+    assert list(split) == list(whole)
+    for one, other in zip(split.values(), whole.values(), strict=True):
+        assert epsilon(one) == pytest.approx(epsilon(other), rel=1e-6)
 
 
 def test_tasks_of_different_epsilons_add_up_and_the_optimum_takes_the_larger() -> None:
     tenth = PureDpDiscreteLaplace(Fraction(1, 10))
     tasks = [Releases(HALF, Count(), 30), Releases(tenth, Sum(7), 50)]
-    found = {bound.name: bound for bound in bounds(tasks, DELTA, is_fixed=True)}
+    found = said(bounds(tasks, DELTA, plan=tasks))
     assert found["basic"].epsilon == 20
     assert found["basic"].delta == 0
-    rho = 30 * Fraction(1, 8) + 50 * Fraction(1, 200)
-    assert found["zCDP"].epsilon == implied_epsilon(rho, DELTA)
+    rho = 30 * rho_of_pure(Fraction(1, 2)) + 50 * rho_of_pure(Fraction(1, 10))
+    assert rho < 30 * Fraction(1, 8) + 50 * Fraction(1, 200)
+    assert found["filter on rho"].epsilon == implied_epsilon(rho, DELTA)
     assert found["optimal (KOV)"].epsilon == accounting.optimal(Fraction(1, 2), 80, DELTA)
     # 15 (e^0.5 - 1) + 5 (e^0.1 - 1) + sqrt(2 ln(10^5) (30/4 + 50/100))
-    assert float(found["advanced"].epsilon) == pytest.approx(23.828954499711, rel=1e-9)
+    assert epsilon(found["advanced"]) == pytest.approx(23.828954499711, rel=1e-9)
 
 
 def test_the_library_composes_different_tasks_below_the_sum_of_their_bounds() -> None:
@@ -130,30 +164,54 @@ def test_the_library_composes_different_tasks_below_the_sum_of_their_bounds() ->
         Releases(HALF, Count(), 20),
         Releases(DiscreteGaussian(Fraction(1, 50)), Count(), 5),
     ]
-    found = {bound.name: bound for bound in bounds(tasks, DELTA, is_fixed=True, with_pld=True)}
+    found = said(bounds(tasks, DELTA, plan=tasks, with_pld=True))
     alone = pld.epsilon_together([(HALF.losses(Count()), 20)], DELTA)
     assert alone is not None
-    assert alone < float(found["PLD"].epsilon) < float(found["zCDP"].epsilon)
+    assert alone < epsilon(found["PLD"]) < epsilon(found["filter on rho"])
 
 
-def test_truncated_noise_among_the_releases_leaves_only_the_basic_bound() -> None:
+def test_truncated_noise_among_the_releases_adds_its_delta_to_every_bound() -> None:
     geometric = TruncatedGeometric(Fraction(1), Fraction(1, 10**7))
     tasks = [Releases(HALF, Count(), 2), Releases(geometric, HISTOGRAM, 3)]
-    (bound,) = bounds(tasks, DELTA)
-    assert (bound.name, bound.epsilon) == ("basic", 4)
-    assert bound.delta == 3 * geometric.exact_delta(HISTOGRAM)
-    assert bounds(tasks, Fraction(1, 10**9)) == []
+    found = said(bounds(tasks, DELTA))
+    assert found["basic"].epsilon == 4
+    assert found["basic"].delta == 3 * geometric.exact_delta(HISTOGRAM)
+    assert [bound.epsilon for bound in bounds(tasks, Fraction(1, 10**9))] == [None] * 6
 
 
-@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1)])
-def test_a_delta_out_of_range_is_refused(delta: Fraction) -> None:
-    with pytest.raises(ParameterError, match="delta must be between 0 and 1"):
+def test_limits_without_a_plan_bound_what_may_come_and_of_two_limits_the_smaller_counts() -> None:
+    made = [Releases(HALF, Count(), 3)]
+    limits = Filter(epsilon=Fraction(9), rho=Fraction(1))
+    found = said(bounds(made, DELTA, limits=limits, may_grow=True))
+    assert [name for name, bound in found.items() if bound.is_valid] == [
+        "basic",
+        "odometer",
+        "filter on epsilon",
+        "filter on rho",
+    ]
+    assert found["filter on epsilon"].epsilon == 9
+    assert found["filter on rho"].epsilon == implied_epsilon(Fraction(1), DELTA)
+    assert found["odometer"].epsilon == Odometer(DELTA, Fraction(1)).epsilon(spent(made))
+    both = said(bounds(made, DELTA, limits=limits, plan=[Releases(HALF, Count(), 4)]))
+    assert both["filter on epsilon"].epsilon == 2
+    assert both["filter on rho"].epsilon == implied_epsilon(4 * rho_of_pure(Fraction(1, 2)), DELTA)
+
+
+def test_releases_that_may_be_joined_by_truncated_ones_keep_half_of_delta_for_those() -> None:
+    made = [Releases(HALF, Count(), 30)]
+    found = said(bounds(made, DELTA, may_grow=True))
+    assert found["odometer"].epsilon == Odometer(DELTA / 2).epsilon(spent(made))
+
+
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 100), 1 - Fraction(1, 10**15)])
+def test_a_delta_that_is_not_a_small_probability_is_refused(delta: Fraction) -> None:
+    with pytest.raises(ParameterError, match=r"delta must be (positive|below 1/100)"):
         bounds([], delta)
 
 
 def test_an_epsilon_that_the_library_overflows_at_gets_no_bound_from_it() -> None:
     huge = PureDpDiscreteLaplace(Fraction(800))
-    found = of_one_task(huge, HISTOGRAM, 2, is_fixed=True, with_pld=True)
+    found = planned(huge, HISTOGRAM, 2, with_pld=True)
     assert "PLD" not in found
     assert found["basic"].epsilon == 1600
 
@@ -306,3 +364,19 @@ def test_bounds_of_small_epsilons_keep_their_digits() -> None:
     best = accounting.optimal(Fraction(1, 10**4), 1, delta)
     assert best is not None
     assert float(best) == pytest.approx(8.000079996733387e-5, rel=1e-11)
+
+
+def test_almost_any_rho_implies_no_epsilon_at_a_delta_of_almost_one() -> None:
+    assert implied_epsilon(Fraction(1, 8), 1 - Fraction(1, 10**15)) == 0
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1/1000", "1e-300"), ("1/2", "1e-5")])
+def test_as_many_releases_as_are_composed_take_no_longer_than_a_few_seconds(
+    epsilon: str, delta: str
+) -> None:
+    begun = time.process_time()
+    bound = accounting.optimal(Fraction(epsilon), accounting.MAX_RELEASES, Fraction(delta))
+    assert bound is not None
+    rho = accounting.MAX_RELEASES * rho_of_pure(Fraction(epsilon))
+    assert bound < implied_epsilon(rho, Fraction(delta))
+    assert time.process_time() - begun < 8

@@ -1,5 +1,6 @@
 """What a collector shows of a result, and what it says of the rule."""
 
+import itertools
 import re
 from collections.abc import Sequence
 from fractions import Fraction
@@ -128,6 +129,24 @@ def test_a_reader_who_knows_rule_and_total_is_sure_of_no_suppressed_count(
     assert counts in consistent
     for j in hidden:
         assert len({guess[j] for guess in consistent}) > 1
+
+
+def test_in_small_tables_a_third_of_the_suppressed_counts_are_one_of_two_values() -> None:
+    """How little Theorem 8 of docs/privacy.md says."""
+    pinned = hidden_cells = 0
+    for buckets, limit in itertools.product((2, 3, 4), range(4)):
+        for counts in itertools.combinations_with_replacement(range(13), buckets):
+            shown = Suppression(limit).select(counts, Histogram(buckets, 2))
+            hidden = [j for j, value in enumerate(shown) if value is None]
+            if sum(counts) > 12 or not hidden or len(hidden) == buckets:
+                continue
+            consistent = possibilities(shown, sum(counts), limit)
+            choices = [len({guess[j] for guess in consistent}) for j in hidden]
+            assert min(choices) > 1
+            hidden_cells += len(choices)
+            pinned += choices.count(2)
+    assert hidden_cells > 1000
+    assert pinned > hidden_cells / 3
 
 
 def test_entries_of_a_vector_of_counts_are_suppressed_one_by_one() -> None:

@@ -234,3 +234,14 @@ def test_discrete_gaussian_noise_keeps_its_rho_in_every_field(alpha: Fraction) -
             assert divergence < order * number(rho) + mpmath.mpf("1e-40")
             if modulus == 61:  # thirty sigma wide: as on the integers, where it is equal
                 assert abs(divergence - order * number(rho)) < 1e-20
+
+
+def test_deltas_of_reports_that_are_spread_over_batches_compose_and_do_not_add_up() -> None:
+    """docs/privacy.md, Theorem 7, where the deltas of single releases add up to more."""
+    mechanism = TruncatedGeometric(Fraction(1, 100), Fraction(3, 10), max_reports_per_person=2)
+    circuit = Histogram(length=3, chunk_length=1)
+    assert mechanism.bound(circuit) == 7
+    one, both = (edge_mass(mechanism, circuit, shift) for shift in (1, 2))
+    together = 1 - (1 - both) ** 2
+    assert 1 - (1 - one) ** 4 < together < 2 * (1 - (1 - one) ** 2)
+    assert [round(float(each), 5) for each in (1 - (1 - one) ** 4, together)] == [0.2394, 0.24729]

@@ -17,6 +17,7 @@ from aggregator.dp.policy import (
 from aggregator.dp.suppression import Suppression
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit, Count, Histogram, Sum
 
@@ -30,12 +31,13 @@ FULL = PrivacyPolicy(
     max_releases=6,
     population="müsli",
     thresholds=Thresholds("2k", public=5, public_buckets=(0, 3)),
+    window=Window(2184, 24),
 )
 
 
 def test_every_field_of_the_encoding_has_its_place() -> None:
     expected = (
-        "02"  # version
+        "03"  # version
         "02"  # mechanism: TruncatedGeometric
         "01"  # neighbours: replacement
         "01"
@@ -44,6 +46,8 @@ def test_every_field_of_the_encoding_has_its_place() -> None:
         "312f313031"  # delta: length, "1/101"
         "00"  # rho: none
         "00000002"  # max_reports_per_person
+        "0000000000000888"
+        "0000000000000018"  # window: length and start, in units of time
         "00000003"  # max_batches_per_person
         "03"
         "352f32"  # budget: length, "5/2"
@@ -64,14 +68,14 @@ def test_every_field_of_the_encoding_has_its_place() -> None:
 
 def test_a_setting_that_is_left_out_is_empty_or_zero() -> None:
     plain = PrivacyPolicy(NoPrivacy())
-    assert encode_policy(plain).hex() == "020001000000000000010000000000000000000000"
+    assert encode_policy(plain).hex() == f"03000100000000000001{32 * '0'}0000000000000000000000"
     assert decode_policy(encode_policy(plain)) == plain
 
 
 def test_suppression_is_encoded_where_thresholds_would_be() -> None:
     policy = PrivacyPolicy(NoPrivacy(), suppression=Suppression(20, Fraction(1, 200)))
     expected = (
-        "0200010000000000000100000000000000000000"  # as without it
+        f"03000100000000000001{32 * '0'}00000000000000000000"  # as without it
         "02"  # suppression
         "0000000000000014"  # at or below: 20
         "05"
@@ -163,6 +167,11 @@ def test_defaults_are_one_report_any_number_of_batches_and_no_limit() -> None:
         ({**LAPLACE, "max_reports_per_person": 0}, "max_reports_per_person must be"),
         ({**LAPLACE, "max_reports_per_person": "1"}, "max_reports_per_person must be"),
         ({**LAPLACE, "max_batches_per_person": 2**32}, "max_batches_per_person must be"),
+        ({**LAPLACE, "window": 0}, "window must be from 1 to 2"),
+        ({**LAPLACE, "window": 2**64}, "window must be from 1 to 2"),
+        ({**LAPLACE, "window": "24"}, "window must be a whole number of units of time"),
+        ({**LAPLACE, "window": 24, "window_start": 24}, "from 0 to below the window's 24 units"),
+        ({**LAPLACE, "window_start": 3}, "window_start: goes with window only"),
         ({**LAPLACE, "max_releases": 0}, "max_releases must be an integer from 1"),
         ({**LAPLACE, "max_releases": True}, "max_releases must be"),
         ({**LAPLACE, "budget": 1.5}, "budget .* is a float"),
@@ -195,10 +204,14 @@ def test_a_wrong_table_is_refused_with_the_setting_that_is_wrong(
         policy_from_mapping(table)
 
 
-def with_text(epsilon: str, mechanism: int = 1, neighbours: int = 1, version: int = 2) -> bytes:
+WINDOW = bytes.fromhex("00000000000000180000000000000005")
+WINDOWED = PrivacyPolicy(NoPrivacy(), window=Window(24, 5))
+
+
+def with_text(epsilon: str, mechanism: int = 1, neighbours: int = 1, version: int = 3) -> bytes:
     text = epsilon.encode()
     head = bytes([version, mechanism, neighbours, len(text)]) + text
-    return head + bytes.fromhex("0000000000010000000000000000000000")
+    return head + bytes.fromhex(f"000000000001{32 * '0'}0000000000000000000000")
 
 
 def test_the_helper_of_these_tests_encodes_a_valid_policy_correctly() -> None:
@@ -218,7 +231,9 @@ def test_the_helper_of_these_tests_encodes_a_valid_policy_correctly() -> None:
         (with_text("1", mechanism=0), "epsilon: the mechanism None has no such parameter"),
         (with_text("1", mechanism=9), "mechanism 9 is not known"),
         (with_text("1", neighbours=2), "neighbour relation 2 is not known"),
-        (with_text("1", version=1), "version 1 is not known, only 2"),
+        (with_text("1", version=2), "version 2 is not known, only 3"),
+        (encode_policy(WINDOWED).replace(WINDOW, WINDOW[8:] + WINDOW[:8]), "window_start must be"),
+        (encode_policy(WINDOWED).replace(WINDOW, bytes(8) + WINDOW[8:]), "window_start: goes with"),
         (with_text("1/2")[:-1] + b"\3" + bytes.fromhex("0133" + "00" * 8 + "0000"), "selection 3"),
         (with_text("1/2")[:-1] + b"\2" + b"\xff" * 8 + b"\0", "suppress_at_or_below must be"),
         (with_text("1/2")[:-1] + b"\2" + bytes(8) + b"\x032/4", "not the canonical encoding"),

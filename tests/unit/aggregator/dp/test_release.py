@@ -1,9 +1,11 @@
+import time
 from fractions import Fraction
 
 import pytest
 
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.no_privacy import NoPrivacy
 from aggregator.dp.release import add_noise, check_no_wrap
 from aggregator.errors import ParameterError
@@ -86,3 +88,15 @@ def test_plain_sums_may_use_the_whole_field_and_no_more() -> None:
 
 def test_a_vector_is_checked_entry_by_entry() -> None:
     check_no_wrap(SumVec(10**6, 255, 1000), NoPrivacy(), FIELD128.modulus // 255)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [PureDpDiscreteLaplace(Fraction("1e-250")), DiscreteGaussian(Fraction("1e-250"))],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_noise_that_fits_no_field_is_refused_at_once(mechanism: Mechanism) -> None:
+    begun = time.process_time()
+    with pytest.raises(ParameterError, match="its noise alone would wrap around the field"):
+        check_no_wrap(Count(), mechanism, 10)
+    assert time.process_time() - begun < 2

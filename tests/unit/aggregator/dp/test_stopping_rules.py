@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from aggregator.dp import accounting
+from aggregator.dp.composition import THEOREMS, smallest_valid
 from aggregator.dp.filters import Cost, Filter, cost_of_dp, cost_of_zcdp
 from aggregator.dp.odometer import Odometer
 from aggregator.dp.zcdp import implied_epsilon, textbook_epsilon
+from aggregator.protocol.budget import task_bounds
+from aggregator.protocol.task import Task
 from tests.support.stopping import (
     Counts,
     LossLaw,
@@ -25,6 +28,7 @@ from tests.support.stopping import (
     discrete_gaussian,
     randomised_response,
 )
+from tests.support.tasks import make_task
 
 DELTA = Fraction(1, 10**6)
 DOCUMENT = (Path(__file__).parents[4] / "docs" / "accounting-of-choosers.md").read_text("utf-8")
@@ -157,19 +161,6 @@ def test_the_optimal_bound_of_an_enforced_number_of_releases_holds_at_any_stop(
     assert gain.delta == pytest.approx(best_stop(law, only_at_the_end).delta, rel=1e-9)
 
 
-def test_the_optimal_bound_at_the_running_number_of_releases_does_not_hold() -> None:
-    law, _ = count_with_laplace_noise("1/10")
-    looks = set(moments(1000, 1.05))
-    gain = best_stop(
-        law,
-        [
-            accounting.optimal(Fraction(1, 10), n, DELTA) if n in looks else None
-            for n in range(1, 1001)
-        ],
-    )
-    assert gain.delta > 5 * DELTA
-
-
 def test_the_sum_of_the_epsilons_is_never_passed() -> None:
     law, cost = count_with_laplace_noise("1/5")
     gain = best_stop(law, [n * Fraction(1, 5) for n in range(1, 200)])
@@ -177,6 +168,72 @@ def test_the_sum_of_the_epsilons_is_never_passed() -> None:
     short = best_stop(law, [n * Fraction(1, 5) - DELTA for n in range(1, 200)])
     assert short.passing == pytest.approx(float(1 / (1 + math.exp(-0.2))))
     assert cost.epsilon == Fraction(1, 5)
+
+
+COUNT = {"type": "Prio3Count"}
+
+
+def ledger_says(task: Task, name: str, releases: int, ratio: float) -> Epsilons:
+    """Return what `prio ledger` says is valid, by one bound or by the smallest, at some moments."""
+    looks = set(moments(releases, ratio))
+    stated: Epsilons = []
+    for n in range(1, releases + 1):
+        if n not in looks:
+            stated.append(None)
+            continue
+        found = task_bounds(task, n, DELTA)
+        chosen = next((row for row in found if row.name == name), smallest_valid(found))
+        stated.append(chosen.epsilon if chosen is not None and chosen.is_valid else None)
+    assert any(stated), name
+    return stated
+
+
+@pytest.mark.parametrize("name", ["basic", "odometer", "the smallest"])
+@pytest.mark.parametrize(("epsilon", "releases"), [row[:2] for row in LAPLACE])
+def test_no_rule_to_stop_passes_what_the_ledger_says_of_an_unlimited_count(
+    epsilon: str, releases: int, name: str
+) -> None:
+    task = make_task(COUNT, {"mechanism": "PureDpDiscreteLaplace", "epsilon": epsilon})
+    law, _ = count_with_laplace_noise(epsilon)
+    gain = best_stop(law, ledger_says(task, name, releases, 1.05))
+    assert gain.delta * ROUNDING < DELTA
+
+
+@pytest.mark.parametrize("name", [*THEOREMS[:-1], "the smallest"])
+def test_no_rule_to_stop_passes_what_the_ledger_says_of_a_limited_count(name: str) -> None:
+    """The optimal bound is exact: all of its delta is used."""
+    privacy = {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/10", "max_releases": 400}
+    law, _ = count_with_laplace_noise("1/10")
+    gain = best_stop(law, ledger_says(make_task(COUNT, privacy), name, 400, 1.05))
+    assert gain.delta < DELTA * ROUNDING
+
+
+@pytest.mark.parametrize(
+    ("limit", "name"),
+    [({}, "odometer"), ({}, "the smallest"), ({"max_releases": 600}, "the smallest")],
+    ids=str,
+)
+def test_no_rule_to_stop_passes_what_the_ledger_says_of_gaussian_counts(
+    limit: dict[str, int], name: str
+) -> None:
+    task = make_task(COUNT, {"mechanism": "DiscreteGaussian", "rho": "1/200", **limit})
+    law, _ = count_with_gaussian_noise("1/200")
+    gain = best_stop(law, ledger_says(task, name, 600, 1.05))
+    assert gain.delta > 0
+    assert gain.delta * ROUNDING < DELTA
+
+
+def test_what_the_ledger_calls_not_valid_is_passed_by_the_best_rule_to_stop() -> None:
+    task = make_task(COUNT, {"mechanism": "PureDpDiscreteLaplace", "epsilon": "1/10"})
+    law, _ = count_with_laplace_noise("1/10")
+    looks = set(moments(1000, 1.05))
+    stated: Epsilons = []
+    for n in range(1, 1001):
+        rows = {row.name: row for row in task_bounds(task, n, DELTA)} if n in looks else {}
+        row = rows.get("optimal (KOV)")
+        assert row is None or not row.is_valid
+        stated.append(None if row is None else row.epsilon)
+    assert best_stop(law, stated).delta > 5 * DELTA
 
 
 UNIT = Fraction(1, 10)

@@ -81,9 +81,18 @@ def test_a_stated_maximum_is_rounded_up() -> None:
     promise, _, _ = advise(Question.of(1800, 6, epsilon="0.16")).sentences
     assert "a factor of at most 1.18 " in promise
     _, _, cost = advise(Question.of(500, 4, epsilon="1/3", releases=365)).sentences
-    assert "or 30.7 except with a probability" in cost
+    assert "or 30.7 but for a delta of 0.000001, since no aggregator" in cost
 
 
 def test_a_tiny_epsilon_is_never_said_to_be_smaller_than_it_is() -> None:
     found = advise(Question.of(100, 2, epsilon="0.000012344", releases=1))
     assert "spends at most epsilon = 0.0000124 in a year" in found.sentences[2]
+
+
+def test_the_board_is_told_who_can_make_the_noise_smaller_and_by_how_much() -> None:
+    advice = advise(Question.of(1800, 6, error="3%", releases=4))
+    _, accuracy, _ = advice.sentences
+    assert "the mean of several releases of answers that do not change has less noise" in accuracy
+    assert "its own half of the noise's variance" in accuracy
+    mechanism = advice.policy.mechanism
+    assert 2 * mechanism.variance(advice.circuit, 1) == mechanism.variance(advice.circuit, 2)

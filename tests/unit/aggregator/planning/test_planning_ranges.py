@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 
 from aggregator.dp.decimals import exact, find_root, working
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.partial_knowledge import (
     Thresholding,
     against_active_attacker,
 )
 from aggregator.errors import ParameterError
 from aggregator.planning.advise import Question, advise
+from aggregator.planning.answers_error import error
 from aggregator.planning.cost_model import CostModel
 from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.planning.partition_selection import OptimalSelection
@@ -33,6 +36,8 @@ from aggregator.planning.selection_rivals import (
 from aggregator.planning.two_draw_loss import TwoDrawLaw
 from aggregator.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.vdaf.circuits import Count, Histogram, L1BoundSum, MultihotCountVec, Sum, SumVec
+
+TINY = PureDpDiscreteLaplace(Fraction(1, 10**300))
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: OptimalSelection.of(-1, "1e-5"), r"epsilon must lie in \[0, infinity\), not -1"),
@@ -65,6 +70,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         lambda: against_active_attacker(Thresholding.of(1000, "1e-7", 100), 101),
         "known must be at most the threshold 100 .*, not 101",
     ),
+    (lambda: SelectionPlan.of("1e400", "1e-5"), r"epsilon must lie in \[0, 1000\], not 1e400"),
+    (lambda: error(TINY, Count(), "0.95"), "scale: noise of scale 1e.300 is wider than any field"),
+    (lambda: advise(Question.of(9, 1, epsilon="1e-300")), "noise of scale 1e.300 is wider"),
     (lambda: LatticeLaw.of(0, Move(1, 1)), r"epsilon0 must lie in \(0, 1000\], not 0"),
     (lambda: LatticeLaw.of(1, Move(1000, 1000)), "length.* must be at most 5,000,000"),
     (lambda: LatticeLaw.of(1, Move(1, 1)).delta(-1), r"epsilon must lie in \[0, infinity\)"),

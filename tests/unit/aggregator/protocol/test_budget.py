@@ -1,12 +1,13 @@
 """What a budget measures for each mechanism."""
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 
 import pytest
 
 from aggregator.dap.problems import BudgetExceeded
-from aggregator.dp.composition import basic
+from aggregator.dp.filters import Cost
 from aggregator.dp.zcdp import implied_epsilon
 from aggregator.protocol.budget import check_budget, cost, declared_releases, horizon, releases_of
 from aggregator.protocol.task import Task
@@ -28,10 +29,9 @@ def allowed(task: Task) -> int:
 
 def test_gaussian_releases_cost_what_their_rhos_imply_together() -> None:
     task = make_task(privacy={**GAUSSIAN, "budget": "10"})
-    spent = basic([releases_of(task, 4)])
-    assert spent.rho == Fraction(1, 2)
-    assert spent.epsilon == implied_epsilon(Fraction(1, 2), Fraction(1, 10**9))
-    assert spent.epsilon < 4 * cost(task, 1)
+    assert releases_of(task, 4).cost == Cost(None, Fraction(1, 2))
+    assert cost(task, 4) == implied_epsilon(Fraction(1, 2), Fraction(1, 10**9))
+    assert cost(task, 4) < 4 * cost(task, 1)
     # rho + 2 sqrt(rho ln 10^9) passes 10 between rho = 9/8 and 5/4; the bound used is tighter.
     assert allowed(task) == horizon(task)
     most = allowed(task)
@@ -42,10 +42,12 @@ def test_gaussian_releases_cost_what_their_rhos_imply_together() -> None:
 def test_truncated_releases_add_up_epsilon_and_the_delta_that_they_attain() -> None:
     task = make_task(privacy={**GEOMETRIC, "budget": "3"})
     assert allowed(task) == horizon(task) == 3
-    spent = basic([releases_of(task, 3)])
+    spent = releases_of(task, 3).cost
+    assert spent is not None
     assert spent.epsilon == 3
     assert float(spent.delta) == pytest.approx(3 * 8.181202876e-6, rel=1e-9)
-    assert spent.rho is None
+    # But for the edges it is two mechanisms of epsilon = 1/2, each tanh(1/4)/2-zCDP.
+    assert float(spent.rho) == pytest.approx(3 * math.tanh(1 / 4), rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from aggregator.storage.collection_jobs import (
 )
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.leases import Lease, LeaseLost
-from aggregator.storage.ledger import list_ledger, spent
+from aggregator.storage.ledger import list_ledger, releases_made, spent_by
 from aggregator.storage.states import BatchState, CollectionJobState, LedgerState
 from tests.support.clock import ManualClock
 from tests.support.store import (
@@ -265,8 +265,8 @@ def test_a_released_job_waits(store: Database, clock: ManualClock) -> None:
 def test_a_reservation_counts_as_spent(store: Database) -> None:
     collect(store)
     freeze_collection(store, lease_collection(store))
-    total = store.read_sync("spent", lambda tx: spent(tx, TASK_ID))
-    assert (total.releases, str(total.epsilon)) == (1, "1/10")
+    assert store.read_sync("count", lambda tx: releases_made(tx, TASK_ID)) == 1
+    assert store.read_sync("spent", lambda tx: spent_by(tx, TENTH.population)) == TENTH.cost
 
 
 def test_sealed_shares_are_not_shown(store: Database) -> None:

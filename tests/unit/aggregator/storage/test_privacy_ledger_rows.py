@@ -2,23 +2,25 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.errors import ParameterError
+from aggregator.dp.filters import Cost, cost_of_dp, cost_of_zcdp, rho_of_pure
 from aggregator.storage.database import Database
 from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import (
     Charge,
     LedgerEntry,
-    Spent,
     cancel,
     charge,
     list_ledger,
+    releases_made,
     reserve,
     settle,
-    spent,
+    spent_by,
 )
 from aggregator.storage.states import LedgerState
 from tests.support.clock import ManualClock
 from tests.support.store import TASK_ID, TENTH, units
+
+DELTA = Fraction(1, 10**6)
 
 
 def entries(store: Database) -> list[LedgerEntry]:
@@ -61,26 +63,30 @@ def test_one_batch_is_charged_once(store: Database) -> None:
         store.run_sync("charge", lambda tx: charge(tx, TASK_ID, units(0, 5), TENTH))
 
 
-def test_costs_add_up_exactly(store: Database) -> None:
-    costs = [
+def test_costs_of_a_population_add_up_exactly(store: Database) -> None:
+    charges = [
         TENTH,
-        Charge("PureDpDiscreteLaplace", epsilon="0.2"),
-        Charge("TruncatedGeometric", epsilon="1/3", delta="1/1000000"),
-        Charge("DiscreteGaussian", rho="1/7"),
-        Charge("None"),
+        Charge("PureDpDiscreteLaplace", cost_of_dp(Fraction("0.2")), "patients"),
+        Charge("TruncatedGeometric", Cost(Fraction(1, 3), Fraction(1, 7), DELTA), "patients"),
+        Charge("None", None, "patients"),
+        Charge("TruncatedGeometric", Cost(Fraction(1, 3), Fraction(1, 7), DELTA), "staff"),
     ]
-    for start, cost in enumerate(costs):
+    for start, each in enumerate(charges):
         store.run_sync(
-            "charge", lambda tx, s=start, c=cost: charge(tx, TASK_ID, units(s, s + 1), c)
+            "charge", lambda tx, s=start, c=each: charge(tx, TASK_ID, units(s, s + 1), c)
         )
-    assert store.read_sync("spent", lambda tx: spent(tx, TASK_ID)) == Spent(
-        5, Fraction(19, 30), Fraction(1, 10**6), Fraction(1, 7)
-    )
-    assert [entry.charge for entry in store.read_sync("list", list_ledger)] == costs
+    rho = rho_of_pure(Fraction(1, 10)) + rho_of_pure(Fraction(1, 5)) + Fraction(1, 7)
+    together = store.read_sync("spent", lambda tx: spent_by(tx, "patients"))
+    assert together == Cost(Fraction(19, 30), rho, DELTA)
+    assert [entry.charge for entry in store.read_sync("list", list_ledger)] == charges
+    assert store.read_sync("count", lambda tx: releases_made(tx, TASK_ID)) == 5
 
 
-@pytest.mark.parametrize("text", ["", "-1/10", "1/0", "nan", "a tenth"])
-@pytest.mark.parametrize("name", ["epsilon", "delta", "rho"])
-def test_a_cost_that_is_not_an_exact_rational_is_refused_by_name(name: str, text: str) -> None:
-    with pytest.raises(ParameterError, match=name):
-        Charge("PureDpDiscreteLaplace", **{name: text})
+def test_one_release_without_an_epsilon_leaves_a_population_without_one(store: Database) -> None:
+    for start, cost in enumerate([cost_of_dp(Fraction(1)), cost_of_zcdp(Fraction(1, 7))]):
+        each = Charge("whatever", cost, "patients")
+        store.run_sync(
+            "charge", lambda tx, s=start, c=each: charge(tx, TASK_ID, units(s, s + 1), c)
+        )
+    together = store.read_sync("spent", lambda tx: spent_by(tx, "patients"))
+    assert together == Cost(None, rho_of_pure(Fraction(1)) + Fraction(1, 7))

@@ -1,0 +1,184 @@
+"""`prio population`: one budget over all tasks that ask the same people."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.cli.parties import open_aggregator
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import BudgetExceeded
+from aggregator.dap.profile import Role
+from aggregator.errors import ParameterError
+from aggregator.protocol.provisioning import provision
+from aggregator.protocol.task import Task
+from aggregator.runtime import charge_of, check_limits
+from aggregator.storage.database import Transaction
+from aggregator.storage.engine import Conflict
+from aggregator.storage.ledger import charge
+from tests.support.commands import run_here
+from tests.support.entropy import SeededEntropy
+from tests.support.store import units
+from tests.support.tasks import LAPLACE, NO_NOISE, make_task
+
+GAUSSIAN = {"mechanism": "DiscreteGaussian", "rho": "1/20"}
+GEOMETRIC = {"mechanism": "TruncatedGeometric", "epsilon": "1/2", "delta": "1e-6"}
+
+
+def patients(number: int, privacy: Mapping[str, str | int]) -> Task:
+    return make_task(
+        privacy={**privacy, "population": "patients"}, id=str(TaskId(bytes([number]) * 32))
+    )
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "helper.toml"
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    return file
+
+
+def fix(config: Path, *options: str) -> None:
+    done = run_here("population", "patients", "--config", config, *options)
+    assert done.returncode == 0, done.stderr
+
+
+def add(config: Path, task: Task) -> None:
+    with open_aggregator(config) as desk:
+        desk.add_task(provision(task, SeededEntropy(task.task_id.value))[Role.HELPER])
+
+
+def release(config: Path, task: Task, start: int = 0) -> None:
+    """Make a release as the services do: the limits are checked where it is charged."""
+    with open_aggregator(config) as desk:
+
+        def make(tx: Transaction) -> None:
+            check_limits(tx, task)
+            charge(tx, task.task_id.value, units(start, start + 1), charge_of(task))
+
+        desk.database.run_sync("release batch", make)
+
+
+def of_patients(config: Path) -> dict[str, Any]:
+    (found,) = json.loads(run_here("ledger", "--config", config, "--json").stdout)["populations"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_releases_of_two_tasks_share_one_budget(config: Path) -> None:
+    fix(config, "--epsilon", "1.2")
+    first, second = patients(1, LAPLACE), patients(2, LAPLACE)
+    add(config, first)
+    add(config, second)
+    release(config, first)
+    release(config, second)
+    for task in (first, second):
+        with pytest.raises(BudgetExceeded, match="epsilon 1 of 6/5, and the release 1/2"):
+            release(config, task, 1)
+    found = of_patients(config)
+    assert found["number_of_releases"] == 2
+    assert found["budget"] == {"epsilon": "6/5", "rho": None, "delta": "0"}
+
+
+def test_a_budget_of_rho_counts_noise_of_every_kind(config: Path) -> None:
+    fix(config, "--rho", "1/6")
+    laplace, gaussian = patients(1, LAPLACE), patients(2, GAUSSIAN)
+    add(config, laplace)
+    add(config, gaussian)
+    release(config, laplace)  # two mechanisms of epsilon = 1/4 each, rho = tanh(1/8)/2 together
+    release(config, gaussian)
+    release(config, gaussian, 1)
+    with pytest.raises(BudgetExceeded, match=r"rho .* of 1/6, and the release 1/20"):
+        release(config, gaussian, 2)
+    valid = {row["name"]: row for row in of_patients(config)["bounds"] if row["valid"]}
+    assert set(valid) == {"odometer", "filter on rho"}  # no plan: another task may be added
+
+
+@pytest.mark.parametrize(
+    ("limits", "privacy", "message"),
+    [
+        (["--epsilon", "2"], GAUSSIAN, "epsilon 0 of 2, and the release none"),
+        (["--epsilon", "2"], NO_NOISE, "no cost bounds the mechanism None"),
+        (["--rho", "2"], GEOMETRIC, "delta 0 of 0, and the release"),
+        (["--epsilon", "1/3"], LAPLACE, "epsilon 0 of 1/3, and the release 1/2"),
+    ],
+)
+def test_a_task_that_a_populations_budget_can_never_pay_for_is_refused(
+    config: Path, limits: list[str], privacy: Mapping[str, str | int], message: str
+) -> None:
+    fix(config, *limits)
+    with pytest.raises(ParameterError, match=message):
+        add(config, patients(1, privacy))
+    assert json.loads(run_here("ledger", "--config", config, "--json").stdout)["tasks"] == []
+
+
+def test_a_budget_that_a_task_there_already_cannot_keep_is_refused_and_changes_nothing(
+    config: Path,
+) -> None:
+    add(config, patients(1, GAUSSIAN))
+    done = run_here("population", "patients", "--config", config, "--epsilon", "2")
+    assert done.returncode == 2
+    assert "the release none" in done.stderr
+    assert of_patients(config)["budget"] is None
+
+
+def test_a_task_comes_too_late_if_the_budget_has_nothing_left_for_it(config: Path) -> None:
+    fix(config, "--epsilon", "1/2")
+    first = patients(1, LAPLACE)
+    add(config, first)
+    release(config, first)
+    with pytest.raises(ParameterError, match="epsilon 1/2 of 1/2"):
+        add(config, patients(2, LAPLACE))
+    add(config, first)  # the same again changes nothing
+
+
+def test_what_is_fixed_about_a_population_cannot_change_after_its_first_release(
+    config: Path,
+) -> None:
+    task = patients(1, LAPLACE)
+    fix(config, "--epsilon", "3")
+    add(config, task)
+    fix(config, "--epsilon", "2")
+    release(config, task)
+    done = run_here("population", "patients", "--config", config, "--epsilon", "100")
+    assert done.returncode == 2
+    assert "have made releases" in done.stderr
+    assert of_patients(config)["budget"]["epsilon"] == "2"
+
+
+def test_a_closed_population_takes_no_task_after_its_first_release_and_has_a_plan(
+    config: Path,
+) -> None:
+    fix(config, "--closed")
+    first, second = (patients(number, {**LAPLACE, "max_releases": 9}) for number in (1, 2))
+    add(config, first)
+    add(config, second)
+    release(config, first)
+    with pytest.raises(Conflict, match="closed"):
+        add(config, patients(3, {**LAPLACE, "max_releases": 9}))
+    rows = {row["name"]: row for row in of_patients(config)["bounds"]}
+    assert rows["optimal (KOV)"]["valid"]
+    assert rows["optimal (KOV)"]["releases"] == 18
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "give epsilon, rho or --closed"),
+        (["--delta", "1e-6"], "give epsilon, rho or --closed"),
+        (["--epsilon", "0"], "epsilon must be positive"),
+        (["--rho", "1", "--delta", "1/100"], "delta must be below 1/100"),
+    ],
+)
+def test_bad_limits_are_refused_by_name(config: Path, options: list[str], message: str) -> None:
+    done = run_here("population", "patients", "--config", config, *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_tasks_without_a_population_share_none(config: Path) -> None:
+    done = run_here("population", "", "--config", config, "--epsilon", "1")
+    assert done.returncode == 2
+    assert "name: must not be empty" in done.stderr
