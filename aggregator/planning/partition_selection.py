@@ -6,6 +6,9 @@ person added to or removed from one bucket changes the outcome within (epsilon, 
 holds the largest such pi. Its rivals are in `selection_rivals`, exact draws in `selection_draws`,
 several buckets per person and the choice between them in `selection_plan`.
 
+No service runs a rule: aggregators add their noise before anybody sees a count, and a histogram's
+buckets are public. `prio plan keep` draws for counts from elsewhere, or of a task without noise.
+
 The guarantee is (epsilon, delta)-DP for adding or removing one person who is in at most one bucket,
 towards everyone but the party that sees the counts and makes the draws.
 """
