@@ -261,16 +261,28 @@ def compose(
 
 
 @app.command()
+@takes_parameters
 def advise(
     reports: Annotated[int, typer.Option(help="Reports in one release.")],
-    buckets: Annotated[int, typer.Option(help="Answers to choose from; 1 or 2 is a count.")],
+    parameters: Parameters,
+    buckets: Annotated[
+        int | None, typer.Option(help="Answers to choose from; 1 or 2 is a count.")
+    ] = None,
+    circuit: Annotated[
+        str | None, typer.Option(help=f"Instead of buckets: a type of measurement: {CIRCUITS}.")
+    ] = None,
+    mechanism: Mechanism = PureDpDiscreteLaplace.name,
     error: Annotated[
-        str | None, typer.Option(help="Wanted 95 % half-width: reports, or a part such as 5%.")
+        str | None,
+        typer.Option(help="Wanted 95 % half-width of one sum, or a part of the largest: 5%."),
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="Wanted epsilon of one release.")] = None,
+    rho: Annotated[str | None, typer.Option(help="Wanted rho of one release.")] = None,
     releases: Annotated[int, typer.Option(help="Releases per year.")] = 12,
     max_reports_per_person: MaxReportsPerPerson = 1,
-    delta: Annotated[str, typer.Option(help="For the smaller yearly total.")] = "1e-6",
+    delta: Annotated[
+        str, typer.Option(help="Of the yearly total; a mechanism's own is a part of it.")
+    ] = "1e-6",
     time_precision: Annotated[
         int, typer.Option(help="Seconds in a unit of the task's times, in which windows are given.")
     ] = 3600,
@@ -283,11 +295,17 @@ def advise(
 ) -> None:
     """From a question to a privacy section, with three sentences for a board."""
     with reported():
+        if (buckets is None) == (circuit is None):
+            raise ParameterError("give either buckets or a circuit")
+        if circuit is None and parameters:
+            raise ParameterError(f"{min(parameters)}: is for a circuit; buckets are all there is")
         question = Question.of(
             reports,
-            buckets,
+            type_of(circuit).prio3(parameters).circuit if circuit else buckets or 0,
             error=error,
             epsilon=epsilon,
+            rho=rho,
+            mechanism=mechanism,
             releases=releases,
             max_reports_per_person=max_reports_per_person,
             delta=delta,

@@ -23,8 +23,7 @@ from aggregator.dp.policy import policy_to_mapping
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.planning import published_composition
-from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
-from aggregator.planning.advise import plain as _plain
+from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice, plain, shown
 from aggregator.planning.cost_model import CostModel, Optimum
 from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.planning.passive_attacker import PassiveAttacker
@@ -342,14 +341,15 @@ def advice(found: Advice) -> PlanAnswer:
     return {
         "circuit": f"Prio3{found.circuit.name}",
         "mechanism": found.policy.mechanism.name,
-        "epsilon": _plain(found.epsilon),
+        "epsilon": shown(found.epsilon),
+        "delta": plain(found.delta),
         "error": {
             "confidence": CONFIDENCE,
             "half_width": found.half_width,
             "joint_half_width": found.joint_half_width,
         },
         "yearly": {
-            "epsilon": _plain(found.yearly_epsilon),
+            "epsilon": None if found.yearly_epsilon is None else plain(found.yearly_epsilon),
             "best": {
                 "name": found.yearly_bound.name,
                 "epsilon": found.yearly_bound.epsilon,

@@ -40,14 +40,14 @@ def error(
             wider than any field.
     """
     sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
-    part = None if wanted is None else relative_error(wanted)
+    part = None if wanted is None else _relative_error(wanted)
     if reports is not None:
         integer_in(reports, "reports", 1, None)
     sensitivity = l1_sensitivity(circuit, mechanism.max_reports_per_person)
     if sensitivity == 0:
         raise nothing_changes(circuit)
     scale = mechanism.scale(circuit)
-    check_width(scale)
+    _check_width(scale)
     answer: PlanAnswer = {
         "noise": mechanism.describe_scale(circuit),
         "sensitivity": sensitivity,
@@ -63,22 +63,13 @@ def error(
     return answer
 
 
-def relative_error(text: str) -> Fraction:
-    """Return a relative error such as "5%" or "0.05".
-
-    Raises:
-        ParameterError: It is not above 0.
-    """
+def _relative_error(text: str) -> Fraction:
+    """Return a relative error such as "5%" or "0.05"."""
     number = rational_in(text.removesuffix("%").strip(), "relative error", 0, None, open_low=True)
     return number / 100 if text.endswith("%") else number
 
 
-def check_width(scale: Fraction) -> None:
-    """Refuse noise that is wider than any field.
-
-    Raises:
-        ParameterError: The scale is above 2^256.
-    """
+def _check_width(scale: Fraction) -> None:
     if scale > _WIDEST:
         raise ParameterError(
             f"scale: noise of scale {float(scale):.3g} is wider than any field; a larger epsilon or"

@@ -192,7 +192,8 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         if state is not None:
             raise tx.refuse(BatchClosed(state))
     task, stored = tx.task_key(task_id), _stored_buckets(tx, task_id, buckets)
-    sealed, keys, shares, counts = [], [], [], []
+    sealed: list[bytes] = []
+    keys, shares, counts = [], [], []
     slot = _next_slot(tx)
     for addition in additions:
         place, row = {"task": task, "bucket": addition.bucket}, task_id + addition.bucket

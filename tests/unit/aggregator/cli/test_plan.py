@@ -450,6 +450,10 @@ def test_advise_prints_the_section_for_a_reader() -> None:
         ),
         ("compose --task /nowhere.toml --releases 3 --delta 0.1", "/nowhere.toml: No such file"),
         ("advise --reports 10 --buckets 3", "give either error or epsilon"),
+        ("advise --reports 10 --epsilon 1", "give either buckets or a circuit"),
+        ("advise --reports 10 --buckets 3 --circuit count --epsilon 1", "give either buckets or"),
+        ("advise --reports 10 --buckets 3 --length 4 --epsilon 1", "length: is for a circuit"),
+        ("advise --reports 10 --circuit sum --epsilon 1", "needs the parameter max_measurement"),
     ],
 )
 def test_a_wrong_parameter_is_named_and_the_status_is_2(arguments: str, message: str) -> None:
