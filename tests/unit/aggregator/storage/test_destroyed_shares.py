@@ -7,21 +7,19 @@ bucket's key; where it finds one, it tries every position for the share under th
 import contextlib
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from aggregator.errors import StoreError
 from aggregator.storage.batches import mark_collected
-from aggregator.storage.crypter import Crypter, CrypterError
+from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
 from aggregator.storage.key_file import KeyFile, KeyGone
+from tests.support.raw_bytes import keys_in, reading, shares_in
 from tests.support.store import (
     STORE_KEY,
     TASK_ID,
@@ -36,7 +34,7 @@ from tests.support.store import (
 )
 
 SHARE = bytes(range(48))
-_OVERHEAD = 4 + 12 + 16
+ROW = TASK_ID + unit(5)
 BATCH = units(0, 10)
 
 
@@ -49,45 +47,23 @@ def collect(store: Database) -> None:
     store.run_sync("destroy", lambda tx: mark_collected(tx, TASK_ID, BATCH))
 
 
-def opened(folder: Path, crypter: Crypter, table: str, column: str, size: int) -> Iterator[bytes]:
-    """Yield what opens at any position of any file, as that column of the bucket's row."""
-    row, length = TASK_ID + unit(5), size + _OVERHEAD
-    for file in folder.iterdir():
-        content = file.read_bytes()
-        for at in range(len(content) - length + 1):
-            if any(content[at : at + 4]):
-                with contextlib.suppress(CrypterError):
-                    yield crypter.decrypt(table, row, column, content[at : at + length])
+def keys_left(folder: Path) -> set[bytes]:
+    return keys_in(folder.iterdir(), STORE_KEY, ROW)
 
 
-def keys_in(folder: Path) -> set[bytes]:
-    return set(opened(folder, Crypter([STORE_KEY]), "bucket_keys", "key", 32))
+def shares_left(folder: Path) -> set[bytes]:
+    return shares_in(folder.iterdir(), STORE_KEY, ROW, len(SHARE))
 
 
-def shares_in(folder: Path) -> set[bytes]:
-    """Return the un-noised shares that whoever has all files and the store's key can read."""
-    return {
-        share
-        for key in keys_in(folder)
-        for share in opened(folder, Crypter([key]), "bucket_shares", "share", len(SHARE))
-    }
-
-
-@contextlib.contextmanager
-def reading(folder: Path) -> Iterator[None]:
-    """Read the store as a backup does: what is there now stays for this reader."""
-    path = store_url(folder).removeprefix("sqlite:///")
-    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
-        reader.execute("BEGIN")
-        reader.execute("SELECT * FROM tasks").fetchall()
-        yield
+def database_in(folder: Path) -> Path:
+    return folder / "store.sqlite"
 
 
 def test_before_its_release_a_share_can_be_read_with_the_stores_key(tmp_path: Path) -> None:
     """The search finds what is there to be found."""
     store = make_store(tmp_path)
     put_share(store)
-    assert shares_in(tmp_path) == {SHARE}
+    assert shares_left(tmp_path) == {SHARE}
     store.close()
 
 
@@ -97,10 +73,10 @@ def test_a_released_share_cannot_be_read_though_nothing_is_written_any_more(
 ) -> None:
     store = make_store(tmp_path)
     put_share(store)
-    with reading(tmp_path) if is_read else contextlib.nullcontext():
+    with reading(database_in(tmp_path)) if is_read else contextlib.nullcontext():
         collect(store)
-        assert keys_in(tmp_path) == set()
-        assert shares_in(tmp_path) == set()
+        assert keys_left(tmp_path) == set()
+        assert shares_left(tmp_path) == set()
     store.close()
 
 
@@ -140,19 +116,19 @@ def test_a_killed_process_leaves_nothing_that_the_next_one_does_not_destroy_when
     store = make_store(tmp_path)
     put_share(store)
     store.close()
-    with reading(tmp_path) if is_read else contextlib.nullcontext():
+    with reading(database_in(tmp_path)) if is_read else contextlib.nullcontext():
         died = subprocess.run(  # noqa: S603  our own program
             [sys.executable, "-c", textwrap.dedent(DYING), moment, str(tmp_path)], check=False
         )
         assert died.returncode == -signal.SIGKILL
-        assert shares_in(tmp_path) == {SHARE}
+        assert shares_left(tmp_path) == {SHARE}
         successor = Database.open(store_url(tmp_path), Crypter([STORE_KEY]))
         if moment == "committed":
-            assert keys_in(tmp_path) == set()
+            assert keys_left(tmp_path) == set()
         else:  # the release was not made, and can be
-            assert shares_in(tmp_path) == {SHARE}
+            assert shares_left(tmp_path) == {SHARE}
             collect(successor)
-        assert shares_in(tmp_path) == set()
+        assert shares_left(tmp_path) == set()
         successor.close()
 
 
@@ -162,9 +138,9 @@ def test_a_slot_that_is_not_overwritten_is_found(
     monkeypatch.setattr(KeyFile, "destroy", lambda _, slots: list(slots))
     store = make_store(tmp_path)
     put_share(store)
-    with reading(tmp_path):
+    with reading(database_in(tmp_path)):
         collect(store)
-        assert shares_in(tmp_path) == {SHARE}
+        assert shares_left(tmp_path) == {SHARE}
     store.close()
 
 
@@ -176,10 +152,10 @@ def test_a_key_inside_the_database_would_be_found_with_a_reader_open(tmp_path: P
     store.run_sync(
         "keep", lambda tx: tx.connection.exec_driver_sql("CREATE TABLE kept AS SELECT ? k", (held,))
     )
-    with reading(tmp_path):
+    with reading(database_in(tmp_path)):
         store.run_sync("forget", lambda tx: tx.connection.exec_driver_sql("DELETE FROM kept"))
         collect(store)
-        assert shares_in(tmp_path) == {SHARE}
+        assert shares_left(tmp_path) == {SHARE}
     store.close()
 
 
@@ -200,7 +176,7 @@ def test_nobody_is_told_of_a_release_while_its_keys_cannot_be_overwritten(
         with pytest.raises(StoreError, match="cannot be overwritten"):
             store.read_sync("ask", lambda tx: tx.now)
     store.read_sync("ask again", lambda tx: tx.now)
-    assert keys_in(tmp_path) == set()
+    assert keys_left(tmp_path) == set()
     store.close()
 
 
