@@ -197,12 +197,7 @@ class Database:
         self._undestroyed.update(slots)
         pending = list(self._undestroyed)
         if pending:
-            try:
-                self._keys.destroy(pending)
-            except OSError as error:
-                raise StoreError(
-                    f"keys of collected batches cannot be overwritten: {error.strerror}"
-                ) from error
+            self._keys.destroy(pending)
             self._undestroyed.difference_update(pending)
 
     def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:

@@ -9,9 +9,11 @@ Slots are numbered from 0 and never used again: whoever still holds the number o
 finds nothing there, and not the key of something else.
 """
 
+import contextlib
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from aggregator.errors import StoreError
@@ -33,17 +35,19 @@ class KeyFile:
         """Keep keys in the file at `path`, which the first key makes."""
         self._path = path
         self._descriptor: int | None = None
+        self._lock = threading.Lock()
 
     def next_slot(self) -> int:
         """Return the first slot that was never used; ask and `put` under the writers' lock."""
-        descriptor = self._open()
-        return 0 if descriptor is None else -(-os.fstat(descriptor).st_size // SLOT_SIZE)
+        with self._opened() as descriptor:
+            return 0 if descriptor is None else -(-os.fstat(descriptor).st_size // SLOT_SIZE)
 
     def put(self, first: int, keys: Sequence[bytes]) -> None:
         """Write keys of `SLOT_SIZE` bytes to the slots from `first` on; return when they last."""
-        descriptor = self._open() or self._create()
-        _write(descriptor, first * SLOT_SIZE, b"".join(keys))
-        os.fsync(descriptor)
+        with self._opened(create=True) as descriptor:
+            if descriptor is not None:
+                _write(descriptor, first * SLOT_SIZE, b"".join(keys))
+                os.fsync(descriptor)
 
     def get(self, slot: int) -> bytes:
         """Return a key.
@@ -51,60 +55,71 @@ class KeyFile:
         Raises:
             KeyGone: The slot holds none.
         """
-        descriptor = self._open()
-        key = b"" if descriptor is None else os.pread(descriptor, SLOT_SIZE, slot * SLOT_SIZE)
+        with self._opened() as descriptor:
+            place = slot * SLOT_SIZE
+            key = b"" if descriptor is None else os.pread(descriptor, SLOT_SIZE, place)
         if len(key) < SLOT_SIZE or key == _DESTROYED:
             raise KeyGone(f"{self._path} has no key in slot {slot}")
         return key
 
     def held(self) -> list[int]:
         """Return the slots whose keys are not destroyed."""
-        descriptor = self._open()
-        if descriptor is None:
-            return []
-        size = os.fstat(descriptor).st_size
-        content = os.pread(descriptor, size, 0)
+        with self._opened() as descriptor:
+            size = 0 if descriptor is None else os.fstat(descriptor).st_size
+            content = b"" if descriptor is None else os.pread(descriptor, size, 0)
         return [
             slot
-            for slot in range(-(-size // SLOT_SIZE))
+            for slot in range(-(-len(content) // SLOT_SIZE))
             if any(content[slot * SLOT_SIZE : (slot + 1) * SLOT_SIZE])
         ]
 
     def destroy(self, slots: Iterable[int]) -> None:
         """Overwrite keys and return when the disk says that it has done so."""
-        descriptor = self._open()
-        if descriptor is None:
-            return
-        in_order = enumerate(sorted(slots))
-        for _, run in itertools.groupby(in_order, lambda place: place[1] - place[0]):
-            numbers = [slot for _, slot in run]
-            _write(descriptor, numbers[0] * SLOT_SIZE, _DESTROYED * len(numbers))
-        os.fsync(descriptor)
+        with self._opened() as descriptor:
+            if descriptor is None:
+                return
+            in_order = enumerate(sorted(slots))
+            for _, run in itertools.groupby(in_order, lambda place: place[1] - place[0]):
+                numbers = [slot for _, slot in run]
+                _write(descriptor, numbers[0] * SLOT_SIZE, _DESTROYED * len(numbers))
+            os.fsync(descriptor)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
 
-    def _open(self) -> int | None:
-        """Return the file's descriptor; None if there is no file yet."""
-        if self._descriptor is None:
-            try:
-                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return None
-        return self._descriptor
+    @contextlib.contextmanager
+    def _opened(self, *, create: bool = False) -> Iterator[int | None]:
+        """Yield the file's descriptor; None if there is no file and none is to be made.
 
-    def _create(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-        self._descriptor = os.open(self._path, flags, 0o600)
-        folder = os.open(self._path.parent, os.O_RDONLY)
+        Raises:
+            StoreError: The file cannot be used; it is named.
+        """
         try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-        return self._descriptor
+            with self._lock:
+                if self._descriptor is None:
+                    self._descriptor = _descriptor(self._path, create=create)
+            yield self._descriptor
+        except OSError as error:
+            raise StoreError(f"the store's keys in {self._path}: {error.strerror}") from error
+
+
+def _descriptor(path: Path, *, create: bool) -> int | None:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if not create:
+            return None
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return descriptor
 
 
 def _write(descriptor: int, place: int, content: bytes) -> None:

@@ -1,8 +1,8 @@
 """The figures: all are drawn, twice alike, and published curves look different from sound ones."""
 
-from pathlib import re
+import re
+from pathlib import Path
 
-import Path
 import pytest
 
 from aggregator.planning import figures_risk, figures_selection
