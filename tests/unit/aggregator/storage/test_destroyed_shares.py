@@ -17,7 +17,7 @@ import pytest
 from aggregator.errors import StoreError
 from aggregator.storage.batches import mark_collected
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
+from aggregator.storage.database import Database, Transaction
 from aggregator.storage.key_file import KeyFile, KeyGone
 from tests.support.raw_bytes import keys_in, reading, shares_in
 from tests.support.store import (
@@ -186,14 +186,14 @@ def test_who_reads_a_batch_while_it_is_released_sees_it_collected(tmp_path: Path
     """A snapshot from before the release names keys that are gone: it is taken again."""
     store, other = make_store(tmp_path), make_store(tmp_path)
     put_share(store)
-    snapshots = []
+    snapshots: list[Transaction] = []
 
-    def work(tx: object) -> list[bytes]:
+    def work(tx: Transaction) -> list[bytes]:
         if not snapshots:
-            tx.connection.exec_driver_sql("SELECT * FROM tasks").fetchall()  # type: ignore[attr-defined]
+            tx.connection.exec_driver_sql("SELECT * FROM tasks").fetchall()
             collect(other)
         snapshots.append(tx)
-        return read_shares(tx, TASK_ID, BATCH)  # type: ignore[arg-type]
+        return read_shares(tx, TASK_ID, BATCH)
 
     assert store.read_sync("read", work) == []
     assert len(snapshots) == 2
