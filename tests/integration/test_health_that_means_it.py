@@ -213,11 +213,11 @@ async def test_status_tells_a_person_in_ten_lines(pair: Pair, tmp_path: Path) ->
 
 def leader_file(folder: Path) -> Path:
     """Write the settings of the pair's leader, for commands."""
-    key = folder / "leader.sqlite.key"
+    key = folder / "leader.key"
     key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
     key.chmod(0o600)
     path = folder / "leader.toml"
-    path.write_text('role = "leader"\ndatabase = "leader.sqlite"\n')
+    path.write_text('role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n')
     return path
 
 
