@@ -49,11 +49,12 @@ def _section(name: str, value: object) -> Iterable[Html]:
         case dict():
             yield tag("h2", title)
             yield table(title, map(_words, value), [[_shown(key, value[key]) for key in value]])
-        case [*records] if records:
+        case list() if value:
+            records: list[dict[str, object]] = value
             yield tag("h2", title)
             rows = [[_shown(key, record[key]) for key in record] for record in records]
             yield table(f"{title}: {len(rows):,}", map(_words, records[0]), rows)
-        case []:
+        case list():
             yield tag("h2", title)
             yield tag("p", "None.")
         case _:
