@@ -17,9 +17,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import anyio
 import httpx
+import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -70,12 +72,17 @@ class DemoQuestion:
     truth: Sequence[int]
 
 
-def demo() -> None:
+def demo(
+    stay: Annotated[
+        bool,
+        typer.Option("--open", help="Keep the services up afterwards, to look at their pages."),
+    ] = False,
+) -> None:
     """Run both aggregators and a collector here, and a real data set through them.
 
     Starts three services on free loopback ports with fresh stores, uploads 5,912 people's answers,
     collects a histogram and a vector sum, and prints each noised value beside the true one. Leaves
-    nothing behind.
+    nothing behind. With --open the services stay up until they are interrupted.
     """
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="prio-demo-") as folder, ExitStack() as stack:
@@ -83,18 +90,44 @@ def demo() -> None:
         questions = _questions(configs, urls)
         console.print("starting leader, helper and collector (one operator for all: a demo only)")
         stack.enter_context(_services(Path(folder), configs, urls))
-        token = token_of(read_settings_of(CollectorSettings, configs["collector"]))
+        settings = read_settings_of(CollectorSettings, configs["collector"])
+        token = token_of(settings)
         for question in questions:
             reports = anyio.run(_upload, question)
             result = _collect(urls["collector"], token, question.task, reports)
             _print_answer(question, result, _verified(configs, question.task))
+        _print_guarantee()
+        if stay:
+            _stay_open(urls, settings.token_path)
+    if not stay:
+        console.print("`prio demo --open` shows the same as pages, with their charts.")
+    console.print(f"done in {time.monotonic() - started:.0f} seconds")
+
+
+def _print_guarantee() -> None:
     console.print(
         "Guaranteed to each person in the data, if one of the two aggregators is honest: each "
         f"result would be as likely, within a factor of e^{EPSILON}, had that person answered "
         "anything else. "
         "One operator who runs both aggregators, as here, has no privacy from itself."
     )
-    console.print(f"done in {time.monotonic() - started:.0f} seconds")
+
+
+def _stay_open(urls: Mapping[str, str], token: Path) -> None:
+    """Say where to look, and wait to be interrupted or told to end."""
+    signals = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    lines = [
+        f"The results as pages: {urls['collector']}",
+        f"Their token is in {token}",
+        f"What the leader is doing: {urls['leader health'].removesuffix('health')}",
+        f"What the helper is doing: {urls['helper health'].removesuffix('health')}",
+        "Ctrl-C ends all of it.",
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+    signal.sigwait(signals)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
 
 
 def _write_configs(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
