@@ -16,7 +16,7 @@ from aggregator.results.values import DEFAULT_CONFIDENCE
 from aggregator.storage import collector as store
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
-from aggregator.web.pages.charts import curve
+from aggregator.web.pages.charts import curve, scrolled
 from aggregator.web.pages.html import Html, isolated, table, tag
 
 _DELTA = Fraction(1, 10**6)
@@ -166,7 +166,12 @@ def _noise(shown: Reading, wanted: str) -> list[Html]:
         cells,
     )
     details = tag("details", tag("summary", "The same as a table"), listed)
-    return [tag("h2", "The noise on this value"), tag("p", said), chart, details]
+    return [
+        tag("h2", "The noise on this value"),
+        tag("p", said),
+        scrolled(chart, "Chart of the noise"),
+        details,
+    ]
 
 
 @lru_cache(maxsize=64)

@@ -75,9 +75,9 @@ def _card(asked: Asked, results: Sequence[Reading], made: int) -> Html:
             tag("br"),
             f"{shown[0].shows}, from {number(mark.low)} to {number(mark.high)} at 95 % confidence",
         )
-        charts: Sequence[Html] = [what, *bar_charts(shown, asked.title).values()]
+        charts: Sequence[Html] = [what, *bar_charts(shown, asked.title, is_small=True).values()]
     else:
-        charts = list(bar_charts(shown[:_BARS], asked.title).values())
+        charts = list(bar_charts(shown[:_BARS], asked.title, is_small=True).values())
     more = len(shown) - _BARS
     return tag(
         "li",

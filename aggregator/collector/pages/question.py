@@ -17,7 +17,7 @@ from aggregator.results import Comparison, compare_all
 from aggregator.storage.collector import count_collections
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
-from aggregator.web.pages.charts import Mark, bars, over_time
+from aggregator.web.pages.charts import Mark, bars, over_time, scrolled
 from aggregator.web.pages.html import Html, isolated, join, table, tag
 
 _COLUMNS = ("label", "figure", "value", "from", "to", "unit", "interval by")
@@ -60,7 +60,7 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
         *head,
         tag("h2", shown.period),
         tag("p", f"{shown.batch.report_count:,} reports, by the leader's word."),
-        *(chart for name, chart in charts.items() if name != "trend"),
+        *(scrolled(chart, name) for name, chart in charts.items() if name != "trend"),
         tag("p", f"The table has {more:,} more.", class_="soft") if more > 0 else None,
         tag(
             "p",
@@ -160,7 +160,12 @@ def _trend(
     listed = table("Over time, 95 % intervals", ("window", "value", "from", "to"), cells)
     details = tag("details", tag("summary", "The same as a table"), listed)
     heading = tag("h2", "Over time")
-    return [heading, choice if len(names) > 1 else None, chart, details], chart
+    return [
+        heading,
+        choice if len(names) > 1 else None,
+        scrolled(chart, "Chart over time"),
+        details,
+    ], chart
 
 
 def _change(
@@ -204,10 +209,11 @@ def _change(
         method="get",
     )
     sentences = (tag("li", isolated(each.can_be_concluded)) for each in compared)
+    title = "Difference, with intervals that all hold at once"
     content: list[Html | None] = [
         tag("h2", f"{shown.period} compared with {other.period}"),
         choice,
-        bars(marks, "Difference, with intervals that all hold at once", compared[0].unit),
+        scrolled(bars(marks, title, compared[0].unit), "Chart of differences"),
         tag("ul", *sentences),
         tag("p", compared[0].cannot_be_concluded, class_="soft"),
     ]

@@ -80,7 +80,9 @@ def as_parquet(rows: Sequence["Row"]) -> bytes:
         return file.read_bytes()
 
 
-def bar_charts(estimates: Sequence["Estimate"], title: str) -> dict[str, Html]:
+def bar_charts(
+    estimates: Sequence["Estimate"], title: str, *, is_small: bool = False
+) -> dict[str, Html]:
     """Return a chart for each kind of figure and unit, by a name for it."""
     groups: dict[tuple[str, str], list[Mark]] = {}
     for each in estimates:
@@ -88,7 +90,9 @@ def bar_charts(estimates: Sequence["Estimate"], title: str) -> dict[str, Html]:
     charts = {}
     for number, ((shows, unit), marks) in enumerate(groups.items()):
         said = f"{shows} of each answer" if len(marks) > 1 else shows
-        charts[f"chart{number}"] = bars(marks[:MOST_BARS], f"{title}: {said}", unit or shows)
+        charts[f"chart{number}"] = bars(
+            marks[:MOST_BARS], f"{title}: {said}", unit or shows, is_small=is_small
+        )
     return charts
 
 

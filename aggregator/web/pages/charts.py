@@ -47,15 +47,23 @@ class Mark:
     high: float
 
 
-def bars(marks: Sequence[Mark], title: str, unit: str = "") -> Html:
-    """Return a horizontal bar for each mark, with whiskers over its interval."""
-    scale = _Scale.over(marks, _LABELS, WIDTH - _RIGHT, with_zero=True)
+def bars(marks: Sequence[Mark], title: str, unit: str = "", *, is_small: bool = False) -> Html:
+    """Return a horizontal bar for each mark, with whiskers over its interval.
+
+    Args:
+        marks: From top to bottom.
+        title: Of the chart.
+        unit: At its axis.
+        is_small: Whether it is for a card, where text would be too small in a wide chart.
+    """
+    width, labels, longest = (340, 110, 14) if is_small else (WIDTH, _LABELS, _LONGEST)
+    scale = _Scale.over(marks, labels, width - _RIGHT, with_zero=True)
     bottom = _TOP + _ROW * len(marks)
-    parts = [_grid(scale, bottom, unit)]
+    parts = [_grid(scale, bottom, unit, width)]
     for row, mark in enumerate(marks):
         top = _TOP + row * _ROW
         middle = top + _ROW / 2
-        parts.append(_label(mark.label, _LABELS - 8, middle + 4))
+        parts.append(_label(mark.label, labels - 8, middle + 4, longest))
         if mark.value is not None:
             left, right = sorted((scale(0), scale(mark.value)))
             parts.append(
@@ -75,7 +83,7 @@ def bars(marks: Sequence[Mark], title: str, unit: str = "") -> Html:
             for end, bound in ((low, mark.low), (high, mark.high))
             if math.isfinite(bound)
         ]
-    return _svg(bottom + _AXIS, title, _described(marks, unit), *parts)
+    return _svg(bottom + _AXIS, title, _described(marks, unit), *parts, width=width)
 
 
 def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Html:
@@ -97,14 +105,12 @@ def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Html:
     lower = [f"{x},{scale.clamped(mark.low)}" for x, mark in zip(places, marks, strict=True)]
     parts.append(tag("polygon", class_="band", points=" ".join([*upper, *reversed(lower)])))
     known = [
-        (x, scale(mark.value), mark)
+        (x, scale(mark.value))
         for x, mark in zip(places, marks, strict=True)
         if mark.value is not None
     ]
-    parts.append(tag("polyline", class_="line", points=" ".join(f"{x},{y}" for x, y, _ in known)))
-    for x, y, mark in known:
-        parts.append(_line("whisker", x, scale.clamped(mark.low), x, scale.clamped(mark.high)))
-        parts.append(tag("circle", class_="dot", cx=x, cy=y, r=3.5))
+    parts.append(tag("polyline", class_="line", points=" ".join(f"{x},{y}" for x, y in known)))
+    parts += [tag("circle", class_="dot", cx=x, cy=y, r=3.5) for x, y in known]
     ends = [(0, "start"), (len(marks) - 1, "end")] if len(marks) > 1 else [(0, "start")]
     parts += [
         tag("text", _shortened(marks[index].label), x=places[index], y=height + 22, text_anchor=at)
@@ -152,12 +158,17 @@ def curve(
     filled = [
         place for place, (x, _) in zip(places, points, strict=True) if inner[0] <= x <= inner[1]
     ]
-    parts = [_grid(scale, height, "")]
+    parts = [_grid(scale, height, "", WIDTH)]
     if filled:
         around = [(filled[0][0], height), *filled, (filled[-1][0], height)]
         parts.append(tag("polygon", class_="band", points=_points(around)))
     parts.append(tag("polyline", class_="line", points=_points(places)))
     return _svg(height + _AXIS, title, description, *parts)
+
+
+def scrolled(chart: Html, name: str) -> Html:
+    """Return a chart that a narrow screen scrolls, so that its text stays readable."""
+    return tag("div", chart, class_="scroll", tabindex=0, role="region", aria_label=name)
 
 
 def standalone(chart: Html) -> bytes:
@@ -210,34 +221,34 @@ def _step(span: float) -> float:
     return next(power * each for each in (1, 2, 5, 10, 20) if power * each * _TICKS >= span)
 
 
-def _grid(scale: _Scale, bottom: float, unit: str) -> Html:
+def _grid(scale: _Scale, bottom: float, unit: str, width: float) -> Html:
     lines = [_line("grid", scale(tick), _TOP, scale(tick), bottom) for tick in scale.ticks]
     names = [
         tag("text", _number(tick), x=scale(tick), y=bottom + 16, text_anchor="middle")
         for tick in scale.ticks
     ]
-    name = tag("text", _shortened(unit), x=WIDTH - 2, y=bottom + 31, text_anchor="end")
+    name = tag("text", _shortened(unit), x=width - 2, y=bottom + 31, text_anchor="end")
     return join([*lines, *names, name if unit else None])
 
 
-def _label(text: str, x: float, y: float) -> Html:
-    return tag("text", tag("title", text), _shortened(text), x=x, y=y, text_anchor="end")
+def _label(text: str, x: float, y: float, longest: int) -> Html:
+    return tag("text", tag("title", text), _shortened(text, longest), x=x, y=y, text_anchor="end")
 
 
 def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Html:
     return tag("line", class_=kind, x1=x1, y1=y1, x2=x2, y2=y2)
 
 
-def _svg(height: float, title: str, description: str, *parts: Html) -> Html:
+def _svg(height: float, title: str, description: str, *parts: Html, width: float = WIDTH) -> Html:
     return tag(
         "svg",
         tag("title", title),
         tag("desc", description),
         *parts,
-        viewBox=f"0 0 {WIDTH} {height:g}",
+        viewBox=f"0 0 {width:g} {height:g}",
         role="img",
         aria_label=title,
-        class_="chart",
+        class_="chart" if width == WIDTH else "chart small",
     )
 
 
@@ -255,8 +266,8 @@ def _points(places: Sequence[tuple[float, float]]) -> str:
     return " ".join(f"{x},{y}" for x, y in places)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+def _shortened(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _number(value: float) -> str:

@@ -37,7 +37,9 @@ caption{text-align:left;color:var(--soft);padding:.25rem 0}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--edge);vertical-align:top;
 font-variant-numeric:tabular-nums;min-width:4rem;max-width:24rem}
 tbody th{font-weight:500}
-svg.chart{width:100%;height:auto;max-width:60rem}svg.spark{width:7.5rem;height:1.75rem}
+svg.chart{width:100%;height:auto;max-width:60rem;min-width:36rem}
+svg.chart.small{min-width:0}
+svg.spark{width:7.5rem;height:1.75rem}
 svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
 .bar,.dot{fill:var(--accent)}.band{fill:var(--accent);fill-opacity:.22}
 .line{stroke:var(--accent);stroke-width:2;fill:none}.whisker{stroke:var(--ink);stroke-width:1.5}

@@ -38,9 +38,10 @@ def test_a_table_has_a_caption_and_headings_for_its_columns_and_rows() -> None:
     "draw",
     [
         lambda marks: bars(marks, HOSTILE, HOSTILE),
+        lambda marks: bars(marks, HOSTILE, HOSTILE, is_small=True),
         lambda marks: over_time(marks, HOSTILE, HOSTILE),
     ],
-    ids=["bars", "over time"],
+    ids=["bars", "small bars", "over time"],
 )
 @pytest.mark.parametrize(
     "marks",
