@@ -55,5 +55,5 @@ def _look(pages: str, token: Path, leader: str) -> None:
         cards = [each.text for each in Page(answer.text).all("li")]
         assert len(cards) == 2
         assert all("5,912 reports" in each for each in cards)
-        assert len(Page(answer.text).all("svg")) == 2
+        assert len(Page(answer.text).all("svg")) >= 2
     assert "Ready" in httpx.get(leader, trust_env=False).text
