@@ -178,7 +178,7 @@ def create_collector_app(
         begin=api.begin,
         trouble=lambda: driver.trouble,
         sessions=Sessions(entropy, SystemClock()),
-        token_hash=token_hash,
+        token_hashes=lambda: (token_hash,),
         check=lambda request: check_site(request, hosts),
     )
     return create_app("collector", [router, pages.router()])

@@ -201,7 +201,7 @@ class Reading:
 class Readings:
     """Reads a collector's store for pages, and keeps what it has computed.
 
-    Call it from one thread at a time for each transaction; the kept readings are shared.
+    Several threads may read at once: what two of them compute at the same time is the same.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ A page is shown to who has begun a session with the service's token; files also 
 token as a bearer. A form carries what only this session's pages know.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
@@ -28,7 +28,7 @@ from aggregator.collector.pages.overview import overview
 from aggregator.collector.pages.question import question
 from aggregator.collector.pages.readings import Asked, Readings
 from aggregator.collector.pages.view import View, as_csv, as_json, as_parquet, writes_parquet
-from aggregator.dap.auth import token_matches
+from aggregator.dap.auth import hash_token, token_matches
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import (
     BatchInvalid,
@@ -70,7 +70,7 @@ class Pages:
         begin: Starts a collection.
         trouble: Says why the leader did not answer lately; empty if it did.
         sessions: Who may look.
-        token_hash: SHA-256 of the token that begins a session.
+        token_hashes: Says, for each request, the SHA-256 of the tokens that begin a session.
         check: Refuses a request for or from another site.
     """
 
@@ -80,14 +80,14 @@ class Pages:
         begin: Begin,
         trouble: Callable[[], str],
         sessions: Sessions,
-        token_hash: bytes,
+        token_hashes: Callable[[], Sequence[bytes]],
         check: Callable[[Request], None],
     ) -> None:
         self._database = database
         self._begin = begin
         self._trouble = trouble
         self._sessions = sessions
-        self._token_hash = token_hash
+        self._token_hashes = token_hashes
         self._check = check
         self._readings = Readings()
 
@@ -126,11 +126,12 @@ class Pages:
         if before is None or not self._sessions.is_own_form(before, form.get(CSRF_FIELD, "")):
             why = "This form is too old, or your browser refuses cookies: try again."
             return self._login_page(request, why, status.HTTP_403_FORBIDDEN)
-        if not token_matches(form.get("token", ""), (self._token_hash,)):
+        token = form.get("token", "")
+        if not token_matches(token, self._token_hashes()):
             why = "This is not the token of this service."
             return self._login_page(request, why, status.HTTP_401_UNAUTHORIZED)
         response = RedirectResponse("/", status.HTTP_303_SEE_OTHER, HEADERS)
-        self._sessions.begin(request, response, is_known=True)
+        self._sessions.begin(request, response, hash_token(token))
         return response
 
     async def end_session(self, request: Request) -> Response:
@@ -139,7 +140,7 @@ class Pages:
         session, form = self._known(request), await _form(request)
         response = RedirectResponse("/login", status.HTTP_303_SEE_OTHER, HEADERS)
         if session is not None and self._sessions.is_own_form(session, form.get(CSRF_FIELD, "")):
-            self._sessions.begin(request, response, is_known=False)
+            self._sessions.begin(request, response)
         return response
 
     async def chart(self, request: Request, chart: str) -> Response:
@@ -240,13 +241,15 @@ class Pages:
 
     def _known(self, request: Request) -> Session | None:
         session = self._sessions.of(request)
-        return session if session is not None and session.is_known else None
+        if session is None or not self._sessions.is_known(session, self._token_hashes()):
+            return None
+        return session
 
     def _check_reader(self, request: Request) -> None:
         """Refuse a request that is of no session and shows no token."""
         self._check(request)
         if self._known(request) is None:
-            require_token(request, (self._token_hash,))
+            require_token(request, self._token_hashes())
 
     def _shown(self, view: View, session: Session, code: int) -> Response:
         leave = tag(
@@ -260,7 +263,7 @@ class Pages:
 
     def _login_page(self, request: Request, why: str, code: int) -> Response:
         response = Response()
-        session = self._sessions.begin(request, response, is_known=False)
+        session = self._sessions.begin(request, response)
         shown = page(
             "Log in",
             tag("p", why, role="alert", class_="bad") if why else None,

@@ -1,12 +1,14 @@
 """Who may look: a session in a cookie, begun with a token, and a token of its own in every form.
 
 Nothing is stored: a session is signed with a key that is drawn when the service starts, so all
-sessions end with the service. A cookie that was issued before the login is not the one after it.
+sessions end with the service; one also ends when the token that began it is no longer taken. A
+cookie that was issued before the login is not the one after it.
 """
 
 import dataclasses
 import hashlib
 import hmac
+from collections.abc import Iterable
 from typing import Self
 
 from fastapi import Request, Response
@@ -27,24 +29,24 @@ class Session:
 
     Attributes:
         name: Random, 22 characters.
-        is_known: Whether its token was right; false while it sees the login page.
+        begun_with: Stands for the token that began it; empty while it sees the login page.
         ends_at: Seconds since the epoch.
     """
 
     name: str
-    is_known: bool
+    begun_with: str
     ends_at: int
 
     @property
     def text(self) -> str:
         """What is signed."""
-        return f"{self.name}.{int(self.is_known)}.{self.ends_at}"
+        return f"{self.name}.{self.begun_with}.{self.ends_at}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Return the session of a text that was signed."""
-        name, is_known, ends_at = text.split(".")
-        return cls(name, is_known == "1", int(ends_at))
+        name, begun_with, ends_at = text.split(".")
+        return cls(name, begun_with, int(ends_at))
 
 
 class Sessions:
@@ -60,10 +62,19 @@ class Sessions:
         self._clock = clock
         self._key = entropy.bytes(32)
 
-    def begin(self, request: Request, response: Response, *, is_known: bool) -> Session:
-        """Begin a session in the browser that asked, in place of any it had."""
+    def begin(
+        self, request: Request, response: Response, token_hash: bytes | None = None
+    ) -> Session:
+        """Begin a session in the browser that asked, in place of any it had.
+
+        Args:
+            request: Of that browser.
+            response: Gets the cookie.
+            token_hash: SHA-256 of the token that was shown; None before one is.
+        """
         ends_at = int(self._clock.now()) + SESSION_SECONDS
-        session = Session(encode_base64url(self._entropy.bytes(_SIZE)), is_known, ends_at)
+        begun_with = "" if token_hash is None else self._mac("token", token_hash.hex())
+        session = Session(encode_base64url(self._entropy.bytes(_SIZE)), begun_with, ends_at)
         response.set_cookie(
             COOKIE,
             f"{session.text}.{self._mac('session', session.text)}",
@@ -81,6 +92,12 @@ class Sessions:
             return None
         session = Session.parse(text)
         return session if self._clock.now() < session.ends_at else None
+
+    def is_known(self, session: Session, token_hashes: Iterable[bytes]) -> bool:
+        """Return whether a session was begun with one of the tokens that are taken."""
+        shown = session.begun_with.encode()
+        taken = (self._mac("token", each.hex()).encode() for each in token_hashes)
+        return any([hmac.compare_digest(shown, each) for each in taken])  # noqa: C419  all of them
 
     def csrf(self, session: Session) -> str:
         """Return what a form of this session carries."""
