@@ -50,7 +50,7 @@ def results(task_id: TaskArgument, config: Config = None) -> None:
 
 @app.command()
 def serve(config: Config = None) -> None:
-    """List tasks, collect batches and keep results, as JSON over HTTP."""
+    """List tasks, collect batches and keep results: pages, and JSON over HTTP."""
     settings = read_settings_of(CollectorSettings, config)
     make_token(settings)
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
