@@ -249,7 +249,7 @@ async def _upload(question: DemoQuestion) -> int:
         measurements = reader.read_csv(file, question.columns)
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("uploading", total=len(measurements))
-        async with open_client(60) as http:
+        async with open_client() as http:
             summary = await Client(question.task, http).upload(
                 measurements, progress=lambda count: progress.advance(bar, count)
             )

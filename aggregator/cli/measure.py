@@ -24,7 +24,12 @@ from aggregator.cli.options import (
 from aggregator.cli.parties import check_endpoints, open_collector, task_id_of
 from aggregator.cli.tables import print_result
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
-from aggregator.collector.documents import Document, collection_document, with_post_processing
+from aggregator.collector.documents import (
+    Document,
+    collection_document,
+    problem_text,
+    with_post_processing,
+)
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import new_collection, start_collection
 from aggregator.dap.report_errors import ReportError
@@ -40,7 +45,6 @@ from aggregator.storage.states import CollectionState
 from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
 
-TIMEOUT_SECONDS = 60.0
 MEANINGS = {
     ReportError.BATCH_COLLECTED: "the batch of that time was collected, or is about to be",
     ReportError.REPORT_DROPPED: "the task has ended, or takes no more reports of that time",
@@ -124,9 +128,7 @@ def upload(
     """
     task = read_task(task_file)
     check_endpoints(task, insecure_http=insecure_http)
-    http = open_client(
-        TIMEOUT_SECONDS, insecure_http=insecure_http, environment_proxy=environment_proxy
-    )
+    http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
     reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())
     if person_column is not None and (csv is None or state is not None):
         raise ParameterError(
@@ -234,13 +236,6 @@ def read_task(path: Path) -> Task:
     return task_from_toml(path.read_text(encoding="utf-8"))
 
 
-def problem_text(problem: object) -> str:
-    """Return a problem document as one line."""
-    if not isinstance(problem, dict):
-        return "the collection failed"
-    return ": ".join(str(problem[key]) for key in ("title", "detail") if problem.get(key))
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Limits:
     """What the client takes part in and how often."""
@@ -328,7 +323,6 @@ async def _collect(
         )
         identifier = stored.collection_id
         async with open_client(
-            TIMEOUT_SECONDS,
             insecure_http=desk.settings.insecure_http,
             environment_proxy=desk.settings.environment_proxy,
         ) as http:

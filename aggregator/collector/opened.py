@@ -9,7 +9,6 @@ It uses the store of the collector service, which may run meanwhile: what either
 have. `AsyncCollector` is the same for programs that await.
 """
 
-import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from aggregator.collector.collect import CollectionError, CollectionTimeout
-from aggregator.collector.documents import Document, collection_document
+from aggregator.collector.documents import Document, collection_document, problem_text
 from aggregator.collector.driver import Driver
 from aggregator.collector.keys import keypair_of
 from aggregator.collector.service import new_collection
@@ -43,7 +42,6 @@ from aggregator.survey import table
 from aggregator.transport.client import open_client
 
 DEFAULT_WAIT = timedelta(minutes=5)
-_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +162,6 @@ class AsyncCollector:
         if stored.state is CollectionState.PENDING:
             keypair = await anyio.to_thread.run_sync(keypair_of, self._database)
             async with open_client(
-                _TIMEOUT_SECONDS,
                 insecure_http=self._settings.insecure_http,
                 environment_proxy=self._settings.environment_proxy,
             ) as http:
@@ -180,7 +177,7 @@ class AsyncCollector:
             case CollectionState.FINISHED:
                 return _collected(task, document)
             case CollectionState.FAILED:
-                raise CollectionError(_problem(document["problem"]))
+                raise CollectionError(problem_text(document["problem"]))
             case _:
                 why = f": {trouble}" if trouble else ""
                 raise CollectionTimeout(f"the batch was not ready in {wait}{why}")
@@ -246,13 +243,6 @@ def _collected(task: Task, document: Document) -> Collected:
     asked = document["query"]
     assert isinstance(asked, dict)  # noqa: S101  what a time interval was named by
     return Collected(task, _moment(asked["start"]), _moment(asked["end"]), document)
-
-
-def _problem(problem: object) -> str:
-    if not isinstance(problem, dict):
-        return "the collection failed"
-    parts = [str(problem[key]) for key in ("title", "detail") if problem.get(key)]
-    return ": ".join(parts) or json.dumps(problem)
 
 
 def _seconds(moment: datetime) -> int:
