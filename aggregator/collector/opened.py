@@ -50,8 +50,8 @@ class Collected:
 
     Attributes:
         task: Of which.
-        start: Of the interval that was asked for.
-        end: Its end, which it does not hold.
+        start: Of the interval that was asked for; of the reports, if the leader selected the batch.
+        end: The end of the same interval, which does not hold it.
         document: The collection as the collector service shows it, with the result.
     """
 
@@ -240,9 +240,11 @@ class Collector:
 
 
 def _collected(task: Task, document: Document) -> Collected:
+    batch = Batch.of_document(task, document)
     asked = document["query"]
-    assert isinstance(asked, dict)  # noqa: S101  what a time interval was named by
-    return Collected(task, _moment(asked["start"]), _moment(asked["end"]), document)
+    assert isinstance(asked, dict)  # noqa: S101  what names a batch; nothing, if the leader selects
+    start, end = asked.get("start", batch.start), asked.get("end", batch.end)
+    return Collected(task, _moment(start), _moment(end), document)
 
 
 def _seconds(moment: datetime) -> int:
