@@ -80,6 +80,7 @@ def parse_time(text: str | None, name: str) -> int | None:
 def time_text(seconds: int) -> str:
     """Return a time as `parse_time` takes it; seconds since 1970 beyond the calendar's end."""
     try:
-        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, ValueError, OSError):
         return str(seconds)
+    return moment.strftime("%Y-%m-%dT%H:%MZ" if seconds % 60 == 0 else "%Y-%m-%dT%H:%M:%SZ")

@@ -30,10 +30,9 @@ from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.ids import TaskId
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import collection_request
+from aggregator.protocol.results import DEFAULT_CONFIDENCE, collection_request
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.results import Batch, Table
-from aggregator.results.values import DEFAULT_CONFIDENCE
 from aggregator.storage import collector as store
 from aggregator.storage.database import Database
 from aggregator.storage.opening import open_database
