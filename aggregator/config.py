@@ -100,8 +100,9 @@ class ServiceSettings(BaseSettings):
     )
     store_key_file: Path | None = Field(
         None,
-        description="The key that encrypts secrets in the store; the database's path and .key, "
-        "if not given. Made, readable by its owner only, with a new database and never later.",
+        description="The file with the key that encrypts secrets in the store; needed unless "
+        "store_key is given. On another disk and in other backups than the database: who has both "
+        "reads all. Made, readable by its owner only, with a new database and never later.",
     )
     store_key: SecretStr | None = Field(
         None,
@@ -166,13 +167,6 @@ class ServiceSettings(BaseSettings):
             return Path(make_url(self.database_url).database or "")
         except (ArgumentError, ValueError):  # the latter for a port that is not a number
             raise ConfigurationError("database: the store's URL cannot be read") from None
-
-    @property
-    def key_file(self) -> Path:
-        """The file with the store's key, unless the settings hold the key."""
-        if self.store_key_file is not None:
-            return self.store_key_file
-        return self.database_file.with_name(self.database_file.name + ".key")
 
 
 class AggregatorSettings(ServiceSettings):

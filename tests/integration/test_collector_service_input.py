@@ -150,7 +150,9 @@ async def test_an_interval_that_is_not_over_is_collected_only_if_that_is_meant(
 
 def test_the_command_refuses_an_interval_that_is_not_over(tmp_path: Path) -> None:
     config = tmp_path / "collector.toml"
-    config.write_text('role = "collector"\ndatabase = "collector.sqlite"\n')
+    config.write_text(
+        'role = "collector"\ndatabase = "collector.sqlite"\nstore_key_file = "collector.key"\n'
+    )
     public = run_here("collector", "config", "--config", config).stdout.strip()
     task = make_task(collector_hpke_config=public)
     file = provisioning.provision(task, SeededEntropy(b"secrets"))[Role.COLLECTOR]

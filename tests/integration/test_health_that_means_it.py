@@ -174,10 +174,12 @@ async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
 
 async def test_status_tells_a_person_in_ten_lines(pair: Pair, tmp_path: Path) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
-    key = tmp_path / "leader.sqlite.key"
+    key = tmp_path / "leader.key"
     key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
     key.chmod(0o600)
-    (tmp_path / "leader.toml").write_text('role = "leader"\ndatabase = "leader.sqlite"\n')
+    (tmp_path / "leader.toml").write_text(
+        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+    )
     done = await to_thread.run_sync(run_here, "status", "--config", tmp_path / "leader.toml")
     lines = done.stdout.splitlines()
     assert done.returncode == 1  # by the system's clock the reports have waited for years

@@ -124,7 +124,9 @@ def test_the_commands_replace_a_token_on_both_sides(tmp_path: Path) -> None:
         return run_here(*words, "--config", tmp_path / f"{role}.toml", stdin=stdin)
 
     for role in ("leader", "helper", "collector"):
-        (tmp_path / f"{role}.toml").write_text(f'role = "{role}"\ndatabase = "{role}.sqlite"\n')
+        (tmp_path / f"{role}.toml").write_text(
+            f'role = "{role}"\ndatabase = "{role}.sqlite"\nstore_key_file = "{role}.key"\n'
+        )
     config = prio("collector", "collector", "config").stdout.strip()
     task = make_task(collector_hpke_config=config)
     files = provision(task, SeededEntropy(b"secrets"))

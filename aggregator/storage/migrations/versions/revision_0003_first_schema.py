@@ -158,9 +158,10 @@ def upgrade() -> None:
         "bucket_keys",
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("bucket", sa.LargeBinary(), nullable=False),
-        sa.Column("key", sa.LargeBinary(), nullable=False),
+        sa.Column("slot", BIGINT, nullable=False),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_bucket_keys_task"),
         sa.PrimaryKeyConstraint("task", "bucket", name="pk_bucket_keys"),
+        sa.UniqueConstraint("slot", name="uq_bucket_keys_slot"),
         sqlite_strict=True,
         sqlite_with_rowid=False,
     )
