@@ -183,8 +183,8 @@ class AggregatorSettings(ServiceSettings):
     max_bytes_in_flight: int = Field(
         64 * MEBIBYTE,
         ge=64 * KIBIBYTE,
-        description="The most bytes that the bodies of all requests have together; at least "
-        "max_body_size.",
+        description="The most bytes that the bodies of all requests have together, of which each "
+        "task that has requests has an equal share; at least max_body_size.",
     )
     answer_seconds: PositiveSeconds = Field(
         30,
@@ -392,7 +392,8 @@ class CollectorSettings(ServiceSettings):
     token_file: Path | None = Field(
         None,
         description="The token, in a file instead; the database's path and .token, if not given. "
-        "Made, readable by its owner only, if there is none.",
+        "Made, readable by its owner only, if there is none; read again when it changes. It may "
+        "hold several, one a line.",
     )
     allowed_hosts: str = Field(
         "",

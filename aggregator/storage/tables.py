@@ -674,6 +674,7 @@ collections = Table(
     ),
     Column("location", Text, comment="Where the Leader keeps the job; null until it answered."),
     *_state(CollectionState),
+    _reason(),
     Column("result", Text, comment="The result with its error bars and what it promises, JSON."),
     Column("problem", Text, comment="Why it failed: a problem document, JSON."),
     _seconds("created_at", "Seconds; when the batch was asked for."),

@@ -8,11 +8,11 @@ import httpx
 import pytest
 
 from aggregator.client import Client, Contributions, TooManyReports
+from aggregator.dap.problems import TaskRefused
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import provision
-from aggregator.runtime import TaskRefused
 from aggregator.storage.waiting_reports import waiting_in_batch
 from aggregator.transport.peer import PeerUnreachable
 from tests.support.commands import run_here

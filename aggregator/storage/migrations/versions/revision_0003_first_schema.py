@@ -272,6 +272,7 @@ def upgrade() -> None:
         sa.Column("request", sa.LargeBinary(), nullable=False),
         sa.Column("location", sa.Text(), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("result", sa.Text(), nullable=True),
         sa.Column("problem", sa.Text(), nullable=True),
         sa.Column("created_at", BIGINT, nullable=False),
