@@ -287,7 +287,7 @@ async def _upload(asked: Asked, window: datetime) -> int:
     """Upload everybody's answer to a question; return how many were accepted."""
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("uploading", total=len(asked.measurements))
-        async with open_client(60) as http:
+        async with open_client() as http:
             summary = await Client(asked.task, http).upload(
                 asked.measurements,
                 time=window,

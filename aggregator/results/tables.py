@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.results.intervals import ConfidenceInterval
-from aggregator.results.values import DEFAULT_CONFIDENCE, Quantity, joint_intervals
+from aggregator.results.values import Quantity, joint_intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
