@@ -12,7 +12,7 @@ from aggregator.dp.certified import to_float
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.utility import half_width_of
 from aggregator.protocol.budget import task_bounds
-from aggregator.results.values import DEFAULT_CONFIDENCE
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.storage import collector as store
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState

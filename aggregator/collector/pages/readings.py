@@ -14,9 +14,9 @@ from functools import cached_property, lru_cache
 from aggregator.collector.documents import Document, collection_document
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.results import Batch
-from aggregator.results.values import DEFAULT_CONFIDENCE
 from aggregator.storage import collector as store
 from aggregator.storage.collector import StoredCollection
 from aggregator.storage.database import Transaction
