@@ -102,8 +102,9 @@ class ServiceSettings(BaseSettings):
     )
     store_key_file: Path | None = Field(
         None,
-        description="The key that encrypts secrets in the store; the SQLite file's path and .key, "
-        "if not given. Made, readable by its owner only, with a new database and never later.",
+        description="The file with the key that encrypts secrets in the store; needed unless "
+        "store_key is given. On another disk and in other backups than the database: who has both "
+        "reads all. Made, readable by its owner only, with a new database and never later.",
     )
     store_key: SecretStr | None = Field(
         None,
@@ -157,24 +158,6 @@ class ServiceSettings(BaseSettings):
             return self.database
         return URL.create("sqlite", database=self.database).render_as_string()
 
-    @property
-    def key_file(self) -> Path:
-        """The file with the store's key, unless the settings hold the key.
-
-        Raises:
-            ConfigurationError: None is named, and the store is no file beside which it could lie.
-        """
-        return self.store_key_file or self._beside_store(".key", "store_key_file")
-
-    def _beside_store(self, suffix: str, setting: str) -> Path:
-        try:
-            url = make_url(self.database_url)
-        except (ArgumentError, ValueError):  # the latter for a port that is not a number
-            raise ConfigurationError("database: the store's URL cannot be read") from None
-        if url.get_backend_name() != "sqlite":
-            raise ConfigurationError(f"{setting}: must be given, as the store is no file")
-        return Path(f"{url.database or ''}{suffix}")
-
 
 class AggregatorSettings(ServiceSettings):
     """What both aggregators need."""
@@ -190,8 +173,8 @@ class AggregatorSettings(ServiceSettings):
     max_bytes_in_flight: int = Field(
         64 * MEBIBYTE,
         ge=64 * KIBIBYTE,
-        description="The most bytes that the bodies of all requests have together; at least "
-        "max_body_size.",
+        description="The most bytes that the bodies of all requests have together, of which each "
+        "task that has requests has an equal share; at least max_body_size.",
     )
     answer_seconds: PositiveSeconds = Field(
         30,
@@ -399,7 +382,8 @@ class CollectorSettings(ServiceSettings):
     token_file: Path | None = Field(
         None,
         description="The token, in a file instead; the SQLite file's path and .token, if not "
-        "given. Made, readable by its owner only, if there is none.",
+        "given. Made, readable by its owner only, if there is none; read again when it changes. It "
+        "may hold several, one a line.",
     )
     allowed_hosts: str = Field(
         "",
@@ -419,7 +403,15 @@ class CollectorSettings(ServiceSettings):
         Raises:
             ConfigurationError: None is named, and the store is no file beside which it could lie.
         """
-        return self.token_file or self._beside_store(".token", "token_file")
+        if self.token_file is not None:
+            return self.token_file
+        try:
+            url = make_url(self.database_url)
+        except (ArgumentError, ValueError):  # the latter for a port that is not a number
+            raise ConfigurationError("database: the store's URL cannot be read") from None
+        if url.get_backend_name() != "sqlite":
+            raise ConfigurationError("token_file: must be given, as the store is no file")
+        return Path(f"{url.database or ''}.token")
 
     @property
     def hosts(self) -> frozenset[str]:

@@ -22,10 +22,16 @@ from aggregator.cli.options import (
     TaskArgument,
     parse_time,
 )
-from aggregator.cli.parties import check_endpoints, open_collector, task_id_of
+from aggregator.cli.parties import CollectorDesk, check_endpoints, open_collector, task_id_of
 from aggregator.cli.tables import print_result
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
-from aggregator.collector.documents import Document, collection_document, with_post_processing
+from aggregator.client.upload import REPORTS_PER_REQUEST
+from aggregator.collector.documents import (
+    Document,
+    collection_document,
+    problem_text,
+    with_post_processing,
+)
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import new_collection, start_collection
 from aggregator.dap.report_errors import ReportError
@@ -41,7 +47,6 @@ from aggregator.storage.states import CollectionState
 from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
 
-TIMEOUT_SECONDS = 60.0
 MEANINGS = {
     ReportError.BATCH_COLLECTED: "the batch of that time was collected, or is about to be",
     ReportError.REPORT_DROPPED: "the task has ended, or takes no more reports of that time",
@@ -74,7 +79,9 @@ def upload(
         str | None,
         typer.Option(help="Time of the reports: ISO 8601 or seconds since 1970; now if not given."),
     ] = None,
-    per_request: Annotated[int, typer.Option(min=1, help="Reports in one request.")] = 200,
+    per_request: Annotated[
+        int, typer.Option(min=1, help="Reports in one request.")
+    ] = REPORTS_PER_REQUEST,
     person_column: Annotated[
         str | None,
         typer.Option(
@@ -129,9 +136,7 @@ def upload(
     """
     task = read_task(task_file)
     check_endpoints(task, insecure_http=insecure_http)
-    http = open_client(
-        TIMEOUT_SECONDS, insecure_http=insecure_http, environment_proxy=environment_proxy
-    )
+    http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
     reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())
     if person_column is not None and (csv is None or state is not None):
         raise ParameterError(
@@ -216,7 +221,7 @@ def collect(
     times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
     named = {name: time for name, time in times.items() if time is not None}
     labels = buckets.split(",") if buckets else ()
-    document, trouble = anyio.run(_collect, config, task_id, named, timeout, rule, now, labels)
+    document = anyio.run(_collect, config, task_id, named, timeout, rule, now, labels)
     if as_json:
         print(json.dumps(document))
     elif document["state"] == CollectionState.FINISHED:
@@ -227,7 +232,7 @@ def collect(
         raise SystemExit(faults.PEER)
     if document["state"] == CollectionState.PENDING:
         if not as_json:
-            why = f": {trouble}" if trouble else ""
+            why = f": {document['reason']}" if document["reason"] else ""
             print(f"prio: the batch was not ready in {timeout:g} seconds{why}", file=sys.stderr)
         raise SystemExit(faults.PEER)
 
@@ -239,13 +244,6 @@ def read_task(path: Path) -> Task:
         ParameterError: It is not a task file; the message names the setting.
     """
     return task_from_toml(path.read_text(encoding="utf-8"))
-
-
-def problem_text(problem: object) -> str:
-    """Return a problem document as one line."""
-    if not isinstance(problem, dict):
-        return "the collection failed"
-    return ": ".join(str(problem[key]) for key in ("title", "detail") if problem.get(key))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -331,8 +329,8 @@ async def _collect(
     rule: Rule | None,
     now: bool,
     labels: Sequence[str],
-) -> tuple[Document, str]:
-    """Return the collection, and why the leader did not answer the last request, if it did not."""
+) -> Document:
+    """Ask for a collection; return it when it has ended, or when the time is over."""
     with open_collector(config) as desk:
         task = desk.task(task_id_of(task_id))
         length = task.prio3.circuit.output_len
@@ -351,29 +349,32 @@ async def _collect(
         )
         identifier = stored.collection_id
         async with open_client(
-            TIMEOUT_SECONDS,
             insecure_http=desk.settings.insecure_http,
             environment_proxy=desk.settings.environment_proxy,
         ) as http:
             driver = Driver(desk.database, desk.keypair(), http)
             with anyio.move_on_after(seconds):
                 async with anyio.create_task_group() as group:
-                    group.start_soon(_show_progress, driver)
+                    group.start_soon(_show_progress, desk, identifier)
                     await driver.finish(identifier)
                     group.cancel_scope.cancel()
         ended = desk.database.read_sync(
             "get collection", lambda tx: store.get_collection(tx, identifier)
         )
         document = collection_document(task, stored if ended is None else ended)
-        return with_post_processing(task, document, rule), driver.trouble
+        return with_post_processing(task, document, rule)
 
 
-async def _show_progress(driver: Driver) -> None:
+async def _show_progress(desk: CollectorDesk, identifier: bytes) -> None:
     """Tell whoever watches why the result is not there yet, until cancelled."""
     console = Console(stderr=True)
     if not console.is_terminal:
         return
     with console.status("") as shown:
         while True:
-            shown.update(driver.trouble or "the batch is not ready yet")
+            stored = await desk.database.read(
+                "get collection", lambda tx: store.get_collection(tx, identifier)
+            )
+            reason = None if stored is None else stored.reason
+            shown.update(reason or "the batch is not ready yet")
             await anyio.sleep(1)

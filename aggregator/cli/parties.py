@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
+from aggregator.cli.options import time_text
 from aggregator.codec import DecodeError
 from aggregator.collector.documents import Document, collection_document, task_document
 from aggregator.collector.keys import keypair_of
@@ -87,7 +87,7 @@ class AggregatorDesk:
     def tasks(self) -> list[Task]:
         """Return the tasks that we take part in, oldest first."""
         stored = self.database.read_sync("list tasks", task_store.list_tasks)
-        return [task_from_toml(each.record.definition) for each in stored]
+        return [task_from_toml(each.definition) for each in stored]
 
     def task_states(self) -> list[tuple[Task, Sequence[str]]]:
         """Return the same, each with what a list says of it."""
@@ -95,7 +95,7 @@ class AggregatorDesk:
         def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
             stored = task_store.list_tasks(tx)
             return [
-                (task_from_toml(each.record.definition), self._state(progress))
+                (task_from_toml(each.definition), self._state(progress))
                 for each, progress in zip(stored, task_progress(tx), strict=True)
             ]
 
@@ -104,10 +104,10 @@ class AggregatorDesk:
     def _state(self, progress: TaskProgress) -> Sequence[str]:
         released = progress.last_release_at
         return (
-            "open" if progress.ended_at is None else f"ended {moment(progress.ended_at)}",
+            "open" if progress.ended_at is None else f"ended {time_text(progress.ended_at)}",
             *([f"{progress.waiting:,} wait"] if self.role is Role.LEADER else []),
             f"{progress.aggregated:,} aggregated",
-            "not released" if released is None else f"released {moment(released)}",
+            "not released" if released is None else f"released {time_text(released)}",
         )
 
     def end_task(self, task_id: TaskId) -> None:
@@ -223,19 +223,17 @@ class CollectorDesk:
 
     def tasks(self) -> list[Task]:
         """Return the tasks that we collect, oldest first."""
-        records = self.database.read_sync("list tasks", collector_store.list_collector_tasks)
-        return [task_from_toml(record.definition) for record in records]
+        definitions = self.database.read_sync("list tasks", collector_store.list_definitions)
+        return [task_from_toml(each) for each in definitions]
 
     def task_states(self) -> list[tuple[Task, Sequence[str]]]:
         """Return the same, each with what a list says of it."""
 
         def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
+            tasks = [task_from_toml(each) for each in collector_store.list_definitions(tx)]
             return [
-                (
-                    task_from_toml(record.definition),
-                    _collected(collector_store.list_collections(tx, record.task_id)),
-                )
-                for record in collector_store.list_collector_tasks(tx)
+                (task, _collected(collector_store.list_collections(tx, task.task_id.value)))
+                for task in tasks
             ]
 
         return self.database.read_sync("list tasks", read)
@@ -254,12 +252,12 @@ class CollectorDesk:
         Raises:
             ParameterError: We do not collect it.
         """
-        record = self.database.read_sync(
-            "get task", lambda tx: collector_store.get_collector_task(tx, task_id.value)
+        definition = self.database.read_sync(
+            "get task", lambda tx: collector_store.get_definition(tx, task_id.value)
         )
-        if record is None:
+        if definition is None:
             raise _no_task(task_id)
-        return task_from_toml(record.definition)
+        return task_from_toml(definition)
 
     def collections(self, task_id: TaskId) -> list[Document]:
         """Return the task's collections with their results, oldest first.
@@ -350,18 +348,13 @@ def check_endpoints(task: Task, *, insecure_http: bool) -> None:
     check_scheme(configuration.helper_aggregator_endpoint, "helper", insecure_http=insecure_http)
 
 
-def moment(seconds: int) -> str:
-    """Return a time as commands print it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _collected(collections: Sequence[collector_store.StoredCollection]) -> Sequence[str]:
     counts = Counter(each.state for each in collections)
     ended = [each.ended_at for each in collections if each.ended_at is not None]
     return (
         f"{counts[CollectionState.FINISHED]:,} collected",
         f"{counts[CollectionState.PENDING]:,} wait",
-        f"last {moment(max(ended))}" if ended else "none yet",
+        f"last {time_text(max(ended))}" if ended else "none yet",
     )
 
 

@@ -101,6 +101,7 @@ def collection_document(task: Task, stored: StoredCollection) -> Document:
         "task_id": str(task.task_id),
         "query": _named(task, stored),
         "state": str(stored.state),
+        "reason": stored.reason,
         "created_at": stored.created_at,
         "ended_at": stored.ended_at,
         "result": None if stored.result is None else json.loads(stored.result),
@@ -121,6 +122,13 @@ def with_post_processing(task: Task, collection: Document, rule: Rule | None) ->
         return collection
     processed = post_processed_document(task, result, rule)
     return collection | {"result": result | {"post_processed": processed}}
+
+
+def problem_text(problem: object) -> str:
+    """Return a failed collection's problem document as one line."""
+    told = problem if isinstance(problem, dict) else {}
+    parts = [str(told[key]) for key in ("title", "detail") if told.get(key)]
+    return ": ".join(parts) or "the collection failed"
 
 
 def _selection(task: Task, disclosure: Disclosure) -> Document | None:

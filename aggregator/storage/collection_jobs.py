@@ -241,7 +241,7 @@ def freeze_collection_job(
     """
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
     locks.change_batches(tx, job.task_id)  # uploads for the batch are stored by now, or refused
-    values = {"aggregate_share_request": aggregate_share_request}
+    values = {"aggregate_share_request": aggregate_share_request, "reason": None}
     _advance(tx, "freeze_collection_job", lease, values, ends=False)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
     batch = _selected(tx, job)

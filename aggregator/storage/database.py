@@ -13,7 +13,7 @@ rolled back.
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import TypeVar
 
@@ -27,7 +27,16 @@ from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import StoreError
 from aggregator.storage import tables
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.engine import Backend, Busy, Insert, LostRace, backend, translated
+from aggregator.storage.engine import (
+    Backend,
+    Busy,
+    Insert,
+    KeySlots,
+    LostRace,
+    backend,
+    translated,
+)
+from aggregator.storage.key_file import KeyGone
 from aggregator.storage.schema import check
 from aggregator.storage.scrubber import Scrubber
 
@@ -54,8 +63,10 @@ class Transaction:
     backend: Backend
     crypter: Crypter
     entropy: Entropy
+    keys: KeySlots
     is_writing: bool
     now: int  # seconds since the Unix epoch by the database's clock, fixed for the transaction
+    destroyed_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, at the commit
     scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
     failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
     _task_keys: dict[bytes, int] = dataclasses.field(default_factory=dict)
@@ -115,6 +126,8 @@ class Database:
         self._on_transaction = on_transaction
         self._writer = threading.BoundedSemaphore(backend.writers)
         self._reader = threading.BoundedSemaphore(_READERS)
+        self._keys = backend.bucket_keys()
+        self._undestroyed: set[int] = set()
         self._scrubber = Scrubber(backend.empty_log)
         self._is_log_unknown = True  # a killed process may have left secrets there: empty it once
         # Writers wait for their turn in the event loop, without holding a thread each.
@@ -144,13 +157,15 @@ class Database:
             SchemaMismatch: The schema is not the one of this program; both are named.
         """
         check(url)
-        return Database(
+        database = Database(
             backend(url),
             crypter,
             clock,
             SystemEntropy() if entropy is None else entropy,
             _ignore if on_transaction is None else on_transaction,
         )
+        database._destroy_what_a_killed_process_left()
+        return database
 
     async def run(self, name: str, work: Callable[[Transaction], T]) -> T:
         """Return `work(transaction)` for one committed write transaction, run in a worker thread.
@@ -186,16 +201,38 @@ class Database:
                     turns.enter_context(turn)
             self._readers.dispose()
             self._writers.dispose()
+            self._keys.close()
+
+    def _destroy_what_a_killed_process_left(self) -> None:
+        """Destroy the keys whose buckets were collected when a process died."""
+        held = self._keys.held()
+        # Others may be about to commit what they put there: only a writer can tell.
+        if held and _unused(held, self.read_sync("look for keys", _used_slots)):
+            self.run_sync("destroy keys", self._destroy_unused)
+
+    def _destroy_unused(self, tx: Transaction) -> None:
+        tx.destroyed_slots += _unused(self._keys.held(), _used_slots(tx))
+
+    def _destroy(self, slots: Iterable[int]) -> None:
+        """Destroy keys before anybody is answered, and those of a transaction that failed to."""
+        self._undestroyed.update(slots)
+        pending = list(self._undestroyed)
+        if pending:
+            self._keys.destroy(pending)
+            self._undestroyed.difference_update(pending)
 
     def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._transact(engine, name, work)
-            except (Busy, LostRace):
-                continue  # at once: a database that is busy has waited before it said so
+            except (Busy, LostRace, KeyGone):
+                # At once: a database that is busy has waited before it said so, and a batch that
+                # was collected since this snapshot was taken is so in the next.
+                continue
         return self._transact(engine, name, work)
 
     def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
+        self._destroy(())
         with translated(self._backend, name), engine.connect() as connection:
             with connection.begin():
                 self._on_transaction(name, "begin")
@@ -206,6 +243,7 @@ class Database:
                     self._backend,
                     self._crypter,
                     self._entropy,
+                    self._keys.within(connection),
                     engine is self._writers,
                     now,
                 )
@@ -214,10 +252,19 @@ class Database:
                     raise transaction.failure
                 self._on_transaction(name, "before commit")
             self._on_transaction(name, "committed")
+            self._destroy(transaction.destroyed_slots)
             if transaction.scrub_log or (self._is_log_unknown and engine is self._writers):
                 self._is_log_unknown = False
                 self._scrubber.request()
             return result
+
+
+def _used_slots(tx: Transaction) -> set[int]:
+    return set(tx.connection.execute(select(tables.bucket_keys.c.slot)).scalars())
+
+
+def _unused(held: Iterable[int], used: set[int]) -> list[int]:
+    return [slot for slot in held if slot not in used]
 
 
 def _ignore(_name: str, _moment: str) -> None:

@@ -4,7 +4,7 @@ The verbs speak SQLAlchemy Core, which both databases understand; where they dif
 `sqlite.Sqlite`, one file with one writer, and `postgresql.Postgresql`, for many processes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
@@ -46,6 +46,39 @@ class LostRace(Conflict):
     """Another transaction stored the same first; the transaction was tried several times."""
 
 
+class KeySlots(Protocol):
+    """Sealed keys of buckets by the number of their slot, for one transaction."""
+
+    def put(self, keys: Sequence[bytes], first_unused: int) -> Sequence[int]:
+        """Store keys; return their slots, none below `first_unused`."""
+
+    def get(self, slot: int) -> bytes:
+        """Return a key.
+
+        Raises:
+            KeyGone: The slot holds none.
+        """
+
+    def delete(self, slots: Sequence[int]) -> Sequence[int]:
+        """Delete keys with the transaction; return those to be destroyed after its commit."""
+
+
+class BucketKeys(Protocol):
+    """All such keys of a store."""
+
+    def within(self, connection: Connection) -> KeySlots:
+        """Return the keys for a transaction on `connection`."""
+
+    def held(self) -> Sequence[int]:
+        """Return the slots outside the database whose keys are not destroyed."""
+
+    def destroy(self, slots: Iterable[int]) -> None:
+        """Destroy keys outside the database at once."""
+
+    def close(self) -> None:
+        """Close what is open."""
+
+
 class Backend(Protocol):
     """What each database does its own way."""
 
@@ -79,6 +112,9 @@ class Backend(Protocol):
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Hold what `names` stand for until the transaction ends; `locks` says what that is."""
+
+    def bucket_keys(self) -> BucketKeys:
+        """Return where the short-lived keys of buckets lie."""
 
     def empty_log(self) -> bool:
         """Empty the database's log of what was destroyed; return whether that was possible now."""

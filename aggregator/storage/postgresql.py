@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from aggregator.errors import ConfigurationError
+from aggregator.storage.key_table import KeyTable
 
 LOCK_TIMEOUT_SECONDS = 5
 _IDLE_TIMEOUT_SECONDS = 300
@@ -134,6 +135,10 @@ class Postgresql:
         function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
         for key in sorted(_lock_key(name) for name in names):
             connection.exec_driver_sql(f"SELECT {function}(%s)", (key,))
+
+    def bucket_keys(self) -> KeyTable:
+        """Return the table of short-lived keys."""
+        return KeyTable()
 
     def empty_log(self) -> bool:
         """Do nothing, successfully: its log and dead rows are the server's to recycle."""

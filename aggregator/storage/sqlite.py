@@ -20,6 +20,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from aggregator.errors import ConfigurationError, StoreError
+from aggregator.storage.key_file import KeyFile
 
 BUSY_TIMEOUT_SECONDS = 5
 _BUSY = 5
@@ -127,6 +128,10 @@ class Sqlite:
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Do nothing: the one writer holds the whole store from the beginning."""
+
+    def bucket_keys(self) -> KeyFile:
+        """Return the file of short-lived keys: the database's path and `.keys`."""
+        return KeyFile(self._path.with_name(f"{self._path.name}.keys"))
 
     def empty_log(self) -> bool:
         """Empty the write-ahead log, where destroyed secrets may still lie; wait for nobody.

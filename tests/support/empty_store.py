@@ -38,10 +38,8 @@ def new_place(path: Path) -> str:
 
 def settings_of(path: Path) -> dict[str, str]:
     """Return the settings of a service whose store, still to be made, is named `path`."""
-    if SERVER not in os.environ:
-        return {"database": path.name}
-    key_file = path.with_name(f"{path.name}.key")
-    return {"database": new_place(path), "store_key_file": str(key_file)}
+    database = path.name if SERVER not in os.environ else new_place(path)
+    return {"database": database, "store_key_file": f"{path.name}.key"}
 
 
 def version(url: str) -> str:

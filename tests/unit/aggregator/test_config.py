@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.config import (
+    CollectorSettings,
     HelperSettings,
     LeaderSettings,
     ServiceSettings,
@@ -29,7 +30,7 @@ def test_a_file_needs_only_role_and_database(tmp_path: Path) -> None:
     settings = read_settings(write(tmp_path, 'role = "leader"\ndatabase = "leader.sqlite"'))
     assert isinstance(settings, LeaderSettings)
     assert settings.database_url == f"sqlite:///{tmp_path / 'leader.sqlite'}"
-    assert settings.key_file == tmp_path / "leader.sqlite.key"
+    assert settings.store_key_file is None
     assert settings.listen == "127.0.0.1:8000"
     assert settings.health_listen is None
     assert settings.floor == Floor(max_delta=Fraction(1, 10**5))
@@ -48,7 +49,6 @@ def test_an_absolute_path_and_a_url_are_taken_as_they_are(tmp_path: Path) -> Non
     for database in ("/srv/x.sqlite", "sqlite:////srv/x.sqlite"):
         settings = read_settings(write(tmp_path, f'role = "helper"\ndatabase = "{database}"'))
         assert settings.database_url == "sqlite:////srv/x.sqlite"
-        assert settings.key_file == Path("/srv/x.sqlite.key")
 
 
 def test_the_environment_wins_over_the_file(
@@ -153,10 +153,11 @@ def test_every_setting_is_described() -> None:
             assert field.description, name
 
 
-def test_a_store_on_a_server_needs_a_named_key_and_shows_no_password(tmp_path: Path) -> None:
+def test_a_store_on_a_server_needs_a_named_token_file_and_shows_no_password(tmp_path: Path) -> None:
     url = f"postgresql://prio:{SECRET}@db.example/leader"
-    settings = read_settings(write(tmp_path, f'role = "helper"\ndatabase = "{url}"'))
+    settings = read_settings(write(tmp_path, f'role = "collector"\ndatabase = "{url}"'))
+    assert isinstance(settings, CollectorSettings)
     assert settings.database_url == url
     assert SECRET not in repr(settings)
-    with pytest.raises(ConfigurationError, match="store_key_file: must be given"):
-        _ = settings.key_file
+    with pytest.raises(ConfigurationError, match="token_file: must be given"):
+        _ = settings.token_path

@@ -165,11 +165,19 @@ def upgrade() -> None:
         "bucket_keys",
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("bucket", sa.LargeBinary(), nullable=False),
-        sa.Column("key", sa.LargeBinary(), nullable=False),
+        sa.Column("slot", BIGINT, nullable=False),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_bucket_keys_task"),
         sa.PrimaryKeyConstraint("task", "bucket", name="pk_bucket_keys"),
+        sa.UniqueConstraint("slot", name="uq_bucket_keys_slot"),
         sqlite_strict=True,
         sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "bucket_key_slots",
+        sa.Column("slot", BIGINT, nullable=False),
+        sa.Column("key", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("slot", name="pk_bucket_key_slots"),
+        sqlite_strict=True,
     )
     op.create_table(
         "bucket_shares",
@@ -278,6 +286,7 @@ def upgrade() -> None:
         sa.Column("request", sa.LargeBinary(), nullable=False),
         sa.Column("location", sa.Text(), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=True),
         sa.Column("result", sa.Text(), nullable=True),
         sa.Column("problem", sa.Text(), nullable=True),
         sa.Column("created_at", BIGINT, nullable=False),
@@ -410,6 +419,7 @@ def downgrade() -> None:
     op.drop_table("closed_batches")
     op.drop_table("buckets")
     op.drop_table("bucket_shares")
+    op.drop_table("bucket_key_slots")
     op.drop_table("bucket_keys")
     op.drop_table("answered_jobs")
     op.drop_table("aggregation_jobs")

@@ -48,7 +48,13 @@ def held(path: Path, lock: Callable[[Transaction, bytes], None]) -> Iterator[Non
     with other.begin() as connection:
         lock(
             Transaction(
-                connection, url, Crypter([STORE_KEY]), SystemEntropy(), is_writing=True, now=0
+                connection,
+                url,
+                Crypter([STORE_KEY]),
+                SystemEntropy(),
+                url.bucket_keys().within(connection),
+                is_writing=True,
+                now=0,
             ),
             TASK_ID,
         )
@@ -131,7 +137,7 @@ def test_a_server_that_is_not_there_is_named_in_one_line(tmp_path: Path) -> None
 
 def test_the_key_of_a_store_on_a_server_must_be_named(tmp_path: Path) -> None:
     url = new_place(stored_in(tmp_path))
-    with pytest.raises(ConfigurationError, match="store_key_file: must be given"):
+    with pytest.raises(ConfigurationError, match="store_key_file: names no file"):
         open_database(HelperSettings(database=url))
     settings = HelperSettings(database=url, store_key_file=tmp_path / "key")
     for _ in range(2):
