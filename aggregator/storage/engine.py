@@ -149,9 +149,9 @@ def backend(url: str) -> Backend:
         # `from None`: the cause repeats the text, which may hold a password.
         raise ConfigurationError("the store's URL cannot be read") from None
     match parsed.drivername:
-        case "sqlite":
+        case "sqlite" | "sqlite+pysqlite":
             return Sqlite(parsed)
-        case "postgresql":
+        case "postgresql" | "postgresql+psycopg":
             return Postgresql(parsed)
         case _:
             raise ConfigurationError(
