@@ -22,7 +22,11 @@ OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SOURCES = sorted(path for top in ("field", "aggregator") for path in (ROOT / top).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted(path for top in ("docs", "examples") for path in (ROOT / top).rglob("*.md")),
+]
 
 
 def commands(command: click.Command, name: str = "prio") -> Iterator[tuple[str, click.Command]]:
@@ -63,7 +67,7 @@ def test_every_command_can_take_its_settings_from_the_environment_alone() -> Non
     assert not any(option.required for option in options)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_command_that_a_document_names_exists(document: Path) -> None:
     groups = {name.rsplit(" ", 1)[0] for name in COMMANDS} - {"prio"}
     for code in re.findall(r"`(prio [^`]*)`", document.read_text(encoding="utf-8")):
@@ -76,7 +80,7 @@ def test_every_command_that_a_document_names_exists(document: Path) -> None:
             assert f"{named.rsplit(' ', 1)[0]} {word}" in COMMANDS, f"{document.name}: {code}"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
     local = [link for link in links if "://" not in link]

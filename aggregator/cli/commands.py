@@ -26,6 +26,7 @@ class Entry:
         module: The module of `aggregator.cli` that runs it.
         attribute: Its function in that module, or the `typer.Typer` of a group.
         help: What it does: the first line of the function's docstring or of the group's help.
+        example: How it is called, for the end of its help.
         cls: The class of the command made from a function.
         hands_on: Whether it passes all its arguments on, `--help` included.
     """
@@ -35,6 +36,7 @@ class Entry:
     module: str
     attribute: str
     help: str
+    example: str
     cls: type[TyperCommand] = TyperCommand
     hands_on: bool = False
 
@@ -56,6 +58,7 @@ class Entry:
             )(found)
             command = get_command(app)
         command.name = self.name
+        command.epilog = f"Example: {self.example}"
         return command
 
 
@@ -72,16 +75,39 @@ COMMANDS: Final = (
         "demo",
         "demo",
         "Run both aggregators and a collector here, and a real data set through them.",
+        "prio demo --keep demo",
     ),
-    Entry(RUN, "leader", "serve", "leader", "Run the leader."),
-    Entry(RUN, "helper", "serve", "helper", "Run the helper."),
-    Entry(RUN, "collector", "collector", "app", "Run the collector."),
+    Entry(
+        RUN,
+        "leader",
+        "serve",
+        "leader",
+        "Run the leader.",
+        "prio leader serve --config leader.toml --work",
+    ),
+    Entry(
+        RUN,
+        "helper",
+        "serve",
+        "helper",
+        "Run the helper.",
+        "prio helper serve --config helper.toml",
+    ),
+    Entry(
+        RUN,
+        "collector",
+        "collector",
+        "app",
+        "Run the collector.",
+        "prio collector serve --config collector.toml",
+    ),
     Entry(
         RUN,
         "status",
         "status",
         "status",
         "Print whether this party's work moves, what waits and why; the exit status is 1 if not.",
+        "prio status --config leader.toml",
     ),
     Entry(
         RUN,
@@ -89,23 +115,47 @@ COMMANDS: Final = (
         "jobs",
         "app",
         "List what waits, and why; retry, abandon and compare jobs.",
+        "prio job list --config leader.toml",
     ),
-    Entry(RUN, "hpke", "hpke_keys", "app", "Make, list and retire HPKE key pairs."),
+    Entry(
+        RUN,
+        "hpke",
+        "hpke_keys",
+        "app",
+        "Make, list and retire HPKE key pairs.",
+        "prio hpke list --config helper.toml",
+    ),
+    Entry(
+        RUN,
+        "store",
+        "store_upgrade",
+        "app",
+        "Upgrade a store.",
+        "prio store upgrade --config leader.toml",
+    ),
     Entry(
         TASKS,
         "survey",
         "survey",
         "app",
         "Ask people a survey: check it, make its tasks, upload answers.",
+        "prio survey check survey.toml",
     ),
-    Entry(RUN, "store", "store_upgrade", "app", "Upgrade a store."),
-    Entry(TASKS, "task", "tasks", "app", "Make, add, list, show and end tasks."),
+    Entry(
+        TASKS,
+        "task",
+        "tasks",
+        "app",
+        "Make, add, list, show and end tasks.",
+        "prio task add --config leader.toml made/leader.toml",
+    ),
     Entry(
         TASKS,
         "upload",
         "measure",
         "upload",
         "Shard, seal and upload measurements, one report each.",
+        "prio upload task.toml --csv answers.csv --column health --buckets good,fair,poor",
     ),
     Entry(
         TASKS,
@@ -113,6 +163,7 @@ COMMANDS: Final = (
         "measure",
         "collect",
         "Collect a batch and print the result with its error bars.",
+        "prio collect --config collector.toml TASK_ID --start 2026-11-02 --end 2026-11-09",
         TaskCommand,
     ),
     Entry(
@@ -121,6 +172,7 @@ COMMANDS: Final = (
         "plan",
         "app",
         "Plan what a release may cost: selection, thresholds, risks, budgets, errors.",
+        "prio plan error --epsilon 1/2 --circuit count",
     ),
     Entry(
         PRIVACY,
@@ -128,6 +180,7 @@ COMMANDS: Final = (
         "ledger",
         "ledger",
         "Print every release with its cost, and what is left of each task's budget.",
+        "prio ledger --config helper.toml",
     ),
     Entry(
         PRIVACY,
@@ -135,23 +188,47 @@ COMMANDS: Final = (
         "population",
         "population",
         "Fix what all tasks that ask the same people may cost together.",
+        "prio population --config leader.toml staff-2026 --epsilon 4",
     ),
-    Entry(PRIVACY, "audit", "audit", "app", "Test the noise of releases."),
+    Entry(
+        PRIVACY,
+        "audit",
+        "audit",
+        "app",
+        "Test the noise of releases.",
+        "prio audit self-test --circuit count --epsilon 1/2",
+    ),
     Entry(
         PRIVACY,
         "noise",
         "noise",
         "noise",
         "Draw noise as a release does, from the operating system's entropy, and save it.",
+        "prio noise --scale 2 --count 1000 --out noise.npy",
     ),
-    Entry(LOOK, "decode", "decode", "decode_file", "Print a DAP message as text, field by field."),
-    Entry(LOOK, "vdaf", "vdaf", "app", "Check the VDAF against test vectors."),
+    Entry(
+        LOOK,
+        "decode",
+        "decode",
+        "decode_file",
+        "Print a DAP message as text, field by field.",
+        "prio decode --message upload-req upload.bin",
+    ),
+    Entry(
+        LOOK,
+        "vdaf",
+        "vdaf",
+        "app",
+        "Check the VDAF against test vectors.",
+        "prio vdaf check Prio3Count_0.json",
+    ),
     Entry(
         LOOK,
         "warm",
         "warm",
         "warm",
         "Compile the kernels of every type, and keep them in NUMBA_CACHE_DIR if that is set.",
+        "prio warm",
     ),
     Entry(
         LOOK,
@@ -159,6 +236,7 @@ COMMANDS: Final = (
         "bench",
         "bench",
         "Measure this machine, in a source checkout.",
+        "prio bench report",
         hands_on=True,
     ),
 )

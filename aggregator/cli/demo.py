@@ -1,99 +1,129 @@
-"""`prio demo`: sends a real data set through a leader, a helper and a collector on this machine.
+"""`prio demo`: puts a survey of real people through a leader, a helper and a collector here.
 
 One operator holds all three parties' keys, as nobody does in a deployment: the demo shows the
 machinery at work, and says that it protects nobody from whoever runs it.
 """
 
-import csv
-import json
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from pathlib import Path
+from typing import Annotated
 
 import anyio
 import httpx
+import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from aggregator.cli.collector import token_of
 from aggregator.cli.parties import open_aggregator, open_collector
-from aggregator.cli.tasks import Setting, make_task
-from aggregator.client import Client, MeasurementReader
-from aggregator.collector.documents import Document
-from aggregator.config import CollectorSettings, read_settings_of
-from aggregator.dap.auth import bearer_header
+from aggregator.cli.tasks import make_task
+from aggregator.client import Client
+from aggregator.collector import Collected, Collector
 from aggregator.dap.profile import Role
+from aggregator.dp.rationals import format_rational
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import LocalError
 from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task
+from aggregator.results import Noised
+from aggregator.survey import (
+    Columns,
+    Design,
+    PlannedQuestion,
+    plan,
+    read_answers,
+    rows_of,
+    survey_from_toml,
+    task_tables,
+)
 from aggregator.transport.client import open_client
+from aggregator.vdaf.circuits.measurements import Measurement
 
-DATA = Path(__file__).parent / "data" / "rand_health_insurance.csv"
-BUCKETS = ("excellent", "good", "fair", "poor")
-VISITS = ("doctor_visits", "other_visits", "psychotherapy_visits", "hospital_admissions")
-LARGEST_VISITS = 15
-EPSILON = "1"
-TIME_PRECISION = 3600
+DATA = Path(__file__).parent / "data"
+ANSWERS = DATA / "rand_health_insurance.csv"
+SURVEY = survey_from_toml((DATA / "rand_health_insurance.toml").read_text(encoding="utf-8"))
+WINDOW = timedelta(seconds=SURVEY.windows.seconds)
 START_SECONDS = 60.0
-COLLECT_SECONDS = 90.0
+COLLECT_WAIT = timedelta(seconds=90)
 STOP_SECONDS = 10.0
 
 console = Console()
 
 
 @dataclass(frozen=True, slots=True)
-class DemoQuestion:
-    """A question to everybody in the data set.
+class Asked:
+    """A question, with everybody's answers.
 
     Attributes:
-        title: The heading of the answer.
-        task: The task that answers it.
-        columns: The CSV columns of a measurement.
-        labels: The name of each coordinate of the answer.
-        truth: The true sums, from the CSV.
+        planned: The question and how it is asked.
+        task: The task that asks it.
+        measurements: The answers.
     """
 
-    title: str
+    planned: PlannedQuestion
     task: Task
-    columns: Sequence[str]
-    labels: Sequence[str]
-    truth: Sequence[int]
+    measurements: Sequence[Measurement]
+
+    @property
+    def design(self) -> Design:
+        """How an answer is measured."""
+        return self.planned.best.design
 
 
-def demo() -> None:
+def demo(
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Leave the three parties' files and stores in this folder, which must not exist: "
+            "for a notebook.",
+        ),
+    ] = None,
+) -> None:
     """Run both aggregators and a collector here, and a real data set through them.
 
-    Starts three services on free loopback ports with fresh stores, uploads 5,912 people's answers,
-    collects a histogram and a vector sum, and prints each noised value beside the true one. Leaves
-    nothing behind.
+    Starts a leader and a helper on free loopback ports with fresh stores, uploads 5,912 people's
+    answers to two questions, collects them, and prints each noised value beside the true one.
+    Leaves nothing behind unless it is asked to.
     """
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="prio-demo-") as folder, ExitStack() as stack:
-        configs, urls = _write_configs(Path(folder))
-        questions = _questions(configs, urls)
-        console.print("starting leader, helper and collector (one operator for all: a demo only)")
-        stack.enter_context(_services(Path(folder), configs, urls))
-        token = token_of(read_settings_of(CollectorSettings, configs["collector"]))
-        for question in questions:
-            reports = anyio.run(_upload, question)
-            result = _collect(urls["collector"], token, question.task, reports)
-            _print_answer(question, result, _verified(configs, question.task))
+    with ExitStack() as stack:
+        if keep is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="prio-demo-")))
+        else:
+            folder = keep
+            folder.mkdir(parents=True)
+        configs, urls = _write_configs(folder)
+        # A window that is over: one that runs would take no answers after it was collected.
+        window = SURVEY.windows.last(datetime.now(UTC))
+        asked = _ask(configs, urls, window)
+        console.print("starting leader and helper (one operator for all: a demo only)")
+        stack.enter_context(_services(folder, configs, urls))
+        collector = stack.enter_context(Collector.open(configs["collector"]))
+        for each in asked:
+            reports = anyio.run(_upload, each, window)
+            with console.status(f"verifying and adding up {reports:,} reports"):
+                collected = collector.collect(each.task, window, WINDOW, wait=COLLECT_WAIT)
+            _print_figures(each, collected, _verified(configs, each.task))
+    epsilon = format_rational(SURVEY.budget.epsilon or Fraction(0))
     console.print(
-        "Guaranteed to each person in the data, if one of the two aggregators is honest: each "
-        f"result would be as likely, within a factor of e^{EPSILON}, had that person answered "
-        "anything else. "
+        "Guaranteed to each person in the data, if one of the two aggregators is honest: all "
+        f"results together would be as likely, within a factor of e^{epsilon}, had that person "
+        "answered anything else. "
         "One operator who runs both aggregators, as here, has no privacy from itself."
     )
+    if keep is not None:
+        console.print(f'Collector.open("{keep / "collector.toml"}") finds the results again.')
     console.print(f"done in {time.monotonic() - started:.0f} seconds")
 
 
@@ -127,58 +157,28 @@ def _free_ports(pairs: int) -> list[tuple[int, int]]:
     return list(zip(ports[::2], ports[1::2], strict=True))
 
 
-def _questions(configs: Mapping[str, Path], urls: Mapping[str, str]) -> list[DemoQuestion]:
-    """Make both tasks and hand each party its file."""
-    with DATA.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    health = Counter(row["health"] for row in rows)
+def _ask(configs: Mapping[str, Path], urls: Mapping[str, str], window: datetime) -> list[Asked]:
+    """Make the survey's tasks, hand each party its files, and read the answers."""
     with open_collector(configs["collector"]) as desk:
         collector_config = desk.keypair().config
-    common: dict[str, Setting] = {
-        "leader": urls["leader"],
-        "helper": urls["helper"],
-        "time_precision": TIME_PRECISION,
-        "min_batch_size": 1000,
-        "max_reports": 1_000_000,
-    }
-    privacy = {"mechanism": "PureDpDiscreteLaplace", "epsilon": EPSILON}
-    histogram = make_task(
-        collector_config,
-        {"type": "Prio3Histogram", "length": len(BUCKETS)},
-        privacy,
-        task_info="how healthy people say they are",
-        **common,
-    )
-    vector = make_task(
-        collector_config,
-        {
-            "type": "Prio3SumVec",
-            "length": len(VISITS),
-            "max_measurement": LARGEST_VISITS,
-        },
-        privacy,
-        task_info="how often people used care in a year",
-        **common,
-    )
-    for task in (histogram, vector):
+    rows = ({**row, "time": window} for row in rows_of(ANSWERS))
+    questions = [asked.question for asked in SURVEY.questions]
+    answers = read_answers(rows, questions, SURVEY.windows, Columns(time="time"))
+    asked = []
+    for planned, given in zip(plan(SURVEY), answers, strict=True):
+        tables = task_tables(SURVEY, planned)
+        task = make_task(
+            collector_config,
+            tables.vdaf,
+            tables.privacy,
+            leader=urls["leader"],
+            helper=urls["helper"],
+            **tables.settings,
+        )
         _hand_out(task, configs)
-    return [
-        DemoQuestion(
-            f"Self-rated health of {len(rows):,} people: a histogram",
-            histogram,
-            ["health"],
-            BUCKETS,
-            [health[bucket] for bucket in BUCKETS],
-        ),
-        DemoQuestion(
-            f"Use of care by {len(rows):,} people in a year: a vector sum, each count at most "
-            f"{LARGEST_VISITS}",
-            vector,
-            VISITS,
-            VISITS,
-            [sum(int(row[column]) for row in rows) for column in VISITS],
-        ),
-    ]
+        measurement = planned.best.design.measurement
+        asked.append(Asked(planned, task, [measurement(each) for each in given.by_start[window]]))
+    return asked
 
 
 def _hand_out(task: Task, configs: Mapping[str, Path]) -> None:
@@ -193,11 +193,10 @@ def _hand_out(task: Task, configs: Mapping[str, Path]) -> None:
 
 @contextmanager
 def _services(folder: Path, configs: Mapping[str, Path], urls: Mapping[str, str]) -> Iterator[None]:
-    """Run the three services, and stop them whatever happens."""
+    """Run both aggregators, and stop them whatever happens."""
     commands = {
         "leader": ["leader", "serve", "--work"],
         "helper": ["helper", "serve"],
-        "collector": ["collector", "serve"],
     }
     running: dict[str, subprocess.Popen[bytes]] = {}
     with ExitStack() as stack:
@@ -240,46 +239,19 @@ def _stop(running: Mapping[str, subprocess.Popen[bytes]]) -> None:
             process.wait()
 
 
-async def _upload(question: DemoQuestion) -> int:
+async def _upload(asked: Asked, window: datetime) -> int:
     """Upload everybody's answer to a question; return how many were accepted."""
-    reader = MeasurementReader(
-        question.task.prio3.circuit, question.labels if question.labels is BUCKETS else ()
-    )
-    with DATA.open(encoding="utf-8", newline="") as file:
-        measurements = reader.read_csv(file, question.columns)
     with Progress(console=console, transient=True) as progress:
-        bar = progress.add_task("uploading", total=len(measurements))
+        bar = progress.add_task("uploading", total=len(asked.measurements))
         async with open_client(60) as http:
-            summary = await Client(question.task, http).upload(
-                measurements, progress=lambda count: progress.advance(bar, count)
+            summary = await Client(asked.task, http).upload(
+                asked.measurements,
+                time=window,
+                progress=lambda count: progress.advance(bar, count),
             )
     for error, count in summary.refused.items():
         console.print(f"{count} reports refused: {error.draft_name}")
     return summary.accepted
-
-
-def _collect(collector: str, token: str, task: Task, reports: int) -> Document:
-    """Make the collector service collect everything that was uploaded; wait for the result."""
-    now = int(time.time())
-    end = (now // TIME_PRECISION + 1) * TIME_PRECISION
-    # The upload may have begun in the hour before; nothing older is in these fresh stores.
-    interval = {"start": end - 2 * TIME_PRECISION, "end": end}
-    with console.status(f"verifying and adding up {reports:,} reports"):
-        http = httpx.Client(headers={"authorization": bearer_header(token)}, trust_env=False)
-        response = http.post(
-            f"{collector}api/tasks/{task.task_id}/collections?now=true", json=interval
-        )
-        response.raise_for_status()
-        url = collector.rstrip("/") + response.headers["Location"]
-        deadline = time.monotonic() + COLLECT_SECONDS
-        while time.monotonic() < deadline:
-            collection: Document = http.get(url).raise_for_status().json()
-            if collection["state"] == "finished" and isinstance(collection["result"], dict):
-                return collection["result"]
-            if collection["state"] == "failed":
-                raise LocalError(f"the collection failed: {json.dumps(collection['problem'])}")
-            time.sleep(0.2)
-    raise LocalError(f"the collection was not finished in {COLLECT_SECONDS:.0f} seconds")
 
 
 def _verified(configs: Mapping[str, Path], task: Task) -> dict[str, int]:
@@ -291,27 +263,29 @@ def _verified(configs: Mapping[str, Path], task: Task) -> dict[str, int]:
     return counts
 
 
-def _print_answer(question: DemoQuestion, result: Document, verified: Mapping[str, int]) -> None:
-    error, privacy, values = result["error"], result["privacy"], result["values"]
-    if not (isinstance(error, dict) and isinstance(privacy, dict) and isinstance(values, list)):
-        raise LocalError("the collector's result is not what it should be")
-    width = int(error["half_width"])
-    table = Table("", "true", "noised", "95 % interval", "holds it", title=question.title)
-    for label, truth, value in zip(question.labels, question.truth, values, strict=True):
-        inside = abs(value - truth) <= width
+def _print_figures(asked: Asked, collected: Collected, verified: Mapping[str, int]) -> None:
+    circuit, question = asked.task.prio3.circuit, asked.planned.question
+    sums = circuit.truncate(circuit.encode(asked.measurements)).sum(axis=0)
+    exact = [Noised.exact(value) for value in sums.to_ints()]
+    truths = asked.design.figures(exact, len(asked.measurements))
+    table = Table("", "true", "noised", "95 % interval", "holds it", title=question.text)
+    for truth, row in zip(truths, collected.survey().rows, strict=True):
+        value, interval = row.quantity.estimate, row.quantity.interval()
+        assert truth.quantity.estimate is not None  # noqa: S101  exact sums have one
+        inside = interval.low <= truth.quantity.estimate <= interval.high
         table.add_row(
-            label,
-            f"{truth:,}",
-            f"{value:,}",
-            f"{value - width:,} to {value + width:,}",
+            f"{row.shows} {row.quantity.label}",
+            f"{float(truth.quantity.estimate):,.6g}",
+            "" if value is None else f"{float(value):,.6g}",
+            f"{float(interval.low):,.6g} to {float(interval.high):,.6g} {row.quantity.unit}",
             "yes" if inside else "no",
         )
     for column in table.columns[1:4]:
         column.justify = "right"
     console.print(table)
     console.print(
-        f"ε = {privacy['epsilon']}; the leader verified {verified['leader']:,} reports, the helper "
-        f"{verified['helper']:,}; each added its own noise. "
+        f"The leader verified {verified['leader']:,} reports, the helper {verified['helper']:,}; "
+        "each added its own noise. "
         "True values are from the CSV; no service ever had them. "
         "On average, at most one interval in twenty misses.\n"
     )

@@ -1,11 +1,12 @@
 """`prio upload` and `prio collect`: measurements in and results out, from a shell."""
 
 import dataclasses
+import io
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import anyio
 import httpx
@@ -56,8 +57,12 @@ def upload(
         typer.Argument(help="Measurements; a vector's coordinates are joined by commas."),
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(help="Read a measurement from each row of this CSV file.")
+        Path | None,
+        typer.Option(
+            help="Read a measurement from each row of this CSV file; - for standard input."
+        ),
     ] = None,
+    delimiter: Annotated[str, typer.Option(help="Between the cells of a line of CSV.")] = ",",
     column: Annotated[
         list[str] | None,
         typer.Option(help="The CSV column; for a vector, once for each coordinate."),
@@ -150,6 +155,7 @@ def upload(
         column or [],
         person_column,
         task.policy.max_reports_per_person,
+        delimiter,
     )
     summary = anyio.run(_upload, task, http, values, parse_time(time, "time"), per_request, limits)
     if as_json:
@@ -209,11 +215,12 @@ def collect(
     """
     times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
     named = {name: time for name, time in times.items() if time is not None}
-    document, trouble = anyio.run(_collect, config, task_id, named, timeout, rule, now)
+    labels = buckets.split(",") if buckets else ()
+    document, trouble = anyio.run(_collect, config, task_id, named, timeout, rule, now, labels)
     if as_json:
         print(json.dumps(document))
     elif document["state"] == CollectionState.FINISHED:
-        print_result(document, buckets.split(",") if buckets else ())
+        print_result(document, labels)
     if document["state"] == CollectionState.FAILED:
         if not as_json:
             print(f"prio: {problem_text(document['problem'])}", file=sys.stderr)
@@ -256,6 +263,7 @@ def _measurements(
     columns: list[str],
     person_column: str | None,
     max_reports_per_person: int,
+    delimiter: str,
 ) -> list[Measurement]:
     if (csv is None) == (not arguments):
         raise ParameterError("measurements: give them as arguments or with --csv, not both")
@@ -263,8 +271,17 @@ def _measurements(
         return reader.read_arguments(arguments)
     if not columns:
         raise ParameterError("column: --csv needs --column")
-    with csv.open(encoding="utf-8", newline="") as file:
-        return reader.read_csv(file, columns, person_column, max_reports_per_person)
+    if len(delimiter) != 1:
+        raise ParameterError(f"delimiter: must be one character, not {delimiter!r}")
+    with csv_text(csv) as file:
+        return reader.read_csv(file, columns, person_column, max_reports_per_person, delimiter)
+
+
+def csv_text(path: Path) -> TextIO:
+    """Open UTF-8 text, with or without a byte order mark; - is standard input."""
+    if str(path) == "-":
+        return io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+    return path.open(encoding="utf-8-sig", newline="")
 
 
 async def _upload(
@@ -313,10 +330,16 @@ async def _collect(
     seconds: float,
     rule: Rule | None,
     now: bool,
+    labels: Sequence[str],
 ) -> tuple[Document, str]:
     """Return the collection, and why the leader did not answer the last request, if it did not."""
     with open_collector(config) as desk:
         task = desk.task(task_id_of(task_id))
+        length = task.prio3.circuit.output_len
+        if labels and len(labels) != length:
+            raise ParameterError(
+                f"buckets: must be {length}, one for each value, not {len(labels)}"
+            )
         if (
             rule is not None
         ):  # a rule that cannot apply to any result is refused before we ask for one

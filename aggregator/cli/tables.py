@@ -23,7 +23,7 @@ def print_result(collection: Document, labels: Sequence[str] = ()) -> None:
         table.add_column(processed["rule"], justify="right")
     for index, value in enumerate(result["values"]):
         cells = [
-            labels[index] if index < len(labels) else str(index),
+            labels[index] if labels else str(index),
             _number(value),
             _interval(value, width),
         ]

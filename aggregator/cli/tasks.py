@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +17,7 @@ from aggregator.cli.types import Parameters, takes_parameters
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
+from aggregator.dp.sensitivity import max_entry
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon, promise_of_all
@@ -60,6 +62,13 @@ def new(
             help="Another setting of the task's privacy table, such as budget=4; repeatable.",
         ),
     ] = None,
+    privacy_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Take the privacy table of this file, as `prio plan advise --out` writes it; "
+            "--epsilon and --privacy overrule its lines."
+        ),
+    ] = None,
     batch_mode: Annotated[
         str,
         typer.Option(
@@ -91,7 +100,8 @@ def new(
     Hand leader.toml, helper.toml and collector.toml to whom they are named after, and to nobody
     else; clients need task.toml only.
     """
-    settings = dict(assignment(text) for text in privacy or [])
+    settings = {} if privacy_file is None else privacy_table(privacy_file)
+    settings |= dict(assignment(text) for text in privacy or [])
     if epsilon is not None:
         settings["epsilon"] = epsilon
     if window is not None:
@@ -126,6 +136,12 @@ def new(
         print(
             "warning: the task has neither a budget nor max_releases, so no aggregator ever "
             "refuses another release; --privacy budget=… or --privacy max_releases=… sets a limit",
+            file=sys.stderr,
+        )
+    if task.prio3.circuit.takes_vectors and max_entry(task.prio3.circuit) > 1:
+        print(
+            "warning: every value has the noise of the largest possible entry, however small its "
+            "own range; `prio survey` gives each column of a vector a range of its own",
             file=sys.stderr,
         )
 
@@ -286,6 +302,25 @@ def collector_config_of(text: str) -> HpkeConfig:
         raise ParameterError(
             f"collector_config: not what `prio collector config` prints: {error}"
         ) from None
+
+
+def privacy_table(file: Path) -> dict[str, Setting]:
+    """Return the `[privacy]` table of a file.
+
+    Raises:
+        ParameterError: It is not TOML, or has something else in it.
+    """
+    try:
+        document = tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ParameterError(f"privacy-file: not TOML: {error}") from None
+    table = document.pop("privacy", None)
+    if document or not isinstance(table, dict):
+        raise ParameterError("privacy-file: must have the table [privacy] and nothing else")
+    for name, value in table.items():
+        if not isinstance(value, str | int):
+            raise ParameterError(f"privacy-file: {name} must be text or a whole number")
+    return table
 
 
 def assignment(text: str) -> tuple[str, Setting]:

@@ -17,7 +17,6 @@ says that a report was refused.
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 from collections import Counter
@@ -73,6 +72,9 @@ class Contributions:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Wait until no other process counts in this file; a process that dies holds no lock."""
+        # Not needed, and not there on Windows, unless reports are counted.
+        import fcntl  # noqa: PLC0415  see above
+
         lock = self.path.with_name(self.path.name + ".lock")
         try:
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, _OWNER_ONLY)

@@ -14,6 +14,9 @@ from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits.base import Circuit
 from aggregator.vdaf.circuits.measurements import Measurement, MeasurementError
 
+DELIMITERS = ",;\t|"
+"""What separates the cells of a line in files called CSV."""
+
 
 class CellError(ParameterError):
     """An invalid cell; the message names its row, its column and what is allowed."""
@@ -43,12 +46,18 @@ class MeasurementReader:
         if len(set(self.labels)) != len(self.labels):
             raise ParameterError("buckets: two have the same name")
 
-    def read(self, cells: Sequence[str], place: str = "measurement") -> Measurement:
+    def read(
+        self,
+        cells: Sequence[str],
+        place: str = "measurement",
+        columns: Sequence[str] = (),
+    ) -> Measurement:
         """Return the measurement in some cells.
 
         Args:
             cells: One cell; for a vector, one per coordinate.
             place: Where the cells are, for the message.
+            columns: In which column each is, if they have names.
 
         Raises:
             CellError: A cell is not an integer, or the measurement is not allowed.
@@ -56,12 +65,13 @@ class MeasurementReader:
         expected = self.circuit.output_len if self.circuit.takes_vectors else 1
         if len(cells) != expected:
             raise CellError(f"{place}: {expected} cells make a measurement, not {len(cells)}")
-        values = [self._integer(cell.strip(), place) for cell in cells]
+        places = [f"{place}, {column}" for column in columns] or [place] * len(cells)
+        values = [self._integer(*each) for each in zip(map(str.strip, cells), places, strict=True)]
         measurement: Measurement = values if self.circuit.takes_vectors else values[0]
         try:
             self.circuit.encode([measurement])
         except MeasurementError as error:
-            raise CellError(f"{place}: {error}") from None
+            raise CellError(f"{', '.join((place, *columns))}: {error.problem}") from None
         return measurement
 
     def read_csv(
@@ -70,6 +80,7 @@ class MeasurementReader:
         columns: Sequence[str],
         person_column: str | None = None,
         max_reports_per_person: int = 1,
+        delimiter: str = ",",
     ) -> list[Measurement]:
         """Return a measurement for each row of a CSV file with a header line.
 
@@ -79,12 +90,13 @@ class MeasurementReader:
             person_column: The column that says whose row it is; without it each row belongs to a
                 different person.
             max_reports_per_person: How many rows one person may have.
+            delimiter: Between the cells of a line.
 
         Raises:
             CellError: A column is missing, a cell is invalid, or a person has too many rows; the
                 message names the line but no person.
         """
-        rows = csv.DictReader(file, strict=True)
+        rows = csv.DictReader(file, delimiter=delimiter, strict=True)
         return list(self._read_rows(rows, columns, person_column, max_reports_per_person))
 
     def read_arguments(self, arguments: Iterable[str]) -> list[Measurement]:
@@ -111,9 +123,9 @@ class MeasurementReader:
                 if column not in header:
                     raise CellError(
                         f"column {column!r}: not in the file, which has {', '.join(header)}"
+                        + _other_delimiter(header, rows.reader.dialect.delimiter)
                     )
             for row in rows:
-                place = f"line {rows.line_num}, {', '.join(columns)}"
                 if person_column is not None:
                     person = row[person_column]
                     if not person:
@@ -125,7 +137,8 @@ class MeasurementReader:
                             f"one person; max_reports_per_person is {max_reports_per_person}"
                         )
                 # A row with too few cells has None for the missing ones.
-                yield self.read([row[column] or "" for column in columns], place)
+                cells = [row[column] or "" for column in columns]
+                yield self.read(cells, f"line {rows.line_num}", columns)
         except csv.Error as error:
             raise CellError(f"line {rows.line_num}: not CSV: {error}") from None
 
@@ -142,3 +155,11 @@ class MeasurementReader:
         except ValueError:
             hint = "; names need buckets" if self.circuit.is_one_hot else ""
             raise CellError(f"{place}: must be an integer, not {cell!r}{hint}") from None
+
+
+def _other_delimiter(header: Sequence[str], delimiter: str) -> str:
+    """Return a hint if the file's only column is several, separated by something else."""
+    others = [each for each in DELIMITERS if each != delimiter and each in "".join(header)]
+    if len(header) > 1 or not others:
+        return ""
+    return f"; is it separated by {others[0]!r} and not by {delimiter!r}?"

@@ -5,7 +5,11 @@ Source: DAP, "HPKE Configuration Request", "Uploading Reports" and "Client Behav
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import aclosing
+from datetime import datetime
+from typing import TypeAlias
 
 import anyio.to_thread
 import httpx
@@ -18,8 +22,9 @@ from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import UploadErrors, UploadRequest
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type, path
+from aggregator.dap.times import Time
 from aggregator.entropy import Entropy, SystemEntropy
-from aggregator.errors import PeerError
+from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.reports import PreparedReport, prepare_reports, seal_report
 from aggregator.protocol.task import Task
@@ -61,6 +66,19 @@ class UploadSummary:
         return self.accepted + sum(self.refused.values())
 
 
+_Configs: TypeAlias = tuple[HpkeConfig, HpkeConfig]
+"""The leader's and the helper's."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Request:
+    """Reports, and one body of them sealed to both configurations."""
+
+    reports: Sequence[PreparedReport]
+    configs: _Configs
+    body: bytes
+
+
 class Client:
     """Uploads measurements of one task.
 
@@ -100,13 +118,13 @@ class Client:
         )
         self._entropy = SystemEntropy() if entropy is None else entropy
         self._clock = SystemClock() if clock is None else clock
-        self._configs: tuple[HpkeConfig, HpkeConfig] | None = None
+        self._configs: _Configs | None = None
 
     async def upload(
         self,
         measurements: Sequence[Measurement],
         *,
-        time: int | None = None,
+        time: float | datetime | None = None,
         reports_per_request: int = REPORTS_PER_REQUEST,
         progress: Callable[[int], None] = lambda _: None,
     ) -> UploadSummary:
@@ -114,33 +132,48 @@ class Client:
 
         Args:
             measurements: Integers or lists of integers, as the task's type requires.
-            time: Time of the reports in seconds since the epoch, rounded down to the task's
-                precision; now by default.
+            time: Time of the reports, in seconds since the epoch or with a time zone, rounded down
+                to the task's precision; now by default.
             reports_per_request: The most reports per request.
             progress: Called after each request with the number of reports that it settled.
 
         Raises:
             TooManyReports: One person would have more reports than the task allows; none is sent.
             ParameterError: A measurement is out of range; the message names its index and the
-                limit.
+                limit. Or the time has no zone.
             PeerError: An aggregator could not be reached or refused a request. Earlier requests
                 were settled; `progress` told how many reports.
         """
-        seconds = self._clock.now() if time is None else time
+        seconds = self._clock.now() if time is None else _seconds(time)
         await self._count(measurements, seconds)
         report_time = self._task.time(seconds)
         accepted = 0
         refused: Counter[ReportError] = Counter()
-        for start in range(0, len(measurements), reports_per_request):
-            chunk = measurements[start : start + reports_per_request]
-            prepared = await anyio.to_thread.run_sync(
-                prepare_reports, self._task, chunk, report_time, self._entropy
-            )
-            errors = await self._settle(prepared)
-            refused.update(errors.values())
-            accepted += len(prepared) - len(errors)
-            progress(len(prepared))
+        chunks = [
+            measurements[start : start + reports_per_request]
+            for start in range(0, len(measurements), reports_per_request)
+        ]
+        async with aclosing(self._requests(chunks, report_time)) as requests:
+            async for request in requests:
+                errors = await self._settle(request)
+                refused.update(errors.values())
+                accepted += len(request.reports) - len(errors)
+                progress(len(request.reports))
         return UploadSummary(accepted, dict(refused))
+
+    async def _requests(
+        self, chunks: Iterable[Sequence[Measurement]], time: Time
+    ) -> AsyncGenerator[_Request, None]:
+        """Give a request for each chunk, and shard and seal the next while one is sent."""
+        with ThreadPoolExecutor(1, "sealing") as sealing:
+            ahead: Future[_Request] | None = None
+            for chunk in chunks:
+                following = sealing.submit(self._prepared, chunk, time, await self._hpke_configs())
+                if ahead is not None:
+                    yield await anyio.to_thread.run_sync(ahead.result)
+                ahead = following
+            if ahead is not None:
+                yield await anyio.to_thread.run_sync(ahead.result)
 
     async def _count(self, measurements: Sequence[Measurement], seconds: int) -> None:
         """Count the reports of one person before any is sent.
@@ -156,62 +189,66 @@ class Client:
             self._contributions.count, self._task, len(measurements), seconds
         )
 
-    async def _settle(self, prepared: Sequence[PreparedReport]) -> dict[ReportId, ReportError]:
+    async def _settle(self, request: _Request) -> dict[ReportId, ReportError]:
         """Send reports; reseal and resend those sealed under an outdated configuration."""
-        errors = await self._send(prepared)
+        errors = await self._send(request)
         outdated = [
             report
-            for report in prepared
+            for report in request.reports
             if errors.get(report.metadata.report_id) is ReportError.OUTDATED_CONFIG
         ]
         if not outdated:
             return errors
         # With the same ids and shares: a new report would let a leader that lies about the
         # configuration count one measurement twice.
-        self._configs = None
+        if self._configs is request.configs:
+            self._configs = None
         for report in outdated:
             del errors[report.metadata.report_id]
-        return errors | await self._send(outdated)
+        resealed = await anyio.to_thread.run_sync(
+            self._sealed, outdated, await self._hpke_configs()
+        )
+        return errors | await self._send(resealed)
 
-    async def _send(self, prepared: Sequence[PreparedReport]) -> dict[ReportId, ReportError]:
-        """Seal and send reports, and return those that the leader refused."""
-        configs = await self._hpke_configs()
-        body = await anyio.to_thread.run_sync(self._sealed, prepared, *configs)
+    async def _send(self, request: _Request) -> dict[ReportId, ReportError]:
+        """Send reports, and return those that the leader refused."""
         answer = await self._uploads.post(
             path("reports", task_id=self._task.task_id),
             media_type(UploadRequest.message),
-            body,
-            limit=len(prepared) * _STATUS_SIZE,
+            request.body,
+            limit=len(request.reports) * _STATUS_SIZE,
         )
         try:
             statuses = decode(UploadErrors, answer.carried(UploadErrors.message)).status
         except DecodeError as error:
             raise UploadError(f"the leader's list of refused reports: {error}") from error
-        sent = {report.metadata.report_id for report in prepared}
+        sent = {report.metadata.report_id for report in request.reports}
         return {status.id: status.error for status in statuses if status.id in sent}
 
-    def _sealed(
-        self,
-        prepared: Sequence[PreparedReport],
-        leader_config: HpkeConfig,
-        helper_config: HpkeConfig,
-    ) -> bytes:
-        return encode(
-            UploadRequest(
-                tuple(
-                    seal_report(self._task, report, leader_config, helper_config, self._entropy)
-                    for report in prepared
-                )
-            )
-        )
+    def _prepared(
+        self, measurements: Sequence[Measurement], time: Time, configs: _Configs
+    ) -> _Request:
+        return self._sealed(prepare_reports(self._task, measurements, time, self._entropy), configs)
 
-    async def _hpke_configs(self) -> tuple[HpkeConfig, HpkeConfig]:
+    def _sealed(self, reports: Sequence[PreparedReport], configs: _Configs) -> _Request:
+        sealed = (seal_report(self._task, report, *configs, self._entropy) for report in reports)
+        return _Request(reports, configs, encode(UploadRequest(tuple(sealed))))
+
+    async def _hpke_configs(self) -> _Configs:
         if self._configs is None:
             self._configs = (
                 await _fetch_config("leader", self._leader),
                 await _fetch_config("helper", self._helper),
             )
         return self._configs
+
+
+def _seconds(time: float | datetime) -> int:
+    if not isinstance(time, datetime):
+        return int(time)
+    if time.tzinfo is None:
+        raise ParameterError("time: needs a time zone, such as datetime.UTC")
+    return int(time.timestamp())
 
 
 async def _fetch_config(name: str, aggregator: Peer) -> HpkeConfig:

@@ -7,7 +7,7 @@ from aggregator.collector.collect import (
     Pending,
     TaskCollector,
 )
-from aggregator.collector.opened import AsyncCollector, Collected, Collector
+from aggregator.collector.opened import AsyncCollector, Collected, Collector, survey_results
 
 __all__ = [
     "AsyncCollector",
@@ -18,4 +18,5 @@ __all__ = [
     "Collector",
     "Pending",
     "TaskCollector",
+    "survey_results",
 ]

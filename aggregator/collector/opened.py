@@ -10,7 +10,7 @@ have. `AsyncCollector` is the same for programs that await.
 """
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ from aggregator.collector.collect import CollectionError, CollectionTimeout
 from aggregator.collector.documents import Document, collection_document
 from aggregator.collector.driver import Driver
 from aggregator.collector.keys import keypair_of
-from aggregator.collector.service import new_collection
+from aggregator.collector.service import new_collection, start_collection
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.ids import TaskId
 from aggregator.entropy import SystemEntropy
@@ -39,7 +39,7 @@ from aggregator.storage import collector as store
 from aggregator.storage.database import Database
 from aggregator.storage.opening import open_database
 from aggregator.storage.states import CollectionState
-from aggregator.survey import table
+from aggregator.survey import Meaning, SurveyResults
 from aggregator.transport.client import open_client
 
 DEFAULT_WAIT = timedelta(minutes=5)
@@ -79,11 +79,38 @@ class Collected:
         """Return the values to calculate with; those of a survey's question by its own figures."""
         return Batch.of_document(self.task, self.document)
 
+    def survey(self) -> SurveyResults:
+        """Return the figures of a survey's question.
+
+        Raises:
+            ParameterError: The task is of no survey.
+        """
+        return SurveyResults([(self.task, self.batch())], Meaning.of_task(self.task).title)
+
     def table(self, confidence: Fraction = DEFAULT_CONFIDENCE) -> Table:
         """Return what the batch says, with intervals: labelled if the task is of a survey."""
         if self.task.meaning:
-            return table([(self.task, self.batch())], confidence)
+            return self.survey().table(confidence=confidence)
         return self.batch().table(confidence)
+
+
+def survey_results(collected: Iterable[Collected]) -> SurveyResults:
+    """Return what was collected of one survey, window by window and question by question.
+
+    A collection of another interval than a window is left out: it is no result of the survey.
+
+    Raises:
+        ParameterError: A task is of no survey.
+    """
+    found = [(each, Meaning.of_task(each.task)) for each in collected]
+    kept = [
+        (each, meaning)
+        for each, meaning in found
+        if (each.start, each.end) == meaning.window(each.start)
+    ]
+    kept.sort(key=lambda pair: pair[0].start)
+    title = found[0][1].title if found else ""
+    return SurveyResults([(each.task, each.batch()) for each, _ in kept], title)
 
 
 class AsyncCollector:
@@ -139,6 +166,7 @@ class AsyncCollector:
         length: timedelta,
         *,
         wait: timedelta = DEFAULT_WAIT,
+        now: bool = False,
     ) -> Collected:
         """Collect the reports of an interval, or find what was collected of it.
 
@@ -147,9 +175,11 @@ class AsyncCollector:
             start: With a time zone; a multiple of the task's time precision, as is the length.
             length: Of the interval.
             wait: How long for a batch that is not ready; asking again later goes on with it.
+            now: Whether to collect an interval that is not over: its later reports are refused.
 
         Raises:
             ParameterError: The interval is not whole units of the task's time.
+            BatchInvalid: It is not over, and `now` does not say that this is meant.
             CollectionTimeout: The batch was not ready in time; the message says why.
             CollectionError: The leader refused; the message is its own.
         """
@@ -158,7 +188,7 @@ class AsyncCollector:
         named = {"start": _seconds(start), "end": _seconds(start + length)}
         new = new_collection(task, collection_request(task, named), SystemEntropy())
         stored = await self._database.run(
-            "put collection", lambda tx: store.put_collection(tx, new)
+            "put collection", lambda tx: start_collection(tx, task, new, now=now)
         )
         trouble = ""
         if stored.state is CollectionState.PENDING:
@@ -196,6 +226,25 @@ class AsyncCollector:
         found = [_collected(task, collection_document(task, each)) for each in stored]
         return sorted(found, key=lambda each: (each.start, each.end))
 
+    async def survey(self, title: str | None = None) -> SurveyResults:
+        """Return everything that was collected of a survey's windows.
+
+        Args:
+            title: Of the survey; not needed where the collector has tasks of one only.
+
+        Raises:
+            ParameterError: The collector has no survey of this title, or several and none is named.
+        """
+        tasks = [task for task in await self.tasks() if task.meaning]
+        titles = {task.task_id: Meaning.of_task(task).title for task in tasks}
+        has = ", ".join(sorted(set(titles.values()))) or "none"
+        if title is None and len(set(titles.values())) != 1:
+            raise ParameterError(f"survey: must be named by its title; this collector has {has}")
+        wanted = [task for task in tasks if title in (None, titles[task.task_id])]
+        if not wanted:
+            raise ParameterError(f"survey: there is no {title!r}; this collector has {has}")
+        return survey_results([each for task in wanted for each in await self.results(task)])
+
 
 class Collector:
     """The same as `AsyncCollector`, for programs that do not await.
@@ -228,18 +277,28 @@ class Collector:
         return self._portal.call(self._collector.task, task_id)
 
     def collect(
-        self, task: Task, start: datetime, length: timedelta, *, wait: timedelta = DEFAULT_WAIT
+        self,
+        task: Task,
+        start: datetime,
+        length: timedelta,
+        *,
+        wait: timedelta = DEFAULT_WAIT,
+        now: bool = False,
     ) -> Collected:
         """Collect the reports of an interval; see `AsyncCollector.collect`."""
 
         async def collect() -> Collected:
-            return await self._collector.collect(task, start, length, wait=wait)
+            return await self._collector.collect(task, start, length, wait=wait, now=now)
 
         return self._portal.call(collect)
 
     def results(self, task: Task) -> list[Collected]:
         """Return everything that was collected of a task; see `AsyncCollector.results`."""
         return self._portal.call(self._collector.results, task)
+
+    def survey(self, title: str | None = None) -> SurveyResults:
+        """Return everything that was collected of a survey; see `AsyncCollector.survey`."""
+        return self._portal.call(self._collector.survey, title)
 
 
 def _collected(task: Task, document: Document) -> Collected:

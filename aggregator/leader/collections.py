@@ -271,7 +271,9 @@ class CollectionDriver:
 
         await database.run("release batch", finish)
         log.info("collection job finished", job=job.job_id.hex())
-        await delete_leftovers(database)
+        # The lease ended with the job, and with it the right to go on that its renewal checks.
+        with anyio.CancelScope(shield=True):
+            await delete_leftovers(database)
 
     async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
         """Remember where the helper will answer, and ask again later."""

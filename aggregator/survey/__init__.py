@@ -8,14 +8,14 @@ A question (`questions`) knows what an answer is and by which designs (`designs`
 `plan` chooses by their errors. What the numbers mean (`meaning`) is bound into each task.
 """
 
-from aggregator.survey.answers import Answers, Columns, read_answers, rows_of
+from aggregator.survey.answers import Answers, Columns, csv_rows, read_answers, rows_of
 from aggregator.survey.bundle import TaskTables, join, split, task_tables
 from aggregator.survey.cells import AnswerError
 from aggregator.survey.designs import Design, Figure
 from aggregator.survey.meaning import Meaning
 from aggregator.survey.model import Survey, survey_from_toml
 from aggregator.survey.plan import PlannedQuestion, Way, plan
-from aggregator.survey.results import figures, table
+from aggregator.survey.results import SurveyResults
 from aggregator.survey.windows import Windows
 
 __all__ = [
@@ -27,16 +27,16 @@ __all__ = [
     "Meaning",
     "PlannedQuestion",
     "Survey",
+    "SurveyResults",
     "TaskTables",
     "Way",
     "Windows",
-    "figures",
+    "csv_rows",
     "join",
     "plan",
     "read_answers",
     "rows_of",
     "split",
     "survey_from_toml",
-    "table",
     "task_tables",
 ]

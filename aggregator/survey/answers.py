@@ -3,14 +3,15 @@
 import csv
 import dataclasses
 import importlib
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, tzinfo
 from pathlib import Path
 from typing import TextIO
 
 from aggregator.errors import ConfigurationError, ParameterError
-from aggregator.survey.cells import AnswerError, Cell, is_missing, shown
+from aggregator.survey.cells import AnswerError, Cell, Reading, is_missing, shown
 from aggregator.survey.designs import Answer
 from aggregator.survey.questions import Question
 from aggregator.survey.windows import Windows
@@ -31,6 +32,9 @@ class Columns:
         of_question: Of questions that are read from other columns than their own names.
         decimal_mark: "." or ",".
         zone: Of times that name none.
+        time_format: Of times that are text, as `datetime.strptime` reads it; ISO 8601 or seconds
+            since 1970 unless given.
+        missing: Texts that mean that there is no answer, beside an empty cell.
     """
 
     time: str
@@ -38,6 +42,21 @@ class Columns:
     of_question: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     decimal_mark: str = "."
     zone: tzinfo = UTC
+    time_format: str | None = None
+    missing: Collection[str] = ()
+
+    def moment(self, row: Row) -> datetime:
+        """Return the time of a row.
+
+        Raises:
+            AnswerError: It has none.
+        """
+        moment = _moment(row[self.time], self.time_format)
+        return moment if moment.tzinfo else moment.replace(tzinfo=self.zone)
+
+    def is_missing(self, cell: Cell) -> bool:
+        """Whether a cell holds no answer."""
+        return is_missing(cell) or (isinstance(cell, str) and cell.strip() in self.missing)
 
     def of(self, question: Question) -> Sequence[str]:
         """Return the columns of a question."""
@@ -96,6 +115,7 @@ class _Reader:
         self._missing: Counter[str] = Counter()
         self._clipped: Counter[str] = Counter()
         self._seen: set[tuple[datetime, str]] = set()
+        self._readings: dict[tuple[str, tuple[Cell, ...]], Reading] = {}
         self._faults: list[str] = []
         self._fault_count = 0
 
@@ -103,7 +123,7 @@ class _Reader:
         if number == 1:
             self._check_columns(row)
         try:
-            start = self._windows.start(_moment(row[self._columns.time], self._columns.zone))
+            start = self._windows.start(self._columns.moment(row))
         except AnswerError as error:
             self._fault(number, self._columns.time, error)
             return
@@ -111,16 +131,25 @@ class _Reader:
         for question, answers in zip(self._questions, self._answers, strict=True):
             names = self._columns.of(question)
             cells: list[Cell] = [row[name] for name in names]  # type: ignore[misc]  # columns of answers hold no times
-            if any(map(is_missing, cells)):
+            if any(map(self._columns.is_missing, cells)):
                 self._missing[question.name] += 1
                 continue
             try:
-                reading = question.read(cells, self._columns.decimal_mark)
+                reading = self._reading(question, cells)
             except AnswerError as error:
                 self._fault(number, ", ".join(names), error)
                 continue
             self._clipped[question.name] += reading.is_clipped
             answers.setdefault(start, []).append(reading.answer)
+
+    def _reading(self, question: Question, cells: Sequence[Cell]) -> Reading:
+        """Read cells; text that was read before is not read again, for most of it recurs."""
+        if not all(isinstance(cell, str) for cell in cells):
+            return question.read(cells, self._columns.decimal_mark)
+        key = question.name, tuple(cells)
+        if key not in self._readings:
+            self._readings[key] = question.read(cells, self._columns.decimal_mark)
+        return self._readings[key]
 
     def finish(self) -> list[Answers]:
         if self._fault_count:
@@ -137,9 +166,14 @@ class _Reader:
         wanted += [] if self._columns.person is None else [self._columns.person]
         for question in self._questions:
             wanted += self._columns.of(question)
-        for name in wanted:
-            if name not in row:
-                raise AnswerError(f"column {name!r}: not in the table, which has {', '.join(row)}")
+        absent = [name for name in dict.fromkeys(wanted) if name not in row]
+        if absent:
+            plural = "s" if len(absent) > 1 else ""
+            raise AnswerError(
+                f"column{plural} {', '.join(map(repr, absent))}: not in the table, which has "
+                f"{', '.join(row)}; a question may stand in a column of another name "
+                "(--column QUESTION=COLUMN)"
+            )
 
     def _check_person(self, number: int, row: Row, start: datetime) -> None:
         if self._columns.person is None:
@@ -174,18 +208,30 @@ def rows_of(path: Path, delimiter: str | None = None) -> Iterator[Row]:
         yield from _parquet_rows(path)
         return
     with path.open(encoding="utf-8-sig", newline="") as file:
-        try:
-            yield from _csv_rows(file, delimiter)
-        except UnicodeDecodeError:
-            raise AnswerError(f"{path.name}: not UTF-8") from None
+        yield from csv_rows(file, delimiter)
 
 
-def _csv_rows(file: TextIO, delimiter: str | None) -> Iterator[Row]:
-    if delimiter is None:
+def csv_rows(file: TextIO, delimiter: str | None = None) -> Iterator[Row]:
+    """Give the rows of CSV.
+
+    Args:
+        file: Opened as text with `newline=""`.
+        delimiter: The one most frequent in the first line unless given.
+
+    Raises:
+        AnswerError: It is not CSV in UTF-8, or a row has more or fewer cells than there are names.
+    """
+    try:
         line = file.readline()
-        delimiter = max(DELIMITERS, key=line.count)
-        file.seek(0)
-    rows = csv.reader(file, delimiter=delimiter, strict=True)
+        if delimiter is None:
+            delimiter = max(DELIMITERS, key=line.count)
+        yield from _rows(itertools.chain([line], file), delimiter)
+    except UnicodeDecodeError:
+        raise AnswerError("the table is not UTF-8") from None
+
+
+def _rows(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         names = next(rows, [])
         if len(set(names)) != len(names):
@@ -214,23 +260,29 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
     yield from frame.iter_rows(named=True)
 
 
-def _moment(cell: Cell | datetime | date, zone: tzinfo) -> datetime:
+def _moment(cell: Cell | datetime | date, time_format: str | None) -> datetime:
+    """Return a time, without a zone if it names none."""
     match cell:
         case datetime():
-            moment = cell
+            return cell
         case date():
-            moment = datetime.combine(cell, time())
+            return datetime.combine(cell, time())
         case int() if not isinstance(cell, bool):
             return datetime.fromtimestamp(cell, UTC)
+        case str() if time_format is not None:
+            try:
+                return datetime.strptime(cell.strip(), time_format)  # noqa: DTZ007  its zone follows
+            except ValueError:
+                raise AnswerError(f"must be a time as {time_format}, not {shown(cell)}") from None
         case str() if cell.strip().isdecimal():
             return datetime.fromtimestamp(int(cell), UTC)
         case str():
             try:
-                moment = datetime.fromisoformat(cell.strip())
+                return datetime.fromisoformat(cell.strip())
             except ValueError:
                 raise AnswerError(
-                    f"must be a time in ISO 8601 or seconds since 1970, not {shown(cell)}"
+                    f"must be a time in ISO 8601 or seconds since 1970, not {shown(cell)}; other "
+                    'formats can be told, such as --time-format "%d.%m.%Y"'
                 ) from None
         case _:
             raise AnswerError(f"must be a time, not {shown(str(cell))}")
-    return moment if moment.tzinfo else moment.replace(tzinfo=zone)

@@ -64,8 +64,8 @@ class Design:
 
     def error(
         self, mechanism: Mechanism, report_count: int, confidence: Fraction = DEFAULT_CONFIDENCE
-    ) -> Fraction:
-        """Return the largest half width among the figures by which designs are compared.
+    ) -> tuple[Fraction, Figure]:
+        """Return the largest half width among the figures by which designs are compared, and whose.
 
         Args:
             mechanism: Of each aggregator's noise.
@@ -75,9 +75,11 @@ class Design:
         circuit = self.prio3().circuit
         law = mechanism.law(circuit, 2)
         values = [Noised.released(0, law, index) for index in range(circuit.output_len)]
-        laws = {
-            figure.quantity.law
+        # Figures of one law are as precise as each other, and one is enough.
+        figures = {
+            figure.quantity.law: figure
             for figure in self.figures(values, report_count)
             if figure.is_wanted and isinstance(figure.quantity, Noised)
         }
-        return max(law.width(confidence).size for law in laws)
+        widths = ((law.width(confidence).size, figure) for law, figure in figures.items())
+        return max(widths, key=lambda each: each[0])

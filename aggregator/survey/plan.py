@@ -20,13 +20,17 @@ class Way:
     Attributes:
         design: How the answer is measured.
         mechanism: What each aggregator adds.
-        error: The largest half width of a 95 % interval of what the question is asked for, in the
-            question's unit, in a batch of `min_batch_size` answers.
+        error: The largest half width of a 95 % interval of what the question is asked for, in a
+            batch of `min_batch_size` answers.
+        shows: Whose: "count", "mean".
+        unit: In which it is.
     """
 
     design: Design
     mechanism: Mechanism
     error: Fraction
+    shows: str
+    unit: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,17 +64,15 @@ def plan(survey: Survey) -> list[PlannedQuestion]:
 def _planned(survey: Survey, asked: Asked, part: Fraction) -> PlannedQuestion:
     question = asked.question
     designs = question.designs() if asked.design is None else [question.design(asked.design)]
-    ways = []
+    ways, troubles = [], []
     for design in designs:
         for table in _mechanisms(survey, part):
             try:
-                policy = policy_from_mapping({**table, "private_threshold": "none"})
-                circuit = design.prio3().circuit
-                policy.check(circuit)
-                error = design.error(policy.mechanism, survey.min_batch_size)
-            except ParameterError as trouble:
-                raise ParameterError(f"question {question.name}: {trouble}") from None
-            ways.append((Way(design, policy.mechanism, error), table))
+                ways.append((_way(design, table, survey.min_batch_size), table))
+            except ParameterError as trouble:  # such as a mechanism for histograms only
+                troubles.append(trouble)
+    if not ways:
+        raise ParameterError(f"question {question.name}: {troubles[0]}")
     best = min(ways, key=lambda each: each[0].error)
     privacy: dict[str, str | int] = {
         **best[1],
@@ -81,6 +83,18 @@ def _planned(survey: Survey, asked: Asked, part: Fraction) -> PlannedQuestion:
         privacy["private_threshold"] = "none"
     others = tuple(way for way, _ in ways if way is not best[0])
     return PlannedQuestion(question, privacy, best[0], others)
+
+
+def _way(design: Design, privacy: Mapping[str, str | int], min_batch_size: int) -> Way:
+    """Return a design with a mechanism and its error.
+
+    Raises:
+        ParameterError: The mechanism is not for this design.
+    """
+    policy = policy_from_mapping({**privacy, "private_threshold": "none"})
+    policy.check(design.prio3().circuit)
+    error, figure = design.error(policy.mechanism, min_batch_size)
+    return Way(design, policy.mechanism, error, figure.shows, figure.quantity.unit)
 
 
 def _mechanisms(survey: Survey, part: Fraction) -> Iterator[dict[str, str | int]]:

@@ -5,11 +5,11 @@ import time
 from pathlib import Path
 
 import pytest
-from aggregator.cli.stores import open_database
 
 from aggregator.config import LeaderSettings, read_settings_of
 from aggregator.dap.ids import TaskId
 from aggregator.storage.database import Transaction
+from aggregator.storage.opening import open_database
 from aggregator.storage.tasks import list_tasks, put_task
 from tests.support.processes import Processes
 

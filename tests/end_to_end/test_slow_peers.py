@@ -106,9 +106,9 @@ def test_a_leader_that_drips_keeps_no_other_collection_waiting(processes: Proces
         api = f"{processes.urls['collector']}api/"
         with httpx.Client(base_url=api, headers=token, trust_env=False) as client:
             query = {"start": hour - 3600, "end": hour + 3600}
-            client.post(f"tasks/{slow_id}/collections", json=query)
+            client.post(f"tasks/{slow_id}/collections?now=true", json=query)
             slow.wait_for_calls(1, 10)
-            asked = client.post(f"tasks/{task_id}/collections", json=query).json()
+            asked = client.post(f"tasks/{task_id}/collections?now=true", json=query).json()
             url = f"collections/{asked['collection_id']}"
             deadline = time.monotonic() + 20
             while client.get(url).json()["state"] == "pending":

@@ -62,7 +62,7 @@ async def test_a_trickle_of_junk_keeps_no_collection_waiting(tmp_path: Path) -> 
                 await anyio.sleep(2)
                 with anyio.fail_after(30):
                     body = await measured.collect(http)
-                assert len(statuses) > PER_SECOND
+                assert len(statuses) > PER_SECOND // 2
                 assert set(statuses) == {200}
         measured.assert_right(measured.open(body))
         counts = measured.aggregated("leader")

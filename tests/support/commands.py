@@ -26,7 +26,7 @@ def run_here(*arguments: str | Path, stdin: str = "") -> Done:
     status: object = 0
     with (
         patch("sys.argv", ["prio", *map(str, arguments)]),
-        patch("sys.stdin", io.StringIO(stdin)),
+        patch("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()))),
         # The command must not change how this process logs.
         patch("aggregator.cli.configure_logs"),
         capture_logs(),

@@ -12,13 +12,13 @@ class SeededEntropy(Entropy):
 
     def __init__(self, seed: bytes | int) -> None:
         self._seed = seed if isinstance(seed, bytes) else seed.to_bytes(32, "little", signed=True)
-        self._calls = 0
+        self.calls = 0
 
     @override
     def bytes(self, size: int) -> bytes:
-        self._calls += 1
+        self.calls += 1
         prefix = len(self._seed).to_bytes(8, "little") + self._seed
-        return hashlib.shake_128(prefix + self._calls.to_bytes(8, "little")).digest(size)
+        return hashlib.shake_128(prefix + self.calls.to_bytes(8, "little")).digest(size)
 
 
 class NoEntropy(Entropy):

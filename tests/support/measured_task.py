@@ -14,6 +14,7 @@ from aggregator.cli.parties import open_aggregator, open_collector
 from aggregator.client import Client, UploadSummary
 from aggregator.codec import decode, encode
 from aggregator.dap.auth import bearer_header
+from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import (
     CollectionJobReq,
     CollectionJobResp,
@@ -126,7 +127,8 @@ class MeasuredTask:
         for party in ("leader", "helper"):
             assert self.aggregated(party) == {"aggregated": len(self.measurements)}, party
             with open_aggregator(self.services.configs[party]) as desk:
-                states = [entry.state for entry in desk.ledger()]
+                task_id = TaskId.parse(self.task_id).value
+                states = [each.state for each in desk.ledger() if each.task_id == task_id]
             assert states == [LedgerState.CHARGED], party
 
 

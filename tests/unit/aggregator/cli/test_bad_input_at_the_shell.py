@@ -1,5 +1,6 @@
 """What a shell can get wrong before any service is asked: one line, the fault named, status 2."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,53 @@ def test_a_task_whose_releases_nobody_limits_is_made_with_a_warning(
     warning = "warning: the task has neither a budget nor max_releases"
     assert (warning in done.stderr) == is_warned
     assert "warning" not in done.stdout
+
+
+def test_the_table_that_the_planner_wrote_is_a_tasks_policy(tmp_path: Path) -> None:
+    file = tmp_path / "privacy.toml"
+    advised = run_here(
+        *("plan", "advise", "--reports", "1800", "--buckets", "6", "--error", "3%"),
+        *("--releases", "4", "--population", "staff-2026", "--out", file),
+    )
+    assert advised.returncode == 0, advised.stderr
+    done = new_task(
+        tmp_path, "--vdaf", "Prio3Histogram", "--length", "6", "--privacy-file", str(file)
+    )
+    assert done.returncode == 0, done.stderr
+    written = tomllib.loads((tmp_path / "task" / "task.toml").read_text())["privacy"]
+    planned = tomllib.loads(file.read_text())["privacy"]
+    assert planned["population"] == "staff-2026"
+    assert {name: written[name] for name in planned} == planned
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epsilon = 1", "must have the table"),
+        ("[privacy", "not TOML"),
+        ("[privacy]\nepsilon = 0.5", "epsilon must be text or a whole number"),
+    ],
+)
+def test_what_is_no_privacy_table_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "privacy.toml"
+    file.write_text(text)
+    done = new_task(tmp_path, "--vdaf", "Prio3Count", "--privacy-file", str(file))
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+@pytest.mark.parametrize(("most", "is_warned"), [("5000", True), ("1", False)])
+def test_columns_under_one_maximum_are_made_with_a_warning(
+    tmp_path: Path,
+    most: str,
+    is_warned: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    done = new_task(
+        *(tmp_path, "--vdaf", "Prio3SumVec", "--length", "4", "--max-measurement", most),
+        *("--epsilon", "1"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert ("the noise of the largest possible entry" in done.stderr) == is_warned
 
 
 @pytest.mark.parametrize("delta", ["1/100", "99/100"])

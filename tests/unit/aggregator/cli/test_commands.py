@@ -1,8 +1,12 @@
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+from typer.main import get_command
 
+from aggregator.cli import app
 from aggregator.cli.commands import COMMANDS, Entry
 
 HEAVY = ("numba", "numpy", "fastapi", "sqlalchemy", "alembic", "cryptography", "httpx")
@@ -11,6 +15,31 @@ HEAVY = ("numba", "numpy", "fastapi", "sqlalchemy", "alembic", "cryptography", "
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda entry: entry.name)
 def test_the_table_describes_a_command_as_its_own_help_does(entry: Entry) -> None:
     assert entry.load().get_short_help_str(200) == entry.help
+
+
+def examples() -> Iterator[str]:
+    """Every example that ends the help of a command or of one of its group."""
+    for entry in COMMANDS:
+        found = entry.load()
+        for command in (found, *getattr(found, "commands", {}).values()):
+            if command.epilog:
+                yield command.epilog.removeprefix("Example: ")
+
+
+def test_every_command_of_the_first_help_has_an_example() -> None:
+    assert {example.split()[1] for example in examples()} == {entry.name for entry in COMMANDS}
+
+
+@pytest.mark.parametrize("example", sorted(set(examples())))
+def test_an_example_is_a_command_line_that_is_understood(example: str) -> None:
+    name, *arguments = shlex.split(example)
+    assert name == "prio"
+    command, context = get_command(app), None
+    while True:
+        context = command.make_context(name, list(arguments), parent=context)
+        if not hasattr(command, "resolve_command"):
+            break
+        name, command, arguments = command.resolve_command(context, arguments)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["no-such-command"]])

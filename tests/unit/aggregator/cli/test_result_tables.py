@@ -39,7 +39,7 @@ def printed(
 ) -> str:
     """Return what is printed, its lines joined."""
     collection: Document = {"result": result_document(task, result)}
-    print_result(with_post_processing(task, collection, rule), ["[red]", "b"])
+    print_result(with_post_processing(task, collection, rule), ["[red]", "b", "c", "d"])
     return " ".join(capsys.readouterr().out.split())
 
 

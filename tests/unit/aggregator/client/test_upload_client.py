@@ -1,4 +1,6 @@
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import httpx
 import pytest
@@ -23,6 +25,8 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import Role
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
+from aggregator.entropy import Entropy
+from aggregator.errors import ParameterError
 from aggregator.transport.peer import PeerUnreachable
 from tests.support.clock import ManualClock
 from tests.support.entropy import SeededEntropy
@@ -48,21 +52,23 @@ class Aggregators:
         self.answers = list(answers)
         self.uploads: list[tuple[Report, ...]] = []
         self.rotations = 0
+        self.fetches = 0
 
     def keypair(self, role: Role) -> HpkeKeypair:
         return generate_keypair(self.rotations, SeededEntropy(bytes([role, self.rotations])))
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.url.path == "/hpke_config":
+            self.fetches += 1
             role = Role.LEADER if request.url.host.startswith("leader") else Role.HELPER
             return carrying(HpkeConfigList((self.keypair(role).config,)))
         reports = decode(UploadRequest, request.content).reports
         self.uploads.append(reports)
         return self.answers.pop(0)(reports)
 
-    def client(self) -> Client:
+    def client(self, entropy: Entropy | None = None) -> Client:
         http = httpx.AsyncClient(transport=httpx.MockTransport(self))
-        return Client(TASK, http, SeededEntropy(b"client"), ManualClock(NOW))
+        return Client(TASK, http, entropy or SeededEntropy(b"client"), ManualClock(NOW))
 
 
 def carrying(message: HpkeConfigList | UploadErrors) -> httpx.Response:
@@ -107,6 +113,21 @@ async def test_measurements_are_uploaded_in_requests_of_the_size_asked_for() -> 
     assert len(ids) == 5
 
 
+@pytest.mark.parametrize(
+    "moment", [NOW - 1000, NOW - 1000 + 0.75, datetime.fromtimestamp(NOW - 1000, UTC)], ids=repr
+)
+async def test_a_time_may_be_whole_seconds_or_not_or_a_datetime(moment: float | datetime) -> None:
+    aggregators = Aggregators(accepting)
+    await aggregators.client().upload([1], time=moment)
+    ((report,),) = aggregators.uploads
+    assert report.report_metadata.time == TASK.time(NOW - 1000)
+
+
+async def test_a_datetime_without_a_zone_is_refused() -> None:
+    with pytest.raises(ParameterError, match="time: needs a time zone"):
+        await Aggregators().client().upload([1], time=datetime(2026, 1, 1))  # noqa: DTZ001  that is it
+
+
 async def test_refused_reports_are_counted_by_reason_and_others_names_are_ignored() -> None:
     def answer(reports: tuple[Report, ...]) -> httpx.Response:
         stranger = ReportUploadStatus(ReportId(bytes(16)), ReportError.REPORT_TOO_EARLY)
@@ -146,6 +167,38 @@ async def test_a_configuration_that_stays_outdated_is_not_tried_for_ever() -> No
     summary = await aggregators.client().upload([1])
     assert summary.refused == {ReportError.OUTDATED_CONFIG: 1}
     assert len(aggregators.uploads) == 2
+
+
+async def test_the_next_request_is_sealed_while_one_is_sent() -> None:
+    entropy = SeededEntropy(b"client")
+    drawn = []
+
+    def slow(_reports: tuple[Report, ...]) -> httpx.Response:
+        # Every report draws its id, its randomness and a key for each aggregator.
+        deadline = time.monotonic() + 20
+        while entropy.calls < 2 * 4 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        drawn.append(entropy.calls)
+        return httpx.Response(200)
+
+    aggregators = Aggregators(slow, accepting, accepting)
+    await aggregators.client(entropy).upload([1, 2, 3], reports_per_request=1)
+    # One ahead and no more, however slow the leader is.
+    assert drawn == [2 * 4]
+
+
+async def test_what_was_sealed_ahead_under_an_outdated_configuration_is_sealed_again() -> None:
+    aggregators = Aggregators(accepting, refusing(ReportError.OUTDATED_CONFIG, 0), accepting)
+
+    def outdated(reports: tuple[Report, ...]) -> httpx.Response:
+        aggregators.rotations += 1
+        return refusing(ReportError.OUTDATED_CONFIG, 0)(reports)
+
+    aggregators.answers.insert(0, outdated)
+    summary = await aggregators.client().upload([1, 2], reports_per_request=1)
+    assert (summary.accepted, dict(summary.refused)) == (2, {})
+    # Both configurations at the beginning, and once again.
+    assert aggregators.fetches == 4
 
 
 async def test_the_page_of_a_proxy_is_no_acceptance() -> None:

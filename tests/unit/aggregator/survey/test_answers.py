@@ -1,12 +1,22 @@
 """Tables of answers are read whole, and every fault is named."""
 
+import io
 from datetime import UTC, date, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+from typing_extensions import override
 
-from aggregator.survey import AnswerError, Columns, Windows, read_answers, rows_of, survey_from_toml
+from aggregator.survey import (
+    AnswerError,
+    Columns,
+    Windows,
+    csv_rows,
+    read_answers,
+    rows_of,
+    survey_from_toml,
+)
 from aggregator.survey.answers import Answers
 
 WINDOWS = Windows.of("week", datetime(2026, 11, 2, tzinfo=UTC))
@@ -68,6 +78,17 @@ def test_the_dialect_is_recognized(tmp_path: Path, encoding: str, delimiter: str
     assert department.count == 1
 
 
+def test_a_table_is_read_from_a_pipe_which_cannot_go_back() -> None:
+    class Pipe(io.StringIO):
+        @override
+        def seek(self, cookie: int, whence: int = 0, /) -> int:
+            raise io.UnsupportedOperation
+
+    rows = csv_rows(Pipe("day;department;age\n2026-11-02;surgery;40\n"))
+    department, _ = read_answers(rows, QUESTIONS, WINDOWS, Columns(time="day"))
+    assert department.count == 1
+
+
 def test_missing_and_clipped_answers_are_counted(tmp_path: Path) -> None:
     text = "day,department,age\n2026-11-02,,40\n2026-11-02,surgery,\n2026-11-02,surgery,999\n"
     department, age = read(table(tmp_path, text))
@@ -108,6 +129,7 @@ def test_a_second_row_of_a_person_in_one_window_is_refused_without_naming_them(
     ("text", "message"),
     [
         ("day,age\n2026-11-02,4\n", "column 'department': not in the table"),
+        ("a,b\n1,2\n", "columns 'day', 'department', 'age': not in the table, which has a, b"),
         ("day,day\n", "names a column twice"),
         ("day,department,age\n2026-11-02,surgery\n", "row 1: has 2 cells, not 3"),
         ('day,department,age\n2026-11-02,"surgery,4\n', "not CSV"),
@@ -123,6 +145,24 @@ def test_times_without_a_zone_are_of_the_zone_that_is_given(tmp_path: Path) -> N
     columns = Columns(time="day", zone=ZoneInfo("Europe/Berlin"))
     department, _ = read(table(tmp_path, text), columns)
     assert list(department.by_start) == [datetime(2026, 10, 26, tzinfo=UTC)]
+
+
+def test_times_are_read_in_the_format_that_is_given(tmp_path: Path) -> None:
+    text = "day,department,age\n05.11.2026 23:30,surgery,4\n"
+    with pytest.raises(AnswerError, match=r'--time-format "%d.%m.%Y"'):
+        read(table(tmp_path, text))
+    columns = Columns(time="day", time_format="%d.%m.%Y %H:%M")
+    assert list(read(table(tmp_path, text), columns)[0].by_start) == [MONDAY]
+    text += "2026-11-02,surgery,4\n"
+    with pytest.raises(AnswerError, match="row 2, day: must be a time as %d"):
+        read(table(tmp_path, text), columns)
+
+
+def test_texts_that_mean_no_answer_are_counted_as_missing(tmp_path: Path) -> None:
+    text = "day,department,age\n2026-11-02,k.A.,40\n2026-11-02,surgery, n/a \n"
+    columns = Columns(time="day", missing=("k.A.", "n/a"))
+    department, age = read(table(tmp_path, text), columns)
+    assert (department.missing, department.count, age.missing) == (1, 1, 1)
 
 
 def test_parquet_is_read_with_its_own_types(tmp_path: Path) -> None:

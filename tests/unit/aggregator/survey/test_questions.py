@@ -15,6 +15,7 @@ from aggregator.results import Noised
 from aggregator.survey import AnswerError, Design, Survey, plan, survey_from_toml
 from aggregator.survey.cells import Cell
 from aggregator.survey.questions import Question
+from aggregator.vdaf.instances import SUM_VEC
 from tests.support.entropy import SeededEntropy
 
 HEAD = """
@@ -134,8 +135,39 @@ def test_the_variance_is_that_of_the_numbers(numbers: list[int]) -> None:
         assert float(said["variance"]) == pytest.approx(pvariance(numbers))  # type: ignore[arg-type]  # there is one
 
 
+def test_pain_scores_do_not_drown_in_the_noise_of_costs() -> None:
+    """Four columns under one maximum, at ε = 1, gave ± 82,260 on a sum of pain scores of 15,220."""
+    columns = """
+column = [
+  {name = "wait_minutes", high = 240}, {name = "visits", high = 20},
+  {name = "cost_eur", high = 5000}, {name = "pain_score", high = 10},
+]
+"""
+    (planned,) = plan(survey_of(columns, "vector"))
+    design, mechanism = planned.best.design, planned.best.mechanism
+    one_maximum = SUM_VEC.prio3({"length": 4, "max_measurement": 5000}).circuit
+    assert mechanism.half_width(one_maximum, Fraction(95, 100)) == 82_260
+    circuit = design.prio3().circuit
+    sums = [243_000, 9_000, 1_200_000, 15_220]
+    largest = [240, 20, 5000, 10]
+    law = mechanism.law(circuit, 2)
+    steps = design.measurement(tuple(largest))
+    assert isinstance(steps, list)
+    values = [
+        Noised.released(total * step // high, law, index)
+        for index, (total, step, high) in enumerate(zip(sums, steps, largest, strict=True))
+    ]
+    pain = next(
+        figure.quantity
+        for figure in design.figures(values, 3000)
+        if (figure.shows, figure.quantity.label) == ("sum", "pain_score")
+    )
+    interval = pain.interval()
+    assert pain.estimate == 15_220
+    assert 164 < interval.high - 15_220 < 168
+
+
 def test_columns_of_a_vector_have_noise_in_proportion_to_their_own_ranges() -> None:
-    # One maximum for all four columns of the review gave each the noise of the largest.
     ranges = [100_000, 30, 7, 1]
     columns = "".join(f'[[question.column]]\nname = "c{r}"\nhigh = {r}\n' for r in ranges)
     (planned,) = plan(survey_of(columns, "vector"))
@@ -212,6 +244,20 @@ def test_the_design_with_the_least_error_is_chosen() -> None:
     for planned in (flat, deep):
         assert all(planned.best.error <= other.error for other in planned.others)
     assert (flat.best.design.name, deep.best.design.name) == ("leaves", "every level")
+
+
+def test_a_delta_is_used_where_noise_can_be_truncated_and_nowhere_else() -> None:
+    head = HEAD.replace('epsilon = "1"', 'epsilon = "1"\ndelta = "1/100"')
+    survey = survey_from_toml(
+        f'{head}\n[[question]]\nname = "a"\nkind = "choice"\nlabels = ["x", "y"]\n'
+        '[[question]]\nname = "b"\nkind = "number"\nlow = 0\nhigh = 5000\n'
+    )
+    choice, number = plan(survey)
+    assert {way.mechanism.name for way in (choice.best, *choice.others)} == {
+        "PureDpDiscreteLaplace",
+        "TruncatedGeometric",
+    }
+    assert number.best.mechanism.name == "PureDpDiscreteLaplace"
 
 
 def test_the_budget_of_a_window_is_split_by_weight() -> None:

@@ -1,0 +1,219 @@
+"""`prio survey collect` and `prio survey results`: windows in, labelled figures out."""
+
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+from rich.console import Console
+
+from aggregator.cli import faults
+from aggregator.cli.options import Config
+from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
+from aggregator.collector import AsyncCollector, Collector, survey_results
+from aggregator.dp.rationals import parse_probability
+from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.task import Task
+from aggregator.results import Batch, Table, compare_all
+from aggregator.results.comparisons import ONLY_NOISE
+from aggregator.survey import Meaning, SurveyResults, Windows
+
+AT_ONCE = 8
+"""Batches that are asked for at the same time."""
+
+
+def collect(
+    file: TasksFile,
+    config: Config = None,
+    last: Annotated[
+        str | None,
+        typer.Option(help='The windows of the last while that are over: "week", "4 weeks".'),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(help="The window that holds this time or date, ISO 8601.")
+    ] = None,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for all of it.")] = 300,
+    shut_out_later_answers: Annotated[
+        bool,
+        typer.Option(
+            "--shut-out-later-answers",
+            help="Collect a window that is not over: every later answer of it is refused for good.",
+        ),
+    ] = False,
+) -> None:
+    """Collect all questions of one or more windows, and print what they say.
+
+    What was collected before is found and not asked for again. The exit status is 3 if the leader
+    refused, or something was not ready in time; what was ready is printed all the same.
+    """
+    tasks, now = tasks_of_survey(file), datetime.now(UTC)
+    windows = tasks[0][1].windows
+    starts = _starts(windows, last, window, now)
+    for start in starts:
+        if windows.end(start) > now and not shut_out_later_answers:
+            raise ParameterError(
+                f"window: {windows.describe(start)} is not over; --shut-out-later-answers collects "
+                "it now and refuses every later answer of it"
+            )
+    batches, troubles = anyio.run(_collect, config, tasks, starts, wait, shut_out_later_answers)
+    print_table(SurveyResults(batches).table())
+    for trouble in troubles:
+        print(f"prio: {trouble}", file=sys.stderr)
+    if troubles:
+        raise SystemExit(faults.PEER)
+
+
+def results(
+    file: TasksFile,
+    config: Config = None,
+    confidence: Annotated[
+        str, typer.Option(help='Of each interval by itself, exact: "0.95", "99/100".')
+    ] = "0.95",
+    jointly: Annotated[
+        bool, typer.Option("--jointly", help="Let all intervals hold at once: they are wider.")
+    ] = False,
+    changes: Annotated[
+        bool,
+        typer.Option(
+            "--changes",
+            help="Print what can be concluded of the change from the window before to the last, "
+            "all at once.",
+        ),
+    ] = False,
+    csv: Annotated[Path | None, typer.Option(help="Write the table to this CSV file.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="Write it to this Parquet file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Print everything that was collected of a survey, with labels and intervals."""
+    with Collector.open(config) as collector:
+        found = [each for task, _ in tasks_of_survey(file) for each in collector.results(task)]
+    probability = parse_probability(confidence, "confidence")
+    if changes:
+        print_changes(survey_results(found), probability)
+        return
+    made = survey_results(found).table(confidence=probability, jointly=jointly)
+    if csv is not None:
+        made.to_csv(csv)
+    if parquet is not None:
+        made.to_parquet(parquet)
+    if as_json:
+        print(json.dumps({"version": 1, "rows": [_finite(row) for row in made.rows]}))
+    elif csv is None and parquet is None:
+        print_table(made)
+
+
+def print_table(made: Table) -> None:
+    """Print a table of a survey's figures: by question and figure, a line for each window."""
+    lines: dict[object, dict[str, list[tuple[str, str, str]]]] = {}
+    for row in made.rows:
+        figures = lines.setdefault(row["question"], {})
+        window = str(row["window"])
+        answers = figures.setdefault("answers", [])
+        if (window, count := f"{row['reports']:,}", "") not in answers:
+            answers.append((window, count, ""))
+        name = " ".join(str(row[each]) for each in ("shows", "label") if row[each])
+        value = "no estimate" if row["value"] is None else f"{row['value']:,.6g} {row['unit']}"
+        interval = f"({row['low']:,.6g} to {row['high']:,.6g})"
+        figures.setdefault(name, []).append((window, value.rstrip(), interval))
+    for question, figures in lines.items():
+        print(question)
+        names = max(map(len, figures))
+        values = max(len(value) for found in figures.values() for _, value, _ in found)
+        for name, found in figures.items():
+            for place, (window, value, interval) in enumerate(found):
+                shown = "" if place else name
+                print(f"  {shown:<{names}}  {window}  {value:>{values}}  {interval}".rstrip())
+    if made.rows:
+        confidence = 100 * float(made.confidence)
+        how = "all at once" if made.jointly else "each by itself"
+        print(f"intervals: {confidence:.6g} %, {how}")
+
+
+def print_changes(found: SurveyResults, confidence: Fraction) -> None:
+    """Print what can be concluded of the change from the window before to the last."""
+    pairs = found.changed_rows()
+    compared = compare_all([(new.quantity, old.quantity) for new, old in pairs], confidence)
+    new, old = pairs[0]
+    print(f"from {old.window} to {new.window}, {len(pairs)} figures:")
+    for (row, _), comparison in zip(pairs, compared, strict=True):
+        name = " ".join(filter(None, (row.question, row.shows, row.quantity.label)))
+        unit = " percentage points" if row.shows == "share" else f" {row.quantity.unit}".rstrip()
+        low, high = float(comparison.interval.low), float(comparison.interval.high)
+        match comparison.is_larger:
+            case True:
+                change = f"more, by {low:,.6g} to {high:,.6g}{unit}"
+            case False:
+                change = f"less, by {-high:,.6g} to {-low:,.6g}{unit}"
+            case _:
+                change = f"from {low:+,.6g} to {high:+,.6g}{unit}: more or less, or the same"
+        print(f"  {name}: {change}")
+    print(f"intervals: {100 * float(confidence):.6g} %, all at once. {ONLY_NOISE}")
+
+
+async def _collect(
+    config: Path | None,
+    tasks: Sequence[tuple[Task, Meaning]],
+    starts: Sequence[datetime],
+    wait: float,
+    now: bool,
+) -> tuple[list[tuple[Task, Batch]], list[str]]:
+    """Return what was collected, and what could not be; several are asked for at once."""
+    places = [(start, task, meaning) for start in starts for task, meaning in tasks]
+    found: dict[int, tuple[Task, Batch]] = {}
+    troubles: dict[int, str] = {}
+    limiter = anyio.CapacityLimiter(AT_ONCE)
+    deadline = anyio.current_time() + wait
+    console = Console(stderr=True)
+
+    async def collect_one(
+        collector: AsyncCollector, place: int, start: datetime, task: Task, meaning: Meaning
+    ) -> None:
+        length = timedelta(seconds=meaning.windows.seconds)
+        async with limiter:
+            left = timedelta(seconds=max(0.0, deadline - anyio.current_time()))
+            try:
+                collected = await collector.collect(task, start, length, wait=left, now=now)
+                found[place] = task, collected.batch()
+            except PeerError as error:
+                window = meaning.windows.describe(start)
+                troubles[place] = f"{meaning.question.name}, {window}: {error}"
+        status.update(f"collected {len(found) + len(troubles)} of {len(places)}")
+
+    with console.status(f"collecting {len(places)} batches") as status:
+        async with AsyncCollector.open(config) as collector, anyio.create_task_group() as group:
+            for place, parts in enumerate(places):
+                group.start_soon(collect_one, collector, place, *parts)
+    return [found[place] for place in sorted(found)], [troubles[each] for each in sorted(troubles)]
+
+
+def _starts(
+    windows: Windows, last: str | None, window: str | None, now: datetime
+) -> list[datetime]:
+    """Return the beginnings of the windows to collect, the earliest first."""
+    if (last is None) == (window is None):
+        raise ParameterError("window: give either --last or --window")
+    if window is not None:
+        try:
+            moment = datetime.fromisoformat(window)
+        except ValueError:
+            raise ParameterError(f"window: must be ISO 8601, not {window!r}") from None
+        return [windows.start(moment if moment.tzinfo else moment.replace(tzinfo=UTC))]
+    seconds = Windows.of(str(last), now.replace(microsecond=0)).seconds
+    if seconds % windows.seconds:
+        raise ParameterError(f"last: must be a whole number of the survey's windows, not {last!r}")
+    newest, count = windows.last(now), seconds // windows.seconds
+    return [newest - timedelta(seconds=windows.seconds * back) for back in range(count)][::-1]
+
+
+def _finite(row: Mapping[str, object]) -> dict[str, object]:
+    """Return a row in which what has no bound is null: JSON has no infinity."""
+    return {
+        name: None if isinstance(cell, float) and not math.isfinite(cell) else cell
+        for name, cell in row.items()
+    }

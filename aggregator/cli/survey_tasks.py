@@ -1,0 +1,30 @@
+"""The public file of a survey's tasks, as its commands read it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.errors import ParameterError
+from aggregator.protocol.task import Task, task_from_toml
+from aggregator.survey import Meaning, split
+
+TasksFile = Annotated[
+    Path,
+    typer.Argument(metavar="tasks.toml", help="The public file of all tasks of the survey."),
+]
+
+
+def tasks_of_survey(file: Path) -> list[tuple[Task, Meaning]]:
+    """Return the tasks of a survey with what they mean.
+
+    Raises:
+        ParameterError: A task is of no survey, or of another than the first.
+    """
+    tasks = [task_from_toml(text) for text in split(file.read_text(encoding="utf-8"))]
+    found = [(task, Meaning.of_task(task)) for task in tasks]
+    first = found[0][1]
+    for task, meaning in found:
+        if (meaning.title, meaning.windows) != (first.title, first.windows):
+            raise ParameterError(f"task {task.task_id}: is of another survey than the first")
+    return found

@@ -1,0 +1,184 @@
+"""`prio survey upload`: a table of answers to all questions."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import anyio
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from aggregator.cli import faults
+from aggregator.cli.measure import MEANINGS, csv_text
+from aggregator.cli.options import EnvironmentProxy, InsecureHttp
+from aggregator.cli.parties import check_endpoints
+from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
+from aggregator.client import Client
+from aggregator.dap.report_errors import ReportError
+from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.task import Task
+from aggregator.survey import Answers, Columns, Meaning, csv_rows, read_answers, rows_of
+from aggregator.transport.client import open_client
+
+TIMEOUT_SECONDS = 60.0
+DEFAULT_PER_REQUEST = 200
+
+
+def upload(
+    file: TasksFile,
+    answers: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ANSWERS",
+            help="CSV or Parquet, one row per person; - for CSV from standard input.",
+        ),
+    ],
+    time_column: Annotated[str, typer.Option(help="The column of each row's time.")],
+    person_column: Annotated[
+        str | None,
+        typer.Option(
+            help="The column that says whose row it is: a second row of one person in a window is "
+            "refused. Without it each row is another person's."
+        ),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="QUESTION=COLUMN",
+            help="A question that stands in another column than its name's; of a vector one for "
+            "each of its columns, joined by commas. Repeatable.",
+        ),
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Of CSV; the most frequent in its first line if not given.")
+    ] = None,
+    decimal_mark: Annotated[str, typer.Option(help='In numbers of CSV: "." or ",".')] = ".",
+    time_format: Annotated[
+        str | None,
+        typer.Option(help='Of times that are not ISO 8601, such as "%d.%m.%Y %H:%M".'),
+    ] = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help='Text that means no answer, such as "n/a". Repeatable.'),
+    ] = None,
+    time_zone: Annotated[
+        str, typer.Option(help='Of times that name none, such as "Europe/Berlin".')
+    ] = "UTC",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read and check everything, and send nothing.")
+    ] = False,
+    per_request: Annotated[
+        int, typer.Option(min=1, help="Reports in one request.")
+    ] = DEFAULT_PER_REQUEST,
+    insecure_http: InsecureHttp = False,
+    environment_proxy: EnvironmentProxy = False,
+) -> None:
+    """Upload a table of answers to all questions of a survey.
+
+    Everything is read and checked before the first report is sent. The exit status is 1 if some
+    reports were refused, 2 if the table is bad and nothing was sent, and 3 if an aggregator could
+    not be reached.
+    """
+    tasks = tasks_of_survey(file)
+    for task, _ in tasks:
+        check_endpoints(task, insecure_http=insecure_http)
+    if decimal_mark not in (".", ","):
+        raise ParameterError(f'decimal-mark: must be "." or ",", not {decimal_mark!r}')
+    columns = Columns(
+        time_column,
+        person_column,
+        dict(_columns_of(text) for text in column or []),
+        decimal_mark,
+        _zone(time_zone),
+        time_format,
+        missing or (),
+    )
+    questions = [meaning.question for _, meaning in tasks]
+    for name in columns.of_question.keys() - {question.name for question in questions}:
+        raise ParameterError(f"column: the survey has no question {name!r}")
+    if delimiter is not None and len(delimiter) != 1:
+        raise ParameterError(f"delimiter: must be one character, not {delimiter!r}")
+    is_input = str(answers) == "-"
+    rows = csv_rows(csv_text(answers), delimiter) if is_input else rows_of(answers, delimiter)
+    given = read_answers(rows, questions, tasks[0][1].windows, columns)
+    _print_answers(given)
+    if dry_run:
+        return
+    http_options = {"insecure_http": insecure_http, "environment_proxy": environment_proxy}
+    refused = anyio.run(_upload, [task for task, _ in tasks], given, per_request, http_options)
+    for (question, error), count in refused.items():
+        meaning = f" ({MEANINGS[error]})" if error in MEANINGS else ""
+        print(f"{count} refused of {question}: {error.draft_name}{meaning}")
+    if refused:
+        raise SystemExit(faults.PARTLY)
+
+
+async def _upload(
+    tasks: Sequence[Task],
+    answers: Sequence[Answers],
+    per_request: int,
+    http_options: dict[str, bool],
+) -> Counter[tuple[str, ReportError]]:
+    """Send all answers, and return how many reports were refused, by question and reason."""
+    console = Console(stderr=True)
+    refused: Counter[tuple[str, ReportError]] = Counter()
+    sent = 0
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task("uploading", total=sum(each.count for each in answers))
+
+        def advance(count: int) -> None:
+            nonlocal sent
+            sent += count
+            progress.advance(bar, count)
+
+        async with open_client(TIMEOUT_SECONDS, **http_options) as http:
+            for task, given in zip(tasks, answers, strict=True):
+                client, design = Client(task, http), Meaning.of_task(task).design
+                for start, of_window in sorted(given.by_start.items()):
+                    try:
+                        summary = await client.upload(
+                            [design.measurement(answer) for answer in of_window],
+                            time=start,
+                            reports_per_request=per_request,
+                            progress=advance,
+                        )
+                    except PeerError:
+                        console.print(
+                            f"prio: {sent} reports are settled, in the order of the survey's "
+                            f"questions and windows; it ended in {given.question.name}"
+                        )
+                        raise
+                    for error, count in summary.refused.items():
+                        refused[given.question.name, error] += count
+    print(f"{sent - refused.total()} of {sent} reports accepted")
+    return refused
+
+
+def _columns_of(text: str) -> tuple[str, list[str]]:
+    question, equals, columns = text.partition("=")
+    if not equals:
+        raise ParameterError(f"column: must be QUESTION=COLUMN, not {text!r}")
+    return question, columns.split(",")
+
+
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ParameterError(f"time-zone: there is no {name!r}") from None
+
+
+def _print_answers(answers: Sequence[Answers]) -> None:
+    for each in answers:
+        windows = len(each.by_start)
+        print(
+            f"{each.question.name}: {each.count:,} answers in {windows} "
+            f"window{'' if windows == 1 else 's'}, {each.missing:,} missing, "
+            f"{each.clipped:,} clipped"
+        )
