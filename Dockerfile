@@ -11,10 +11,10 @@ RUN /opt/prio/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.12-slim
 COPY --from=build /opt/prio /opt/prio
-# /data holds a party's own state, /cache the compiled kernels; both are volumes, the rest is read-only.
+# /data holds a party's own state, /key its store's key, /cache the compiled kernels; they are volumes, the rest is read-only.
 # Anybody may write to /cache, so that `docker run --user` works for whoever makes task files.
 RUN useradd --system --uid 10001 --no-create-home prio \
- && install -d -o prio -g prio -m 0700 /data \
+ && install -d -o prio -g prio -m 0700 /data /key \
  && install -d -o prio -g prio -m 0777 /cache
 ENV PATH=/opt/prio/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -24,5 +24,5 @@ USER prio
 WORKDIR /data
 # A new cache volume starts with what is compiled here. On another kind of processor it is compiled anew.
 RUN prio warm && find /cache -type d -exec chmod 0777 {} +
-VOLUME ["/data", "/cache"]
+VOLUME ["/data", "/key", "/cache"]
 ENTRYPOINT ["prio"]

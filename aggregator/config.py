@@ -100,8 +100,9 @@ class ServiceSettings(BaseSettings):
     )
     store_key_file: Path | None = Field(
         None,
-        description="The key that encrypts secrets in the store; the database's path and .key, "
-        "if not given. Made, readable by its owner only, with a new database and never later.",
+        description="The file with the key that encrypts secrets in the store; needed unless "
+        "store_key is given. On another disk and in other backups than the database: who has both "
+        "reads all. Made, readable by its owner only, with a new database and never later.",
     )
     store_key: SecretStr | None = Field(
         None,
@@ -167,13 +168,6 @@ class ServiceSettings(BaseSettings):
         except (ArgumentError, ValueError):  # the latter for a port that is not a number
             raise ConfigurationError("database: the store's URL cannot be read") from None
 
-    @property
-    def key_file(self) -> Path:
-        """The file with the store's key, unless the settings hold the key."""
-        if self.store_key_file is not None:
-            return self.store_key_file
-        return self.database_file.with_name(self.database_file.name + ".key")
-
 
 class AggregatorSettings(ServiceSettings):
     """What both aggregators need."""
@@ -189,8 +183,8 @@ class AggregatorSettings(ServiceSettings):
     max_bytes_in_flight: int = Field(
         64 * MEBIBYTE,
         ge=64 * KIBIBYTE,
-        description="The most bytes that the bodies of all requests have together; at least "
-        "max_body_size.",
+        description="The most bytes that the bodies of all requests have together, of which each "
+        "task that has requests has an equal share; at least max_body_size.",
     )
     answer_seconds: PositiveSeconds = Field(
         30,
@@ -398,7 +392,8 @@ class CollectorSettings(ServiceSettings):
     token_file: Path | None = Field(
         None,
         description="The token, in a file instead; the database's path and .token, if not given. "
-        "Made, readable by its owner only, if there is none.",
+        "Made, readable by its owner only, if there is none; read again when it changes. It may "
+        "hold several, one a line.",
     )
     allowed_hosts: str = Field(
         "",

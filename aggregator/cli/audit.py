@@ -13,16 +13,22 @@ import typer
 
 from aggregator.cli.audit_pair import pair
 from aggregator.cli.faults import reported
-from aggregator.cli.types import Circuit, Parameters, takes_parameters, type_of
+from aggregator.cli.types import (
+    Circuit,
+    Mechanism,
+    MechanismDelta,
+    MechanismEpsilon,
+    MechanismRho,
+    Parameters,
+    takes_parameters,
+    type_of,
+)
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.policy import MECHANISMS
 from aggregator.planning.audit_report import run_audit
 from aggregator.planning.audit_runs import AuditedTask
 
 app = typer.Typer(no_args_is_help=True, help="Test the noise of releases.")
 app.command("pair")(pair)
-
-NOISY = [kind.name for kind in MECHANISMS.values() if kind.is_noisy]
 
 _REFUTED = 1
 _LEAST_RUNS = 100
@@ -33,14 +39,10 @@ _LEAST_RUNS = 100
 def self_test(
     circuit: Circuit,
     parameters: Parameters,
-    mechanism: Annotated[
-        str, typer.Option(help=f"The noise to audit: {', '.join(NOISY)}.")
-    ] = PureDpDiscreteLaplace.name,
-    epsilon: Annotated[
-        str | None, typer.Option(help="Of the mechanism, if it has one, such as 1 or 1/2.")
-    ] = None,
-    delta: Annotated[str | None, typer.Option(help="Of the mechanism, if it has one.")] = None,
-    rho: Annotated[str | None, typer.Option(help="Of the mechanism, if it has one.")] = None,
+    mechanism: Mechanism = PureDpDiscreteLaplace.name,
+    epsilon: MechanismEpsilon = None,
+    delta: MechanismDelta = None,
+    rho: MechanismRho = None,
     runs: Annotated[
         int, typer.Option(help="How many batches to collect.", min=_LEAST_RUNS)
     ] = 10_000,

@@ -1,6 +1,7 @@
 """`prio collector`: the collector service, its results, and the public key that tasks name."""
 
 import json
+from collections.abc import Callable
 from functools import partial
 
 import anyio
@@ -12,6 +13,7 @@ from aggregator.cli.parties import CollectorDesk, open_collector, task_id_of
 from aggregator.cli.services import health_listener, run_services
 from aggregator.clock import SystemClock
 from aggregator.codec import encode
+from aggregator.collector.api_tokens import TokenFile
 from aggregator.collector.driver import Driver
 from aggregator.collector.schedule import Scheduler
 from aggregator.collector.service import create_collector_app
@@ -50,15 +52,15 @@ def results(task_id: TaskArgument, config: Config = None) -> None:
 def serve(config: Config = None) -> None:
     """List tasks, collect batches and keep results, as JSON over HTTP."""
     settings = read_settings_of(CollectorSettings, config)
-    token = token_of(settings)
+    make_token(settings)
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
     if settings.token is None:
         log.info("requests must carry the token of a file", file=str(settings.token_path))
     with open_collector(config) as desk:
-        anyio.run(_serve, desk, token, backend_options={"use_uvloop": True})
+        anyio.run(_serve, desk, backend_options={"use_uvloop": True})
 
 
-async def _serve(desk: CollectorDesk, token: str) -> None:
+async def _serve(desk: CollectorDesk) -> None:
     settings = desk.settings
     async with open_client(
         TIMEOUT_SECONDS,
@@ -70,7 +72,7 @@ async def _serve(desk: CollectorDesk, token: str) -> None:
             desk.database,
             driver,
             SystemEntropy(),
-            hash_token(token),
+            _token_hashes(settings),
             settings.hosts,
         )
         scheduler = Scheduler(
@@ -90,9 +92,14 @@ def examine_collector(desk: CollectorDesk) -> Health:
     return desk.database.read_sync("health", lambda tx: read_collector_health(tx, store))
 
 
-def token_of(settings: CollectorSettings) -> str:
-    """Return the token that requests to the collector service must carry; make it if needed."""
-    if settings.token is not None:
-        return settings.token.get_secret_value()
-    path = settings.token_path
-    return read_secret(path) or create_secret(path, new_token(SystemEntropy()))
+def make_token(settings: CollectorSettings) -> None:
+    """Make the token that requests to the collector service must carry, if there is none."""
+    if settings.token is None and read_secret(settings.token_path) is None:
+        create_secret(settings.token_path, new_token(SystemEntropy()))
+
+
+def _token_hashes(settings: CollectorSettings) -> Callable[[], tuple[bytes, ...]]:
+    if settings.token is None:
+        return TokenFile(settings.token_path).hashes
+    only = hash_token(settings.token.get_secret_value())
+    return lambda: (only,)

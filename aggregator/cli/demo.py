@@ -139,6 +139,7 @@ def _write_configs(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
         configs[name].write_text(
             f'role = "{name}"\n'
             f'database = "{name}.sqlite"\n'
+            f'store_key_file = "{name}.key"  # beside the store, where only a demo has it\n'
             f'listen = "127.0.0.1:{port}"\n'
             f'health_listen = "127.0.0.1:{health_port}"\n'
             + ("linger_seconds = 0\ncollection_poll_seconds = 1\n" if name == "leader" else ""),

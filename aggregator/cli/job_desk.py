@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aggregator.codec import DecodeError
 from aggregator.collector.documents import Document
 from aggregator.dap.ids import TaskId
-from aggregator.dap.problems import Problem, problem_document
+from aggregator.dap.problems import CollectionFailed, problem_document
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
@@ -105,7 +105,7 @@ class JobDesk:
             if found.kind == AGGREGATION:
                 interventions.abandon_aggregation_job(tx, found.job_id, returned=returned)
             else:
-                problem = Problem("the leader's operator gave the collection up")
+                problem = CollectionFailed("the leader's operator gave the collection up")
                 document = json.dumps(problem_document(problem, TaskId(found.task_id)))
                 interventions.abandon_collection_job(tx, found.job_id, document, returned=returned)
 

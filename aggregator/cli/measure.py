@@ -22,7 +22,7 @@ from aggregator.cli.options import (
     TaskArgument,
     parse_time,
 )
-from aggregator.cli.parties import check_endpoints, open_collector, task_id_of
+from aggregator.cli.parties import CollectorDesk, check_endpoints, open_collector, task_id_of
 from aggregator.cli.tables import print_result
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
 from aggregator.collector.documents import Document, collection_document, with_post_processing
@@ -216,7 +216,7 @@ def collect(
     times = {"start": parse_time(start, "start"), "end": parse_time(end, "end")}
     named = {name: time for name, time in times.items() if time is not None}
     labels = buckets.split(",") if buckets else ()
-    document, trouble = anyio.run(_collect, config, task_id, named, timeout, rule, now, labels)
+    document = anyio.run(_collect, config, task_id, named, timeout, rule, now, labels)
     if as_json:
         print(json.dumps(document))
     elif document["state"] == CollectionState.FINISHED:
@@ -227,7 +227,7 @@ def collect(
         raise SystemExit(faults.PEER)
     if document["state"] == CollectionState.PENDING:
         if not as_json:
-            why = f": {trouble}" if trouble else ""
+            why = f": {document['reason']}" if document["reason"] else ""
             print(f"prio: the batch was not ready in {timeout:g} seconds{why}", file=sys.stderr)
         raise SystemExit(faults.PEER)
 
@@ -331,8 +331,8 @@ async def _collect(
     rule: Rule | None,
     now: bool,
     labels: Sequence[str],
-) -> tuple[Document, str]:
-    """Return the collection, and why the leader did not answer the last request, if it did not."""
+) -> Document:
+    """Ask for a collection; return it when it has ended, or when the time is over."""
     with open_collector(config) as desk:
         task = desk.task(task_id_of(task_id))
         length = task.prio3.circuit.output_len
@@ -358,22 +358,26 @@ async def _collect(
             driver = Driver(desk.database, desk.keypair(), http)
             with anyio.move_on_after(seconds):
                 async with anyio.create_task_group() as group:
-                    group.start_soon(_show_progress, driver)
+                    group.start_soon(_show_progress, desk, identifier)
                     await driver.finish(identifier)
                     group.cancel_scope.cancel()
         ended = desk.database.read_sync(
             "get collection", lambda tx: store.get_collection(tx, identifier)
         )
         document = collection_document(task, stored if ended is None else ended)
-        return with_post_processing(task, document, rule), driver.trouble
+        return with_post_processing(task, document, rule)
 
 
-async def _show_progress(driver: Driver) -> None:
+async def _show_progress(desk: CollectorDesk, identifier: bytes) -> None:
     """Tell whoever watches why the result is not there yet, until cancelled."""
     console = Console(stderr=True)
     if not console.is_terminal:
         return
     with console.status("") as shown:
         while True:
-            shown.update(driver.trouble or "the batch is not ready yet")
+            stored = await desk.database.read(
+                "get collection", lambda tx: store.get_collection(tx, identifier)
+            )
+            reason = None if stored is None else stored.reason
+            shown.update(reason or "the batch is not ready yet")
             await anyio.sleep(1)

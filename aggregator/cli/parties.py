@@ -87,7 +87,7 @@ class AggregatorDesk:
     def tasks(self) -> list[Task]:
         """Return the tasks that we take part in, oldest first."""
         stored = self.database.read_sync("list tasks", task_store.list_tasks)
-        return [task_from_toml(each.record.definition) for each in stored]
+        return [task_from_toml(each.definition) for each in stored]
 
     def task_states(self) -> list[tuple[Task, Sequence[str]]]:
         """Return the same, each with what a list says of it."""
@@ -95,7 +95,7 @@ class AggregatorDesk:
         def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
             stored = task_store.list_tasks(tx)
             return [
-                (task_from_toml(each.record.definition), self._state(progress))
+                (task_from_toml(each.definition), self._state(progress))
                 for each, progress in zip(stored, task_progress(tx), strict=True)
             ]
 
@@ -223,19 +223,17 @@ class CollectorDesk:
 
     def tasks(self) -> list[Task]:
         """Return the tasks that we collect, oldest first."""
-        records = self.database.read_sync("list tasks", collector_store.list_collector_tasks)
-        return [task_from_toml(record.definition) for record in records]
+        definitions = self.database.read_sync("list tasks", collector_store.list_definitions)
+        return [task_from_toml(each) for each in definitions]
 
     def task_states(self) -> list[tuple[Task, Sequence[str]]]:
         """Return the same, each with what a list says of it."""
 
         def read(tx: Transaction) -> list[tuple[Task, Sequence[str]]]:
+            tasks = [task_from_toml(each) for each in collector_store.list_definitions(tx)]
             return [
-                (
-                    task_from_toml(record.definition),
-                    _collected(collector_store.list_collections(tx, record.task_id)),
-                )
-                for record in collector_store.list_collector_tasks(tx)
+                (task, _collected(collector_store.list_collections(tx, task.task_id.value)))
+                for task in tasks
             ]
 
         return self.database.read_sync("list tasks", read)
@@ -254,12 +252,12 @@ class CollectorDesk:
         Raises:
             ParameterError: We do not collect it.
         """
-        record = self.database.read_sync(
-            "get task", lambda tx: collector_store.get_collector_task(tx, task_id.value)
+        definition = self.database.read_sync(
+            "get task", lambda tx: collector_store.get_definition(tx, task_id.value)
         )
-        if record is None:
+        if definition is None:
             raise _no_task(task_id)
-        return task_from_toml(record.definition)
+        return task_from_toml(definition)
 
     def collections(self, task_id: TaskId) -> list[Document]:
         """Return the task's collections with their results, oldest first.

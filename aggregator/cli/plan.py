@@ -14,12 +14,25 @@ import typer
 
 from aggregator.cli.faults import reported
 from aggregator.cli.plan_output import to_json, to_text
-from aggregator.cli.types import CIRCUITS, Circuit, Parameters, takes_parameters, type_of
+from aggregator.cli.types import (
+    CIRCUITS,
+    Circuit,
+    Mechanism,
+    MechanismDelta,
+    MechanismEpsilon,
+    MechanismRho,
+    Parameters,
+    mechanism_of,
+    takes_parameters,
+    type_of,
+)
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
 from aggregator.planning import (
     answers,
     answers_claims,
+    answers_error,
     answers_selection,
     figures_risk,
     figures_selection,
@@ -42,6 +55,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 Delta = Annotated[str, typer.Option(help="Chance of a failure, 0 to 1.")]
 Kappa = Annotated[int, typer.Option(help="Most buckets one person is in.")]
 Epsilon = Annotated[str, typer.Option(help="Privacy loss, such as 1, 0.1 or 1/10.")]
+MaxReportsPerPerson = Annotated[int, typer.Option(help="In one release.")]
 Epsilon0 = Annotated[str, typer.Option(help="The epsilon that the noise is calibrated to.")]
 
 
@@ -208,39 +222,67 @@ def compose(
     releases: Annotated[int, typer.Option(help="How many releases a person is in.")],
     delta: Annotated[str, typer.Option(help="Chance at which the bounds are stated.")],
     parameters: Parameters,
+    mechanism: Mechanism = PureDpDiscreteLaplace.name,
     epsilon0: Annotated[
-        str | None, typer.Option(help="Of one release with discrete Laplace noise.")
+        str | None, typer.Option(help="The mechanism's epsilon of one release, if it has one.")
     ] = None,
+    release_delta: Annotated[
+        str | None, typer.Option(help="The mechanism's delta of one release, if it has one.")
+    ] = None,
+    rho: MechanismRho = None,
+    max_reports_per_person: MaxReportsPerPerson = 1,
     circuit: CircuitOrLaplace = COUNT.short_name,
     task: Annotated[
         Path | None,
-        typer.Option(help="Instead of epsilon0: a task file, for its mechanism and measurement."),
+        typer.Option(help="Instead of all that: a task file, for its mechanism and measurement."),
     ] = None,
     json: Json = False,
 ) -> None:
     """What several releases cost together, by every theorem at hand."""
     with reported():
-        if task is not None and epsilon0 is None:
+        if (task is None) == (epsilon0 is None and rho is None):
+            raise ParameterError("give either epsilon0, or rho, or a task file")
+        if task is not None:
             planned = task_from_toml(task.read_text(encoding="utf-8"))
-            answer = answers.compose_task(planned, releases, delta)
-        elif epsilon0 is not None and task is None:
-            answer = answers.compose(_circuit(circuit, parameters), epsilon0, releases, delta)
+            noise, summed = planned.policy.mechanism, planned.prio3.circuit
+            _print(answers.compose(noise, summed, releases, delta), json=json)
+            return
+        chosen = _circuit(circuit, parameters)
+        if mechanism == PureDpDiscreteLaplace.name and epsilon0 and not (release_delta or rho):
+            answer = answers.compose_epsilon0(
+                chosen, epsilon0, releases, delta, max_reports_per_person
+            )
+        elif chosen is None:
+            raise ParameterError(f"circuit: {LAPLACE} is for epsilon0 alone")
         else:
-            raise ParameterError("give either epsilon0 or a task file")
+            noise = mechanism_of(mechanism, epsilon0, release_delta, rho, max_reports_per_person)
+            answer = answers.compose(noise, chosen, releases, delta)
         _print(answer, json=json)
 
 
 @app.command()
+@takes_parameters
 def advise(
     reports: Annotated[int, typer.Option(help="Reports in one release.")],
-    buckets: Annotated[int, typer.Option(help="Answers to choose from; 1 or 2 is a count.")],
+    parameters: Parameters,
+    buckets: Annotated[
+        int | None, typer.Option(help="Answers to choose from; 1 or 2 is a count.")
+    ] = None,
+    circuit: Annotated[
+        str | None, typer.Option(help=f"Instead of buckets: a type of measurement: {CIRCUITS}.")
+    ] = None,
+    mechanism: Mechanism = PureDpDiscreteLaplace.name,
     error: Annotated[
-        str | None, typer.Option(help="Wanted 95 % half-width: reports, or a part such as 5%.")
+        str | None,
+        typer.Option(help="Wanted 95 % half-width of one sum, or a part of the largest: 5%."),
     ] = None,
     epsilon: Annotated[str | None, typer.Option(help="Wanted epsilon of one release.")] = None,
+    rho: Annotated[str | None, typer.Option(help="Wanted rho of one release.")] = None,
     releases: Annotated[int, typer.Option(help="Releases per year.")] = 12,
-    max_reports_per_person: Annotated[int, typer.Option(help="In one release.")] = 1,
-    delta: Annotated[str, typer.Option(help="For the smaller yearly total.")] = "1e-6",
+    max_reports_per_person: MaxReportsPerPerson = 1,
+    delta: Annotated[
+        str, typer.Option(help="Of the yearly total; a mechanism's own is a part of it.")
+    ] = "1e-6",
     time_precision: Annotated[
         int, typer.Option(help="Seconds in a unit of the task's times, in which windows are given.")
     ] = 3600,
@@ -253,11 +295,17 @@ def advise(
 ) -> None:
     """From a question to a privacy section, with three sentences for a board."""
     with reported():
+        if (buckets is None) == (circuit is None):
+            raise ParameterError("give either buckets or a circuit")
+        if circuit is None and parameters:
+            raise ParameterError(f"{min(parameters)}: is for a circuit; buckets are all there is")
         question = Question.of(
             reports,
-            buckets,
+            type_of(circuit).prio3(parameters).circuit if circuit else buckets or 0,
             error=error,
             epsilon=epsilon,
+            rho=rho,
+            mechanism=mechanism,
             releases=releases,
             max_reports_per_person=max_reports_per_person,
             delta=delta,
@@ -279,20 +327,31 @@ def advise(
 @app.command()
 @takes_parameters
 def error(
-    epsilon: Epsilon,
     circuit: Circuit,
     parameters: Parameters,
+    mechanism: Mechanism = PureDpDiscreteLaplace.name,
+    epsilon: MechanismEpsilon = None,
+    delta: MechanismDelta = None,
+    rho: MechanismRho = None,
+    max_reports_per_person: MaxReportsPerPerson = 1,
     confidence: Annotated[str, typer.Option(help="Of the interval, such as 0.95.")] = "0.95",
+    reports: Annotated[
+        int | None, typer.Option(help="Reports in a batch, for the error relative to their sum.")
+    ] = None,
+    relative_error: Annotated[
+        str | None, typer.Option(help="Wanted, such as 5%: prints the smallest batch that has it.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """How far a result lies from the truth under discrete Laplace noise.
+    """How far a result lies from the truth under a mechanism's noise.
 
     Every parameter of the type must be given: a default would make the error look smaller than it
     is.
     """
     with reported():
         summed = type_of(circuit).prio3(parameters).circuit
-        answer = answers.error(summed, epsilon, confidence)
+        noise = mechanism_of(mechanism, epsilon, delta, rho, max_reports_per_person)
+        answer = answers_error.error(noise, summed, confidence, reports, relative_error)
         if not json:
             print(f"confidence: {confidence}")
         _print(answer, json=json)

@@ -14,7 +14,7 @@ from aggregator.cli.services import examine_aggregator
 from aggregator.telemetry.health import Health
 
 SHOWN = 3
-"""How many tasks and collections are shown; `--json` has more."""
+"""How many tasks and jobs are shown; `--json` has more."""
 
 Details = Mapping[str, Any]
 
@@ -50,6 +50,10 @@ def _lines(health: Health) -> Iterator[str]:
         yield f"collections  {found['pending_collections']:,} pending" + _oldest(
             found["oldest_collection_seconds"]
         )
+        collections: Sequence[Details] = found["waiting_collections"]
+        for each in collections[:SHOWN]:
+            reason = each["reason"] or "the batch is not ready yet"
+            yield f"  {each['collection']}, since {each['seconds']:,} s: {reason}"
     else:
         yield from _work_lines(found)
         yield from _task_lines(found["tasks"])
@@ -69,18 +73,24 @@ def _work_lines(found: Details) -> Iterator[str]:
         for name, kind in (("aggregation", "aggregation_jobs"), ("collection", "collection_jobs")):
             jobs: Details = found[kind]
             yield (
-                f"{name:12} {jobs['unfinished']:,} jobs: {jobs['held']:,} held, "
-                f"{jobs['postponed']:,} wait for another try, at most {jobs['attempts']} attempts"
+                f"{name:12} {jobs['unfinished']:,} jobs: {jobs['driven']:,} under way, "
+                f"{jobs['postponed']:,} wait for another try, {jobs['held']:,} held, "
+                f"at most {jobs['attempts']} attempts"
             )
-        waiting: Sequence[Details] = found["waiting_collections"]
+        waiting: Sequence[Details] = found["waiting_jobs"]
         for each in waiting[:SHOWN]:
-            yield f"  {each['task_id']} since {each['seconds']:,} s, waits for: {each['waits_for']}"
+            yield (
+                f"  {each['kind']} {each['job']}, {each['state']}, since {each['seconds']:,} s: "
+                f"{each['reason'] or 'no worker has come to it yet'}"
+            )
     yield f"last job     finished {_ago(found['last_finished_job_seconds'])}"
 
 
 def _task_lines(tasks: Sequence[Details]) -> Iterator[str]:
     ended = sum(task["ended"] for task in tasks)
     yield f"tasks        {len(tasks):,}, {ended:,} of them ended"
+    broken = [task for task in tasks if task["trouble"]]
+    yield from (f"  {task['task_id']} stands still: {task['trouble']}" for task in broken[:SHOWN])
     for task in sorted(tasks, key=lambda each: -each["waiting_reports"])[:SHOWN]:
         refused: Mapping[str, int] = task["rejected"]
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()))

@@ -1,4 +1,4 @@
-"""Types of measurement on the command line: names and parameters, as in the table."""
+"""Types of measurement and noise on the command line: names and parameters, as in their tables."""
 
 import functools
 import inspect
@@ -7,12 +7,23 @@ from typing import Annotated, Any
 
 import typer
 
+from aggregator.dp import mechanisms
+from aggregator.dp.policy import MECHANISMS, policy_from_mapping
 from aggregator.errors import ParameterError
 from aggregator.vdaf.instances import TYPES, VdafType
 
 CIRCUITS = ", ".join(row.short_name for row in TYPES.values())
 
 Circuit = Annotated[str, typer.Option(help=f"Type of measurement: {CIRCUITS}.")]
+
+NOISE = ", ".join(kind.name for kind in MECHANISMS.values() if kind.is_noisy)
+
+Mechanism = Annotated[str, typer.Option(help=f"The noise: {NOISE}.")]
+MechanismEpsilon = Annotated[
+    str | None, typer.Option(help="Of the mechanism, if it has one, such as 1 or 1/2.")
+]
+MechanismDelta = Annotated[str | None, typer.Option(help="Of the mechanism, if it has one.")]
+MechanismRho = Annotated[str | None, typer.Option(help="Of the mechanism, if it has one.")]
 
 Parameters = Mapping[str, int]
 """Those of a type's parameters that were given, by name."""
@@ -29,6 +40,21 @@ def type_of(circuit: str) -> VdafType:
     if row is None:
         raise ParameterError(f"circuit must be one of {', '.join(names)}, not {circuit!r}")
     return row
+
+
+def mechanism_of(
+    name: str, epsilon: str | None, delta: str | None, rho: str | None, max_reports_per_person: int
+) -> mechanisms.Mechanism:
+    """Return the mechanism that options name.
+
+    Raises:
+        ParameterError: There is no such mechanism, or a parameter is missing, out of its range or
+            not the mechanism's.
+    """
+    given = {"mechanism": name, "epsilon": epsilon, "delta": delta, "rho": rho}
+    table: dict[str, object] = {key: text for key, text in given.items() if text is not None}
+    table["max_reports_per_person"] = max_reports_per_person
+    return policy_from_mapping(table).mechanism
 
 
 def takes_parameters(command: Callable[..., None]) -> Callable[..., None]:

@@ -101,6 +101,7 @@ def collection_document(task: Task, stored: StoredCollection) -> Document:
         "task_id": str(task.task_id),
         "query": _named(task, stored),
         "state": str(stored.state),
+        "reason": stored.reason,
         "created_at": stored.created_at,
         "ended_at": stored.ended_at,
         "result": None if stored.result is None else json.loads(stored.result),

@@ -9,6 +9,7 @@ import json
 import math
 import time
 from collections import Counter
+from contextlib import suppress
 from fractions import Fraction
 
 import anyio
@@ -20,9 +21,10 @@ from aggregator.codec import decode
 from aggregator.collector.collect import POLL_SECONDS, Collection, Pending, TaskCollector
 from aggregator.collector.documents import result_document
 from aggregator.dap.hpke import HpkeKeypair
+from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
-from aggregator.dap.problems import problem_document
-from aggregator.errors import PeerError, StoreError
+from aggregator.dap.problems import is_final, problem_document
+from aggregator.errors import AggregatorError, PeerError, StoreError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result, UnusableResult
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
@@ -47,14 +49,14 @@ LEADER_CONCURRENCY = 4
 class Driver:
     """Finishes pending collections.
 
+    A collection fails only by a decision of the leader. Whatever can be repaired, such as a wrong
+    token, makes it wait, with the reason in its row.
+
     Args:
         database: The Collector's store.
         keypair: The Collector's HPKE key pair.
         http: Sends the requests.
         confidence: The confidence level of the error bars.
-
-    Attributes:
-        trouble: Why the leader did not answer the last request; empty if it did.
     """
 
     def __init__(
@@ -72,7 +74,6 @@ class Driver:
         self._leaders: dict[bytes, str] = {}
         self._asked: set[bytes] = set()
         self._due_at: dict[bytes, float] = {}
-        self.trouble = ""
 
     def wake(self) -> None:
         """Look at the pending collections now, because there is a new one."""
@@ -103,8 +104,12 @@ class Driver:
             return None
         try:
             return await self._ask(stored)
-        except Exception:  # the outermost edge: logged, and asked again
+        except Exception as error:  # the outermost edge: logged, and asked again
             log.exception("asking failed", collection=collection_id.hex())
+            # Only our own messages are known to hold no secret.
+            reason = str(error) if isinstance(error, AggregatorError) else type(error).__name__
+            with suppress(StoreError):
+                await self._note(stored, reason)
             return RETRY_SECONDS
 
     async def _drive(self) -> None:
@@ -166,10 +171,12 @@ class Driver:
         """Return the host that the collections of a task wait for; unknown tasks have one."""
         host = self._leaders.get(task_id)
         if host is None:
-            record = await self._record(task_id)
-            if record is None:
+            definition = await self._database.read(
+                "get task", lambda tx: store.get_definition(tx, task_id)
+            )
+            if definition is None:
                 return ""
-            task = task_from_toml(record.definition)
+            task = task_from_toml(definition)
             host = origin(task.configuration.leader_aggregator_endpoint)
             self._leaders[task_id] = host
         return host
@@ -190,27 +197,42 @@ class Driver:
             with self._permits.asking(origin(task.configuration.leader_aggregator_endpoint)):
                 collection, state = await self._start_or_poll(task, record, stored)
         except PeerRefused as error:
+            if not is_final(error.problem):
+                return await self._wait(stored, str(error))
             await self._fail(stored, problem_document(error.problem, task.task_id))
         except UnusableResult as error:
             await self._fail(stored, {"title": "the result cannot be used", "detail": str(error)})
         except PeerError as error:
-            self.trouble = str(error)
             asked_for = error.retry_after if isinstance(error, PeerUnreachable) else None
-            wait = asked_for or RETRY_SECONDS
-            log.info(
-                "no answer yet",
-                task=str(task.task_id),
-                collection=stored.collection_id.hex(),
-                reason=str(error),
-                next_in=f"{wait}s",
-            )
-            return float(wait)
+            return await self._wait(stored, str(error), asked_for)
         else:
-            self.trouble = ""
             if isinstance(state, Pending):
+                await self._note(stored, None)
                 return float(state.retry_after)
             await self._finish(task, record, stored, collection, state)
         return None
+
+    async def _wait(
+        self, stored: StoredCollection, reason: str, asked_for: int | None = None
+    ) -> float:
+        """Note why a collection waits; return for how many seconds."""
+        wait = asked_for or RETRY_SECONDS
+        log.info(
+            "collection waits",
+            task=str(TaskId(stored.task_id)),
+            collection=stored.collection_id.hex(),
+            reason=reason,
+            next_in=f"{wait}s",
+        )
+        await self._note(stored, reason)
+        return float(wait)
+
+    async def _note(self, stored: StoredCollection, reason: str | None) -> None:
+        if stored.reason != reason:
+            await self._database.run(
+                "note why a collection waits",
+                lambda tx: store.note_reason(tx, stored.collection_id, reason),
+            )
 
     async def _start_or_poll(
         self, task: Task, record: CollectorTask, stored: StoredCollection

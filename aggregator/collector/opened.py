@@ -145,8 +145,8 @@ class AsyncCollector:
 
     async def tasks(self) -> list[Task]:
         """Return the tasks that this collector has, oldest first."""
-        records = await self._database.read("list tasks", store.list_collector_tasks)
-        return [task_from_toml(record.definition) for record in records]
+        definitions = await self._database.read("list tasks", store.list_definitions)
+        return [task_from_toml(each) for each in definitions]
 
     async def task(self, task_id: TaskId | str) -> Task:
         """Return one task.
@@ -190,7 +190,6 @@ class AsyncCollector:
         stored = await self._database.run(
             "put collection", lambda tx: start_collection(tx, task, new, now=now)
         )
-        trouble = ""
         if stored.state is CollectionState.PENDING:
             keypair = await anyio.to_thread.run_sync(keypair_of, self._database)
             async with open_client(
@@ -201,18 +200,18 @@ class AsyncCollector:
                 driver = Driver(self._database, keypair, http)
                 with anyio.move_on_after(wait.total_seconds()):
                     await driver.finish(stored.collection_id)
-                trouble = driver.trouble
         ended = await self._database.read(
             "get collection", lambda tx: store.get_collection(tx, stored.collection_id)
         )
-        document = collection_document(task, stored if ended is None else ended)
+        assert ended is not None  # noqa: S101 - no collection is ever deleted
+        document = collection_document(task, ended)
         match document["state"]:
             case CollectionState.FINISHED:
                 return _collected(task, document)
             case CollectionState.FAILED:
                 raise CollectionError(_problem(document["problem"]))
             case _:
-                why = f": {trouble}" if trouble else ""
+                why = f": {ended.reason}" if ended.reason else ""
                 raise CollectionTimeout(f"the batch was not ready in {wait}{why}")
 
     async def results(self, task: Task) -> list[Collected]:

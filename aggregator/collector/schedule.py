@@ -115,15 +115,15 @@ class Scheduler:
     def _tasks(self, tx: Transaction) -> list[tuple[Task, Meaning, Schedule, int]]:
         """Return the scheduled tasks, with the time at which each was added."""
         found = []
-        for record in store.list_collector_tasks(tx):
-            task = task_from_toml(record.definition)
+        for definition in store.list_definitions(tx):
+            task = task_from_toml(definition)
             try:
                 meaning = Meaning.of_task(task)
             except ParameterError:
                 continue  # of no survey
             schedule = self._schedules.get(meaning.title)
             if schedule is not None:
-                added_at = store.task_added_at(tx, record.task_id)
+                added_at = store.task_added_at(tx, task.task_id.value)
                 found.append((task, meaning, schedule, added_at))
         return found
 

@@ -14,6 +14,7 @@ from pages of another origin are refused. So neither another user of the machine
 operator's browser, whatever name it has given our address, can collect.
 """
 
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from urllib.parse import urlsplit
 
@@ -75,8 +76,8 @@ class CollectorApi:
 
     async def tasks(self) -> list[Document]:
         """Return all tasks."""
-        records = await self._database.read("list tasks", store.list_collector_tasks)
-        return [task_document(task_from_toml(record.definition)) for record in records]
+        definitions = await self._database.read("list tasks", store.list_definitions)
+        return [task_document(task_from_toml(each)) for each in definitions]
 
     async def task(self, task_id: str) -> Document:
         """Return one task."""
@@ -126,19 +127,19 @@ class CollectorApi:
             task_id = TaskId.parse(text)
         except Abort as error:
             raise UnrecognizedTask("the path holds no task identifier") from error
-        record = await self._database.read(
-            "get task", lambda tx: store.get_collector_task(tx, task_id.value)
+        definition = await self._database.read(
+            "get task", lambda tx: store.get_definition(tx, task_id.value)
         )
-        if record is None:
+        if definition is None:
             raise UnrecognizedTask("this collector has no such task", task_id)
-        return task_from_toml(record.definition)
+        return task_from_toml(definition)
 
 
 def create_collector_app(
     database: Database,
     driver: Driver,
     entropy: Entropy,
-    token_hash: bytes,
+    token_hashes: Callable[[], Sequence[bytes]],
     hosts: AbstractSet[str],
 ) -> FastAPI:
     """Return the Collector's application.
@@ -147,13 +148,13 @@ def create_collector_app(
         database: The Collector's store.
         driver: Finishes the collections; the caller runs it.
         entropy: Where collection ids come from.
-        token_hash: SHA-256 of the token that every request must carry.
+        token_hashes: Says, for each request, the SHA-256 of the tokens of which it must carry one.
         hosts: The names that the service answers to, lower case.
     """
 
     def authorize(request: Request) -> None:
         _check_site(request, hosts)
-        require_token(request, (token_hash,))
+        require_token(request, token_hashes())
 
     api = CollectorApi(database, driver, entropy)
     router = APIRouter(prefix="/api", dependencies=[Depends(authorize)])

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
-from aggregator.runtime.status import common_details, common_metrics, disk_faults
+from aggregator.dap.ids import TaskId
+from aggregator.runtime.status import SHOWN_JOBS, common_details, common_metrics, disk_faults
+from aggregator.storage.collector import list_collections
 from aggregator.storage.database import Transaction
-from aggregator.storage.progress import pending_collections
+from aggregator.storage.states import CollectionState
 from aggregator.telemetry.health import Health, Metric
 
 
@@ -15,13 +17,23 @@ def read_collector_health(tx: Transaction, store: Path) -> Health:
         tx: A transaction on its store.
         store: The store's file.
     """
-    count, oldest_at = pending_collections(tx)
+    pending = list_collections(tx, state=CollectionState.PENDING)
+    count, oldest_at = len(pending), pending[0].created_at if pending else None
     faults = disk_faults(store)
     seconds = None if oldest_at is None else tx.now - oldest_at
     document = {
         **common_details("collector", store),
         "pending_collections": count,
         "oldest_collection_seconds": seconds,
+        "waiting_collections": [
+            {
+                "collection": each.collection_id.hex(),
+                "task_id": str(TaskId(each.task_id)),
+                "seconds": tx.now - each.created_at,
+                "reason": each.reason,
+            }
+            for each in pending[:SHOWN_JOBS]
+        ],
     }
     metrics = [
         *common_metrics(store, faults),

@@ -203,6 +203,23 @@ class BudgetExceeded(Problem):
     title = "The task's privacy budget does not allow another release"
 
 
+class TaskRefused(Problem):
+    """A task that protects people less than this aggregator requires."""
+
+    type_uri = OWN_NAMESPACE + "task-refused"
+    title = "This aggregator does not take part in the task"
+
+
+class CollectionFailed(Problem):
+    """A collection job that ended for a reason of which the Collector's own request knows nothing.
+
+    The detail says which: the Helper kept refusing, or the Leader's operator gave it up.
+    """
+
+    type_uri = OWN_NAMESPACE + "collection-failed"
+    title = "The collection failed"
+
+
 class OtherProblem(Problem):
     """A problem that a peer reported and whose type we do not know; passed on as it came."""
 
@@ -218,6 +235,26 @@ PROBLEM_TYPES: Mapping[str, type[Problem]] = {
     problem.type_uri: problem for problem in Problem.__subclasses__() if problem is not OtherProblem
 }
 """Every type by its URI."""
+
+
+_NOT_REPAIRED_BY_TIME = (
+    BudgetExceeded,
+    TaskRefused,
+    CollectionFailed,
+    UnrecognizedCollectionJob,
+)
+
+
+def is_final(problem: Problem) -> bool:
+    """Return whether a peer has decided on a request, and would decide the same again.
+
+    Everything else is for an operator to repair, such as a wrong token, a task not yet provisioned
+    or a proxy in between: the same request is sent again later.
+    """
+    if isinstance(problem, _NOT_REPAIRED_BY_TIME):
+        return True
+    is_known = problem.type_uri.startswith(DAP_18.error_namespace)
+    return is_known and not isinstance(problem, UnrecognizedTask)
 
 
 def problem_document(abort: Abort, task_id: TaskId | None = None) -> dict[str, object]:

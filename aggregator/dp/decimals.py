@@ -113,8 +113,8 @@ def to_decimal(value: Fraction) -> Decimal:
 
 def expm1(x: Decimal) -> Decimal:
     """Return e^x - 1 without cancellation near zero."""
-    if x == 0:
-        return Decimal(0)
+    if _is_linear(x):
+        return +x if x else Decimal(0)
     with decimal.localcontext() as context:
         context.prec += max(0, -x.adjusted()) + 3
         value = x.exp() - 1
@@ -123,12 +123,20 @@ def expm1(x: Decimal) -> Decimal:
 
 def log1p(x: Decimal) -> Decimal:
     """Return ln(1 + x) without cancellation near zero; `x` is above -1."""
-    if x == 0:
-        return Decimal(0)
+    if _is_linear(x):
+        return +x if x else Decimal(0)
     with decimal.localcontext() as context:
         context.prec += max(0, -x.adjusted()) + 3
         value = (1 + x).ln()
     return +value
+
+
+def _is_linear(x: Decimal) -> bool:
+    """Return whether e^x - 1 and ln(1 + x) are x, to the digits of the current context.
+
+    Sums with 1 would need as many digits as `x` has zeros, which may be 10^10.
+    """
+    return x == 0 or -x.adjusted() > decimal.getcontext().prec + 3
 
 
 def pi() -> Decimal:

@@ -51,6 +51,7 @@ class DiscreteGaussian(Mechanism):
     delta: Fraction = DEFAULT_DELTA
 
     name: ClassVar[str] = "DiscreteGaussian"
+    parameter_names: ClassVar[tuple[str, ...]] = ("rho", "delta")
 
     @override
     def __post_init__(self) -> None:

@@ -64,6 +64,23 @@ class DiscreteGaussianLaw(NoiseLaw):
 
         return enclosure
 
+    @override
+    def mean_magnitude(self) -> Enclosed:
+        variance = self.aggregators * self.sigma_squared
+        if variance > EXACT_UP_TO:
+            # Euler and Maclaurin: the sum of |s| e^(-s^2 / 2v) is 2v - 1/6 but for 1/(120 v), a
+            # relative 10^-17; even and odd sums are equal, as in `_share`.
+            return lambda digits: (
+                (2 * variance - Fraction(1, 6)) / (sqrt(variance, digits) * _SQRT_TWO_PI)
+            )
+
+        def enclosure(digits: int) -> Enclosure:
+            table = _table(variance, digits)
+            even = table.even_magnitudes * self._share(0, digits)
+            return even + table.odd_magnitudes * self._share(1, digits)
+
+        return enclosure
+
     def _share(self, parity: int, digits: int) -> Enclosure:
         """Return the factor of e^(-s^2 / (2 aggregators sigma^2)) for s of that parity."""
         variance = self.aggregators * self.sigma_squared
@@ -102,10 +119,22 @@ class _Table:
     Attributes:
         even: The sum over all even integers s.
         odd: The sum over all odd integers s.
+        even_magnitudes: The sum of |s| w(s) over all even integers s.
+        odd_magnitudes: The same over all odd integers s.
         second_moment: The sum of s^2 w(s) over all integers s.
     """
 
-    __slots__ = ("_beyond", "_bits", "_error", "_suffixes", "even", "odd", "second_moment")
+    __slots__ = (
+        "_beyond",
+        "_bits",
+        "_error",
+        "_suffixes",
+        "even",
+        "even_magnitudes",
+        "odd",
+        "odd_magnitudes",
+        "second_moment",
+    )
 
     def __init__(self, variance: Fraction, digits: int) -> None:
         # Beyond the reach R, w(R) = e^(-R^2 / (2 variance)) is below 10^-(digits + 12).
@@ -130,6 +159,14 @@ class _Table:
         self._beyond = variance / reach * edge
         self.even = 2 * self.from_(2) + 1
         self.odd = 2 * self.from_(1)
+        # s w(s) falls beyond the reach, and its integral is variance w(R).
+        self.even_magnitudes, self.odd_magnitudes = (
+            Enclosure(part, part + 2 * reach**2 * self._error + 2 * variance * edge)
+            for part in (
+                Fraction(2 * sum(s * weights[s] for s in range(first, reach + 1, 2)), 2**bits)
+                for first in (0, 1)
+            )
+        )
         moment = Fraction(2 * sum(s * s * w for s, w in enumerate(weights)), 2**bits)
         # s^2 w(s) falls beyond the reach, and its integral is at most (R variance + variance^2 / R)
         # w(R).

@@ -41,6 +41,10 @@ class NoiseLaw(ABC):
     def variance(self) -> Enclosed:
         """Return the variance of S."""
 
+    @abstractmethod
+    def mean_magnitude(self) -> Enclosed:
+        """Return E|S|, the mean absolute error of a value."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DiscreteLaplaceLaw(NoiseLaw):
@@ -81,6 +85,17 @@ class DiscreteLaplaceLaw(NoiseLaw):
         def enclosure(digits: int) -> Enclosure:
             q = exp(-1 / self.scale, digits)
             return self.aggregators * 2 * q / ((1 - q) * (1 - q))
+
+        return enclosure
+
+    @override
+    def mean_magnitude(self) -> Enclosed:
+        def enclosure(digits: int) -> Enclosure:
+            # The sum of P(|S| >= m) over m from 1 on.
+            q = exp(-1 / self.scale, digits)
+            if self.aggregators == 1:
+                return 2 * q / (1 - q * q)
+            return 2 * q / ((1 + q) * (1 + q)) * ((1 + q) / (1 - q) + _c(q))
 
         return enclosure
 
@@ -128,27 +143,16 @@ class TruncatedGeometricLaw(NoiseLaw):
             return None
 
         def enclosure(digits: int) -> Enclosure:
-            power = self._power(digits)
-            q, norm = power(1), self._norm(digits)
-
-            def total(first: int, last: int) -> Enclosure:
-                """Return q^first + ... + q^last."""
-                return (power(first) - power(last + 1)) / (1 - q)
-
-            def weighted(first: int, last: int) -> Enclosure:
-                """Return first q^first + ... + last q^last."""
-                edges = first * power(first) - (first - 1) * power(first + 1)
-                edges = edges - (last + 1) * power(last + 1) + last * power(last + 2)
-                return edges / ((1 - q) * (1 - q))
-
+            sums = _PowerSums(self._power(digits))
+            q, norm = sums.q, self._norm(digits)
             if self.aggregators == 1:
-                return total(m, k) / norm
+                return sums.plain(m, k) / norm
             outer = max(m, k + 1)
-            mass = (2 * k + 1) * total(outer, 2 * k) - weighted(outer, 2 * k)
+            mass = (2 * k + 1) * sums.plain(outer, 2 * k) - sums.weighted(outer, 2 * k)
             if m <= k:
                 # The sum of 2 q^s q^2 (1 - q^(2 (k - s))) / (1 - q^2) over s from m to k.
-                pairs = 2 * q * q / (1 - q * q) * (total(m, k) - total(k, 2 * k - m))
-                mass = mass + weighted(m, k) + total(m, k) + pairs
+                pairs = 2 * q * q / (1 - q * q) * (sums.plain(m, k) - sums.plain(k, 2 * k - m))
+                mass = mass + sums.weighted(m, k) + sums.plain(m, k) + pairs
             return mass / (norm * norm)
 
         return enclosure
@@ -158,13 +162,29 @@ class TruncatedGeometricLaw(NoiseLaw):
         k = self.bound
 
         def enclosure(digits: int) -> Enclosure:
-            # Var X = 2 (1^2 q + 2^2 q^2 + ... + k^2 q^k) / n, in closed form.
-            power = self._power(digits)
-            q = power(1)
-            tail = (k + 1) ** 2 * power(k + 1) - (2 * k * k + 2 * k - 1) * power(k + 2)
-            tail = tail + k * k * power(k + 3)
-            squares = (q * (1 + q) - tail) / ((1 - q) * (1 - q) * (1 - q))
+            # Var X = 2 (1^2 q + 2^2 q^2 + ... + k^2 q^k) / n.
+            squares = _PowerSums(self._power(digits)).squared(k)
             return self.aggregators * 2 * squares / self._norm(digits)
+
+        return enclosure
+
+    @override
+    def mean_magnitude(self) -> Enclosed:
+        k = self.bound
+
+        def enclosure(digits: int) -> Enclosure:
+            sums = _PowerSums(self._power(digits))
+            q, norm = sums.q, self._norm(digits)
+            if self.aggregators == 1:
+                return 2 * sums.weighted(1, k) / norm
+            # The sum of s n^2 P(S = s) over s from 1 to k, then from k + 1 to 2k. In the first part
+            # s q^(2k - s) is (2k - j) q^j for j = 2k - s from k to 2k - 1.
+            far = 2 * k * sums.plain(k, 2 * k - 1) - sums.weighted(k, 2 * k - 1)
+            pairs = 2 * q * q / (1 - q * q) * (sums.weighted(1, k) - far)
+            inner = sums.squared(k) + sums.weighted(1, k) + pairs
+            squares = sums.squared(2 * k) - sums.squared(k)
+            outer = (2 * k + 1) * sums.weighted(k + 1, 2 * k) - squares
+            return 2 * (inner + outer) / (norm * norm)
 
         return enclosure
 
@@ -174,6 +194,35 @@ class TruncatedGeometricLaw(NoiseLaw):
 
     def _power(self, digits: int) -> Callable[[int], Enclosure]:
         return lambda exponent: exp(-exponent / self.scale, digits)
+
+
+class _PowerSums:
+    """Sums of the powers of q in closed form.
+
+    Args:
+        power: Returns q to an exponent of at least 0.
+    """
+
+    def __init__(self, power: Callable[[int], Enclosure]) -> None:
+        self.q = power(1)
+        self._power = power
+
+    def plain(self, first: int, last: int) -> Enclosure:
+        """Return q^first + ... + q^last."""
+        return (self._power(first) - self._power(last + 1)) / (1 - self.q)
+
+    def weighted(self, first: int, last: int) -> Enclosure:
+        """Return first q^first + ... + last q^last."""
+        edges = first * self._power(first) - (first - 1) * self._power(first + 1)
+        edges = edges - (last + 1) * self._power(last + 1) + last * self._power(last + 2)
+        return edges / ((1 - self.q) * (1 - self.q))
+
+    def squared(self, last: int) -> Enclosure:
+        """Return 1^2 q + 2^2 q^2 + ... + last^2 q^last."""
+        k, q = last, self.q
+        tail = (k + 1) ** 2 * self._power(k + 1) - (2 * k * k + 2 * k - 1) * self._power(k + 2)
+        tail = tail + k * k * self._power(k + 3)
+        return (q * (1 + q) - tail) / ((1 - q) * (1 - q) * (1 - q))
 
 
 def _c(q: Enclosure) -> Enclosure:

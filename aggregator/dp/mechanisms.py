@@ -100,6 +100,9 @@ class Mechanism(ABC):
     name: ClassVar[str]
     """The name in task files, results and ledgers."""
 
+    parameter_names: ClassVar[tuple[str, ...]] = ("epsilon",)
+    """The parameters that `of` reads; the first one is what makes the noise smaller as it grows."""
+
     is_noisy: ClassVar[bool] = True
     """Whether results are signed and have intervals."""
 

@@ -19,6 +19,7 @@ class NoPrivacy(Mechanism):
     """No noise. It must be asked for by its name, "None"."""
 
     name: ClassVar[str] = "None"
+    parameter_names: ClassVar[tuple[str, ...]] = ()
     is_noisy: ClassVar[bool] = False
 
     @classmethod

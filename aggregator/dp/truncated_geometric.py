@@ -51,6 +51,7 @@ class TruncatedGeometric(Mechanism):
     delta: Fraction
 
     name: ClassVar[str] = "TruncatedGeometric"
+    parameter_names: ClassVar[tuple[str, ...]] = ("epsilon", "delta")
     default_private_threshold: ClassVar[str] = "2k"
 
     @override

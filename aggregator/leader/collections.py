@@ -25,14 +25,15 @@ from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregateShare, AggregateShareReq, CollectionJobReq
 from aggregator.dap.problems import (
     BatchOverlap,
+    CollectionFailed,
     InvalidBatchSize,
-    OtherProblem,
     Problem,
+    is_final,
     problem_document,
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
-from aggregator.leader.helper_peer import helper_of, is_gone, is_refusal, retry_delay
+from aggregator.leader.helper_peer import helper_of, is_gone, retry_delay
 from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
 from aggregator.leader.waiting import or_wait
 from aggregator.protocol.batches import Batch, BatchTotals
@@ -311,7 +312,7 @@ class CollectionDriver:
             if is_lost:
                 store_share_location(tx, leased.lease, None)
             refused_for = note_refusal(tx, leased.lease)
-            if is_refusal(error.problem) and not is_lost:
+            if is_final(error.problem) and not is_lost:
                 self._fail(tx, leased, error.problem)
             elif refused_for >= self._settings.refusal_seconds:
                 self._fail(tx, leased, _of_the_helper(error, refused_for))
@@ -325,11 +326,8 @@ class CollectionDriver:
 
 def _of_the_helper(error: PeerRefused, seconds: int) -> Problem:
     """Return the helper's problem for the collector, who has to hear whose it is."""
-    problem = error.problem
     detail = f"the helper has refused for {seconds} seconds, with status {error.status}"
-    if problem.detail:
-        detail += f": {problem.detail}"
-    return OtherProblem(problem.type_uri, problem.title, detail, problem.task_id)
+    return CollectionFailed(f"{detail}: {error.problem}", error.problem.task_id)
 
 
 def _batch_if_ready(

@@ -4,15 +4,8 @@ from http import HTTPStatus
 
 import httpx
 
-from aggregator.dap.problems import (
-    BudgetExceeded,
-    Problem,
-    UnrecognizedAggregateShare,
-    UnrecognizedAggregationJob,
-    UnrecognizedTask,
-)
-from aggregator.dap.profile import DAP_18
-from aggregator.runtime import ServedTask, TaskRefused
+from aggregator.dap.problems import UnrecognizedAggregateShare, UnrecognizedAggregationJob
+from aggregator.runtime import ServedTask
 from aggregator.transport.peer import Peer, PeerRefused
 
 LONGEST_DELAY_SECONDS = 60
@@ -22,18 +15,6 @@ def helper_of(served: ServedTask, http: httpx.AsyncClient, attempts: int) -> Pee
     """Return the helper of a task, with the token that it expects from us."""
     endpoint = served.task.configuration.helper_aggregator_endpoint
     return Peer(http, endpoint, served.peer_token, name="the helper", attempts=attempts)
-
-
-def is_refusal(problem: Problem) -> bool:
-    """Return whether the helper has decided on the request, and would decide the same again.
-
-    Everything else is for an operator to repair, such as a wrong token, a task not yet provisioned
-    or a proxy in between: the same request is sent again later.
-    """
-    if problem.type_uri in (BudgetExceeded.type_uri, TaskRefused.type_uri):
-        return True
-    is_known = problem.type_uri.startswith(DAP_18.error_namespace)
-    return is_known and not isinstance(problem, UnrecognizedTask)
 
 
 def is_gone(error: PeerRefused) -> bool:

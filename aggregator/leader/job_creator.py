@@ -56,10 +56,10 @@ class JobCreator:
     async def _create_next(self, task_id: bytes) -> bool:
         """Make the next job of a task, if it is due; return whether it was."""
         try:
-            served = await self._runtime.task(TaskId(task_id))
+            task = await self._runtime.public_task(TaskId(task_id))
         except Problem:  # we do not take part in it; the log said so when it was first read
             return False
-        return await self._create_if_due(served.task)
+        return await self._create_if_due(task)
 
     async def _create_if_due(self, task: Task) -> bool:
         task_id, most = task.task_id.value, self._size

@@ -176,10 +176,10 @@ class Scheduler(Generic[J]):
         host = self._helpers.get(task_id)
         if host is None:
             try:
-                served = await self._runtime.task(TaskId(task_id))
+                task = await self._runtime.public_task(TaskId(task_id))
             except AggregatorError:
                 return ""  # the step says why
-            host = origin(served.task.configuration.helper_aggregator_endpoint)
+            host = origin(task.configuration.helper_aggregator_endpoint)
             self._helpers[task_id] = host
         return host
 

@@ -4,6 +4,10 @@ Requests that arrive while a transaction is being written are written together b
 under load a transaction carries many requests, and without load nobody waits. Tasks take turns in
 the threads that check and in the transactions, so that a flood of one delays no other for long.
 
+A large request is written in pieces, so that no transaction holds the store's writer for long. If
+one of them fails, the request does, and those before it stay: a client that repeats it finds their
+reports stored.
+
 Source: DAP, "Uploading Reports".
 """
 
@@ -35,7 +39,10 @@ MAX_REPORTS = 20_000
 """The most reports per request."""
 
 GROUP_SIZE = 4 * 2**20
-"""Bytes of reports after which a transaction takes no further request."""
+"""Bytes of reports in a piece of a request, and after which a transaction takes no further one."""
+
+GROUP_REPORTS = 500
+"""The same in reports: each takes the writer 0.03 to 0.1 ms."""
 
 _THREADS = 4
 """Requests that are checked at once; the interpreter lock lets no more run."""
@@ -43,9 +50,9 @@ _THREADS = 4
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Upload:
-    """The checked reports of one request and, once they are written, their outcomes.
+    """Checked reports of one request and, once they are written, their outcomes.
 
-    `called` is set then, or when it is this request that has to write.
+    `called` is set then, or when it is this piece that has to write.
     """
 
     task: Task
@@ -116,29 +123,30 @@ class Uploads:
             ]
 
         reports = await self._threads.run(served.task.task_id.value, checked)
-        upload = _Upload(
-            served.task,
-            [
-                StoredReport(
-                    report.report_id.value,
-                    served.task.batching.bucket(report.metadata),
-                    report.encoding,
-                )
-                for report, error in reports
-                if error is None and report.encoding is not None
-            ],
-            Counter(error.draft_name for _, error in reports if error is not None),
-        )
-        outcomes = iter(await self._write(upload))
+        stored = [
+            StoredReport(
+                report.report_id.value,
+                served.task.batching.bucket(report.metadata),
+                report.encoding,
+            )
+            for report, error in reports
+            if error is None and report.encoding is not None
+        ]
+        refused = Counter(error.draft_name for _, error in reports if error is not None)
+        written: list[ReportError | None] = []
+        for piece in _pieces(stored):
+            written += await self._write(_Upload(served.task, piece, refused))
+            refused = Counter()
+        outcomes = iter(written)
         statuses = []
         for report, error in reports:
-            refused = next(outcomes) if error is None else error
-            if refused is not None and refused is not ReportError.REPORT_REPLAYED:
-                statuses.append(ReportUploadStatus(report.report_id, refused))
+            why = next(outcomes) if error is None else error
+            if why is not None and why is not ReportError.REPORT_REPLAYED:
+                statuses.append(ReportUploadStatus(report.report_id, why))
         return UploadErrors(tuple(statuses))
 
     async def _write(self, upload: _Upload) -> list[ReportError | None]:
-        """Store the reports of a request; return what `put_reports` says of them."""
+        """Store a piece of a request; return what `put_reports` says of its reports."""
         if self._is_writing:
             await self._wait(upload)
         if not upload.is_done:
@@ -154,7 +162,7 @@ class Uploads:
         return upload.outcomes or []
 
     async def _wait(self, upload: _Upload) -> None:
-        """Wait until a request is written by another, or is the one to write."""
+        """Wait until a piece is written by another, or is the one to write."""
         task = upload.task.task_id.value
         self._waiting.put(task, upload)
         try:
@@ -166,17 +174,18 @@ class Uploads:
             raise
 
     def _hand_on(self) -> None:
-        """Let the request write whose turn it is, if any waits."""
+        """Let the piece write whose turn it is, if any waits."""
         self._is_writing = bool(self._waiting)
         if self._waiting:
             self._waiting.take().called.set()
 
     async def _write_group(self, upload: _Upload) -> None:
-        """Write a request, and others whose turn it is, or note why that failed."""
-        group, size = [upload], upload.size
-        while self._waiting and size < GROUP_SIZE:
+        """Write a piece, and others whose turn it is, or note why that failed."""
+        group, size, reports = [upload], upload.size, len(upload.reports)
+        while self._waiting and size < GROUP_SIZE and reports < GROUP_REPORTS:
             group.append(self._waiting.take())
             size += group[-1].size
+            reports += len(group[-1].reports)
         try:
             await self._runtime.database.run("upload", lambda tx: _put(tx, group))
         except StoreError as error:
@@ -211,6 +220,20 @@ def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
             raise
     if reader.remaining:
         raise MessageTooLarge(f"a request may carry {MAX_REPORTS} reports")
+
+
+def _pieces(reports: list[StoredReport]) -> Iterator[list[StoredReport]]:
+    """Yield the reports in pieces, of which there is at least one; a report alone is one."""
+    piece: list[StoredReport] = []
+    size = 0
+    for report in reports:
+        is_full = len(piece) == GROUP_REPORTS or size + len(report.body) > GROUP_SIZE
+        if piece and is_full:
+            yield piece
+            piece, size = [], 0
+        piece.append(report)
+        size += len(report.body)
+    yield piece
 
 
 def _put(tx: Transaction, group: list[_Upload]) -> None:

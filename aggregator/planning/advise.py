@@ -1,11 +1,13 @@
-"""From a steward's question to a privacy policy: a mechanism, an epsilon, its error and cost.
+"""From a steward's question to a privacy policy: a mechanism, its strength, its error and cost.
 
-The advice is discrete Laplace noise: its promise is a single number, adds up over any number of
-releases, and needs no threshold. The epsilon advised is the smallest with two digits that keeps the
-wanted error; a smaller error costs privacy, and there is no way around that.
+Unless told otherwise the advice is discrete Laplace noise: its promise is a single number, adds up
+over any number of releases, and needs no threshold. The epsilon (or rho) advised is the smallest
+with two digits that keeps the wanted error; a smaller error costs privacy, and there is no way
+around that.
 """
 
 import decimal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -14,17 +16,15 @@ from aggregator.dp import accounting, composition
 from aggregator.dp.certified import exp, is_positive, round_up
 from aggregator.dp.decimals import Number, integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.laws import DiscreteLaplaceLaw
-from aggregator.dp.policy import PrivacyPolicy
+from aggregator.dp.mechanisms import Mechanism
+from aggregator.dp.policy import MECHANISMS, PrivacyPolicy, policy_from_mapping
 from aggregator.dp.rationals import format_rational
 from aggregator.dp.search import least
-from aggregator.dp.sensitivity import l1_sensitivity
+from aggregator.dp.sensitivity import furthest_move, max_entry, nothing_changes
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
-from aggregator.dp.utility import half_width_of
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
-from aggregator.planning.spread import epsilon_of_noise
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 CONFIDENCE = Fraction(95, 100)
@@ -36,7 +36,10 @@ _TWO_BUCKETS = 2
 # Above these a promise is so weak, or spent so far, that the steward is warned.
 _WEAK_RELEASE = 3
 _WEAK_YEAR = 12
-# The grid of epsilons: two digits, from 10^-9 up to below 100.
+_LONG = 10**11
+"""Denominators of computed bounds have twelve decimals."""
+_LEAST_STRENGTH = Fraction(1, 10**30)  # noise of a smaller one fits no field
+# The grid of epsilons and rhos: two digits, from 10^-9 up to below 100.
 _DIGITS = range(10, 100)
 _EXPONENTS = range(-10, 1)
 
@@ -47,32 +50,39 @@ class Question:
 
     Attributes:
         reports: Reports in one release.
-        buckets: Answers to choose from; 1 or 2 is a count of "yes".
-        error: Largest half-width of the 95 % interval of one number, in reports; or None.
-        epsilon: Wanted for one release, or None. Exactly one of the two is given.
+        circuit: What is measured.
+        error: Largest half-width of the 95 % interval of one number, or None.
+        strength: The mechanism's epsilon or rho of one release, or None. Exactly one of the two is
+            given.
+        mechanism: The kind of noise.
         releases: Per year.
         max_reports_per_person: Per release.
-        delta: The delta at which the yearly total is also stated.
+        delta: The delta at which the yearly total is stated; a mechanism's own is a part of it.
         time_precision: Seconds in a unit of the task's times.
+        is_of_two: Whether a count stands for two buckets.
     """
 
     reports: int
-    buckets: int
+    circuit: Circuit
     error: Fraction | None
-    epsilon: Fraction | None
+    strength: Fraction | None
+    mechanism: type[Mechanism]
     releases: int
     max_reports_per_person: int
     delta: Fraction
     time_precision: int
+    is_of_two: bool
 
     @classmethod
     def of(
         cls,
         reports: int,
-        buckets: int,
+        measured: int | Circuit,
         *,
         error: str | None = None,
         epsilon: Number | None = None,
+        rho: Number | None = None,
+        mechanism: str = PureDpDiscreteLaplace.name,
         releases: int = 12,
         max_reports_per_person: int = 1,
         delta: Number = "1e-6",
@@ -82,34 +92,50 @@ class Question:
 
         Args:
             reports: At least 1.
-            buckets: At least 1.
-            error: A number of reports, or a percentage of them such as "5%".
-            epsilon: Above 0.
+            measured: A circuit; or the number of answers to choose from, at least 1, of which 1 or
+                2 are a count of "yes", at a quarter of the variance.
+            error: In the units of the sums, or a percentage such as "5%" of the largest sum of so
+                many reports.
+            epsilon: Above 0, for a mechanism that has one.
+            rho: Likewise.
+            mechanism: The name of one that adds noise.
             releases: At least 1.
             max_reports_per_person: At least 1.
             delta: Strictly between 0 and 1/100.
             time_precision: At least 1; so many releases of a unit at least must fit into a year.
 
         Raises:
-            ParameterError: A value is out of range, or not exactly one of error and epsilon is
+            ParameterError: A value is out of range, or not exactly one of error, epsilon and rho is
                 given.
         """
         integer_in(reports, "reports", 1, None)
-        integer_in(buckets, "buckets", 1, 2**32 - 1)
         integer_in(releases, "releases", 1, accounting.MAX_RELEASES)
         integer_in(time_precision, "time_precision", 1, _YEAR // releases)
         integer_in(max_reports_per_person, "max_reports_per_person", 1, 2**32 - 1)
-        if (error is None) == (epsilon is None):
-            raise ParameterError("give either error or epsilon: the one follows from the other")
+        circuit = _circuit(measured)
+        if not furthest_move(circuit):
+            raise nothing_changes(circuit)
+        kind = _noisy(mechanism)
+        given = {"epsilon": epsilon, "rho": rho}
+        wanted = {name: value for name, value in given.items() if value is not None}
+        for name in wanted:
+            if name not in kind.parameter_names:
+                raise ParameterError(f"{name}: the mechanism {mechanism} has no such parameter")
+        if len(wanted) + (error is not None) != 1:
+            raise ParameterError(
+                f"give either error or {kind.parameter_names[0]}: the one follows from the other"
+            )
         return cls(
             reports,
-            buckets,
-            None if error is None else _error(error, reports),
-            None if epsilon is None else _epsilon(epsilon),
+            circuit,
+            None if error is None else _error(error, reports * max_entry(circuit)),
+            next((_strength(each, name) for name, each in wanted.items()), None),
+            kind,
             releases,
             max_reports_per_person,
             rational_in(delta, "delta", 0, 1, open_low=True, open_high=True),
             time_precision,
+            measured == _TWO_BUCKETS,
         )
 
     @property
@@ -118,9 +144,54 @@ class Question:
         return Window(_YEAR // (self.releases * self.time_precision))
 
     @property
-    def circuit(self) -> Circuit:
-        """What to measure with; two buckets are a count, at a quarter of the variance."""
-        return Count() if self.buckets <= _TWO_BUCKETS else Histogram(self.buckets, 1)
+    def largest_sum(self) -> int:
+        """What one number of a release is if every report adds the most to it."""
+        return self.reports * max_entry(self.circuit)
+
+    def noise(self, strength: Fraction) -> Mechanism:
+        """Return the mechanism of that strength.
+
+        Its delta is the year's if the year costs no more than that, else the year's divided by the
+        number of releases.
+        """
+        first, *others = self.mechanism.parameter_names
+        table: dict[str, object] = {
+            "mechanism": self.mechanism.name,
+            first: format_rational(strength),
+            "max_reports_per_person": self.max_reports_per_person,
+        }
+        if "delta" not in others:
+            return policy_from_mapping(table).mechanism
+        whole = _with_delta(table, self.delta)
+        yearly = whole.cost(self.circuit, self.releases)
+        if yearly is not None and yearly.delta <= self.delta:
+            return whole
+        return _with_delta(table, self.delta / self.releases)
+
+
+def _strength(value: Number, name: str) -> Fraction:
+    number = rational_in(value, name, 0, 99, open_low=True)
+    if number < _LEAST_STRENGTH:
+        raise ParameterError(f"{name} must be at least 1e-30, not {value}")
+    return number
+
+
+def _circuit(measured: int | Circuit) -> Circuit:
+    if isinstance(measured, Circuit):
+        return measured
+    integer_in(measured, "buckets", 1, 2**32 - 1)
+    return Count() if measured <= _TWO_BUCKETS else Histogram(measured, 1)
+
+
+def _noisy(name: str) -> type[Mechanism]:
+    kinds = {kind.name: kind for kind in MECHANISMS.values() if kind.is_noisy}
+    if name not in kinds:
+        raise ParameterError(f"mechanism must be one of {', '.join(kinds)}, not {name!r}")
+    return kinds[name]
+
+
+def _with_delta(table: Mapping[str, object], delta: Fraction) -> Mechanism:
+    return policy_from_mapping({**table, "delta": format_rational(delta)}).mechanism
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +199,15 @@ class ThresholdAdvice:
     """What it takes never to show a bucket that nobody chose, and what that costs.
 
     Attributes:
-        threshold: With discrete Laplace noise: all empty buckets stay hidden except with a
-            probability of `EMPTY_BUCKET_CHANCE`, and privacy does not change.
-        truncated_threshold: With truncated geometric noise: no empty bucket is ever shown, at the
-            cost of a delta.
+        threshold: With this noise: all empty buckets stay hidden except with a probability of
+            `EMPTY_BUCKET_CHANCE`, and privacy does not change.
+        truncated_threshold: With truncated geometric noise of the same epsilon: no empty bucket is
+            ever shown, at the cost of a delta. None if the mechanism has no epsilon.
         truncated_delta: That delta.
     """
 
     threshold: int
-    truncated_threshold: int
+    truncated_threshold: int | None
     truncated_delta: Fraction
 
 
@@ -147,12 +218,14 @@ class Advice:
     Attributes:
         circuit: What to measure with.
         policy: For the task file.
+        epsilon: Of one release.
+        delta: With it.
         half_width: Of the 95 % interval of one number, both aggregators adding noise.
-        joint_half_width: Of intervals that hold for all buckets at once.
-        yearly_epsilon: For a person in every release, by adding up.
-        yearly_bound: The smallest bound at the question's delta; the policy's budget enforces the
+        joint_half_width: Of intervals that hold for all numbers at once.
+        yearly_epsilon: For a person in every release, by adding up; None if epsilons do not add up.
+        yearly_bound: The smallest bound at the question's delta; the policy's limit enforces the
             number of releases that it is for.
-        threshold: None for a count.
+        threshold: None where nothing is a bucket.
         sentences: Three, for a board.
         warnings: What the steward should consider first.
     """
@@ -160,9 +233,10 @@ class Advice:
     circuit: Circuit
     policy: PrivacyPolicy
     epsilon: Fraction
+    delta: Fraction
     half_width: int
     joint_half_width: int
-    yearly_epsilon: Fraction
+    yearly_epsilon: Fraction | None
     yearly_bound: composition.Bound
     threshold: ThresholdAdvice | None
     sentences: tuple[str, str, str]
@@ -178,159 +252,197 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
         with_threshold: Whether the policy hides buckets at or below the advised threshold.
 
     Raises:
-        ParameterError: No epsilon below 100 has so small an error.
+        ParameterError: No epsilon or rho below 100 has so small an error, or no bound holds.
     """
     circuit = question.circuit
-    epsilon = question.epsilon or _least_epsilon(question)
-    mechanism = PureDpDiscreteLaplace(
-        epsilon, max_reports_per_person=question.max_reports_per_person
-    )
-    threshold = None if circuit.is_scalar else _threshold(question, mechanism)
-    yearly = question.releases * epsilon
+    mechanism = question.noise(question.strength or _least_strength(question))
+    promised = mechanism.guarantee(circuit)
+    yearly = mechanism.cost(circuit, question.releases)
     planned = [composition.Releases(mechanism, circuit, question.releases)]
-    found = composition.bounds(planned, question.delta, plan=planned)
-    # Pure epsilons add up at every delta, so there is a bound.
-    bound = composition.smallest_valid(found) or found[0]
+    bound = composition.smallest_valid(composition.bounds(planned, question.delta, plan=planned))
+    if promised.epsilon is None or promised.delta is None or yearly is None or bound is None:
+        raise ParameterError(
+            f"delta: no bound on the year holds at {format_rational(question.delta)}"
+        )
+    threshold = _threshold(question, mechanism) if circuit.is_one_hot else None
     policy = PrivacyPolicy(
         mechanism,
         window=question.window,
         max_batches_per_person=question.releases,
-        budget=yearly,
+        budget=yearly.epsilon,
+        max_releases=question.releases if yearly.epsilon is None else None,
         population=population,
         thresholds=Thresholds(threshold.threshold) if threshold and with_threshold else None,
     )
-    width = mechanism.half_width(circuit, CONFIDENCE)
-    joint = mechanism.joint_half_width(circuit, CONFIDENCE)
+    figures = _Figures(
+        promised.epsilon,
+        promised.delta,
+        yearly.epsilon,
+        yearly.delta,
+        bound,
+        mechanism.half_width(circuit, CONFIDENCE),
+        mechanism.joint_half_width(circuit, CONFIDENCE),
+    )
     return Advice(
         circuit,
         policy,
-        epsilon,
-        width,
-        joint,
-        yearly,
+        figures.epsilon,
+        figures.delta,
+        figures.width,
+        figures.joint,
+        figures.total,
         bound,
         threshold,
-        _sentences(question, epsilon, width, joint, bound),
-        _warnings(question, epsilon, width, threshold),
+        (_promise(question, figures), _accuracy(question, figures), _cost(question, figures)),
+        _warnings(question, figures, threshold),
     )
 
 
-def _epsilon(value: Number) -> Fraction:
-    rational_in(value, "epsilon", 0, 99, open_low=True)
-    return epsilon_of_noise(value)
-
-
-def _error(text: str, reports: int) -> Fraction:
+def _error(text: str, largest_sum: int) -> Fraction:
     is_part = text.endswith("%")
     number = rational_in(text.removesuffix("%").strip(), "error", 0, None)
-    return number * reports / 100 if is_part else number
+    return number * largest_sum / 100 if is_part else number
 
 
-def _least_epsilon(question: Question) -> Fraction:
-    """Return the smallest epsilon with two digits whose interval is narrow enough."""
-    sensitivity = l1_sensitivity(question.circuit, question.max_reports_per_person)
-    wanted = question.error
+def _least_strength(question: Question) -> Fraction:
+    """Return the smallest epsilon or rho with two digits whose interval is narrow enough."""
+    wanted, name = question.error, question.mechanism.parameter_names[0]
     grid = [Fraction(d) * Fraction(10) ** e for e in _EXPONENTS for d in _DIGITS]
 
-    def suffices(epsilon: Fraction) -> bool:
-        law = DiscreteLaplaceLaw(2, sensitivity / epsilon)
-        return wanted is None or half_width_of(law, CONFIDENCE) <= wanted
+    def suffices(strength: Fraction) -> bool:
+        noise = question.noise(strength)
+        return wanted is None or noise.half_width(question.circuit, CONFIDENCE) <= wanted
 
     if not suffices(grid[-1]):
         raise ParameterError(
-            f"error must be larger than {float(wanted or 0):g} reports: no epsilon below 100 has so"
-            " small an error at 95 %"
+            f"error must be larger than {float(wanted or 0):g}: no {name} below 100 has so small an"
+            " error at 95 %"
         )
     return grid[least(lambda index: suffices(grid[index]), 0, len(grid) - 1)]
 
 
-def _threshold(question: Question, mechanism: PureDpDiscreteLaplace) -> ThresholdAdvice:
+def _threshold(question: Question, mechanism: Mechanism) -> ThresholdAdvice:
     circuit = question.circuit
-    law = DiscreteLaplaceLaw(2, mechanism.scale(circuit))
-    allowed = EMPTY_BUCKET_CHANCE / question.buckets
+    law = mechanism.law(circuit, 2)
+    allowed = EMPTY_BUCKET_CHANCE / circuit.output_len
 
     def hides(threshold: int) -> bool:
-        tail = law.upper_tail(threshold + 1)
-        return is_positive(lambda digits: allowed - tail(digits))
+        tail = None if law is None else law.upper_tail(threshold + 1)
+        return tail is None or is_positive(lambda digits: allowed - tail(digits))
 
-    truncated = TruncatedGeometric(
-        mechanism.epsilon,
-        question.delta,
-        max_reports_per_person=question.max_reports_per_person,
-    )
-    return ThresholdAdvice(least(hides, 0), 2 * truncated.bound(circuit), question.delta)
+    epsilon, truncated = mechanism.parameters().get("epsilon"), None
+    if epsilon is not None:
+        delta, most = question.delta, question.max_reports_per_person
+        truncated = 2 * TruncatedGeometric(epsilon, delta, max_reports_per_person=most).bound(
+            circuit
+        )
+    return ThresholdAdvice(least(hides, 0), truncated, question.delta)
 
 
-def _sentences(
-    question: Question, epsilon: Fraction, width: int, joint: int, bound: composition.Bound
-) -> tuple[str, str, str]:
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What the sentences say."""
+
+    epsilon: Fraction
+    delta: Fraction
+    total: Fraction | None
+    total_delta: Fraction
+    bound: composition.Bound
+    width: int
+    joint: int
+
+
+def _promise(question: Question, figures: _Figures) -> str:
     releases = "each release" if question.releases == 1 else f"each of {question.releases} releases"
-    factor = _at_most(round_up(lambda digits: exp(epsilon, digits)))
-    promise = (
+    factor = _at_most(round_up(lambda digits: exp(figures.epsilon, digits)))
+    delta, failure = "", ""
+    if figures.delta:
+        delta = f" and delta = {plain(figures.delta)}"
+        failure = f", but for a chance of {plain(figures.delta)} of which nothing is said"
+    return (
         f"As long as one of the two aggregators is honest, {releases} a year hides what any one"
-        f" person answered within epsilon = {plain(epsilon)}: whatever a reader suspects of a"
-        f" person, the odds move by a factor of at most {factor} compared with a release in"
-        " which that person had answered differently."
+        f" person answered within epsilon = {shown(figures.epsilon)}{delta}: whatever a reader"
+        f" suspects of a person, the odds move by a factor of at most {factor} compared with a"
+        f" release in which that person had answered differently{failure}."
     )
-    part = 100 * width / question.reports
+
+
+def _accuracy(question: Question, figures: _Figures) -> str:
+    circuit = question.circuit
+    part = 100 * figures.width / question.largest_sum
+    number, whole = (
+        ("count", f"{question.reports} reports")
+        if max_entry(circuit) == 1
+        else ("number", f"the largest sum of {question.reports} reports")
+    )
     everything = (
-        "" if question.circuit.is_scalar else f" (all {question.buckets} together within {joint})"
+        "" if circuit.is_scalar else f" (all {circuit.output_len} together within {figures.joint})"
     )
-    accuracy = (
-        f"Each published count is within {width} of the true one 95 times in 100{everything},"
-        f" which is {part:.2g} % of {question.reports} reports. Asking for the same release again"
+    return (
+        f"Each published {number} is within {figures.width} of the true one 95 times in"
+        f" 100{everything}, which is {part:.2g} % of {whole}. Asking for the same release again"
         " returns the same numbers; the mean of several releases of answers that do not change has"
         " less noise, which is what a year costs; and each aggregator knows, and could take back,"
         " its own half of the noise's variance."
     )
-    total = question.releases * epsilon
-    smaller = (
-        ""
-        if bound.epsilon is None or bound.epsilon >= total * Fraction(98, 100)
-        else (
-            f", or {_at_most(bound.epsilon)} but for a delta of {plain(question.delta)}, since no"
-            " aggregator allows more releases"
-        )
+
+
+def _cost(question: Question, figures: _Figures) -> str:
+    best = figures.bound.epsilon or Fraction(0)
+    other = (
+        f"{_at_most(best)} but for a delta of {plain(question.delta)}, since no aggregator allows"
+        " more releases"
     )
-    cost = (
-        "A person who takes part every time spends at most epsilon ="
-        f" {plain(total)} in a year{smaller}; not hidden is that they took part, how many reports"
-        f" there are, and what more than {question.max_reports_per_person} report"
-        f"{'' if question.max_reports_per_person == 1 else 's'} of one person in one release"
-        " would give away."
+    if figures.total is None:
+        spent = f"{other}, in a year"
+    else:
+        failure = f" but for a delta of {_at_most(figures.total_delta)}"
+        spent = f"{plain(figures.total)}{failure if figures.total_delta else ''} in a year"
+        if best < figures.total * Fraction(98, 100):
+            spent += f", or {other}"
+    most = question.max_reports_per_person
+    return (
+        f"A person who takes part every time spends at most epsilon = {spent}; not hidden is that"
+        f" they took part, how many reports there are, and what more than {most}"
+        f" report{'' if most == 1 else 's'} of one person in one release would give away."
     )
-    return promise, accuracy, cost
 
 
 def _warnings(
-    question: Question, epsilon: Fraction, width: int, threshold: ThresholdAdvice | None
+    question: Question, figures: _Figures, threshold: ThresholdAdvice | None
 ) -> tuple[str, ...]:
-    warnings = []
-    if epsilon > _WEAK_RELEASE:
+    warnings, circuit = [], question.circuit
+    if figures.epsilon > _WEAK_RELEASE:
         warnings.append(
-            f"epsilon = {plain(epsilon)} for one release is a weak promise; larger batches allow"
-            " the same relative error at a smaller epsilon."
+            f"epsilon = {shown(figures.epsilon)} for one release is a weak promise; larger batches"
+            " allow the same relative error at a smaller epsilon."
         )
-    if question.releases * epsilon > _WEAK_YEAR:
+    total = figures.total or figures.bound.epsilon or Fraction(0)
+    if total > _WEAK_YEAR:
         warnings.append(
-            f"The yearly total of {plain(question.releases * epsilon)} is high: release less"
-            " often, or divide the people so that each is in fewer batches."
+            f"The yearly total of {shown(total)} is high: release less often, or divide the people"
+            " so that each is in fewer batches."
         )
-    if width * max(1, question.buckets) > question.reports:
+    if circuit.is_one_hot and figures.width * circuit.output_len > question.reports:
         warnings.append(
-            f"The noise (within {width}) is as large as an average bucket of"
-            f" {question.reports / question.buckets:.3g} reports: collect more, or use fewer"
+            f"The noise (within {figures.width}) is as large as an average bucket of"
+            f" {question.reports / circuit.output_len:.3g} reports: collect more, or use fewer"
             " buckets."
         )
-    if question.buckets == _TWO_BUCKETS:
+    elif 2 * figures.width > question.largest_sum:
+        warnings.append(
+            f"The noise (within {figures.width}) is as large as half of the largest sum of"
+            f" {question.reports} reports: collect more."
+        )
+    if question.is_of_two:
         warnings.append(
             "Two buckets are one count: Prio3Count needs half the scale, a quarter of the variance;"
             " the other bucket is the number of reports less the count."
         )
-    if threshold is not None and threshold.threshold * question.buckets > question.reports:
+    if threshold is not None and threshold.threshold * circuit.output_len > question.reports:
         warnings.append(
             f"A threshold of {threshold.threshold} would hide an average bucket of"
-            f" {question.reports / question.buckets:.3g} reports."
+            f" {question.reports / circuit.output_len:.3g} reports."
         )
     if threshold is not None:
         warnings.append(
@@ -338,6 +450,11 @@ def _warnings(
             " was high is more often too large."
         )
     return tuple(warnings)
+
+
+def shown(value: Fraction) -> str:
+    """Return a number as it was chosen; one that was computed has three digits, rounded up."""
+    return plain(value) if value.denominator < _LONG else _at_most(value)
 
 
 def _at_most(value: Fraction) -> str:

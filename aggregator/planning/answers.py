@@ -10,9 +10,9 @@ from fractions import Fraction
 
 from aggregator.dp import composition, pld
 from aggregator.dp.composition import PLANNED, Bound, Releases
-from aggregator.dp.decimals import integer_in, rational_in, to_decimal, working
+from aggregator.dp.decimals import integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
-from aggregator.dp.laws import DiscreteLaplaceLaw
+from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.partial_knowledge import (
     CAVEATS,
     SuppressionBound,
@@ -21,12 +21,9 @@ from aggregator.dp.partial_knowledge import (
 )
 from aggregator.dp.policy import policy_to_mapping
 from aggregator.dp.rationals import format_rational
-from aggregator.dp.sensitivity import l1_sensitivity, nothing_changes
-from aggregator.dp.utility import half_width_of
 from aggregator.errors import ParameterError
 from aggregator.planning import published_composition
-from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
-from aggregator.planning.advise import plain as _plain
+from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice, plain, shown
 from aggregator.planning.cost_model import CostModel, Optimum
 from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.planning.passive_attacker import PassiveAttacker
@@ -34,12 +31,9 @@ from aggregator.planning.privacy_at_risk import (
     LABEL,
     claimed_confidence,
 )
-from aggregator.planning.spread import epsilon_of_noise, mean_absolute_error, variance
 from aggregator.planning.two_draw_loss import TwoDrawLaw
 from aggregator.planning.values import PlanAnswer, Value
 from aggregator.planning.vector_loss import VectorTwoDrawLaw
-from aggregator.protocol.budget import releases_of
-from aggregator.protocol.task import Task
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 # Nobody reads a table of more atoms.
@@ -243,8 +237,14 @@ _KEYS = {
 """The theorems' names in an answer. A filter on epsilon says what basic does."""
 
 
-def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -> PlanAnswer:
-    """Return what releases with discrete Laplace noise cost a person who is in all of them.
+def compose_epsilon0(
+    circuit: Circuit | None,
+    epsilon0: str,
+    releases: int,
+    delta: str,
+    max_reports_per_person: int = 1,
+) -> PlanAnswer:
+    """Return what releases with discrete Laplace noise cost, beside a bound published for it.
 
     Args:
         circuit: What is summed; None for continuous Laplace noise on a count, with a PLD of its
@@ -252,11 +252,13 @@ def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -
         epsilon0: Of one release.
         releases: How many, at least 1.
         delta: At which the bounds are stated.
+        max_reports_per_person: In one release.
     """
     epsilon = rational_in(epsilon0, "epsilon0", 0, 1000, open_low=True)
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
-    made = Releases(PureDpDiscreteLaplace(epsilon), circuit or Count(), releases)
+    mechanism = PureDpDiscreteLaplace(epsilon, max_reports_per_person=max_reports_per_person)
+    made = Releases(mechanism, circuit or Count(), releases)
     found = composition.bounds([made], chance, plan=[made], with_pld=circuit is not None)
     if circuit is None and pld.is_available():
         bound = pld.epsilon_of_laplace(epsilon, releases, chance)
@@ -270,17 +272,18 @@ def compose(circuit: Circuit | None, epsilon0: str, releases: int, delta: str) -
     return _composed(found, theorem_9)
 
 
-def compose_task(task: Task, releases: int, delta: str) -> PlanAnswer:
-    """Return the same for a task's own mechanism and measurement, as its ledger would.
+def compose(mechanism: Mechanism, circuit: Circuit, releases: int, delta: str) -> PlanAnswer:
+    """Return what releases cost a person who is in all of them, as their ledger would.
 
     Args:
-        task: Its releases cost somebody who is in all of them.
-        releases: How many the task makes, at least 1.
+        mechanism: What each aggregator adds.
+        circuit: What is summed.
+        releases: How many, at least 1.
         delta: At which the bounds are stated.
     """
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
-    made = releases_of(task, releases)
+    made = Releases(mechanism, circuit, releases)
     found = composition.bounds([made], chance, plan=[made], with_pld=True)
     answer = _composed(found, None)
     if all(bound.epsilon is None for bound in found):
@@ -338,14 +341,15 @@ def advice(found: Advice) -> PlanAnswer:
     return {
         "circuit": f"Prio3{found.circuit.name}",
         "mechanism": found.policy.mechanism.name,
-        "epsilon": _plain(found.epsilon),
+        "epsilon": shown(found.epsilon),
+        "delta": plain(found.delta),
         "error": {
             "confidence": CONFIDENCE,
             "half_width": found.half_width,
             "joint_half_width": found.joint_half_width,
         },
         "yearly": {
-            "epsilon": _plain(found.yearly_epsilon),
+            "epsilon": None if found.yearly_epsilon is None else plain(found.yearly_epsilon),
             "best": {
                 "name": found.yearly_bound.name,
                 "epsilon": found.yearly_bound.epsilon,
@@ -365,30 +369,3 @@ def privacy_section(found: Advice) -> str:
     for name, value in policy_to_mapping(found.policy).items():
         lines.append(f"{name} = {json.dumps(value)}")
     return "\n".join(lines) + "\n"
-
-
-def error(circuit: Circuit, epsilon: str, confidence: str) -> PlanAnswer:
-    """Return how far a result may lie from the truth under discrete Laplace noise."""
-    level = epsilon_of_noise(epsilon)
-    sure = rational_in(confidence, "confidence", 0, 1, open_low=True, open_high=True)
-    sensitivity = l1_sensitivity(circuit)
-    if sensitivity == 0:
-        raise nothing_changes(circuit)
-    scale, num_coordinates = sensitivity / level, circuit.output_len
-    return {
-        "sensitivity": sensitivity,
-        "scale": scale,
-        "one_aggregator": _spread(DiscreteLaplaceLaw(1, scale), sure, num_coordinates),
-        "two_aggregators": _spread(DiscreteLaplaceLaw(2, scale), sure, num_coordinates),
-    }
-
-
-def _spread(law: DiscreteLaplaceLaw, confidence: Fraction, num_coordinates: int) -> PlanAnswer:
-    with working():
-        rate = to_decimal(1 / law.scale)
-        return {
-            "variance": variance(rate, law.aggregators),
-            "mean_absolute_error": mean_absolute_error(rate, law.aggregators),
-            "half_width": half_width_of(law, confidence),
-            "joint_half_width": half_width_of(law, confidence, num_coordinates),
-        }

@@ -1,8 +1,9 @@
 """`prio plan figures`: the papers' figures, with published and sound curves drawn apart.
 
 Sound curves are solid, published ones dashed; every curve of a panel has its own marker, so that
-black and white prints are readable. matplotlib, of the extra `plots`, is imported only when a
-figure is drawn.
+black and white prints are readable. Where two sound rules are compared the rival's curve has dots
+and dashes, which show what lies below it. Legends stand below the axes, so they cover nothing.
+matplotlib, of the extra `plots`, is imported only when a figure is drawn.
 """
 
 import textwrap
@@ -16,12 +17,14 @@ from aggregator.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MARKERS = "osD^vP*X"
 _COLOURS = ("#000000", "#3b5b92", "#8a4f1d", "#4d7c3a", "#7a3b7a", "#555555")
 _MARKERS_A_CURVE = 9
-_PANEL_INCHES = (5.4, 4.1)
-_LONE_PANEL_INCHES = (7.4, 4.8)
+_CURVES_A_COLUMN = 2
+_PANEL_INCHES = (5.4, 5.0)
+_LONE_PANEL_INCHES = (7.4, 5.6)
 _NOTE_CHARACTERS_AN_INCH = 15
 
 
@@ -34,16 +37,16 @@ class Curve:
         x: The abscissas.
         y: As many ordinates; None leaves a gap.
         published: Drawn dashed, as a published figure and not a guarantee.
-        look: Colour and marker; the curve's place in its panel unless given.
-        is_side: Drawn dotted, as a companion of the solid curve of the same look.
+        colour: Number of the colour; the curve's place in its panel unless given.
+        is_rival: Drawn with dots and dashes, since it may lie on another.
     """
 
     label: str
     x: tuple[float, ...]
     y: tuple[float | None, ...]
     published: bool = False
-    look: int | None = None
-    is_side: bool = False
+    colour: int | None = None
+    is_rival: bool = False
 
     @classmethod
     def of(
@@ -102,6 +105,26 @@ def draw(picture: Picture, directory: Path) -> list[Path]:
     Raises:
         ConfigurationError: matplotlib is not installed.
     """
+    figure = drawn(picture)
+    import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to import
+
+    paths = []
+    # With a fixed salt and no date, equal numbers make equal files.
+    with mpl.rc_context({"svg.hashsalt": "prio"}):
+        for kind in ("svg", "png"):
+            path = directory / f"{picture.name}.{kind}"
+            metadata = {"Date": None} if kind == "svg" else {"Software": None}
+            figure.savefig(path, dpi=150, metadata=metadata)
+            paths.append(path)
+    return paths
+
+
+def drawn(picture: Picture) -> "Figure":
+    """Return one picture as a figure of matplotlib.
+
+    Raises:
+        ConfigurationError: matplotlib is not installed.
+    """
     try:
         import matplotlib as mpl  # noqa: PLC0415 - an extra, and slow to import
         from matplotlib.figure import Figure  # noqa: PLC0415 - as above
@@ -109,7 +132,6 @@ def draw(picture: Picture, directory: Path) -> list[Path]:
         raise ConfigurationError(
             "figures need matplotlib: install prio-aggregator[plots]"
         ) from error
-    paths = []
     with mpl.rc_context(
         {
             "font.size": 10,
@@ -117,10 +139,7 @@ def draw(picture: Picture, directory: Path) -> list[Path]:
             "grid.color": "#dddddd",
             "axes.spines.top": False,
             "axes.spines.right": False,
-            "legend.framealpha": 0.9,
             "legend.fontsize": 8,
-            # With a fixed salt and no date, equal numbers make equal files.
-            "svg.hashsalt": "prio",
         }
     ):
         count = len(picture.panels)
@@ -132,32 +151,28 @@ def draw(picture: Picture, directory: Path) -> list[Path]:
         if picture.note:
             lines = textwrap.wrap(picture.note, int(width * count * _NOTE_CHARACTERS_AN_INCH))
             figure.supxlabel("\n".join(lines), fontsize=8, color="#333333")
-        for kind in ("svg", "png"):
-            path = directory / f"{picture.name}.{kind}"
-            metadata = {"Date": None} if kind == "svg" else {"Software": None}
-            figure.savefig(path, dpi=150, metadata=metadata)
-            paths.append(path)
-    return paths
+    return figure
 
 
 def _draw_panel(axes: "Axes", panel: Panel) -> None:
+    count = len(panel.curves)
     for index, curve in enumerate(panel.curves):
         known = [(x, y) for x, y in zip(curve.x, curve.y, strict=True) if y is not None]
-        every = max(1, len(known) // _MARKERS_A_CURVE)
-        look = index if curve.look is None else curve.look
-        solid = ":" if curve.is_side else "-"
+        # Markers of adjacent curves start apart, so that one does not hide the other.
+        every = max(1, len(known) // _MARKERS_A_CURVE, count if len(known) >= 3 * count else 1)
+        colour = _COLOURS[(index if curve.colour is None else curve.colour) % len(_COLOURS)]
+        solid = "-." if curve.is_rival else "-"
         axes.plot(
             [x for x, _ in known],
             [y for _, y in known],
             label=curve.label,
-            color=_COLOURS[look % len(_COLOURS)],
-            linestyle=(0, (5, 2)) if curve.published else solid,
+            color=colour,
+            linestyle=(index * 3.5, (5, 2)) if curve.published else solid,
             linewidth=1.4,
-            marker=_MARKERS[look % len(_MARKERS)],
-            # Markers of adjacent curves start apart, so that one does not hide the other.
-            markevery=(index * every // max(1, len(panel.curves)), every),
+            marker=_MARKERS[index],
+            markevery=(index * every // count, every),
             markersize=5,
-            markerfacecolor="white" if curve.published else _COLOURS[look % len(_COLOURS)],
+            markerfacecolor="white" if curve.published else colour,
         )
     axes.set_title(panel.title, fontsize=10)
     axes.set_xlabel(panel.x_label)
@@ -168,4 +183,5 @@ def _draw_panel(axes: "Axes", panel: Panel) -> None:
         axes.set_yscale("log")
     if panel.y_limits is not None:
         axes.set_ylim(*panel.y_limits)
-    axes.legend()
+    columns = 1 if count <= _CURVES_A_COLUMN else 2
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=columns, frameon=False)

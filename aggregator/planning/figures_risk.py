@@ -25,6 +25,7 @@ _LEVEL = "privacy level ε"
 _NOT_A_GUARANTEE = (
     "Dashed: published figure (Dandekar et al.), not a privacy guarantee; overstates confidence."
 )
+_RHO = "\N{GREEK SMALL LETTER RHO}"
 
 
 def _levels(epsilon0: str, steps: int = 40) -> tuple[float, ...]:
@@ -118,22 +119,22 @@ def figure_4() -> Picture:
         "Privacy at risk, figure 4: samples for an estimated sensitivity",
         (
             Panel(
-                "published bound γ₂(1 - 2e^(-2 rho² n)), γ₂ = 0.99",
+                f"published bound γ₂(1 - 2e^(-2 {_RHO}² n)), γ₂ = 0.99",
                 "claimed confidence",
                 "samples n",
                 tuple(
-                    Curve.of(f"rho = {rho}", claims, _samples(coverage, rho), published=True)
+                    Curve.of(f"{_RHO} = {rho}", claims, _samples(coverage, rho), published=True)
                     for rho in choices
                 ),
                 y_log=True,
             ),
             Panel(
-                "sound: confidence that γ₂ - rho of pairs are covered",
+                f"sound: confidence that γ₂ - {_RHO} of pairs are covered",
                 "samples n",
-                "1 - 2e^(-2 rho² n)",
+                f"1 - 2e^(-2 {_RHO}² n)",
                 tuple(
                     Curve.of(
-                        f"rho = {rho} (covers {float(coverage - Fraction(rho)):.3g})",
+                        f"{_RHO} = {rho} (covers {float(coverage - Fraction(rho)):.3g})",
                         samples,
                         _tolerance(rho),
                     )
@@ -183,14 +184,14 @@ def _coupled(number: int, fixed: str, choices: list[tuple[str, int, str]]) -> Pi
 
 def figure_5() -> Picture:
     """Claimed confidence by level, 10,000 samples."""
-    choices = [(f"rho = {rho}", 10_000, rho) for rho in ("0.008", "0.01", "0.012", "0.02")]
+    choices = [(f"{_RHO} = {rho}", 10_000, rho) for rho in ("0.008", "0.01", "0.012", "0.02")]
     return _coupled(5, "10,000 samples", choices)
 
 
 def figure_6() -> Picture:
     """Claimed confidence by level, accuracy 0.01."""
     choices = [(f"n = {n:,}", n, "0.01") for n in (5_000, 10_000, 15_000, 30_000)]
-    return _coupled(6, "rho = 0.01", choices)
+    return _coupled(6, f"{_RHO} = 0.01", choices)
 
 
 def figure_8() -> Picture:
@@ -250,7 +251,6 @@ def _composition(number: int, epsilon0: str) -> Picture:
             "advanced (textbook)",
             counts,
             lambda n: float(accounting.advanced([Pieces(int(n), epsilon)], delta) or 0),
-            published=True,
         ),
         Curve.of(
             "Theorem 9 (published)",
@@ -291,7 +291,7 @@ def _composition(number: int, epsilon0: str) -> Picture:
                 tuple(curves),
             ),
         ),
-        "Theorem 9 holds for Laplace noise though its proof does not; zCDP, KOV and PLD beat it"
+        "Theorem 9 is true of Laplace noise, though not by its proof; zCDP, KOV and PLD beat it"
         " everywhere.",
     )
 

@@ -11,6 +11,11 @@ from aggregator.planning.selection_rivals import LaplaceSelection
 
 _PERSONS = "persons in the bucket"
 _KEEP = "probability that the bucket is shown"
+_REAL_COUNTS = (
+    "Counts of both rules are real numbers: the least whole number of persons with that chance is"
+    " the count rounded up. Where curves lie on each other both rules need the same count for"
+    " different chances."
+)
 
 
 def _keep_curves(epsilon: str, delta: str, counts: range) -> Panel:
@@ -42,22 +47,18 @@ def figure_1() -> Picture:
 def _percentiles(
     points: list[Fraction], numbers: Callable[[Fraction], tuple[Fraction, Fraction]]
 ) -> tuple[Curve, ...]:
-    curves = []
     x = tuple(float(point) for point in points)
-    for look, name in enumerate(("optimal", "Laplace")):
-        for probability in (MIDPOINTS[1], MIDPOINTS[0], MIDPOINTS[2]):
-            values = []
-            for point in points:
-                epsilon, delta = numbers(point)
-                if name == "Laplace":
-                    rule = LaplaceSelection.of(epsilon, delta)
-                    values.append(float(rule.count_kept_with(probability)))
-                else:
-                    found = OptimalSelection.of(epsilon, delta).smallest_count(probability)
-                    values.append(float(found or 0))
+    rules: list[tuple[str, list[OptimalSelection | LaplaceSelection]]] = [
+        ("optimal", [OptimalSelection.of(*numbers(point)) for point in points]),
+        ("Laplace", [LaplaceSelection.of(*numbers(point)) for point in points]),
+    ]
+    curves = []
+    for colour, (name, at_points) in enumerate(rules):
+        for probability in MIDPOINTS:
+            counts = [rule.count_kept_with(probability) for rule in at_points]
+            y = tuple(None if count is None else float(count) for count in counts)
             label = f"{name}, {int(probability * 100)} %"
-            is_side = probability != MIDPOINTS[1]
-            curves.append(Curve(label, x, tuple(values), look=look, is_side=is_side))
+            curves.append(Curve(label, x, y, colour=colour, is_rival=colour > 0))
     return tuple(curves)
 
 
@@ -83,6 +84,7 @@ def figure_2() -> Picture:
         "selection-2",
         "Partition selection, figure 2: how many persons a bucket needs, δ = 10⁻⁵",
         (panel(-2, -1, "small ε"), panel(-1, 0, "ε up to 1")),
+        _REAL_COUNTS,
     )
 
 
@@ -99,6 +101,7 @@ def figure_3() -> Picture:
         "selection-3",
         "Partition selection, figure 3: how many persons a bucket needs by δ",
         (panel("0.1"), panel("1")),
+        _REAL_COUNTS,
     )
 
 

@@ -6,6 +6,9 @@ person added to or removed from one bucket changes the outcome within (epsilon, 
 holds the largest such pi. Its rivals are in `selection_rivals`, exact draws in `selection_draws`,
 several buckets per person and the choice between them in `selection_plan`.
 
+No service runs a rule: aggregators add their noise before anybody sees a count, and a histogram's
+buckets are public. `prio plan keep` draws for counts from elsewhere, or of a task without noise.
+
 The guarantee is (epsilon, delta)-DP for adding or removing one person who is in at most one bucket,
 towards everyone but the party that sees the counts and makes the draws.
 """
@@ -127,16 +130,28 @@ class OptimalSelection:
                 second = 1 - (least_step - keep) / growth
                 keep = min(first, second, Decimal(1))
 
-    def midpoint(self) -> Decimal | None:
-        """Return the real count at which the first branch reaches one half; None if delta is 0."""
+    def count_kept_with(self, probability: Fraction) -> Decimal | None:
+        """Return the real count that is kept with `probability`, strictly between 0 and 1.
+
+        The first branch is read up to one half and as far as it goes, the second beyond, so that
+        the least whole count kept with `probability` is this number rounded up. None if delta is 0.
+        """
         if self.delta == 0:
             return None
         with working():
-            delta = to_decimal(self.delta)
+            epsilon, delta = to_decimal(self.epsilon), to_decimal(self.delta)
+            goal = to_decimal(probability)
             if self.epsilon == 0:
-                return 1 / (2 * delta)
-            epsilon = to_decimal(self.epsilon)
-            return log1p(expm1(epsilon) / (2 * delta)) / epsilon
+                return goal / delta
+            grown = expm1(epsilon)
+            first = log1p(grown * goal / delta) / epsilon
+            n1, _ = _crossovers(self.epsilon, self.delta)
+            if 2 * probability <= 1 or first <= n1:
+                return first
+            # e^(-m epsilon) (1 - pi(n1) + d) = 1 - probability + d, as in `_probabilities`.
+            end = delta / grown
+            missing = (1 - end * expm1(n1 * epsilon) + end) / (1 - goal + end)
+            return n1 + missing.ln() / epsilon
 
     def smallest_count(self, probability: Number) -> int | None:
         """Return the least count that is shown with at least `probability`; None if none is.

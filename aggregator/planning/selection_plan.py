@@ -81,7 +81,7 @@ class SelectionPlan:
     def midpoints(self) -> dict[SelectionRule, Decimal]:
         """The count each rule keeps half of the time, as a real number."""
         found: dict[SelectionRule, Decimal | None] = {
-            "optimal": self.optimal.midpoint(),
+            "optimal": self.optimal.count_kept_with(MIDPOINTS[1]),
             "laplace": self.laplace.threshold if self.laplace else None,
             "gaussian": self.gaussian.threshold if self.gaussian else None,
         }

@@ -1,14 +1,13 @@
 """The aggregators' runtime: what the leader's and the helper's shells share."""
 
 from aggregator.runtime.commitment import commit
-from aggregator.runtime.runtime import Runtime, ServedTask, TaskRefused
+from aggregator.runtime.runtime import Runtime, ServedTask
 from aggregator.runtime.spending import charge_of, check_limits
 from aggregator.runtime.turns import Threads, Turns
 
 __all__ = [
     "Runtime",
     "ServedTask",
-    "TaskRefused",
     "Threads",
     "Turns",
     "charge_of",

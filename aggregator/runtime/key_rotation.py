@@ -63,10 +63,8 @@ def needed_for(
     if tx.now < last_upload + rotation.wait_seconds:
         return "reports that may wait at the leader"
     for stored in list_tasks(tx):
-        task = task_from_toml(stored.record.definition)
-        if stored.ended_at is None and is_window_open(
-            tx, stored.record.task_id, task.time(last_upload)
-        ):
+        task = task_from_toml(stored.definition)
+        if stored.ended_at is None and is_window_open(tx, stored.task_id, task.time(last_upload)):
             return f"open windows of task {task.task_id}"
     return None
 

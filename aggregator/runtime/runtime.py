@@ -14,7 +14,7 @@ from aggregator.clock import Clock
 from aggregator.codec import decode
 from aggregator.dap.hpke import HpkeConfig, HpkeConfigList, HpkeKeypair
 from aggregator.dap.ids import TaskId
-from aggregator.dap.problems import OWN_NAMESPACE, Problem, UnrecognizedTask
+from aggregator.dap.problems import TaskRefused, UnrecognizedTask
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ConfigurationError, LocalError, ParameterError
@@ -31,21 +31,15 @@ from aggregator.storage.database import Database, Transaction
 from aggregator.storage.hpke_keys import HpkeKey, list_hpke_configs, list_hpke_keys
 from aggregator.storage.tasks import (
     StoredTask,
-    TaskRecord,
+    get_public_task,
     get_task,
     list_tasks,
+    undecryptable_tasks,
 )
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
-
-
-class TaskRefused(Problem):
-    """A task that protects people less than this aggregator requires."""
-
-    type_uri = OWN_NAMESPACE + "task-refused"
-    title = "This aggregator does not take part in the task"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,7 +109,21 @@ class Runtime:
             raise UnrecognizedTask("no such task here", task_id)
         return self._served(stored)
 
-    async def tasks(self) -> list[ServedTask]:
+    async def public_task(self, task_id: TaskId) -> Task:
+        """Return a task that we serve without its secrets, which may not be readable.
+
+        Raises:
+            UnrecognizedTask: There is no such task for our role.
+            TaskRefused: It is below our floor.
+        """
+        stored = await self.database.read(
+            "public task", lambda tx: get_public_task(tx, task_id.value)
+        )
+        if stored is None or stored.role != self.role.name.lower():
+            raise UnrecognizedTask("no such task here", task_id)
+        return self._task(stored.task_id, stored.definition)
+
+    async def tasks(self) -> list[Task]:
         """Return all tasks that we serve, oldest first.
 
         Those below our floor are left out, and so is one whose stored file cannot be read, which
@@ -123,13 +131,13 @@ class Runtime:
         """
         served = []
         for stored in await self.database.read("tasks", list_tasks):
-            if stored.record.role == self.role.name.lower():
+            if stored.role == self.role.name.lower():
                 try:
-                    served.append(self._served(stored))
+                    served.append(self._task(stored.task_id, stored.definition))
                 except TaskRefused:
                     continue
                 except LocalError as error:
-                    task_id = str(TaskId(stored.record.task_id))
+                    task_id = str(TaskId(stored.task_id))
                     log.error("task cannot be served", task=task_id, reason=str(error))  # noqa: TRY400 - a file, no trace of ours
         return served
 
@@ -186,29 +194,35 @@ class Runtime:
     async def warm_up(self) -> None:
         """Compile the kernels of all tasks before the first report comes."""
         log_kernel_cache(vdaf_kernel_cache())
-        for served in await self.tasks():
-            log.info("task", task=str(served.task.task_id), fingerprint=served.task.fingerprint)
-            await self._verification.warm_up(served.task)
+        broken = await self.database.read("undecryptable tasks", undecryptable_tasks)
+        for task_id, reason in broken.items():
+            log.error("task cannot be served", task=str(TaskId(task_id)), reason=reason)
+        for task in await self.tasks():
+            log.info("task", task=str(task.task_id), fingerprint=task.fingerprint)
+            await self._verification.warm_up(task)
 
     def _served(self, stored: StoredTask) -> ServedTask:
         record = stored.record
-        task = self._tasks.get(record.definition)
-        if task is None:
-            task = self._checked(record)
-            self._tasks[record.definition] = task
-        if isinstance(task, TaskRefused):
-            raise TaskRefused(task.detail, task.task_id)
         return ServedTask(
-            task=task,
+            task=self._task(record.task_id, record.definition),
             verification_key=VerificationKey(record.verify_key_id, record.verify_key),
             peer_token=record.peer_token,
             is_ended=stored.ended_at is not None,
         )
 
-    def _checked(self, record: TaskRecord) -> Task | TaskRefused:
+    def _task(self, task_id: bytes, definition: str) -> Task:
+        task = self._tasks.get(definition)
+        if task is None:
+            task = self._checked(task_id, definition)
+            self._tasks[definition] = task
+        if isinstance(task, TaskRefused):
+            raise TaskRefused(task.detail, task.task_id)
+        return task
+
+    def _checked(self, task_id: bytes, definition: str) -> Task | TaskRefused:
         """Return the task of a stored file, or why we do not take part in it."""
-        task = task_from_toml(record.definition)
-        if task.task_id.value != record.task_id:
+        task = task_from_toml(definition)
+        if task.task_id.value != task_id:
             raise ConfigurationError("a stored task's file is of another task")
         try:
             check_floor(task, self._floor)

@@ -60,7 +60,7 @@ def fix_population(tx: Transaction, name: str, population: Population) -> None:
     """
     put_population(tx, name, population)
     for stored in list_tasks(tx):
-        task = task_from_toml(stored.record.definition)
+        task = task_from_toml(stored.definition)
         if task.policy.population == name:
             _check_one_release(tx, task, population)
 

@@ -17,6 +17,7 @@ from aggregator.dap.profile import Role
 from aggregator.storage.counters import AGGREGATED, STORED
 from aggregator.storage.database import Transaction
 from aggregator.storage.hpke_keys import list_hpke_configs
+from aggregator.storage.job_lists import COLLECTION, ListedJob, list_hindered
 from aggregator.storage.progress import (
     JobProgress,
     TaskProgress,
@@ -24,11 +25,11 @@ from aggregator.storage.progress import (
     collection_progress,
     last_finished_at,
     task_progress,
-    waiting_collections,
 )
+from aggregator.storage.tasks import undecryptable_tasks
 from aggregator.telemetry.health import Document, Health, Metric
 
-SHOWN_COLLECTIONS = 20
+SHOWN_JOBS = 20
 LEAST_FREE_BYTES = 16 * 2**20
 """With less room on the disk a service is not ready: what it would take could not be stored."""
 
@@ -44,12 +45,14 @@ def read_aggregator_health(
         store: The store's file.
         stalled_seconds: How long work may wait while none is finished.
     """
-    tasks = task_progress(tx)
+    tasks, broken = task_progress(tx), undecryptable_tasks(tx)
     jobs, collecting = aggregation_progress(tx), collection_progress(tx)
-    collections = waiting_collections(tx, SHOWN_COLLECTIONS)
+    hindered = list_hindered(tx, SHOWN_JOBS)
+    collections = [each for each in hindered if each.kind == COLLECTION]
     finished_at = last_finished_at(tx)
     oldest_at = min((task.oldest_at for task in tasks if task.oldest_at is not None), default=None)
-    ours = [each.created_at for each in collections if each.is_ours]
+    # A collection whose batch is yet to be selected waits for clients.
+    ours = [each.created_at for each in collections if each.batch is not None]
     since = ours if oldest_at is None else [oldest_at, *ours]
     stalled = _age(tx.now, min(since, default=None)) > stalled_seconds and (
         finished_at is None or tx.now - finished_at > stalled_seconds
@@ -60,7 +63,7 @@ def read_aggregator_health(
         faults.append(
             f"{waiting:,} reports and {collecting.unfinished:,} collections wait, the oldest for "
             f"{tx.now - min(since):,} s, and nothing was finished lately: "
-            f"{_cause(jobs, collecting)}"
+            f"{_cause(jobs, collecting, hindered)}"
         )
     keys = list_hpke_configs(tx)
     document: Document = {
@@ -70,16 +73,8 @@ def read_aggregator_health(
         "last_finished_job_seconds": _since(tx.now, finished_at),
         "aggregation_jobs": dataclasses.asdict(jobs),
         "collection_jobs": dataclasses.asdict(collecting),
-        "waiting_collections": [
-            {
-                "task_id": str(TaskId(each.task_id)),
-                "job": each.job_id.hex(),
-                "seconds": tx.now - each.created_at,
-                "waits_for": each.reason,
-            }
-            for each in collections
-        ],
-        "tasks": [_task_document(task, tx.now) for task in tasks],
+        "waiting_jobs": [_job_document(each, tx.now) for each in hindered],
+        "tasks": [_task_document(task, broken.get(task.task_id), tx.now) for task in tasks],
         "hpke_keys": len(keys),
         "newest_hpke_key_seconds": tx.now - keys[0].created_at if keys else None,
     }
@@ -165,14 +160,17 @@ def _store_bytes(store: Path) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def _cause(jobs: JobProgress, collecting: JobProgress) -> str:
+def _cause(jobs: JobProgress, collecting: JobProgress, hindered: Sequence[ListedJob]) -> str:
     """Return what an operator should look at first."""
-    held, postponed = jobs.held + collecting.held, jobs.postponed + collecting.postponed
-    if held:
-        return f"workers hold {held:,} jobs"
+    driven, postponed = jobs.driven + collecting.driven, jobs.postponed + collecting.postponed
+    why = next((f", one because: {each.reason}" for each in hindered if each.reason), "")
+    if jobs.held:
+        return f"{jobs.held:,} jobs are held until you decide (`prio job list`){why}"
+    if driven:
+        return f"workers drive {driven:,} jobs"
     if postponed:
         attempts = max(jobs.attempts, collecting.attempts)
-        return f"{postponed:,} jobs wait for another try (attempt {attempts}); the log says why"
+        return f"{postponed:,} jobs wait for another try (attempt {attempts}){why}"
     return "no worker holds a job; `prio leader work`, or `prio leader serve --work`, must run"
 
 
@@ -192,15 +190,28 @@ def _rejected(task: TaskProgress) -> Counter[str]:
     return refused
 
 
-def _task_document(task: TaskProgress, now: int) -> Document:
+def _task_document(task: TaskProgress, trouble: str | None, now: int) -> Document:
     return {
         "task_id": str(TaskId(task.task_id)),
         "ended": task.ended_at is not None,
+        "trouble": trouble,
         "waiting_reports": task.waiting,
         "oldest_report_seconds": _since(now, task.oldest_at),
         "aggregated": task.aggregated,
         "rejected": dict(_rejected(task)),
         "last_release_seconds": _since(now, task.last_release_at),
+    }
+
+
+def _job_document(job: ListedJob, now: int) -> Document:
+    return {
+        "kind": job.kind,
+        "task_id": str(TaskId(job.task_id)),
+        "job": job.job_id.hex(),
+        "state": job.state,
+        "seconds": now - job.created_at,
+        "reason": job.reason,
+        "next_seconds": None if job.next_at is None else max(0, job.next_at - now),
     }
 
 
@@ -234,6 +245,6 @@ def _task_metrics(tasks: Sequence[TaskProgress]) -> list[Metric]:
 
 
 def _job_metric(name: str, explained: str, jobs: JobProgress) -> Metric:
-    due = jobs.unfinished - jobs.held - jobs.postponed
-    states = {"held": jobs.held, "postponed": jobs.postponed, "due": due}
+    due = jobs.unfinished - jobs.driven - jobs.postponed - jobs.held
+    states = {"driven": jobs.driven, "postponed": jobs.postponed, "held": jobs.held, "due": due}
     return Metric(name, explained, "gauge", [({"state": each}, n) for each, n in states.items()])

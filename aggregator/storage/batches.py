@@ -1,8 +1,8 @@
 """Batches and their un-noised aggregate shares, which are destroyed on collection.
 
-A bucket's share is encrypted under a random key of its own, which is itself stored encrypted
-(`crypter`). Releasing a batch deletes the keys, which destroys the shares, and empties the
-database's log.
+A bucket's share is encrypted under a random key of its own, which is itself encrypted (`crypter`)
+and lies outside the database (`key_file`). Releasing a batch overwrites the keys before anybody is
+told of the release, which destroys the shares, wherever copies of them may be left.
 Closed batches are kept as ranges of buckets, so one of 2^63 units costs no more than one of a
 single unit; only buckets that hold reports have rows.
 """
@@ -192,23 +192,26 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         if state is not None:
             raise tx.refuse(BatchClosed(state))
     task, stored = tx.task_key(task_id), _stored_buckets(tx, task_id, buckets)
+    sealed: list[bytes] = []
     keys, shares, counts = [], [], []
+    slot = _next_slot(tx)
     for addition in additions:
         place, row = {"task": task, "bucket": addition.bucket}, task_id + addition.bucket
         found = stored.get(addition.bucket)
         if found is None:
             key, old, totals = tx.entropy.bytes(KEY_SIZE), None, addition.totals
-            wrapped = tx.crypter.encrypt("bucket_keys", row, "key", key)
-            keys.append({**place, "key": wrapped})
+            keys.append({**place, "slot": slot + len(sealed)})
+            sealed.append(tx.crypter.encrypt("bucket_keys", row, "key", key))
             cipher = _cipher_of(tx, key)
         else:
-            cipher = _stored_cipher(tx, row, found.key)
+            cipher = _stored_cipher(tx, row, found.slot)
             old = cipher.decrypt("bucket_shares", row, "share", found.share)
             totals = totals_of(found) + addition.totals
         share = cipher.encrypt("bucket_shares", row, "share", addition.merge(old))
         shares.append({**place, "share": share})
         counts.append({**place, **totals_columns(totals)})
     if keys:
+        tx.keys.put(slot, sealed)
         tx.connection.execute(insert(tables.bucket_keys), keys)
     _put(tx, tables.bucket_shares, shares)
     _put(tx, tables.buckets, counts)
@@ -263,7 +266,7 @@ def read_buckets(
     stored = []
     for row in tx.connection.execute(query):
         name = task_id + row.bucket
-        cipher = _stored_cipher(tx, name, row.key)
+        cipher = _stored_cipher(tx, name, row.slot)
         share = cipher.decrypt("bucket_shares", name, "share", row.share)
         stored.append(StoredBucket(row.bucket, share, totals_of(row)))
     return stored
@@ -297,7 +300,8 @@ def is_window_open(tx: Transaction, task_id: bytes, last: Time) -> bool:
 def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     """Close the batch for ever and destroy its un-noised shares: their keys, all at once.
 
-    `leftovers` deletes the shares themselves afterwards.
+    The keys are overwritten when the transaction is committed. `leftovers` deletes the shares
+    themselves afterwards.
 
     Raises:
         BatchClosed: A part of it is closed already, and not by a `freeze` of the same batch.
@@ -310,8 +314,9 @@ def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     if tx.connection.execute(frozen).rowcount == 0:
         _close(tx, task_id, batch, BatchState.COLLECTED)
     keys = tables.bucket_keys
-    tx.connection.execute(delete(keys).where(*_in_batch(tx, keys.c.bucket, task_id, batch)))
-    tx.scrub_log = True
+    collected = _in_batch(tx, keys.c.bucket, task_id, batch)
+    tx.destroyed_slots += tx.connection.execute(select(keys.c.slot).where(*collected)).scalars()
+    tx.connection.execute(delete(keys).where(*collected))
 
 
 def _close(tx: Transaction, task_id: bytes, batch: Batch, state: BatchState) -> None:
@@ -372,7 +377,7 @@ def totals_of(row: Row[tuple[object, ...]]) -> BatchTotals:
 def bucket_cipher(tx: Transaction, task_id: bytes, bucket: bytes) -> Crypter:
     """Return a crypter under the own key of a bucket whose share is not destroyed."""
     key = tables.bucket_keys.c
-    query = select(key.key).where(key.task == tx.task_key(task_id), key.bucket == bucket)
+    query = select(key.slot).where(key.task == tx.task_key(task_id), key.bucket == bucket)
     stored = tx.connection.execute(query).scalar_one()
     return _stored_cipher(tx, task_id + bucket, stored)
 
@@ -427,15 +432,21 @@ def _stored() -> Select[tuple[object, ...]]:
     bucket, share = tables.buckets.c, tables.bucket_shares.c
     of_bucket = and_(share.task == bucket.task, share.bucket == bucket.bucket)
     return (
-        select(bucket.bucket, *_TOTALS, share.share, tables.bucket_keys.c.key)
+        select(bucket.bucket, *_TOTALS, share.share, tables.bucket_keys.c.slot)
         .join(tables.bucket_keys, has_share())
         .join(tables.bucket_shares, of_bucket)
     )
 
 
-def _stored_cipher(tx: Transaction, row: bytes, key: bytes) -> Crypter:
-    """Return a crypter under a bucket's own key, given as it is stored."""
-    return _cipher_of(tx, tx.crypter.decrypt("bucket_keys", row, "key", key))
+def _next_slot(tx: Transaction) -> int:
+    """Return the first slot of the key file that no bucket ever had, even if the file was lost."""
+    last = tx.connection.execute(select(func.max(tables.bucket_keys.c.slot))).scalar()
+    return max(tx.keys.next_slot(), 0 if last is None else last + 1)
+
+
+def _stored_cipher(tx: Transaction, row: bytes, slot: int) -> Crypter:
+    """Return a crypter under a bucket's own key."""
+    return _cipher_of(tx, tx.crypter.decrypt("bucket_keys", row, "key", tx.keys.get(slot)))
 
 
 def _cipher_of(tx: Transaction, key: bytes) -> Crypter:

@@ -239,7 +239,7 @@ def freeze_collection_job(
         BatchClosed: A part of the batch is being collected or was.
         BatchBusy: Stored reports of the batch are not aggregated yet.
     """
-    values = {"aggregate_share_request": aggregate_share_request}
+    values = {"aggregate_share_request": aggregate_share_request, "reason": None}
     _advance(tx, "freeze_collection_job", lease, values, ends=False)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)
     batch = _selected(tx, job)

@@ -53,6 +53,7 @@ class StoredCollection:
         request: The exact CollectionJobReq.
         location: Where the Leader keeps the job, once it has answered.
         state: Pending, finished or failed.
+        reason: Why it waits: the last thing that stood in its way.
         result: The result, JSON; None unless finished.
         problem: Why it failed, JSON; None unless failed.
         created_at: Seconds.
@@ -64,6 +65,7 @@ class StoredCollection:
     request: bytes = dataclasses.field(repr=False)
     location: str | None
     state: CollectionState
+    reason: str | None
     result: str | None
     problem: str | None
     created_at: int
@@ -116,10 +118,18 @@ def get_collector_task(tx: Transaction, task_id: bytes) -> CollectorTask | None:
     return None if row is None else _task(tx, row)
 
 
-def list_collector_tasks(tx: Transaction) -> list[CollectorTask]:
-    """Return all tasks, oldest first."""
-    query = select(tables.collector_tasks).order_by(tables.collector_tasks.c.created_at)
-    return [_task(tx, row) for row in tx.connection.execute(query)]
+def get_definition(tx: Transaction, task_id: bytes) -> str | None:
+    """Return the public task file of a task, if there is one; nothing is decrypted."""
+    columns = tables.collector_tasks.c
+    query = select(columns.definition).where(columns.task_id == task_id)
+    return tx.connection.execute(query).scalar_one_or_none()
+
+
+def list_definitions(tx: Transaction) -> list[str]:
+    """Return the public task files of all tasks, oldest first; nothing is decrypted."""
+    columns = tables.collector_tasks.c
+    query = select(columns.definition).order_by(columns.created_at)
+    return list(tx.connection.execute(query).scalars())
 
 
 def task_added_at(tx: Transaction, task_id: bytes) -> int:
@@ -230,14 +240,23 @@ def set_location(tx: Transaction, collection_id: bytes, location: str) -> None:
     _update(tx, collection_id, location=location)
 
 
+def note_reason(tx: Transaction, collection_id: bytes, reason: str | None) -> None:
+    """Remember why a pending collection waits; None if its batch is only not ready."""
+    _update(tx, collection_id, reason=reason)
+
+
 def finish_collection(tx: Transaction, collection_id: bytes, result: str) -> None:
     """Store the result of a pending collection, JSON."""
-    _update(tx, collection_id, state=CollectionState.FINISHED, result=result, ended_at=tx.now)
+    _end(tx, collection_id, state=CollectionState.FINISHED, result=result)
 
 
 def fail_collection(tx: Transaction, collection_id: bytes, problem: str) -> None:
     """Store why a pending collection cannot be finished, JSON."""
-    _update(tx, collection_id, state=CollectionState.FAILED, problem=problem, ended_at=tx.now)
+    _end(tx, collection_id, state=CollectionState.FAILED, problem=problem)
+
+
+def _end(tx: Transaction, collection_id: bytes, **values: object) -> None:
+    _update(tx, collection_id, reason=None, ended_at=tx.now, **values)
 
 
 def _update(tx: Transaction, collection_id: bytes, **values: object) -> None:

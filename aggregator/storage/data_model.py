@@ -33,14 +33,17 @@ What the order of the transactions promises, whenever a process is killed:
 - **A retry is the same request.** The Leader stores the exact bytes before it sends them, and
   the Helper stores its answer in the transaction that does the work.
 - **A batch has one noised share per side.** Noise is drawn inside the transaction that stores the
-  sealed share, charges the ledger, marks the batch collected and destroys the un-noised shares.
-  Before its commit nothing has left the process; after it, only these bytes do.
+  sealed share, charges the ledger and marks the batch collected. Before its commit nothing has
+  left the process; after it the un-noised shares are destroyed, and then only these bytes leave.
 - **Leases.** A driver moves a job only while the random token in the job's row is its own.
 
-Un-noised shares, of buckets and of what each job added to them, are encrypted under a random
-key of their bucket, which is stored encrypted under the store's key; releasing the batch deletes
-its keys, overwrites them (`secure_delete`) and empties the write-ahead log, as soon as nobody
-reads it. Backups that were taken before keep them: keep the store's key elsewhere.
+Un-noised shares of buckets are encrypted under a random key of their bucket. The key is encrypted
+under the store's key and lies outside the database, in a slot of the key file (the database's
+path and `.keys`), since a database keeps what was deleted for as long as anybody reads what was
+there before. Releasing a batch overwrites the slots after the commit and before anybody is told of
+the release; if the process dies between the two, the next one does so when it opens the store.
+What is then left of the shares in rows, free pages, the log or a copy of the database has no
+key. A copy of the key file from before has: [limits](limits.md) says what that means for backups.
 """
 
 _OVERVIEW = """\

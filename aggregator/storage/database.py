@@ -12,7 +12,7 @@ rolled back.
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -27,6 +27,7 @@ from aggregator.errors import StoreError
 from aggregator.storage import tables
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.engine import Backend, Busy, backend, translated
+from aggregator.storage.key_file import KeyFile, KeyGone
 from aggregator.storage.schema import check
 from aggregator.storage.scrubber import Scrubber
 
@@ -53,7 +54,9 @@ class Transaction:
     backend: Backend
     crypter: Crypter
     entropy: Entropy
+    keys: KeyFile
     now: int  # seconds since the Unix epoch by the database's clock, fixed for the transaction
+    destroyed_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, at the commit
     scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
     failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
     _task_keys: dict[bytes, int] = dataclasses.field(default_factory=dict)
@@ -107,6 +110,8 @@ class Database:
         self._entropy = entropy
         self._on_transaction = on_transaction
         self._writer = threading.Lock()
+        self._keys = backend.key_file()
+        self._undestroyed: set[int] = set()
         self._scrubber = Scrubber(backend.empty_log)
         self._is_log_unknown = True  # a killed process may have left secrets there: empty it once
         # Writers wait for their turn in the event loop, without holding a thread each.
@@ -136,13 +141,15 @@ class Database:
             SchemaMismatch: The schema is not the one of this program; both are named.
         """
         check(url)
-        return Database(
+        database = Database(
             backend(url),
             crypter,
             clock,
             SystemEntropy() if entropy is None else entropy,
             _ignore if on_transaction is None else on_transaction,
         )
+        database._destroy_what_a_killed_process_left()
+        return database
 
     async def run(self, name: str, work: Callable[[Transaction], T]) -> T:
         """Return `work(transaction)` for one committed write transaction, run in a worker thread.
@@ -173,6 +180,25 @@ class Database:
         self._scrubber.close()
         self._readers.dispose()
         self._writers.dispose()
+        self._keys.close()
+
+    def _destroy_what_a_killed_process_left(self) -> None:
+        """Destroy the keys whose buckets were collected when a process died."""
+        held = self._keys.held()
+        # Others may be about to commit what they put there: only a writer can tell.
+        if held and _unused(held, self.read_sync("look for keys", _used_slots)):
+            self.run_sync("destroy keys", self._destroy_unused)
+
+    def _destroy_unused(self, tx: Transaction) -> None:
+        tx.destroyed_slots += _unused(self._keys.held(), _used_slots(tx))
+
+    def _destroy(self, slots: Iterable[int]) -> None:
+        """Destroy keys before anybody is answered, and those of a transaction that failed to."""
+        self._undestroyed.update(slots)
+        pending = list(self._undestroyed)
+        if pending:
+            self._keys.destroy(pending)
+            self._undestroyed.difference_update(pending)
 
     def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
         for _ in range(_ATTEMPTS - 1):
@@ -180,26 +206,38 @@ class Database:
                 return self._transact(engine, name, work)
             except Busy:
                 continue  # the database has already waited for `BUSY_TIMEOUT_SECONDS`
+            except KeyGone:
+                continue  # a batch was collected since this snapshot was taken
         return self._transact(engine, name, work)
 
     def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
+        self._destroy(())
         with translated(self._backend, name), engine.connect() as connection:
             with connection.begin():
                 self._on_transaction(name, "begin")
                 clock = self._clock
                 now = self._backend.now(connection) if clock is None else clock.now()
                 transaction = Transaction(
-                    connection, self._backend, self._crypter, self._entropy, now
+                    connection, self._backend, self._crypter, self._entropy, self._keys, now
                 )
                 result = work(transaction)
                 if transaction.failure is not None:
                     raise transaction.failure
                 self._on_transaction(name, "before commit")
             self._on_transaction(name, "committed")
+            self._destroy(transaction.destroyed_slots)
             if transaction.scrub_log or (self._is_log_unknown and engine is self._writers):
                 self._is_log_unknown = False
                 self._scrubber.request()
             return result
+
+
+def _used_slots(tx: Transaction) -> set[int]:
+    return set(tx.connection.execute(select(tables.bucket_keys.c.slot)).scalars())
+
+
+def _unused(held: Iterable[int], used: set[int]) -> list[int]:
+    return [slot for slot in held if slot not in used]
 
 
 def _ignore(_name: str, _moment: str) -> None:

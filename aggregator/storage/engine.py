@@ -20,6 +20,7 @@ from sqlalchemy.exc import (
 )
 
 from aggregator.errors import ConfigurationError, StoreError
+from aggregator.storage.key_file import KeyFile
 from aggregator.storage.sqlite import Sqlite
 
 
@@ -60,6 +61,9 @@ class Backend(Protocol):
 
     def insert(self, table: Table) -> Insert:
         """Return an insert that knows `on_conflict_…`."""
+
+    def key_file(self) -> KeyFile:
+        """Return the file of short-lived keys, outside the database."""
 
     def empty_log(self) -> bool:
         """Empty the database's log of what was destroyed; return whether that was possible now."""

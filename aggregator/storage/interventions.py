@@ -128,11 +128,13 @@ def abandon_collection_job(tx: Transaction, job_id: bytes, problem: str, *, retu
     )
     state, first, last, task_id = tx.connection.execute(query).one()
     _set(tx, table, job_id, {**end, "problem": problem, "reason": None})
+    if state != CollectionJobState.FROZEN:
+        return
     batch = Batch(first, last)
-    if state == CollectionJobState.FROZEN and returned:
+    if returned:
         batches.unfreeze(tx, task_id, batch)
         ledger.cancel(tx, task_id, batch)
-    elif state == CollectionJobState.FROZEN:
+    else:
         batches.mark_collected(tx, task_id, batch)
         ledger.settle(tx, task_id, batch)
 

@@ -44,7 +44,7 @@ class ListedJob:
         reason: The last thing that stood in its way.
         next_at: Seconds; when it goes on. None if it needs an operator, or has ended.
         is_driven: Whether a worker holds it now, until `next_at` at the latest.
-        batch: The batch that a collection asks for.
+        batch: The batch that a collection asks for; None if the Leader has yet to select one.
         problem: The problem document of a failed collection, JSON.
     """
 
@@ -78,6 +78,25 @@ def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJo
         *_aggregations(tx, tables.aggregation_jobs.c.state.in_(_WAITING), *of_task),
         *_collections(tx, tables.collection_jobs.c.state.in_(_WAITING), *of_task),
         *_too_early(tx, *of_task),
+    ]
+
+
+def list_hindered(tx: Transaction, limit: int) -> list[ListedJob]:
+    """Return the Leader's jobs that something stands in the way of.
+
+    They are held aggregation jobs, others that were tried in vain, and collections: at most `limit`
+    of each, oldest first.
+    """
+    job, collection = tables.aggregation_jobs.c, tables.collection_jobs.c
+    driven = (AggregationJobState.CREATED, AggregationJobState.SENT)
+
+    def first(key: Column[int], *conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+        return key.in_(select(key).where(*conditions).order_by(key).limit(limit))
+
+    return [
+        *_aggregations(tx, first(job.id, job.state == AggregationJobState.HELD)),
+        *_aggregations(tx, first(job.id, job.state.in_(driven), job.reason.is_not(None))),
+        *_collections(tx, first(collection.id, collection.state.in_(_WAITING))),
     ]
 
 
@@ -160,7 +179,7 @@ def _collections(tx: Transaction, *conditions: ColumnElement[bool]) -> list[List
             reason=row.reason,
             next_at=_next_at(row.state, row.lease_expires_at),
             is_driven=_is_driven(tx, row.lease_token, row.lease_expires_at),
-            batch=Batch(row.first_bucket, row.last_bucket),
+            batch=None if row.first_bucket is None else Batch(row.first_bucket, row.last_bucket),
             problem=row.problem,
         )
         for row in tx.connection.execute(query)

@@ -1,8 +1,8 @@
 """Opens a party's store from its settings, with its key.
 
-The key is in a file of its own, so that a copy of the database alone reveals nothing. It is made
-together with a new database. A database whose key is missing is never given another one: its
-contents could not be read, nor told apart from what would be written.
+The key is in a file that the operator names, so that a copy of the database alone reveals nothing.
+It is made together with a new database. A database whose key is missing is never given another one:
+its contents could not be read, nor told apart from what would be written.
 """
 
 from aggregator.clock import Clock
@@ -38,7 +38,13 @@ def open_database(
 def _store_key(settings: ServiceSettings, entropy: Entropy) -> str:
     if settings.store_key is not None:
         return settings.store_key.get_secret_value()
-    key_file = settings.key_file
+    key_file = settings.store_key_file
+    if key_file is None:
+        raise ConfigurationError(
+            "store_key_file: names no file for the store's key: name one on another disk than the "
+            f"database {settings.database} (beside it only to try things out), or give the key as "
+            "PRIO_STORE_KEY"
+        )
     key = read_secret(key_file)
     if key is not None:
         return key

@@ -6,23 +6,22 @@ Everything is read over one snapshot without a lock, from indices where tables a
 import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from sqlalchemy import Row, Table, func, select
+from sqlalchemy import Table, func, select
 
-from aggregator.protocol.batches import Batch
 from aggregator.storage import tables
-from aggregator.storage.batches import closed_batches
 from aggregator.storage.counters import AGGREGATED, Stage
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import (
     AggregationJobState,
     CollectionJobState,
-    CollectionState,
 )
-from aggregator.storage.waiting_reports import waiting_in_batch
 
-_AGGREGATING = (AggregationJobState.CREATED, AggregationJobState.SENT)
+_AGGREGATING = (
+    AggregationJobState.CREATED,
+    AggregationJobState.SENT,
+    AggregationJobState.HELD,
+)
 _COLLECTING = (CollectionJobState.START, CollectionJobState.FROZEN)
 
 
@@ -58,34 +57,17 @@ class JobProgress:
 
     Attributes:
         unfinished: How many there are.
-        held: How many of them a worker works on now.
+        driven: How many of them a worker works on now.
         postponed: How many of them wait for another try.
+        held: How many of them wait for an operator's decision.
         attempts: The most attempts that one has needed since it last made progress.
     """
 
     unfinished: int
-    held: int
+    driven: int
     postponed: int
+    held: int
     attempts: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class WaitingCollection:
-    """A collection that has not ended.
-
-    Attributes:
-        task_id: Its task, 32 bytes.
-        job_id: The id in its URL, 16 bytes.
-        created_at: Since when it waits, in seconds.
-        reason: For what.
-        is_ours: Whether that is for the aggregators to do, and not for clients.
-    """
-
-    task_id: bytes
-    job_id: bytes
-    created_at: int
-    reason: str
-    is_ours: bool
 
 
 def task_progress(tx: Transaction) -> list[TaskProgress]:
@@ -150,50 +132,18 @@ def last_finished_at(tx: Transaction) -> int | None:
     return max((moment for moment in moments if moment is not None), default=None)
 
 
-def waiting_collections(tx: Transaction, limit: int) -> list[WaitingCollection]:
-    """Return at most `limit` of the Leader's collections that have not ended, oldest first."""
-    job = tables.collection_jobs.c
-    query = (
-        select(tables.tasks.c.task_id, tables.collection_jobs)
-        .join(tables.tasks, tables.tasks.c.id == job.task)
-        .where(job.state.in_(_COLLECTING))
-        .order_by(job.id)
-        .limit(limit)
-    )
-    return [
-        WaitingCollection(
-            row.task_id,
-            row.job_id,
-            row.created_at,
-            _reason(tx, row),
-            is_ours=row.first_bucket is not None,
-        )
-        for row in tx.connection.execute(query)
-    ]
-
-
-def pending_collections(tx: Transaction) -> tuple[int, int | None]:
-    """Return how many of a Collector's collections are pending, and since when the oldest is."""
-    collection = tables.collections.c
-    query = select(func.count(), func.min(collection.created_at)).where(
-        collection.state == CollectionState.PENDING
-    )
-    count, oldest = tx.connection.execute(query).one()
-    return count, oldest
-
-
 def _progress(tx: Transaction, table: Table, states: Sequence[str]) -> JobProgress:
-    query = select(table.c.lease_token, table.c.lease_expires_at, table.c.lease_attempts).where(
-        table.c.state.in_(states)
-    )
-    rows = tx.connection.execute(query).all()
-    later = [token for token, expires_at, _ in rows if expires_at > tx.now]
-    held = sum(token is not None for token in later)
+    columns = (table.c.state, table.c.lease_token, table.c.lease_expires_at, table.c.lease_attempts)
+    rows = tx.connection.execute(select(*columns).where(table.c.state.in_(states))).all()
+    going_on = [row for row in rows if row.state != AggregationJobState.HELD]
+    later = [row for row in going_on if row.lease_expires_at > tx.now]
+    driven = sum(row.lease_token is not None for row in later)
     return JobProgress(
         unfinished=len(rows),
-        held=held,
-        postponed=len(later) - held,
-        attempts=max((attempts for _, _, attempts in rows), default=0),
+        driven=driven,
+        postponed=len(later) - driven,
+        held=len(rows) - len(going_on),
+        attempts=max((row.lease_attempts for row in rows), default=0),
     )
 
 
@@ -204,19 +154,3 @@ def _last_ended(tx: Transaction, table: Table, state: str) -> int | None:
         query.order_by(table.c.lease_expires_at.desc()).limit(1)
     ).scalar()
     return found
-
-
-def _reason(tx: Transaction, row: Row[tuple[Any, ...]]) -> str:
-    if row.first_bucket is None:
-        return "reports enough for a batch"
-    if row.state == CollectionJobState.FROZEN:
-        tries = f" ({row.lease_attempts} attempts in a row)" if row.lease_attempts > 1 else ""
-        return f"the helper's share{tries}"
-    task_id, batch = row.task_id, Batch(row.first_bucket, row.last_bucket)
-    reports = waiting_in_batch(tx, task_id, batch)
-    if reports:
-        return f"{reports:,} reports of the batch are not aggregated yet"
-    closed = closed_batches(tx, task_id, batch).overall()
-    if closed is not None:
-        return f"a part of the batch is {closed} by another collection"
-    return "nothing: it is due"

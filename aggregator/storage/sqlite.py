@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from aggregator.errors import ConfigurationError, StoreError
+from aggregator.storage.key_file import KeyFile
 
 BUSY_TIMEOUT_SECONDS = 5
 _BUSY = 5
@@ -112,6 +113,10 @@ class Sqlite:
     def insert(self, table: Table) -> Insert:
         """Return an insert that knows `on_conflict_…`."""
         return sqlite_insert(table)
+
+    def key_file(self) -> KeyFile:
+        """Return the file of short-lived keys: the database's path and `.keys`."""
+        return KeyFile(self._path.with_name(f"{self._path.name}.keys"))
 
     def empty_log(self) -> bool:
         """Empty the write-ahead log, where destroyed secrets may still lie; wait for nobody.

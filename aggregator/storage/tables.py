@@ -372,13 +372,16 @@ bucket_keys = Table(
     _task(primary_key=True),
     Column("bucket", LargeBinary, primary_key=True, comment="As in `buckets`."),
     Column(
-        "key",
-        LargeBinary,
+        "slot",
+        BigInteger().with_variant(Integer, "sqlite"),
         nullable=False,
-        comment="Ciphertext of the random key under which the bucket's shares are encrypted.",
+        unique=True,
+        comment="Where the key file has the ciphertext of the random key under which the bucket's "
+        "share is encrypted.",
     ),
-    comment="Both: one random key per bucket. Deleting the row destroys the bucket's share, and "
-    "every copy of it that may be left in free pages or in the log.",
+    comment="Both: one random key per bucket, in a file beside the database. Overwriting it there "
+    "destroys the bucket's share, and every copy of it that may be left in free pages or in the "
+    "log.",
     sqlite_strict=True,
     sqlite_with_rowid=False,
 )
@@ -671,6 +674,7 @@ collections = Table(
     ),
     Column("location", Text, comment="Where the Leader keeps the job; null until it answered."),
     *_state(CollectionState),
+    _reason(),
     Column("result", Text, comment="The result with its error bars and what it promises, JSON."),
     Column("problem", Text, comment="Why it failed: a problem document, JSON."),
     _seconds("created_at", "Seconds; when the batch was asked for."),

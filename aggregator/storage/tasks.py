@@ -6,8 +6,13 @@ from sqlalchemy import Row, insert, select, update
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.storage import tables
+from aggregator.storage.crypter import CrypterError
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
+
+_PUBLIC = select(
+    tables.tasks.c.task_id, tables.tasks.c.role, tables.tasks.c.definition, tables.tasks.c.ended_at
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,6 +34,16 @@ class TaskRecord:
     verify_key: bytes = dataclasses.field(repr=False)
     verify_key_id: int = 0
     peer_token: str | None = dataclasses.field(default=None, repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PublicTask:
+    """A task without its secrets. `ended_at` is in seconds, None while uploads are taken."""
+
+    task_id: bytes
+    role: str
+    definition: str
+    ended_at: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,10 +87,30 @@ def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:
     return None if row is None else _stored_task(tx, row)
 
 
-def list_tasks(tx: Transaction) -> list[StoredTask]:
+def get_public_task(tx: Transaction, task_id: bytes) -> PublicTask | None:
+    """Return the same without decrypting anything."""
+    row = tx.connection.execute(_PUBLIC.where(tables.tasks.c.task_id == task_id)).one_or_none()
+    return None if row is None else PublicTask(*row)
+
+
+def list_tasks(tx: Transaction) -> list[PublicTask]:
     """Return all tasks, oldest first."""
-    query = select(tables.tasks).order_by(tables.tasks.c.id)
-    return [_stored_task(tx, row) for row in tx.connection.execute(query)]
+    rows = tx.connection.execute(_PUBLIC.order_by(tables.tasks.c.id))
+    return [PublicTask(*row) for row in rows]
+
+
+def undecryptable_tasks(tx: Transaction) -> dict[bytes, str]:
+    """Return why a secret of a task cannot be read, by the tasks' ids; those that can are left out.
+
+    Such a task stands still until its row or the store key is restored; no other one does.
+    """
+    found = {}
+    for row in tx.connection.execute(select(tables.tasks)):
+        try:
+            _stored_task(tx, row)
+        except CrypterError as error:
+            found[row.task_id] = str(error)
+    return found
 
 
 def replace_peer_token(tx: Transaction, task_id: bytes, token: str) -> None:

@@ -67,15 +67,13 @@ def test_the_aggregators_share_one_network_and_no_volume_and_no_secret(project: 
         mounts, settings = container["Mounts"], container["NetworkSettings"]
         assert isinstance(mounts, list)
         assert isinstance(settings, dict)
-        assert {mount["Destination"] for mount in mounts} == {"/data", "/cache"}
+        assert {mount["Destination"] for mount in mounts} == {"/data", "/key", "/cache"}
         volumes[name] = {mount["Name"] for mount in mounts}
         networks[name] = set(settings["Networks"])
     assert len(set.union(*volumes.values())) == 2 * len(PARTIES)
     assert len(networks["leader"] & networks["helper"]) == 1
     assert not networks["helper"] & networks["collector"]
-    keys = {
-        project.compose("exec", "-T", name, "cat", f"/data/{name}.sqlite.key") for name in PARTIES
-    }
+    keys = {project.compose("exec", "-T", name, "cat", f"/key/{name}.key") for name in PARTIES}
     assert len(keys) == len(PARTIES)
 
 

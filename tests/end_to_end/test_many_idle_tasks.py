@@ -10,7 +10,7 @@ from aggregator.config import LeaderSettings, read_settings_of
 from aggregator.dap.ids import TaskId
 from aggregator.storage.database import Transaction
 from aggregator.storage.opening import open_database
-from aggregator.storage.tasks import list_tasks, put_task
+from aggregator.storage.tasks import get_task, list_tasks, put_task
 from tests.support.processes import Processes
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,10 @@ def add_copies(config: Path, count: int) -> None:
     database = open_database(read_settings_of(LeaderSettings, config))
 
     def add(tx: Transaction) -> None:
-        (first,) = [stored.record for stored in list_tasks(tx)]
+        (only,) = list_tasks(tx)
+        stored = get_task(tx, only.task_id)
+        assert stored is not None
+        first = stored.record
         name = str(TaskId(first.task_id))
         for number in range(count):
             task_id = TaskId(number.to_bytes(32, "big"))

@@ -1,6 +1,7 @@
 """Many at once: the same request twice, two drivers, uploads in a group, a helper that is away."""
 
 import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 
 from aggregator.codec import encode
 from aggregator.dap.ids import TaskId
-from aggregator.dap.messages import AggregationJobInitReq, UploadRequest
+from aggregator.dap.messages import AggregationJobInitReq, Report, UploadRequest
+from aggregator.dap.problems import TaskRefused
+from aggregator.errors import StoreError
 from aggregator.leader import job_creator, uploads
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
@@ -20,7 +23,6 @@ from aggregator.leader.uploads import Uploads
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import Task, task_to_toml
-from aggregator.runtime import TaskRefused
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.tasks import TaskRecord, put_task
@@ -115,6 +117,62 @@ async def test_uploads_that_arrive_together_are_written_together(pair: Pair) -> 
             group.start_soon(pair.upload, reports)
     assert len(written) < len(batches)
     assert (await pair.collect()).report_count == 30
+
+
+async def test_a_large_upload_is_written_in_pieces_that_others_come_between(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "GROUP_REPORTS", 2)
+    large, small = await pair.reports([0, 1, 2, 3, 0, 1, 2]), await pair.reports([3])
+    answered: list[int] = []
+
+    async def upload(reports: list[Report]) -> None:
+        await pair.upload(reports)
+        answered.append(len(reports))
+
+    async with anyio.create_task_group() as group:
+        for reports in (large, small):
+            group.start_soon(upload, reports)
+    assert answered == [1, 7]
+    assert (await pair.collect()).report_count == 8
+
+
+async def test_a_request_of_which_a_piece_failed_is_repeated_and_counts_once(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "GROUP_REPORTS", 2)
+    reports = await pair.reports([0, 1, 2, 3])
+    begun: list[str] = []
+
+    def fail_the_second(transaction: str, moment: str) -> None:
+        if (transaction, moment) == ("upload", "begin"):
+            begun.append(transaction)
+            if len(begun) == 2:
+                raise StoreError("a fault")
+
+    pair.leader.on_moment = fail_the_second
+    with pytest.raises(AssertionError):
+        await pair.upload(reports)
+    assert (await pair.upload(reports)).status == ()
+    assert (await pair.collect()).report_count == 4
+
+
+@pytest.mark.slow
+async def test_no_transaction_of_a_large_upload_holds_the_writer_for_long(pair: Pair) -> None:
+    reports = await pair.reports([n % 4 for n in range(8 * uploads.GROUP_REPORTS)])
+    began: list[float] = []
+    held: list[float] = []
+
+    def note(transaction: str, moment: str) -> None:
+        if transaction == "upload" and moment == "begin":
+            began.append(time.thread_time())
+        if transaction == "upload" and moment == "committed":
+            held.append(time.thread_time() - began[-1])
+
+    pair.leader.on_moment = note
+    await pair.upload(reports)
+    assert len(held) == 8
+    assert sorted(held)[-2] < 0.1  # seconds of the processor; one may meet the garbage collector
 
 
 async def test_a_flood_of_uploads_for_one_task_delays_another_by_one_transaction(

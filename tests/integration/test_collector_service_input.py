@@ -17,6 +17,7 @@ from aggregator.collector.service import (
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobResp
+from aggregator.dap.problems import BatchOverlap
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.protocol import provisioning
@@ -26,6 +27,7 @@ from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
 from aggregator.storage.states import CollectionState
+from tests.support.between import refusal
 from tests.support.commands import run_here
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
@@ -65,7 +67,7 @@ def provision(database: Database, task: Task) -> None:
 async def api(database: Database) -> AsyncIterator[httpx.AsyncClient]:
     driver = driver_of(database, unreachable)
     app = create_collector_app(
-        database, driver, SeededEntropy(b"api"), hash_token(TOKEN), {"collector", "::1"}
+        database, driver, SeededEntropy(b"api"), lambda: [hash_token(TOKEN)], {"collector", "::1"}
     )
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
@@ -166,7 +168,9 @@ async def test_an_interval_that_is_not_over_is_collected_only_if_that_is_meant(
 
 def test_the_command_refuses_an_interval_that_is_not_over(tmp_path: Path) -> None:
     config = tmp_path / "collector.toml"
-    config.write_text('role = "collector"\ndatabase = "collector.sqlite"\n')
+    config.write_text(
+        'role = "collector"\ndatabase = "collector.sqlite"\nstore_key_file = "collector.key"\n'
+    )
     public = run_here("collector", "config", "--config", config).stdout.strip()
     task = make_task(collector_hpke_config=public)
     file = provisioning.provision(task, SeededEntropy(b"secrets"))[Role.COLLECTOR]
@@ -239,7 +243,7 @@ async def test_one_failing_collection_does_not_hold_up_the_others(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = put_collection(database), put_collection(database, START + TIME_PRECISION)
-    driver = driver_of(database, lambda _: httpx.Response(404))
+    driver = driver_of(database, lambda _: refusal(400, BatchOverlap.type_uri))
     ask = driver._ask
 
     async def fail_for_first(stored: store.StoredCollection) -> float | None:
@@ -259,7 +263,7 @@ async def test_collections_of_a_leader_that_is_silent_hold_up_no_other(database:
     async def answer(request: httpx.Request) -> httpx.Response:
         if request.url.host == "leader.example":
             await anyio.sleep_forever()
-        return httpx.Response(404)
+        return refusal(400, BatchOverlap.type_uri)
 
     for number in range(2 * CONCURRENCY):
         put_collection(database, START + number * TIME_PRECISION)

@@ -22,6 +22,7 @@ from aggregator.runtime import status
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.telemetry.health import Health, exposition
 from aggregator.web.health import create_health_app
+from tests.support.between import Between
 from tests.support.commands import run_here
 from tests.support.pair import Pair, Service
 from tests.support.processes import free_ports
@@ -82,13 +83,16 @@ async def test_a_helper_that_does_not_answer_shows_in_jobs_that_are_tried_again(
     await pair.work()
     found = health_of(pair.leader)
     (fault,) = found.faults
-    assert re.search(r"jobs wait for another try \(attempt \d+\); the log says why", fault)
-    (collection,) = found.document["waiting_collections"]  # type: ignore[misc]  # a list
-    assert collection["waits_for"] == "3 reports of the batch are not aggregated yet"
+    reason = r"one because: the helper https://helper\.\S+ does not answer: ConnectError"
+    assert re.search(rf"jobs wait for another try \(attempt \d+\), {reason}", fault)
+    job, collection = found.document["waiting_jobs"]  # type: ignore[misc]  # a list
+    assert (job["kind"], job["state"]) == ("aggregation", "sent")
+    assert job["reason"].endswith("does not answer: ConnectError")
+    assert collection["reason"] == "3 reports of the batch are not aggregated yet"
     pair.http = reachable
     pair.clock.advance(61)
     await pair.work_until_idle()
-    assert health_of(pair.leader).document["waiting_collections"] == []
+    assert health_of(pair.leader).document["waiting_jobs"] == []
     assert health_of(pair.leader).is_ready
 
 
@@ -100,9 +104,33 @@ async def test_a_collection_that_waits_for_clients_is_no_stall(tmp_path: Path) -
     await pair.work()
     found = health_of(pair.leader)
     assert found.is_ready
-    (collection,) = found.document["waiting_collections"]  # type: ignore[misc]  # a list
-    assert collection["waits_for"] == "reports enough for a batch"
+    (collection,) = found.document["waiting_jobs"]  # type: ignore[misc]  # a list
+    assert collection["reason"] == "no batch that was not collected before is full"
     await pair.close()
+
+
+async def test_a_held_job_is_named_with_its_reason_wherever_one_looks(
+    pair: Pair, tmp_path: Path
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    between = Between(pair)
+    between.change = _cut
+    for _ in range(6):
+        await pair.work()
+        pair.clock.advance(61)
+    await between.close()
+    found = health_of(pair.leader)
+    (job,) = found.document["waiting_jobs"]  # type: ignore[misc]  # a list
+    assert (job["state"], job["next_seconds"]) == ("held", None)
+    assert job["reason"].startswith("the helper's answer: ")
+    (fault,) = found.faults
+    assert fault.endswith(
+        f"1 jobs are held until you decide (`prio job list`), one because: {job['reason']}"
+    )
+    assert 'prio_aggregation_jobs{state="held"} 1' in exposition(found.metrics).splitlines()
+    done = await to_thread.run_sync(run_here, "status", "--config", leader_file(tmp_path))
+    assert f"  aggregation {job['job']}, held, since " in done.stdout
+    assert job["reason"] in done.stdout
 
 
 async def test_metrics_tell_reports_by_task_stage_and_reason(pair: Pair) -> None:
@@ -174,17 +202,28 @@ async def test_the_health_listener_answers_while_the_service_is_busy() -> None:
 
 async def test_status_tells_a_person_in_ten_lines(pair: Pair, tmp_path: Path) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
-    key = tmp_path / "leader.sqlite.key"
-    key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
-    key.chmod(0o600)
-    (tmp_path / "leader.toml").write_text('role = "leader"\ndatabase = "leader.sqlite"\n')
-    done = await to_thread.run_sync(run_here, "status", "--config", tmp_path / "leader.toml")
+    done = await to_thread.run_sync(run_here, "status", "--config", leader_file(tmp_path))
     lines = done.stdout.splitlines()
     assert done.returncode == 1  # by the system's clock the reports have waited for years
     assert len(lines) <= 10
     assert lines[0].startswith("leader: not ready")
     assert "3 reports and 0 collections wait" in lines[1]
     assert f"{pair.task.task_id} 3 wait, 0 aggregated, refused: none" in done.stdout
+
+
+def leader_file(folder: Path) -> Path:
+    """Write the settings of the pair's leader, for commands."""
+    key = folder / "leader.key"
+    key.write_text("A" * 43)  # 32 zero bytes, the key of the pair's stores
+    key.chmod(0o600)
+    path = folder / "leader.toml"
+    path.write_text('role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n')
+    return path
+
+
+def _cut(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+    headers = {name: answer.headers[name] for name in ("location", "content-type")}
+    return httpx.Response(answer.status_code, content=answer.content[:-1], headers=headers)
 
 
 def _unreachable(request: httpx.Request) -> httpx.Response:

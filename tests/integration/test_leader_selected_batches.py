@@ -282,7 +282,11 @@ async def collecting(folder: Path, pair: Pair) -> AsyncIterator[tuple[Driver, ht
     database.run_sync("put task", lambda tx: put_collector_task(tx, record))
     driver = Driver(database, collector_keypair(), pair.http)
     app = create_collector_app(
-        database, driver, SeededEntropy(b"api"), hash_token(COLLECTOR_TOKEN), {"collector"}
+        database,
+        driver,
+        SeededEntropy(b"api"),
+        lambda: [hash_token(COLLECTOR_TOKEN)],
+        {"collector"},
     )
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app),

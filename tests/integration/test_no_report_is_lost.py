@@ -8,13 +8,17 @@ import pytest
 from sqlalchemy import update
 from structlog.testing import capture_logs
 
+from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import OWN_NAMESPACE
-from aggregator.dap.profile import DAP_18
+from aggregator.dap.profile import DAP_18, Role
 from aggregator.protocol.floor import Floor
+from aggregator.protocol.task import task_to_toml
+from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage import tables
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.database import Transaction
 from aggregator.storage.interventions import abandon_aggregation_job, retry_aggregation_job
+from aggregator.storage.reports import StoredReport, put_reports
 from aggregator.storage.tasks import TaskRecord, put_task
 from tests.support.between import Between, refusal
 from tests.support.clock import ManualClock
@@ -336,6 +340,38 @@ async def test_a_stored_task_that_cannot_be_read_stops_no_other(pair: Pair) -> N
     await pair.leader.database.run("spoil", lambda tx: put_task(tx, broken))
     await pair.upload(await pair.reports([0, 1, 2]))
     assert (await pair.collect()).report_count == 3
+
+
+async def test_a_task_whose_secret_does_not_decrypt_stands_still_alone_and_is_named(
+    pair: Pair, tmp_path: Path
+) -> None:
+    other = make_task(id=str(TaskId(bytes(32))))
+    other_id = other.task_id.value
+    record = TaskRecord(other_id, "leader", task_to_toml(other), VERIFY_KEY, 0, LEADER_TOKEN)
+    row = tables.tasks.c
+
+    def spoil(tx: Transaction) -> None:
+        put_task(tx, record)
+        put_reports(tx, other_id, [StoredReport(bytes(ID_SIZE), bytes(8), b"?")], 1)
+        short = update(tables.tasks).where(row.task_id == other_id).values(verify_key=b"?")
+        tx.connection.execute(short)
+
+    await pair.leader.database.run("spoil", spoil)
+    await pair.upload(await pair.reports([0, 1, 2]))
+    with capture_logs() as logs:
+        await pair.leader.runtime.warm_up()
+        assert (await pair.collect()).report_count == 3
+    store, why = tmp_path / "leader.sqlite", "tasks.verify_key is too short for a ciphertext"
+    (named,) = (line for line in logs if line["event"] == "task cannot be served")
+    assert (named["task"], named["reason"]) == (str(other.task_id), why)
+    found = await pair.leader.database.read(
+        "health",
+        lambda tx: read_aggregator_health(tx, Role.LEADER, store, 10**9),
+    )
+    first, second = found.document["tasks"]  # type: ignore[misc]  # a list
+    assert (first["trouble"], second["trouble"]) == (None, why)
+    (job,) = found.document["waiting_jobs"]  # type: ignore[misc]  # a list
+    assert (job["task_id"], job["reason"]) == (str(other.task_id), why)
 
 
 async def test_a_fault_of_our_own_backs_off_and_is_shown(pair: Pair, between: Between) -> None:

@@ -117,7 +117,10 @@ def _one_row_more(monkeypatch: pytest.MonkeyPatch) -> None:
 def ledger_of(task: Task, directory: Path, releases: int) -> dict[str, Any]:
     """Return what `prio ledger` prints after so many releases."""
     file = directory / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nmax_delta = "1/1000"\n')
+    file.write_text(
+        'role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n'
+        'max_delta = "1/1000"\n'
+    )
     key, each = task.task_id.value, charge_of(task)
     with open_aggregator(file) as desk:
         desk.add_task(provision(task, SeededEntropy(1))[Role.HELPER])

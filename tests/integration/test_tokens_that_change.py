@@ -8,23 +8,44 @@ import anyio
 import anyio.lowlevel
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
-from aggregator.dap.auth import hash_token
+from aggregator.collector.api_tokens import TokenFile
+from aggregator.collector.driver import RETRY_SECONDS, Driver
+from aggregator.collector.service import create_collector_app, new_collection
+from aggregator.collector.status import read_collector_health
+from aggregator.dap import problems
+from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.messages import AggregationJobInitReq
+from aggregator.dap.problems import (
+    BatchOverlap,
+    BudgetExceeded,
+    CollectionFailed,
+    UnrecognizedCollectionJob,
+    UnrecognizedTask,
+    abort_from_problem,
+)
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
+from aggregator.protocol.results import collection_request
+from aggregator.protocol.task import task_to_toml
+from aggregator.storage import collector as store
 from aggregator.storage.caller_tokens import (
     add_caller_token,
     end_caller_token,
     list_caller_tokens,
 )
-from aggregator.storage.database import Transaction
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
+from aggregator.storage.states import CollectionState
 from aggregator.storage.tasks import replace_peer_token
+from aggregator.transport.peer import PeerRefused
 from tests.support.commands import Done, run_here
+from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import LEADER_TOKEN, Pair
-from tests.support.tasks import make_task
+from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, Pair
+from tests.support.tasks import TIME_PRECISION, collector_keypair, make_task
 
 pytestmark = pytest.mark.anyio
 
@@ -119,12 +140,107 @@ async def test_a_token_retired_at_once_makes_jobs_wait_and_loses_none(pair: Pair
     assert (await pair.collect()).values == (1, 1, 1, 0)
 
 
+async def test_a_collection_waits_for_a_token_that_the_leader_knows(
+    pair: Pair, tmp_path: Path
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    url, task_id = f"sqlite:///{tmp_path / 'collector.sqlite'}", pair.task.task_id.value
+    upgraded(url)
+    database = Database.open(url, Crypter([bytes(32)]), pair.clock)
+    record = store.CollectorTask(task_id, task_to_toml(pair.task), "wrong")
+    start = NOW - NOW % TIME_PRECISION
+    asked = collection_request(pair.task, {"start": start, "end": start + TIME_PRECISION})
+    new = new_collection(pair.task, asked, SeededEntropy(b"collector"))
+    database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
+    database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
+    driver = Driver(database, collector_keypair(), pair.http)
+
+    def stored() -> store.StoredCollection:
+        found = database.read_sync("get", lambda tx: store.get_collection(tx, new.collection_id))
+        assert found is not None
+        return found
+
+    assert await driver.ask(new.collection_id) == RETRY_SECONDS
+    assert (stored().state, stored().ended_at) == (CollectionState.PENDING, None)
+    why = "refused with status 401: The request carries no valid token"
+    assert str(stored().reason).startswith(why)
+    health = database.read_sync("health", lambda tx: read_collector_health(tx, tmp_path / "x"))
+    (waiting,) = health.document["waiting_collections"]  # type: ignore[misc]  # a list
+    assert waiting["reason"] == stored().reason
+    database.run_sync("use", lambda tx: store.replace_token(tx, task_id, COLLECTOR_TOKEN))
+    assert await driver.ask(new.collection_id) is not None
+    assert stored().reason is None
+    await pair.work_until_idle()
+    assert await driver.ask(new.collection_id) is None
+    assert stored().state is CollectionState.FINISHED
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "is_final"),
+    [
+        (403, "about:blank", False),
+        (404, "about:blank", False),
+        (404, UnrecognizedTask.type_uri, False),
+        (400, BatchOverlap.type_uri, True),
+        (403, BudgetExceeded.type_uri, True),
+        (400, CollectionFailed.type_uri, True),
+        (404, UnrecognizedCollectionJob.type_uri, True),
+    ],
+)
+def test_only_a_decision_is_final(status: int, kind: str, *, is_final: bool) -> None:
+    error = PeerRefused(abort_from_problem({"type": kind}), status)
+    assert problems.is_final(error.problem) == is_final
+
+
+async def test_the_collector_services_token_changes_while_it_runs(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+
+    def write(text: str) -> None:
+        path.write_text(text)
+        path.chmod(0o600)
+
+    write("old\n")
+    tokens = TokenFile(path)
+    url = f"sqlite:///{tmp_path / 'collector.sqlite'}"
+    upgraded(url)
+    database = Database.open(url, Crypter([bytes(32)]))
+    async with httpx.AsyncClient() as http:
+        driver = Driver(database, collector_keypair(), http)
+        app = create_collector_app(
+            database, driver, SeededEntropy(b"api"), tokens.hashes, {"collector"}
+        )
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://collector") as api:
+
+            async def statuses() -> list[int]:
+                shown = [{"authorization": bearer_header(each)} for each in ("old", "new")]
+                asked = [await api.get("/api/tasks", headers=headers) for headers in shown]
+                return [answer.status_code for answer in asked]
+
+            assert await statuses() == [200, 401]
+            write("old\nnew\n")
+            assert await statuses() == [200, 200]
+            write("new\n")
+            assert await statuses() == [401, 200]
+            with capture_logs() as logs:
+                write("")
+                assert await statuses() == [401, 200]
+                path.unlink()
+                assert await statuses() == [401, 200]
+            reasons = [line["reason"] for line in logs if line["log_level"] == "error"]
+            assert reasons == [f"{path}: holds no token"] * 2
+    database.close()
+
+
 def test_the_commands_replace_a_token_on_both_sides(tmp_path: Path) -> None:
     def prio(role: str, *words: str, stdin: str = "") -> Done:
         return run_here(*words, "--config", tmp_path / f"{role}.toml", stdin=stdin)
 
     for role in ("leader", "helper", "collector"):
-        (tmp_path / f"{role}.toml").write_text(f'role = "{role}"\ndatabase = "{role}.sqlite"\n')
+        (tmp_path / f"{role}.toml").write_text(
+            f'role = "{role}"\ndatabase = "{role}.sqlite"\nstore_key_file = "{role}.key"\n'
+        )
     config = prio("collector", "collector", "config").stdout.strip()
     task = make_task(collector_hpke_config=config)
     files = provision(task, SeededEntropy(b"secrets"))

@@ -53,7 +53,11 @@ async def collected(
     database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
     driver = Driver(database, collector_keypair(), pair.http)
     app = create_collector_app(
-        database, driver, SeededEntropy(b"api"), hash_token(COLLECTOR_TOKEN), {"collector"}
+        database,
+        driver,
+        SeededEntropy(b"api"),
+        lambda: [hash_token(COLLECTOR_TOKEN)],
+        {"collector"},
     )
     api = httpx.AsyncClient(
         transport=httpx.ASGITransport(app),

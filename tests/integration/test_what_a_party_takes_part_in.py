@@ -8,11 +8,11 @@ import httpx
 import pytest
 
 from aggregator.client import Client, Contributions, TooManyReports
+from aggregator.dap.problems import TaskRefused
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import provision
-from aggregator.runtime import TaskRefused
 from aggregator.storage.waiting_reports import waiting_in_batch
 from aggregator.transport.peer import PeerUnreachable
 from tests.support.commands import run_here
@@ -171,11 +171,15 @@ def test_an_aggregator_adds_no_task_below_the_floor_of_its_settings(
 ) -> None:
     config, file = tmp_path / "service.toml", tmp_path / "helper.toml"
     file.write_text(provision(make_task(privacy=LAPLACE), SeededEntropy(1))[Role.HELPER])
-    config.write_text(f'role = "helper"\ndatabase = "helper.sqlite"\n{settings}\n')
+    config.write_text(
+        f'role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n{settings}\n'
+    )
     refused = run_here("task", "add", file, "--config", config)
     assert refused.returncode == 2
     assert message in refused.stderr
-    config.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    config.write_text(
+        'role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n'
+    )
     assert run_here("task", "add", file, "--config", config).returncode == 0
 
 

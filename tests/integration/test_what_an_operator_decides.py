@@ -328,3 +328,16 @@ async def test_a_list_is_not_compared_with_itself(pair: Pair, tmp_path: Path) ->
     own.write_text(batch_at(pair, tmp_path, "leader"))
     done = job(pair, tmp_path, "leader", "compare", own)
     assert (done.returncode, "the other aggregator's" in done.stderr) == (2, True)
+
+
+async def test_a_collection_that_has_no_batch_yet_is_listed_and_abandoned(tmp_path: Path) -> None:
+    pair = Pair(tmp_path, make_task(batch_mode="leader_selected"))
+    await pair.provision()
+    await pair.ask()
+    await pair.work()
+    (collection,) = waiting(pair, tmp_path)
+    assert collection["reason"] == "no batch that was not collected before is full"
+    done = job(pair, tmp_path, "leader", "abandon", str(collection["job"]), "--drop-reports")
+    assert done.returncode == 0
+    assert waiting(pair, tmp_path) == []
+    await pair.close()

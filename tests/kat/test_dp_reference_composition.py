@@ -41,7 +41,7 @@ def test_every_bound_has_the_reference_value(
 ) -> None:
     epsilon0, n, basic, advanced, theorem9, zcdp, optimal, _ = row
     monkeypatch.setattr(pld, "is_available", lambda: False)
-    answer = answers.compose(None, epsilon0, int(n), "1e-5")
+    answer = answers.compose_epsilon0(None, epsilon0, int(n), "1e-5")
     assert answer["basic"] == Fraction(basic)
     for name, printed in (
         ("advanced", advanced),

@@ -109,7 +109,7 @@ MIDPOINTS = """
 def test_the_midpoints(epsilon: str, delta: str, laplace: str, real: str, whole: str) -> None:
     selection = OptimalSelection.of(epsilon, delta)
     assert agrees(LaplaceSelection.of(epsilon, delta).threshold, laplace)
-    assert agrees(selection.midpoint(), real)
+    assert agrees(selection.count_kept_with(Fraction(1, 2)), real)
     assert selection.smallest_count("1/2") == int(whole)
 
 

@@ -1,6 +1,7 @@
 """Planning against slow, obvious oracles in 120-digit floating point, out to extreme parameters."""
 
 import itertools
+import math
 from decimal import Decimal
 from fractions import Fraction
 
@@ -92,6 +93,20 @@ def test_the_optimal_probability_anywhere(epsilon: Fraction, delta: Fraction, co
         found = OptimalSelection.of(epsilon, delta).keep_probability(count)
         expected = pi_opt(count, epsilon, delta)
         assert abs(real(found) - expected) < mpmath.mpf(10) ** -50
+
+
+@given(
+    st.fractions("1/50", 5, max_denominator=100),
+    st.sampled_from(["1e-12", "1e-5", "1/100", "3/10", "9/10"]).map(Fraction),
+    st.fractions("1/100", "99/100", max_denominator=100),
+)
+def test_the_least_count_kept_is_the_real_one_rounded_up(
+    epsilon: Fraction, delta: Fraction, probability: Fraction
+) -> None:
+    selection = OptimalSelection(epsilon, delta)
+    real = selection.count_kept_with(probability)
+    assert real is not None
+    assert selection.smallest_count(probability) == max(1, math.ceil(real))
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), EXTREMES)

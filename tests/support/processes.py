@@ -53,6 +53,7 @@ class Processes:
             settings: dict[str, str | float] = {
                 "role": role,
                 "database": f"{role}.sqlite",
+                "store_key_file": f"{role}.sqlite.key",
                 "listen": f"127.0.0.1:{port}",
                 "health_listen": f"127.0.0.1:{health_port}",
                 "log_format": "json",

@@ -29,7 +29,7 @@ def test_a_file_needs_only_role_and_database(tmp_path: Path) -> None:
     settings = read_settings(write(tmp_path, 'role = "leader"\ndatabase = "leader.sqlite"'))
     assert isinstance(settings, LeaderSettings)
     assert settings.database_url == f"sqlite:///{tmp_path / 'leader.sqlite'}"
-    assert settings.key_file == tmp_path / "leader.sqlite.key"
+    assert settings.store_key_file is None
     assert settings.listen == "127.0.0.1:8000"
     assert settings.health_listen is None
     assert settings.floor == Floor(max_delta=Fraction(1, 10**5))
@@ -48,7 +48,6 @@ def test_an_absolute_path_and_a_url_are_taken_as_they_are(tmp_path: Path) -> Non
     for database in ("/srv/x.sqlite", "sqlite:////srv/x.sqlite"):
         settings = read_settings(write(tmp_path, f'role = "helper"\ndatabase = "{database}"'))
         assert settings.database_url == "sqlite:////srv/x.sqlite"
-        assert settings.key_file == Path("/srv/x.sqlite.key")
 
 
 def test_the_environment_wins_over_the_file(

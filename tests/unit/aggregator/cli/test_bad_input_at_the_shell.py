@@ -228,7 +228,7 @@ def test_another_file_of_the_same_name_is_not_taken_for_the_public_task_file(
     tmp_path: Path,
 ) -> None:
     service = tmp_path / "leader.toml"
-    service.write_text('role = "leader"\ndatabase = "x.sqlite"\n')
+    service.write_text('role = "leader"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\n')
     assert "service file" in run_here("upload", service, "1").stderr
     new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon", "1")
     assert "has secrets" in run_here("upload", tmp_path / "task" / "leader.toml", "1").stderr
@@ -249,7 +249,9 @@ def test_measurements_come_from_arguments_or_a_file_and_not_from_both(tmp_path: 
 
 def test_a_setting_that_does_not_exist_is_named(tmp_path: Path) -> None:
     config = tmp_path / "leader.toml"
-    config.write_text('role = "leader"\ndatabase = "x.sqlite"\nlease_second = 1\n')
+    config.write_text(
+        'role = "leader"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\nlease_second = 1\n'
+    )
     done = run_here("leader", "serve", "--config", config)
     assert done.returncode == 2
     assert "lease_second" in done.stderr
@@ -263,6 +265,7 @@ def test_settings_can_come_from_the_environment_alone(
     assert "PRIO_ROLE" in done.stderr
     monkeypatch.setenv("PRIO_ROLE", "helper")
     monkeypatch.setenv("PRIO_DATABASE", str(tmp_path / "helper.sqlite"))
+    monkeypatch.setenv("PRIO_STORE_KEY_FILE", str(tmp_path / "helper.key"))
     assert run_here("task", "list") == Done(0, "", "")
     done = run_here("collector", "config")
     assert (done.returncode, "helper" in done.stderr) == (2, True)
@@ -272,7 +275,7 @@ def test_the_environment_wins_over_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text('role = "helper"\ndatabase = "file.sqlite"\n')
+    config.write_text('role = "helper"\ndatabase = "file.sqlite"\nstore_key_file = "file.key"\n')
     monkeypatch.setenv("PRIO_DATABASE", str(tmp_path / "environment.sqlite"))
     assert run_here("task", "list", "--config", config).returncode == 0
     assert [path.name for path in tmp_path.glob("*.sqlite")] == ["environment.sqlite"]
@@ -282,7 +285,7 @@ def test_a_task_whose_tokens_would_travel_in_the_clear_needs_an_explicit_option(
     tmp_path: Path,
 ) -> None:
     config, task = tmp_path / "helper.toml", tmp_path / "task.toml"
-    config.write_text('role = "helper"\ndatabase = "x.sqlite"\n')
+    config.write_text('role = "helper"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\n')
     plain = make_task(helper="http://helper.example/")
     task.write_text(task_to_toml(plain))
     given = provision(plain, SeededEntropy(b"task"))[Role.HELPER]
@@ -299,7 +302,9 @@ def test_a_task_whose_tokens_would_travel_in_the_clear_needs_an_explicit_option(
 
 def test_a_secret_that_was_given_never_comes_back_in_a_message(tmp_path: Path) -> None:
     config = tmp_path / "leader.toml"
-    config.write_text('role = "leader"\ndatabase = "x.sqlite"\nstore_key = 5551234\n')
+    config.write_text(
+        'role = "leader"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\nstore_key = 5551234\n'
+    )
     config.chmod(0o600)
     done = run_here("task", "list", "--config", config)
     assert done.returncode == 2

@@ -16,7 +16,7 @@ from tests.support.commands import run_here
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
     assert run_here("hpke", "new", "--config", file).stdout == "0\n"
     return file
 

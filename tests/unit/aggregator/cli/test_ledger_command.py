@@ -41,7 +41,7 @@ def release(desk: AggregatorDesk, task: Task, start: int, end: int) -> None:
 def config(tmp_path: Path) -> Path:
     """Return the helper's service file; it serves tasks of every kind and has released some."""
     file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
     patients = {"population": "patients"}
     with open_aggregator(file) as desk:
         for number, (privacy, releases) in enumerate(
@@ -117,7 +117,7 @@ def test_exact_sums_are_said_to_have_no_bound_and_never_to_cost_an_epsilon_of_0(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
     limited = {"population": "patients", "max_batches_per_person": 3}
     with open_aggregator(file) as desk:
         for number, privacy in enumerate([{**NO_NOISE, **limited}, {**LAPLACE, **limited}]):

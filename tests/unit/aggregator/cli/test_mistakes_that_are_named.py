@@ -16,7 +16,9 @@ from tests.support.tasks import make_task
 @pytest.mark.parametrize("owner", [Role.HELPER, Role.COLLECTOR])
 def test_the_owner_of_another_partys_file_is_named(tmp_path: Path, owner: Role) -> None:
     config = tmp_path / "leader.toml"
-    config.write_text('role = "leader"\ndatabase = "leader.sqlite"\n')
+    config.write_text(
+        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+    )
     text = provision(make_task(), SeededEntropy(b"secrets"))[owner]
     done = run_here("task", "add", "--config", config, "-", stdin=text)
     assert done.returncode == 2
@@ -33,7 +35,9 @@ def test_a_tasks_file_is_not_taken_for_a_services(tmp_path: Path) -> None:
 
 def test_a_changed_task_is_refused_by_the_name_that_everybody_uses(tmp_path: Path) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    config.write_text(
+        'role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n'
+    )
     for seed, status in ((b"one", 0), (b"two", 2)):
         text = provision(make_task(), SeededEntropy(seed))[Role.HELPER]
         done = run_here("task", "add", "--config", config, "-", stdin=text)
@@ -43,7 +47,9 @@ def test_a_changed_task_is_refused_by_the_name_that_everybody_uses(tmp_path: Pat
 
 def test_a_collection_whose_leader_is_away_ends_with_that(tmp_path: Path) -> None:
     config = tmp_path / "collector.toml"
-    config.write_text('role = "collector"\ndatabase = "collector.sqlite"\n')
+    config.write_text(
+        'role = "collector"\ndatabase = "collector.sqlite"\nstore_key_file = "collector.key"\n'
+    )
     public = run_here("collector", "config", "--config", config).stdout.strip()
     (port,) = free_ports(1)
     task = make_task(collector_hpke_config=public, leader=f"http://127.0.0.1:{port}/")

@@ -36,7 +36,7 @@ def patients(number: int, privacy: Mapping[str, str | int]) -> Task:
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
     return file
 
 

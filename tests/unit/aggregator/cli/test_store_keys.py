@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from aggregator.cli.collector import token_of
+from aggregator.cli.collector import make_token
 from aggregator.config import CollectorSettings, HelperSettings, read_settings
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
@@ -22,6 +22,7 @@ from tests.support.clock import ManualClock
 def settings_in(folder: Path, key: str | None = None) -> HelperSettings:
     return HelperSettings(
         database=str(folder / "helper.sqlite"),
+        store_key_file=folder / "helper.sqlite.key",
         store_key=None if key is None else SecretStr(key),
     )
 
@@ -88,21 +89,32 @@ async def test_a_store_opened_with_another_key_says_so(tmp_path: Path) -> None:
         ("sqlite+pysqlite:///{}/helper.sqlite", "helper.sqlite"),
     ],
 )
-def test_however_a_store_is_named_its_key_lies_beside_it_and_is_never_replaced(
+def test_however_a_store_is_named_its_key_is_never_replaced(
     tmp_path: Path, database: str, file: str
 ) -> None:
-    settings = HelperSettings(database=database.format(tmp_path))
+    key = tmp_path / "elsewhere" / "store.key"
+    settings = HelperSettings(database=database.format(tmp_path), store_key_file=key)
     open_database(settings).close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [file, f"{file}.key"]
-    (tmp_path / f"{file}.key").unlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([file, "elsewhere"])
+    key.unlink()
     with pytest.raises(ConfigurationError, match="restore the key"):
         open_database(settings)
+
+
+def test_a_key_lies_beside_its_store_only_if_the_operator_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="store_key_file: names no file"):
+        open_database(HelperSettings(database=str(tmp_path / "helper.sqlite")))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("database", ["sqlite:///{}/x?timeout=3", "mysql://host/{}", "a://b://{}"])
 def test_no_key_is_made_for_a_store_that_cannot_be_made(tmp_path: Path, database: str) -> None:
     with pytest.raises(ConfigurationError):
-        open_database(HelperSettings(database=database.format(tmp_path)))
+        open_database(
+            HelperSettings(
+                database=database.format(tmp_path), store_key_file=tmp_path / "store.key"
+            )
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -149,7 +161,7 @@ def test_a_service_file_with_a_secret_that_others_can_read_is_refused(
     tmp_path: Path, role: str, line: str
 ) -> None:
     path = tmp_path / "service.toml"
-    path.write_text(f'role = "{role}"\ndatabase = "x.sqlite"\n{line}\n')
+    path.write_text(f'role = "{role}"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\n{line}\n')
     path.chmod(0o644)
     with pytest.raises(ConfigurationError, match="chmod 600"):
         read_settings(path)
@@ -159,7 +171,9 @@ def test_a_service_file_with_a_secret_that_others_can_read_is_refused(
 
 def test_the_collectors_token_is_made_once_beside_its_store(tmp_path: Path) -> None:
     settings = CollectorSettings(database=str(tmp_path / "collector.sqlite"))
-    token = token_of(settings)
+    make_token(settings)
     path = tmp_path / "collector.sqlite.token"
-    assert (path.read_text().strip(), token_of(settings)) == (token, token)
+    token = path.read_text()
+    make_token(settings)
+    assert (path.read_text(), len(token.strip())) == (token, 43)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600

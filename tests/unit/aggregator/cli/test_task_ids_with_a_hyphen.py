@@ -19,7 +19,7 @@ IDS = ["-9HVHr2s4t63aboBhT5gT-LhfOm0-ePBEtBn5LpoqPE", "--HVHr2s4t63aboBhT5gT-Lhf
 def config(tmp_path: Path) -> Path:
     """Return a helper's service file; it serves a task of each id."""
     file = tmp_path / "helper.toml"
-    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\n')
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
     with open_aggregator(file) as desk:
         for number, task_id in enumerate(IDS):
             task = make_task(privacy=NO_NOISE, id=task_id)

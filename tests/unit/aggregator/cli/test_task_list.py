@@ -15,7 +15,9 @@ from tests.support.tasks import make_task
 
 def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) -> None:
     config = tmp_path / "leader.toml"
-    config.write_text('role = "leader"\ndatabase = "leader.sqlite"\n')
+    config.write_text(
+        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+    )
     tasks = [make_task(id=name * 43) for name in ("A", "E")]
     with open_aggregator(config) as desk:
         for number, task in enumerate(tasks):
@@ -37,7 +39,9 @@ def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) 
 
 def test_a_collectors_list_counts_its_collections(tmp_path: Path) -> None:
     config = tmp_path / "collector.toml"
-    config.write_text('role = "collector"\ndatabase = "collector.sqlite"\n')
+    config.write_text(
+        'role = "collector"\ndatabase = "collector.sqlite"\nstore_key_file = "collector.key"\n'
+    )
     public = run_here("collector", "config", "--config", config).stdout.strip()
     task = make_task(collector_hpke_config=public)
     with open_collector(config) as desk:

@@ -1,5 +1,6 @@
 """Closed forms of the noise laws against sums over every outcome."""
 
+import math
 from fractions import Fraction
 
 import mpmath
@@ -68,7 +69,7 @@ CASES = {
 
 @pytest.mark.parametrize("aggregators", [1, 2])
 @pytest.mark.parametrize("name", CASES)
-def test_probabilities_tails_variance_and_widths_are_those_of_the_enumerated_law(
+def test_probabilities_tails_moments_and_widths_are_those_of_the_enumerated_law(
     name: str, aggregators: int
 ) -> None:
     make, enumerate_ = CASES[name]
@@ -87,6 +88,8 @@ def test_probabilities_tails_variance_and_widths_are_those_of_the_enumerated_law
             assert found_tail == pytest.approx(expected, rel=1e-13, abs=1e-30)
         variance = mpmath.fsum(mass * x * x for x, mass in masses.items())
         assert to_float(law.variance()) == pytest.approx(float(variance), rel=1e-13)
+        magnitude = mpmath.fsum(mass * abs(x) for x, mass in masses.items())
+        assert to_float(law.mean_magnitude()) == pytest.approx(float(magnitude), rel=1e-13)
         for confidence in (Fraction(1, 2), Fraction(95, 100), Fraction(999, 1000)):
             width = half_width_of(law, confidence)
             inside = mpmath.fsum(mass for x, mass in masses.items() if abs(x) <= width)
@@ -110,6 +113,9 @@ def test_beyond_the_exact_range_a_gaussian_tail_is_bounded_closely_from_above() 
         to_float(exact.probability(5)), rel=1e-9
     )
     assert to_float(beyond.variance()) == pytest.approx(2.0**24, rel=1e-12)
+    for law in (exact, beyond):
+        expected = (2**25 - 1 / 6) / (2**12 * math.sqrt(2 * math.pi))
+        assert to_float(law.mean_magnitude()) == pytest.approx(expected, rel=1e-15)
     assert half_width_of(beyond, 1 - Fraction(1, 10**70)) > 16 * 4096
 
 

@@ -203,6 +203,7 @@ def test_parameters_make_the_same_mechanism_again(mechanism: Mechanism) -> None:
     parameters = PolicyParameters(mechanism.name, text)
     assert type(mechanism).of(parameters, mechanism.max_reports_per_person) == mechanism
     parameters.finish()
+    assert mechanism.parameters().keys() == set(mechanism.parameter_names)
 
 
 @pytest.mark.parametrize("mechanism", [*NOISY, NoPrivacy()], ids=lambda m: m.name)

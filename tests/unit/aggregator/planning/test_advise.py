@@ -1,5 +1,6 @@
 """Advice: the smallest epsilon that keeps the error, and what is said about it."""
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -7,8 +8,22 @@ import pytest
 from aggregator.dp.certified import to_float
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
+from aggregator.dp.policy import policy_to_mapping
+from aggregator.dp.sensitivity import max_entry
+from aggregator.dp.zcdp import implied_epsilon
 from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Question, advise
-from aggregator.vdaf.circuits import Count, Histogram
+from aggregator.protocol.budget import horizon
+from aggregator.vdaf.circuits import (
+    Circuit,
+    Count,
+    Histogram,
+    L1BoundSum,
+    MultihotCountVec,
+    Sum,
+    SumVec,
+)
+from aggregator.vdaf.instances import TYPES
+from tests.support.tasks import make_task
 
 
 @pytest.mark.parametrize("error", ["3", "12", "100"])
@@ -96,3 +111,61 @@ def test_the_board_is_told_who_can_make_the_noise_smaller_and_by_how_much() -> N
     assert "its own half of the noise's variance" in accuracy
     mechanism = advice.policy.mechanism
     assert 2 * mechanism.variance(advice.circuit, 1) == mechanism.variance(advice.circuit, 2)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "circuit"),
+    [
+        ("PureDpDiscreteLaplace", L1BoundSum(10, 4, 3)),
+        ("PureDpDiscreteLaplace", Sum(100)),
+        ("DiscreteGaussian", SumVec(10, 7, 3)),
+        ("DiscreteGaussian", MultihotCountVec(10, 3, 3)),
+        ("DiscreteGaussian", Count()),
+        ("TruncatedGeometric", Histogram(9, 3)),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_any_mechanism_is_advised_at_its_smallest_strength_and_limited_to_the_years_releases(
+    mechanism: str, circuit: Circuit
+) -> None:
+    """The aggregators refuse a thirteenth release, whose cost no sentence counts."""
+    question = Question.of(
+        5000, circuit, error="3%", mechanism=mechanism, max_reports_per_person=2, delta="1e-7"
+    )
+    advice = advise(question)
+    assert question.error is not None
+    assert advice.half_width <= question.error == Fraction(150 * max_entry(circuit))
+    noise = advice.policy.mechanism
+    assert (noise.name, noise.max_reports_per_person) == (mechanism, 2)
+    strength = noise.parameters()[noise.parameter_names[0]]
+    digits = strength
+    while digits < 10:
+        digits *= 10
+    if digits > 10:
+        weaker = question.noise(strength * (digits - 1) / digits)
+        assert weaker.half_width(circuit, CONFIDENCE) > question.error
+    cost = noise.cost(circuit, 12)
+    assert cost is not None
+    assert cost.delta <= Fraction("1e-7")
+    row = next(row for row in TYPES.values() if row.name == f"Prio3{circuit.name}")
+    task = make_task({"type": row.name, **circuit.parameters}, policy_to_mapping(advice.policy))
+    assert horizon(task) == 12
+
+
+def test_a_promise_with_a_delta_says_so_in_every_sentence_that_needs_it() -> None:
+    noisy = Question.of(5000, 9, error="3%", mechanism="TruncatedGeometric")
+    promise, _, cost = advise(noisy).sentences
+    assert "and delta = 1/12000000: " in promise
+    assert promise.endswith("but for a chance of 1/12000000 of which nothing is said.")
+    assert " but for a delta of 9.75e-7 in a year" in cost
+    gaussian = Question.of(5000, 9, rho="1/100", mechanism="DiscreteGaussian")
+    implied = math.ceil(100 * implied_epsilon(12 * Fraction(1, 100), Fraction("1e-6"))) / 100
+    assert (
+        f"epsilon = {implied} but for a delta of 0.000001, since" in advise(gaussian).sentences[2]
+    )
+
+
+def test_a_relative_error_of_sums_is_relative_to_the_largest_sum() -> None:
+    assert Question.of(200, Sum(50), error="5%").error == 500
+    _, accuracy, _ = advise(Question.of(200, Sum(50), error="5%")).sentences
+    assert "% of the largest sum of 200 reports" in accuracy

@@ -1,12 +1,12 @@
 """The figures: all are drawn, twice alike, and published curves look different from sound ones."""
 
-from pathlib import re
+import re
+from pathlib import Path
 
-import Path
 import pytest
 
 from aggregator.planning import figures_risk, figures_selection
-from aggregator.planning.figures import Curve, Panel, Picture, draw, draw_all
+from aggregator.planning.figures import Curve, Panel, Picture, draw, draw_all, drawn
 
 PICTURES = {**figures_selection.PICTURES, **figures_risk.PICTURES}
 SLOW = {"selection-4", "risk-9", "risk-10", "risk-11"}
@@ -43,7 +43,7 @@ def test_the_same_picture_is_the_same_file(tmp_path: Path) -> None:
                 (
                     Curve.of("sound", range(1, 20), lambda x: x * x),
                     Curve.of("published", range(1, 20), lambda x: x, published=True),
-                    Curve("gap", (1, 2, 3), (1.0, None, 2.0), is_side=True),
+                    Curve("gap", (1, 2, 3), (1.0, None, 2.0), is_rival=True),
                 ),
                 x_log=True,
                 y_log=True,
@@ -72,3 +72,26 @@ def test_a_figure_of_published_claims_also_shows_what_is_sound(name: str) -> Non
         assert any(curve.published for curve in curves)
         assert re.search(r"\bnot\b", picture.note.lower())
     assert all(panel.x_label and panel.y_label for panel in picture.panels)
+
+
+@pytest.mark.parametrize("name", sorted(PICTURES.keys() - SLOW))
+def test_every_curve_of_a_panel_has_a_marker_of_its_own_and_no_legend_covers_data(
+    name: str,
+) -> None:
+    figure = drawn(PICTURES[name]())
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        markers = [line.get_marker() for line in axes.get_lines()]
+        assert len(set(markers)) == len(markers)
+        legend = axes.get_legend()
+        assert legend is not None
+        assert not legend.get_window_extent().overlaps(axes.get_window_extent())
+
+
+@pytest.mark.parametrize("name", ["selection-2", "selection-3"])
+def test_the_optimal_rule_needs_fewer_persons_than_laplace_at_every_point(name: str) -> None:
+    for panel in PICTURES[name]().panels:
+        curves = {curve.label: curve.y for curve in panel.curves}
+        for chance in ("5 %", "50 %", "95 %"):
+            pairs = zip(curves[f"optimal, {chance}"], curves[f"Laplace, {chance}"], strict=True)
+            assert all(0 < (best or 0) < (rival or 0) for best, rival in pairs)

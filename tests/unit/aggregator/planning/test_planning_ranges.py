@@ -2,17 +2,19 @@
 
 from collections.abc import Callable
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 
 from aggregator.dp.decimals import exact, find_root, working
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.partial_knowledge import (
     Thresholding,
     against_active_attacker,
 )
 from aggregator.errors import ParameterError
 from aggregator.planning.advise import Question, advise
-from aggregator.planning.answers import error
+from aggregator.planning.answers_error import error
 from aggregator.planning.cost_model import CostModel
 from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
 from aggregator.planning.partition_selection import OptimalSelection
@@ -34,6 +36,8 @@ from aggregator.planning.selection_rivals import (
 from aggregator.planning.two_draw_loss import TwoDrawLaw
 from aggregator.planning.vector_loss import VectorTwoDrawLaw
 from aggregator.vdaf.circuits import Count, Histogram, L1BoundSum, MultihotCountVec, Sum, SumVec
+
+TINY = PureDpDiscreteLaplace(Fraction(1, 10**300))
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: OptimalSelection.of(-1, "1e-5"), r"epsilon must lie in \[0, infinity\), not -1"),
@@ -67,7 +71,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         "known must be at most the threshold 100 .*, not 101",
     ),
     (lambda: SelectionPlan.of("1e400", "1e-5"), r"epsilon must lie in \[0, 1000\], not 1e400"),
-    (lambda: error(Count(), "1e-300", "0.95"), "epsilon must be at least 1e-30, not 1e-300"),
+    (lambda: error(TINY, Count(), "0.95"), "scale: noise of scale 1e.300 is wider than any field"),
     (lambda: Question.of(9, 1, epsilon="1e-31"), "epsilon must be at least 1e-30, not 1e-31"),
     (lambda: LatticeLaw.of(0, Move(1, 1)), r"epsilon0 must lie in \(0, 1000\], not 0"),
     (lambda: LatticeLaw.of(1, Move(1000, 1000)), "length.* must be at most 5,000,000"),
@@ -91,10 +95,14 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Question.of(100, 4, error="5", epsilon=1), "give either error or epsilon"),
     (lambda: Question.of(100, 4, error="five"), "error must be a finite number"),
     (lambda: Question.of(100, 4, epsilon=0), r"epsilon must lie in \(0, 99\], not 0"),
+    (lambda: Question.of(9, 4, rho=1), "rho: the mechanism PureDpDiscreteLaplace has no such"),
+    (lambda: Question.of(9, 4, mechanism="DiscreteGaussian"), "give either error or rho: the one"),
+    (lambda: Question.of(9, 4, mechanism="None", error="1"), "mechanism must be one of PureDp"),
+    (lambda: Question.of(9, Histogram(1, 1), epsilon=1), "no measurement of Prio3Histogram"),
     (lambda: Question.of(0, 4, epsilon=1), "reports must be an integer at least 1"),
     (
         lambda: advise(Question.of(100, 4, error="0", max_reports_per_person=99)),
-        "error must be larger than 0 reports",
+        "error must be larger than 0: no epsilon below 100",
     ),
 ]  # fmt: skip
 

@@ -47,7 +47,10 @@ def anyio_backend() -> str:
 async def test_an_aggregator_that_warms_up_says_so_before_any_task_is_compiled(
     tmp_path: Path,
 ) -> None:
-    database = open_database(HelperSettings(database=str(tmp_path / "helper.sqlite")))
+    settings = HelperSettings(
+        database=str(tmp_path / "helper.sqlite"), store_key_file=tmp_path / "helper.key"
+    )
+    database = open_database(settings)
     try:
         runtime = Runtime(Role.HELPER, database, ManualClock(0), SystemEntropy())
         with capture_logs() as logs:

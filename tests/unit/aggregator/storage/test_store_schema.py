@@ -71,7 +71,7 @@ def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_e
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text('role = "helper"\ndatabase = "store.sqlite"\n')
+    config.write_text('role = "helper"\ndatabase = "store.sqlite"\nstore_key_file = "store.key"\n')
     assert run_here("hpke", "new", "--config", config).returncode == 0
     before = version(store_url(tmp_path))
     migrations = tmp_path / "migrations"
@@ -95,7 +95,7 @@ def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_e
 
 def test_there_is_nothing_to_upgrade_without_a_store(tmp_path: Path) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text('role = "helper"\ndatabase = "store.sqlite"\n')
+    config.write_text('role = "helper"\ndatabase = "store.sqlite"\nstore_key_file = "store.key"\n')
     done = run_here("store", "upgrade", "--config", config)
     assert (done.returncode, "there is no store" in done.stderr) == (2, True)
     assert list(tmp_path.iterdir()) == [config]
@@ -167,10 +167,10 @@ def test_a_number_that_is_not_a_uint64_is_refused() -> None:
 
 def test_a_file_that_is_no_store_or_is_damaged_is_refused_in_one_line(tmp_path: Path) -> None:
     config = tmp_path / "helper.toml"
-    config.write_text('role = "helper"\ndatabase = "store.sqlite"\n')
+    config.write_text('role = "helper"\ndatabase = "store.sqlite"\nstore_key_file = "store.key"\n')
     make(store_url(tmp_path))
-    (tmp_path / "store.sqlite.key").write_text("A" * 43)
-    (tmp_path / "store.sqlite.key").chmod(0o600)
+    (tmp_path / "store.key").write_text("A" * 43)
+    (tmp_path / "store.key").chmod(0o600)
     with (tmp_path / "store.sqlite").open("r+b") as file:
         file.write(b"not a database. " * 100)
     done = run_here("task", "list", "--config", config)

@@ -8,6 +8,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
+from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import TooManyRequests
 from aggregator.web import intake
 from aggregator.web.intake import BodyTooSlow, Intake
@@ -15,6 +16,7 @@ from aggregator.web.intake import BodyTooSlow, Intake
 pytestmark = pytest.mark.anyio
 
 END = b""
+FLOOD, OTHER = TaskId(bytes(32)), TaskId(bytes([1] * 32))
 
 
 @pytest.fixture
@@ -25,8 +27,14 @@ def anyio_backend() -> str:
 class Sender:
     """Sends a body in steps, as the test says."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: TaskId | None = None, size: int = 0) -> None:
+        """Send for a task; `size` bytes at once and no more, if given."""
+        self._task = task
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+
+        if size:
+            self.send(bytes(size))
+            self.send(END)
 
     def send(self, chunk: bytes) -> None:
         self._chunks.put_nowait(chunk)
@@ -36,13 +44,22 @@ class Sender:
             chunk = await self._chunks.get()
             return {"type": "http.request", "body": chunk, "more_body": chunk != END}
 
-        return Request({"type": "http", "method": "POST", "headers": []}, receive)
+        scope = {"type": "http", "method": "POST", "headers": [], "dap_task_id": self._task}
+        return Request(scope, receive)
 
 
-async def read(budget: Intake, sender: Sender, outcomes: list[object], name: str) -> None:
+async def read(
+    budget: Intake,
+    sender: Sender,
+    outcomes: list[object],
+    name: str,
+    answered: anyio.Event | None = None,
+) -> None:
     with budget.request() as body:
         try:
             outcomes.append((name, len(await body.read(sender.request(), 1000))))
+            if answered is not None:
+                await answered.wait()
         except (BodyTooSlow, TooManyRequests) as error:
             outcomes.append((name, type(error)))
 
@@ -84,6 +101,48 @@ async def test_once_all_bodies_have_come_the_newcomer_is_asked_to_come_again() -
     third.send(END)
     await read(budget, third, outcomes, "third")
     assert outcomes == [("second", TooManyRequests), ("third", 100)]
+
+
+async def test_one_task_may_use_an_idle_budget_and_gives_way_to_another() -> None:
+    outcomes: list[object] = []
+    budget, uploading = Intake(100), Sender(FLOOD)
+    async with anyio.create_task_group() as group:
+        group.start_soon(read, budget, uploading, outcomes, "flood")
+        uploading.send(bytes(90))
+        await anyio.sleep(0.01)
+        await read(budget, Sender(OTHER, 40), outcomes, "other")
+        uploading.send(END)
+    assert outcomes == [("other", 40), ("flood", TooManyRequests)]
+
+
+async def test_what_a_flood_gives_back_is_for_the_task_that_has_less_than_its_share() -> None:
+    outcomes: list[object] = []
+    budget, answered = Intake(100), anyio.Event()
+    async with anyio.create_task_group() as group:
+        for name in ("first", "second"):
+            group.start_soon(read, budget, Sender(FLOOD, 50), outcomes, name, answered)
+        await anyio.sleep(0.01)
+        group.start_soon(read, budget, Sender(OTHER, 50), outcomes, "other")
+        await anyio.sleep(0.01)
+        await read(budget, Sender(FLOOD, 10), outcomes, "third")
+        assert outcomes == [("first", 50), ("second", 50), ("third", TooManyRequests)]
+        answered.set()
+        await read(budget, Sender(FLOOD, 10), outcomes, "fourth")
+    assert ("other", 50) in outcomes
+
+
+async def test_no_task_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "GRACE_SECONDS", 0.05)
+    outcomes: list[object] = []
+    budget, answered = Intake(100), anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(read, budget, Sender(FLOOD, 100), outcomes, "flood", answered)
+        await anyio.sleep(0.01)
+        await read(budget, Sender(OTHER, 50), outcomes, "other")
+        answered.set()
+    assert outcomes == [("flood", 100), ("other", TooManyRequests)]
+    await read(budget, Sender(OTHER, 100), outcomes, "later")
+    assert outcomes[-1] == ("later", 100)
 
 
 async def test_a_body_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,58 @@
+"""The tokens that requests to the collector service may carry, kept in a file that may change.
+
+The file holds one token a line, all of which are taken. So a token is replaced without a pause: the
+new one is added to the file, users take it up, the old one is removed.
+"""
+
+from pathlib import Path
+
+import structlog
+
+from aggregator.dap.auth import hash_token
+from aggregator.errors import ConfigurationError
+from aggregator.storage.secret_files import read_secret
+
+log = structlog.get_logger()
+
+
+class TokenFile:
+    """The tokens of a file, read again whenever it has changed.
+
+    Args:
+        path: The file.
+
+    Raises:
+        ConfigurationError: It cannot be read, holds no token, or is readable by others than its
+            owner. Once it was read, a file that has become so changes nothing but the log.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = self._state()
+        self._hashes = self._read()
+
+    def hashes(self) -> tuple[bytes, ...]:
+        """Return the SHA-256 of each token that is taken now."""
+        state = self._state()
+        if state != self._seen:
+            self._seen = state
+            try:
+                self._hashes = self._read()
+                log.info("tokens read again", file=str(self._path), tokens=len(self._hashes))
+            except ConfigurationError as error:
+                log.error("tokens stay as they were", reason=str(error))  # noqa: TRY400 - a file, no trace of ours
+        return self._hashes
+
+    def _read(self) -> tuple[bytes, ...]:
+        tokens = (read_secret(self._path) or "").split()
+        if not tokens:
+            raise ConfigurationError(f"{self._path}: holds no token")
+        return tuple(hash_token(token) for token in tokens)
+
+    def _state(self) -> tuple[int, ...] | None:
+        """Return what differs after a change of the file; None if there is none."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

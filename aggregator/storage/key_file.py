@@ -1,0 +1,128 @@
+"""A file of short-lived keys beside a database, in which a key can be destroyed at once.
+
+A database keeps what was deleted for as long as anybody reads what was there before: in its log, or
+in its file until the log is copied there. In this file a key has a slot of its own, and destroying
+it overwrites the slot and waits for the disk, whoever reads what. What else file systems and disks
+keep of overwritten blocks is said in docs/limits.md.
+
+Slots are numbered from 0 and never used again: whoever still holds the number of a destroyed key
+finds nothing there, and not the key of something else.
+"""
+
+import contextlib
+import itertools
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from aggregator.errors import StoreError
+
+SLOT_SIZE = 64
+"""Bytes of a sealed key: a fingerprint, a nonce, 32 bytes and a tag."""
+
+_DESTROYED = bytes(SLOT_SIZE)
+
+
+class KeyGone(StoreError):
+    """A slot holds no key: it was destroyed, or the file is not the one that it was put into."""
+
+
+class KeyFile:
+    """Sealed keys by the number of their slot; several processes may have it open."""
+
+    def __init__(self, path: Path) -> None:
+        """Keep keys in the file at `path`, which the first key makes."""
+        self._path = path
+        self._descriptor: int | None = None
+        self._lock = threading.Lock()
+
+    def next_slot(self) -> int:
+        """Return the first slot that was never used; ask and `put` under the writers' lock."""
+        with self._opened() as descriptor:
+            return 0 if descriptor is None else -(-os.fstat(descriptor).st_size // SLOT_SIZE)
+
+    def put(self, first: int, keys: Sequence[bytes]) -> None:
+        """Write keys of `SLOT_SIZE` bytes to the slots from `first` on; return when they last."""
+        with self._opened(create=True) as descriptor:
+            if descriptor is not None:
+                _write(descriptor, first * SLOT_SIZE, b"".join(keys))
+                os.fsync(descriptor)
+
+    def get(self, slot: int) -> bytes:
+        """Return a key.
+
+        Raises:
+            KeyGone: The slot holds none.
+        """
+        with self._opened() as descriptor:
+            place = slot * SLOT_SIZE
+            key = b"" if descriptor is None else os.pread(descriptor, SLOT_SIZE, place)
+        if len(key) < SLOT_SIZE or key == _DESTROYED:
+            raise KeyGone(f"{self._path} has no key in slot {slot}")
+        return key
+
+    def held(self) -> list[int]:
+        """Return the slots whose keys are not destroyed."""
+        with self._opened() as descriptor:
+            size = 0 if descriptor is None else os.fstat(descriptor).st_size
+            content = b"" if descriptor is None else os.pread(descriptor, size, 0)
+        return [
+            slot
+            for slot in range(-(-len(content) // SLOT_SIZE))
+            if any(content[slot * SLOT_SIZE : (slot + 1) * SLOT_SIZE])
+        ]
+
+    def destroy(self, slots: Iterable[int]) -> None:
+        """Overwrite keys and return when the disk says that it has done so."""
+        with self._opened() as descriptor:
+            if descriptor is None:
+                return
+            in_order = enumerate(sorted(slots))
+            for _, run in itertools.groupby(in_order, lambda place: place[1] - place[0]):
+                numbers = [slot for _, slot in run]
+                _write(descriptor, numbers[0] * SLOT_SIZE, _DESTROYED * len(numbers))
+            os.fsync(descriptor)
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+
+    @contextlib.contextmanager
+    def _opened(self, *, create: bool = False) -> Iterator[int | None]:
+        """Yield the file's descriptor; None if there is no file and none is to be made.
+
+        Raises:
+            StoreError: The file cannot be used; it is named.
+        """
+        try:
+            with self._lock:
+                if self._descriptor is None:
+                    self._descriptor = _descriptor(self._path, create=create)
+            yield self._descriptor
+        except OSError as error:
+            raise StoreError(f"the store's keys in {self._path}: {error.strerror}") from error
+
+
+def _descriptor(path: Path, *, create: bool) -> int | None:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if not create:
+            return None
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return descriptor
+
+
+def _write(descriptor: int, place: int, content: bytes) -> None:
+    while content:
+        written = os.pwrite(descriptor, content, place)
+        content, place = content[written:], place + written

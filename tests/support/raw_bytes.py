@@ -1,0 +1,62 @@
+"""What whoever has all files of a store, and its key, can read in their raw bytes."""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+from aggregator.storage.crypter import KEY_SIZE, Crypter, CrypterError
+
+_OVERHEAD = 4 + 12 + 16
+"""Of a sealed value: a fingerprint of the key, a nonce and a tag."""
+
+
+def files_of(database: Path) -> list[Path]:
+    """Return the database's file, its log, its index of the log and its key file."""
+    return sorted(database.parent.glob(f"{database.name}*"))
+
+
+def keys_in(files: Iterable[Path], store_key: bytes, row: bytes) -> set[bytes]:
+    """Return the keys of a bucket that open with the store's key, wherever they lie."""
+    return set(_opened(files, Crypter([store_key]), "bucket_keys", row, "key", KEY_SIZE))
+
+
+def shares_in(files: Iterable[Path], store_key: bytes, row: bytes, size: int) -> set[bytes]:
+    """Return the un-noised shares of a bucket that open with one of these keys.
+
+    Args:
+        files: Where to look.
+        store_key: The store's.
+        row: The bucket's row: the task's id and the bucket's key.
+        size: Of the share in bytes.
+    """
+    files = list(files)
+    return {
+        share
+        for key in keys_in(files, store_key, row)
+        for share in _opened(files, Crypter([key]), "bucket_shares", row, "share", size)
+    }
+
+
+@contextlib.contextmanager
+def reading(database: Path) -> Iterator[None]:
+    """Read the store as a backup does: what is there now stays for this reader."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM tasks").fetchall()
+        yield
+
+
+def _opened(
+    files: Iterable[Path], crypter: Crypter, table: str, row: bytes, column: str, size: int
+) -> Iterator[bytes]:
+    """Yield what opens at any position of any file as that column of the row."""
+    fingerprint = crypter.encrypt(table, row, column, b"")[:4]
+    for file in files:
+        content = file.read_bytes()
+        at = content.find(fingerprint)
+        while at >= 0:
+            with contextlib.suppress(CrypterError):
+                yield crypter.decrypt(table, row, column, content[at : at + size + _OVERHEAD])
+            at = content.find(fingerprint, at + 1)
