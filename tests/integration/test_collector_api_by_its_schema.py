@@ -48,7 +48,7 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> schemathesis.BaseSchema:
         database,
         Driver(database, collector_keypair(), None),  # type: ignore[arg-type]  # it is not run
         SeededEntropy(b"api"),
-        hash_token(COLLECTOR_TOKEN),
+        lambda: [hash_token(COLLECTOR_TOKEN)],
         {"collector"},
     )
     document = app.openapi()

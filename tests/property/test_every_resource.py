@@ -189,7 +189,7 @@ def make_collector(folder: Path) -> tuple[Door, Database]:
         database,
         Driver(database, collector_keypair(), None),  # type: ignore[arg-type]  # it is not run
         SeededEntropy(b"api"),
-        hash_token(COLLECTOR_TOKEN),
+        lambda: [hash_token(COLLECTOR_TOKEN)],
         {"collector", "::1"},
     )
     begin = NOW // TIME_PRECISION * TIME_PRECISION
