@@ -42,7 +42,6 @@ BUDGET = 10**6
 
 _REFUTED = 1
 _NOT_RUN = 2
-_TIMEOUT_SECONDS = 60.0
 _MOST_REPORTS = 1000
 
 
@@ -244,7 +243,6 @@ def _run(
 
         async def run() -> None:
             async with open_client(
-                _TIMEOUT_SECONDS,
                 insecure_http=settings.insecure_http,
                 environment_proxy=settings.environment_proxy,
             ) as http:

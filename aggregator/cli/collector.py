@@ -31,8 +31,6 @@ log = structlog.get_logger()
 
 app = typer.Typer(no_args_is_help=True, help="Run the collector.")
 
-TIMEOUT_SECONDS = 60.0
-
 
 @app.command("config")
 def show_config(config: Config = None) -> None:
@@ -50,7 +48,7 @@ def results(task_id: TaskArgument, config: Config = None) -> None:
 
 @app.command()
 def serve(config: Config = None) -> None:
-    """List tasks, collect batches and keep results, as JSON over HTTP."""
+    """List tasks, collect batches and keep results: pages, and JSON over HTTP."""
     settings = read_settings_of(CollectorSettings, config)
     make_token(settings)
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
@@ -63,7 +61,6 @@ def serve(config: Config = None) -> None:
 async def _serve(desk: CollectorDesk) -> None:
     settings = desk.settings
     async with open_client(
-        TIMEOUT_SECONDS,
         insecure_http=settings.insecure_http,
         environment_proxy=settings.environment_proxy,
     ) as http:

@@ -29,6 +29,7 @@ from aggregator.cli.parties import open_aggregator, open_collector
 from aggregator.cli.tasks import make_task
 from aggregator.client import Client
 from aggregator.collector import Collected, Collector
+from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.profile import Role
 from aggregator.dp.rationals import format_rational
 from aggregator.entropy import SystemEntropy
@@ -56,6 +57,11 @@ WINDOW = timedelta(seconds=SURVEY.windows.seconds)
 START_SECONDS = 60.0
 COLLECT_WAIT = timedelta(seconds=90)
 STOP_SECONDS = 10.0
+COMMANDS = {
+    "leader": ["leader", "serve", "--work"],
+    "helper": ["helper", "serve"],
+    "collector": ["collector", "serve"],
+}
 
 console = Console()
 
@@ -89,12 +95,17 @@ def demo(
             "for a notebook.",
         ),
     ] = None,
+    stay: Annotated[
+        bool,
+        typer.Option("--open", help="Keep the services up afterwards, to look at their pages."),
+    ] = False,
 ) -> None:
     """Run both aggregators and a collector here, and a real data set through them.
 
     Starts a leader and a helper on free loopback ports with fresh stores, uploads 5,912 people's
     answers to two questions, collects them, and prints each noised value beside the true one.
-    Leaves nothing behind unless it is asked to.
+    Leaves nothing behind unless it is asked to. With --open the services stay up, and the
+    collector's with them, until they are interrupted.
     """
     started = time.monotonic()
     with ExitStack() as stack:
@@ -108,13 +119,26 @@ def demo(
         window = SURVEY.windows.last(datetime.now(UTC))
         asked = _ask(configs, urls, window)
         console.print("starting leader and helper (one operator for all: a demo only)")
-        stack.enter_context(_services(folder, configs, urls))
+        stack.enter_context(_services(folder, configs, urls, ("leader", "helper")))
         collector = stack.enter_context(Collector.open(configs["collector"]))
         for each in asked:
             reports = anyio.run(_upload, each, window)
             with console.status(f"verifying and adding up {reports:,} reports"):
                 collected = collector.collect(each.task, window, WINDOW, wait=COLLECT_WAIT)
             _print_figures(each, collected, _verified(configs, each.task))
+        _print_guarantee()
+        if keep is not None:
+            console.print(f'Collector.open("{keep / "collector.toml"}") finds the results again.')
+        if stay:
+            stack.enter_context(_services(folder, configs, urls, ("collector",)))
+            settings = read_settings_of(CollectorSettings, configs["collector"])
+            _stay_open(urls, settings.token_path)
+    if not stay:
+        console.print("`prio demo --open` shows the same as pages, with their charts.")
+    console.print(f"done in {time.monotonic() - started:.0f} seconds")
+
+
+def _print_guarantee() -> None:
     epsilon = format_rational(SURVEY.budget.epsilon or Fraction(0))
     console.print(
         "Guaranteed to each person in the data, if one of the two aggregators is honest: all "
@@ -122,9 +146,23 @@ def demo(
         "answered anything else. "
         "One operator who runs both aggregators, as here, has no privacy from itself."
     )
-    if keep is not None:
-        console.print(f'Collector.open("{keep / "collector.toml"}") finds the results again.')
-    console.print(f"done in {time.monotonic() - started:.0f} seconds")
+
+
+def _stay_open(urls: Mapping[str, str], token: Path) -> None:
+    """Say where to look, and wait to be interrupted or told to end."""
+    signals = {signal.SIGINT, signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    lines = [
+        f"The results as pages: {urls['collector']}",
+        f"Their token is in {token}",
+        f"What the leader is doing: {urls['leader health'].removesuffix('health')}",
+        f"What the helper is doing: {urls['helper health'].removesuffix('health')}",
+        "Ctrl-C ends all of it.",
+    ]
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False, highlight=False)
+    signal.sigwait(signals)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
 
 
 def _write_configs(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:
@@ -193,19 +231,24 @@ def _hand_out(task: Task, configs: Mapping[str, Path]) -> None:
 
 
 @contextmanager
-def _services(folder: Path, configs: Mapping[str, Path], urls: Mapping[str, str]) -> Iterator[None]:
-    """Run both aggregators, and stop them whatever happens."""
-    commands = {
-        "leader": ["leader", "serve", "--work"],
-        "helper": ["helper", "serve"],
-    }
+def _services(
+    folder: Path, configs: Mapping[str, Path], urls: Mapping[str, str], names: Sequence[str]
+) -> Iterator[None]:
+    """Run the services of some parties, and stop them whatever happens."""
     running: dict[str, subprocess.Popen[bytes]] = {}
     with ExitStack() as stack:
         stack.callback(_stop, running)
-        for name, command in commands.items():
+        for name in names:
             log = stack.enter_context((folder / f"{name}.log").open("wb"))
             running[name] = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-m", "aggregator.cli", *command, "--config", configs[name]],
+                [
+                    sys.executable,
+                    "-m",
+                    "aggregator.cli",
+                    *COMMANDS[name],
+                    "--config",
+                    configs[name],
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -244,7 +287,7 @@ async def _upload(asked: Asked, window: datetime) -> int:
     """Upload everybody's answer to a question; return how many were accepted."""
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("uploading", total=len(asked.measurements))
-        async with open_client(60) as http:
+        async with open_client() as http:
             summary = await Client(asked.task, http).upload(
                 asked.measurements,
                 time=window,

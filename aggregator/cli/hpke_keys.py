@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import Config
-from aggregator.cli.parties import moment, open_aggregator
+from aggregator.cli.options import Config, time_text
+from aggregator.cli.parties import open_aggregator
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and retire HPKE key pairs.")
 
@@ -27,10 +27,10 @@ def list_keys(config: Config = None) -> None:
     with open_aggregator(config) as desk:
         for key, need in desk.hpke_keys():
             if key.retired_at is None:
-                print(f"{key.config_id} advertised since {moment(key.created_at)}")
+                print(f"{key.config_id} advertised since {time_text(key.created_at)}")
             else:
                 why = f"kept for {need}" if need else "to be destroyed by the service"
-                print(f"{key.config_id} retired {moment(key.retired_at)}, {why}")
+                print(f"{key.config_id} retired {time_text(key.retired_at)}, {why}")
 
 
 @app.command()

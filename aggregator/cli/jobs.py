@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.job_desk import JobDesk, batch_of
-from aggregator.cli.options import Config, parse_time
+from aggregator.cli.options import Config, parse_time, time_text
 from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.codec import DecodeError
 from aggregator.collector.documents import Document
@@ -282,8 +281,8 @@ def _span(seconds: int) -> str:
 def _print_counted(document: Document) -> None:
     jobs = document["jobs"]
     for job in jobs if isinstance(jobs, list) else ():
-        moment = datetime.fromtimestamp(job["counted_at"], UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        print(f"{job['job']}: {_reports(job['report_count'])}, counted {moment}")
+        counted = time_text(job["counted_at"])
+        print(f"{job['job']}: {_reports(job['report_count'])}, counted {counted}")
     print(f"{_reports(document['report_count'])} in all, checksum {document['checksum']}")
 
 

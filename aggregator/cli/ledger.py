@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from aggregator.cli.options import Config
+from aggregator.cli.options import Config, time_text
 from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.collector.documents import Document
 from aggregator.dp.composition import Bound, Releases, smallest_valid, spent
@@ -201,7 +200,7 @@ def _print_task(console: Console, document: Document) -> None:
     for release in releases if isinstance(releases, list) else ():
         cells = (_short(release[name]) for name in ("epsilon", "delta", "rho"))
         batch = "\n".join(
-            _moment(value) if isinstance(value, int) else str(value)
+            time_text(value) if isinstance(value, int) else str(value)
             for name, value in release.items()
             if name not in RELEASE_MEMBERS
         )
@@ -272,15 +271,6 @@ def _sum(document: Document, suffix: str = "") -> str:
     return (
         f"{symbol} {_short(document[symbol + suffix])}, delta {_short(document['delta' + suffix])}"
     )
-
-
-def _moment(seconds: int) -> str:
-    """Return a time as `prio collect` takes it; seconds since 1970 beyond the calendar's end."""
-    try:
-        moment = datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, ValueError, OSError):
-        return str(seconds)
-    return moment.strftime("%Y-%m-%dT%H:%MZ" if seconds % 60 == 0 else "%Y-%m-%dT%H:%M:%SZ")
 
 
 def _short(value: object) -> str:

@@ -25,7 +25,13 @@ from aggregator.cli.options import (
 from aggregator.cli.parties import CollectorDesk, check_endpoints, open_collector, task_id_of
 from aggregator.cli.tables import print_result
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
-from aggregator.collector.documents import Document, collection_document, with_post_processing
+from aggregator.client.upload import REPORTS_PER_REQUEST
+from aggregator.collector.documents import (
+    Document,
+    collection_document,
+    problem_text,
+    with_post_processing,
+)
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import new_collection, start_collection
 from aggregator.dap.report_errors import ReportError
@@ -41,7 +47,6 @@ from aggregator.storage.states import CollectionState
 from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
 
-TIMEOUT_SECONDS = 60.0
 MEANINGS = {
     ReportError.BATCH_COLLECTED: "the batch of that time was collected, or is about to be",
     ReportError.REPORT_DROPPED: "the task has ended, or takes no more reports of that time",
@@ -74,7 +79,9 @@ def upload(
         str | None,
         typer.Option(help="Time of the reports: ISO 8601 or seconds since 1970; now if not given."),
     ] = None,
-    per_request: Annotated[int, typer.Option(min=1, help="Reports in one request.")] = 200,
+    per_request: Annotated[
+        int, typer.Option(min=1, help="Reports in one request.")
+    ] = REPORTS_PER_REQUEST,
     person_column: Annotated[
         str | None,
         typer.Option(
@@ -129,9 +136,7 @@ def upload(
     """
     task = read_task(task_file)
     check_endpoints(task, insecure_http=insecure_http)
-    http = open_client(
-        TIMEOUT_SECONDS, insecure_http=insecure_http, environment_proxy=environment_proxy
-    )
+    http = open_client(insecure_http=insecure_http, environment_proxy=environment_proxy)
     reader = MeasurementReader(task.prio3.circuit, buckets.split(",") if buckets else ())
     if person_column is not None and (csv is None or state is not None):
         raise ParameterError(
@@ -241,13 +246,6 @@ def read_task(path: Path) -> Task:
     return task_from_toml(path.read_text(encoding="utf-8"))
 
 
-def problem_text(problem: object) -> str:
-    """Return a problem document as one line."""
-    if not isinstance(problem, dict):
-        return "the collection failed"
-    return ": ".join(str(problem[key]) for key in ("title", "detail") if problem.get(key))
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Limits:
     """What the client takes part in and how often."""
@@ -351,7 +349,6 @@ async def _collect(
         )
         identifier = stored.collection_id
         async with open_client(
-            TIMEOUT_SECONDS,
             insecure_http=desk.settings.insecure_http,
             environment_proxy=desk.settings.environment_proxy,
         ) as http:

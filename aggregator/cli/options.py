@@ -75,3 +75,12 @@ def parse_time(text: str | None, name: str) -> int | None:
             f"{name}: must be ISO 8601 or seconds since 1970, not {text!r}"
         ) from None
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+
+
+def time_text(seconds: int) -> str:
+    """Return a time as `parse_time` takes it; seconds since 1970 beyond the calendar's end."""
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)
+    return moment.strftime("%Y-%m-%dT%H:%MZ" if seconds % 60 == 0 else "%Y-%m-%dT%H:%M:%SZ")

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
+from aggregator.cli.options import time_text
 from aggregator.codec import DecodeError
 from aggregator.collector.documents import Document, collection_document, task_document
 from aggregator.collector.keys import keypair_of
@@ -104,10 +104,10 @@ class AggregatorDesk:
     def _state(self, progress: TaskProgress) -> Sequence[str]:
         released = progress.last_release_at
         return (
-            "open" if progress.ended_at is None else f"ended {moment(progress.ended_at)}",
+            "open" if progress.ended_at is None else f"ended {time_text(progress.ended_at)}",
             *([f"{progress.waiting:,} wait"] if self.role is Role.LEADER else []),
             f"{progress.aggregated:,} aggregated",
-            "not released" if released is None else f"released {moment(released)}",
+            "not released" if released is None else f"released {time_text(released)}",
         )
 
     def end_task(self, task_id: TaskId) -> None:
@@ -348,18 +348,13 @@ def check_endpoints(task: Task, *, insecure_http: bool) -> None:
     check_scheme(configuration.helper_aggregator_endpoint, "helper", insecure_http=insecure_http)
 
 
-def moment(seconds: int) -> str:
-    """Return a time as commands print it."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def _collected(collections: Sequence[collector_store.StoredCollection]) -> Sequence[str]:
     counts = Counter(each.state for each in collections)
     ended = [each.ended_at for each in collections if each.ended_at is not None]
     return (
         f"{counts[CollectionState.FINISHED]:,} collected",
         f"{counts[CollectionState.PENDING]:,} wait",
-        f"last {moment(max(ended))}" if ended else "none yet",
+        f"last {time_text(max(ended))}" if ended else "none yet",
     )
 
 

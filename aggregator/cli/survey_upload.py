@@ -18,14 +18,12 @@ from aggregator.cli.options import EnvironmentProxy, InsecureHttp
 from aggregator.cli.parties import check_endpoints
 from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
 from aggregator.client import Client
+from aggregator.client.upload import REPORTS_PER_REQUEST
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task
 from aggregator.survey import Answers, Columns, Meaning, csv_rows, read_answers, rows_of
 from aggregator.transport.client import open_client
-
-TIMEOUT_SECONDS = 60.0
-DEFAULT_PER_REQUEST = 200
 
 
 def upload(
@@ -73,7 +71,7 @@ def upload(
     ] = False,
     per_request: Annotated[
         int, typer.Option(min=1, help="Reports in one request.")
-    ] = DEFAULT_PER_REQUEST,
+    ] = REPORTS_PER_REQUEST,
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
 ) -> None:
@@ -135,7 +133,7 @@ async def _upload(
             sent += count
             progress.advance(bar, count)
 
-        async with open_client(TIMEOUT_SECONDS, **http_options) as http:
+        async with open_client(**http_options) as http:
             for task, given in zip(tasks, answers, strict=True):
                 client, design = Client(task, http), Meaning.of_task(task).design
                 for start, of_window in sorted(given.by_start.items()):

@@ -11,11 +11,10 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import Config, TaskArgument, TaskCommand
+from aggregator.cli.options import Config, TaskArgument, TaskCommand, time_text
 from aggregator.cli.parties import (
     AggregatorDesk,
     CollectorDesk,
-    moment,
     open_aggregator,
     open_desk,
     task_id_of,
@@ -66,7 +65,7 @@ def list_(task_id: TaskArgument, config: Config = None) -> None:
 
         tokens, now = desk.database.read_sync("list tokens", read)
     for token in tokens:
-        print(f"{token.name}  made {moment(token.created_at)}  {_state(token, now)}")
+        print(f"{token.name}  made {time_text(token.created_at)}  {_state(token, now)}")
 
 
 @app.command(cls=TaskCommand)
@@ -124,4 +123,4 @@ def _state(token: CallerToken, now: int) -> str:
     if token.expires_at is None:
         return "taken"
     verb = "taken until" if token.is_valid(now) else "refused since"
-    return f"{verb} {moment(token.expires_at)}"
+    return f"{verb} {time_text(token.expires_at)}"

@@ -124,6 +124,13 @@ def with_post_processing(task: Task, collection: Document, rule: Rule | None) ->
     return collection | {"result": result | {"post_processed": processed}}
 
 
+def problem_text(problem: object) -> str:
+    """Return a failed collection's problem document as one line."""
+    told = problem if isinstance(problem, dict) else {}
+    parts = [str(told[key]) for key in ("title", "detail") if told.get(key)]
+    return ": ".join(parts) or "the collection failed"
+
+
 def _selection(task: Task, disclosure: Disclosure) -> Document | None:
     """Return the rule by which values are shown; None if all are."""
     if disclosure.rule == "everything":

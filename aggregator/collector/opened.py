@@ -9,7 +9,6 @@ It uses the store of the collector service, which may run meanwhile: what either
 have. `AsyncCollector` is the same for programs that await.
 """
 
-import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from aggregator.collector.collect import CollectionError, CollectionTimeout
-from aggregator.collector.documents import Document, collection_document
+from aggregator.collector.documents import Document, collection_document, problem_text
 from aggregator.collector.driver import Driver
 from aggregator.collector.keys import keypair_of
 from aggregator.collector.service import new_collection, start_collection
@@ -31,10 +30,9 @@ from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.ids import TaskId
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import collection_request
+from aggregator.protocol.results import DEFAULT_CONFIDENCE, collection_request
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.results import Batch, Table
-from aggregator.results.values import DEFAULT_CONFIDENCE
 from aggregator.storage import collector as store
 from aggregator.storage.database import Database
 from aggregator.storage.opening import open_database
@@ -43,7 +41,6 @@ from aggregator.survey import Meaning, SurveyResults
 from aggregator.transport.client import open_client
 
 DEFAULT_WAIT = timedelta(minutes=5)
-_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +49,8 @@ class Collected:
 
     Attributes:
         task: Of which.
-        start: Of the interval that was asked for.
-        end: Its end, which it does not hold.
+        start: Of the interval that was asked for; of the reports, if the leader selected the batch.
+        end: The end of the same interval, which does not hold it.
         document: The collection as the collector service shows it, with the result.
     """
 
@@ -193,7 +190,6 @@ class AsyncCollector:
         if stored.state is CollectionState.PENDING:
             keypair = await anyio.to_thread.run_sync(keypair_of, self._database)
             async with open_client(
-                _TIMEOUT_SECONDS,
                 insecure_http=self._settings.insecure_http,
                 environment_proxy=self._settings.environment_proxy,
             ) as http:
@@ -209,7 +205,7 @@ class AsyncCollector:
             case CollectionState.FINISHED:
                 return _collected(task, document)
             case CollectionState.FAILED:
-                raise CollectionError(_problem(document["problem"]))
+                raise CollectionError(problem_text(document["problem"]))
             case _:
                 why = f": {ended.reason}" if ended.reason else ""
                 raise CollectionTimeout(f"the batch was not ready in {wait}{why}")
@@ -301,16 +297,11 @@ class Collector:
 
 
 def _collected(task: Task, document: Document) -> Collected:
+    batch = Batch.of_document(task, document)
     asked = document["query"]
-    assert isinstance(asked, dict)  # noqa: S101  what a time interval was named by
-    return Collected(task, _moment(asked["start"]), _moment(asked["end"]), document)
-
-
-def _problem(problem: object) -> str:
-    if not isinstance(problem, dict):
-        return "the collection failed"
-    parts = [str(problem[key]) for key in ("title", "detail") if problem.get(key)]
-    return ": ".join(parts) or json.dumps(problem)
+    assert isinstance(asked, dict)  # noqa: S101  what names a batch; nothing, if the leader selects
+    start, end = asked.get("start", batch.start), asked.get("end", batch.end)
+    return Collected(task, _moment(start), _moment(end), document)
 
 
 def _seconds(moment: datetime) -> int:

@@ -1,5 +1,7 @@
 """The Collector service: lists tasks, starts collections and keeps every result, as JSON over HTTP.
 
+For people it has pages (`pages.routes`); for programs:
+
     GET  /api/tasks                          the tasks
     GET  /api/tasks/{task_id}                one
     GET  /api/tasks/{task_id}/collections    its collections, oldest first
@@ -14,14 +16,13 @@ from pages of another origin are refused. So neither another user of the machine
 operator's browser, whatever name it has given our address, can collect.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
-from starlette.exceptions import HTTPException
 
+from aggregator.clock import SystemClock
 from aggregator.codec import decode, encode
 from aggregator.collector.documents import (
     Document,
@@ -30,6 +31,7 @@ from aggregator.collector.documents import (
     with_post_processing,
 )
 from aggregator.collector.driver import Driver
+from aggregator.collector.pages.routes import Pages
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import (
@@ -50,6 +52,8 @@ from aggregator.storage.database import Database, Transaction
 from aggregator.web.app import create_app
 from aggregator.web.auth import require_token
 from aggregator.web.messages import read_bytes
+from aggregator.web.pages.session import Sessions
+from aggregator.web.site import check_site
 
 COLLECTION_ID_SIZE = 16
 MAX_QUERY_SIZE = 1024
@@ -96,14 +100,20 @@ class CollectorApi:
     ) -> Document:
         """Start a collection, or return the one that the batch already has."""
         task = await self._task(task_id)
-        named = await _read_query(request)
+        stored = await self.begin(task, await _read_query(request), now=now)
+        response.headers["Location"] = f"/api/collections/{stored.collection_id.hex()}"
+        return collection_document(task, stored)
+
+    async def begin(
+        self, task: Task, named: Mapping[str, int], *, now: bool
+    ) -> store.StoredCollection:
+        """Start the collection of the batch that is named; see `start_collection`."""
         new = new_collection(task, collection_request(task, named), self._entropy)
         stored = await self._database.run(
             "put collection", lambda tx: start_collection(tx, task, new, now=now)
         )
         self._driver.wake()
-        response.headers["Location"] = f"/api/collections/{stored.collection_id.hex()}"
-        return collection_document(task, stored)
+        return stored
 
     async def collection(self, collection_id: str, post_process: Rule | None = None) -> Document:
         """Return one collection, on request with post-processed values beside the raw ones."""
@@ -153,7 +163,7 @@ def create_collector_app(
     """
 
     def authorize(request: Request) -> None:
-        _check_site(request, hosts)
+        check_site(request, hosts)
         require_token(request, token_hashes())
 
     api = CollectorApi(database, driver, entropy)
@@ -163,29 +173,14 @@ def create_collector_app(
     router.get("/tasks/{task_id}/collections")(api.collections)
     router.post("/tasks/{task_id}/collections", status_code=status.HTTP_201_CREATED)(api.collect)
     router.get("/collections/{collection_id}")(api.collection)
-    return create_app("collector", [router])
-
-
-def _check_site(request: Request, hosts: AbstractSet[str]) -> None:
-    """Refuse a request for a host that is not ours, or from a page of another origin.
-
-    Raises:
-        HTTPException: 421 for a foreign `Host`, 403 for a foreign `Origin`.
-    """
-    host = request.headers.get("host", "")
-    if _host_of(f"//{host}") not in hosts:
-        raise HTTPException(status.HTTP_421_MISDIRECTED_REQUEST, "This host is not served here")
-    origin = request.headers.get("origin")
-    if origin is not None and _host_of(origin) not in hosts:
-        raise HTTPException(status.HTTP_403_FORBIDDEN, "Pages of this origin are not answered")
-
-
-def _host_of(url: str) -> str | None:
-    """Return the host that a header's URL names, if it is one."""
-    try:
-        return urlsplit(url).hostname
-    except ValueError:  # as of a bracket that is not closed
-        return None
+    pages = Pages(
+        database,
+        begin=api.begin,
+        sessions=Sessions(entropy, SystemClock()),
+        token_hashes=token_hashes,
+        check=lambda request: check_site(request, hosts),
+    )
+    return create_app("collector", [router, pages.router()])
 
 
 async def _read_query(request: Request) -> dict[str, int]:

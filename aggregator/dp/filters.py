@@ -102,25 +102,6 @@ def rho_of_pure(epsilon: Fraction) -> Fraction:
     return round_up_closely(lambda digits: epsilon * (2 / (1 + exp(-epsilon, digits)) - 1))
 
 
-def rho_within(epsilon: Fraction, largest: Fraction) -> Fraction:
-    """Return the rho of any mechanisms whose epsilons add up to `epsilon`, rounded up.
-
-    Since tanh(x/2) grows with x, epsilon_i tanh(epsilon_i / 2) adds up to at most
-    epsilon tanh(largest / 2).
-
-    Args:
-        epsilon: An enforced limit on the sum.
-        largest: An enforced limit on each.
-
-    Raises:
-        ParameterError: An argument is not positive.
-    """
-    require_positive(epsilon, "epsilon")
-    require_positive(largest, "largest")
-    each = min(epsilon, largest)
-    return epsilon * rho_of_pure(each) / each
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Filter:
     """Limits on what all releases cost together, fixed before the first one and enforced.

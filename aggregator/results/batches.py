@@ -6,11 +6,11 @@ from fractions import Fraction
 
 from aggregator.dp.sensitivity import max_entry
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import Result
+from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 from aggregator.protocol.task import Task
 from aggregator.results.selection import Selected
 from aggregator.results.tables import Table
-from aggregator.results.values import DEFAULT_CONFIDENCE, Noised, Quantity
+from aggregator.results.values import Noised, Quantity
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -7,14 +7,9 @@ from fractions import Fraction
 
 from typing_extensions import override
 
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.results.intervals import NO_LOWER, NO_UPPER, ConfidenceInterval
-from aggregator.results.values import (
-    DEFAULT_CONFIDENCE,
-    Noised,
-    Quantity,
-    Source,
-    joint_intervals,
-)
+from aggregator.results.values import Noised, Quantity, Source, joint_intervals
 
 ONLY_NOISE = (
     "This is about those who reported: whether it would hold for others is a question of sampling, "

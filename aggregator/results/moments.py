@@ -6,9 +6,10 @@ from fractions import Fraction
 from typing_extensions import override
 
 from aggregator.dp.decimals import integer_in
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.results.intervals import ConfidenceInterval
 from aggregator.results.sums import check_confidence
-from aggregator.results.values import DEFAULT_CONFIDENCE, Noised, Quantity, Source
+from aggregator.results.values import Noised, Quantity, Source
 
 _ASIDE = Fraction(1, 40)
 """The part of the miss that is set aside, twice, for the noise of the mean."""

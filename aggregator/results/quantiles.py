@@ -18,9 +18,10 @@ from typing_extensions import override
 
 from aggregator.dp.decimals import integer_in
 from aggregator.errors import ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.results.intervals import ConfidenceInterval
 from aggregator.results.sums import SumLaw, check_confidence
-from aggregator.results.values import DEFAULT_CONFIDENCE, Exact, Noised, Quantity, Source
+from aggregator.results.values import Exact, Noised, Quantity, Source
 
 if TYPE_CHECKING:
     from aggregator.dp.laws import NoiseLaw

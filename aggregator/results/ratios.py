@@ -19,15 +19,10 @@ from fractions import Fraction
 
 from typing_extensions import override
 
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.results.intervals import NO_LOWER, NO_UPPER, ConfidenceInterval
 from aggregator.results.sums import check_confidence
-from aggregator.results.values import (
-    DEFAULT_CONFIDENCE,
-    Noised,
-    Quantity,
-    Source,
-    combination,
-)
+from aggregator.results.values import Noised, Quantity, Source, combination
 
 _ASIDE = Fraction(1, 20)
 """The part of the miss that is set aside for the noise of the denominator."""

@@ -20,9 +20,10 @@ from aggregator.dp.gaussian_law import EXACT_UP_TO, DiscreteGaussianLaw
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.search import least
 from aggregator.errors import ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.results.intervals import ConfidenceInterval
 from aggregator.results.sums import check_confidence
-from aggregator.results.values import DEFAULT_CONFIDENCE, Noised, Quantity, Source
+from aggregator.results.values import Noised, Quantity, Source
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -89,8 +89,10 @@ def steepest_rate(law: NoiseLaw) -> float:
     match law:
         case DiscreteLaplaceLaw() | TruncatedGeometricLaw():
             return 1 / float(law.scale)
-        case _:
+        case DiscreteGaussianLaw():
             return math.inf
+        case _:
+            raise _unknown(law)
 
 
 def spread(law: NoiseLaw) -> float:

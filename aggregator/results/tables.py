@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aggregator.errors import ConfigurationError, ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.results.intervals import ConfidenceInterval
-from aggregator.results.values import DEFAULT_CONFIDENCE, Quantity, joint_intervals
+from aggregator.results.values import Quantity, joint_intervals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +84,7 @@ class Table:
         Raises:
             ConfigurationError: Neither is installed.
         """
-        library = _import("a data frame", "pandas", "polars")
+        library = import_library("a data frame", "pandas", "polars")
         return library.DataFrame(self._by_column())
 
     def to_csv(self, path: Path | str) -> None:
@@ -99,7 +100,7 @@ class Table:
         Raises:
             ConfigurationError: Neither polars nor pyarrow is installed.
         """
-        library = _import("Parquet", "polars", "pyarrow")
+        library = import_library("Parquet", "polars", "pyarrow")
         if library.__name__ == "polars":
             library.DataFrame(self._by_column()).write_parquet(str(path))
         else:
@@ -117,7 +118,7 @@ class Table:
         """
         if axes is None:
             size = (6.4, 1.2 + 0.3 * len(self.quantities))
-            pyplot = _import("a chart", "matplotlib.pyplot", extra="plots")
+            pyplot = import_library("a chart", "matplotlib.pyplot", extra="plots")
             axes = pyplot.subplots(figsize=size, layout="constrained")[1]
         names = [_name(row, self.columns) for row in self.rows]
         for place, row in enumerate(self.rows):
@@ -179,8 +180,17 @@ def _html_cell(name: str, cell: Cell) -> str:
     return f'<td style="text-align:{side}">{html.escape(text)}</td>'
 
 
-def _import(what: str, *names: str, extra: str = "frames") -> Any:  # noqa: ANN401 - a module
-    """Return the first of some modules that is installed."""
+def import_library(what: str, *names: str, extra: str = "frames") -> Any:  # noqa: ANN401 - a module
+    """Return the first of some modules that is installed.
+
+    Args:
+        what: What needs one of them.
+        names: Of the modules.
+        extra: Of the package, with which the first is installed.
+
+    Raises:
+        ConfigurationError: None is installed.
+    """
     for name in names:
         try:
             return importlib.import_module(name)

@@ -23,10 +23,9 @@ from typing_extensions import override
 from aggregator.dp.certified import exp, ln, round_up
 from aggregator.dp.laws import NoiseLaw
 from aggregator.errors import ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.results.intervals import ConfidenceInterval
 from aggregator.results.sums import Method, SumLaw, check_confidence
-
-DEFAULT_CONFIDENCE = Fraction(95, 100)
 
 Exact: TypeAlias = int | Fraction | Decimal
 

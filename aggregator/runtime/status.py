@@ -9,11 +9,15 @@ import dataclasses
 import shutil
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import aggregator
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
+from aggregator.dp.rationals import format_rational
+from aggregator.protocol.budget import horizon
+from aggregator.protocol.task import task_from_toml
 from aggregator.storage.counters import AGGREGATED, STORED
 from aggregator.storage.database import Transaction
 from aggregator.storage.hpke_keys import list_hpke_configs
@@ -199,6 +203,9 @@ def _task_document(task: TaskProgress, trouble: str | None, now: int) -> Documen
         "oldest_report_seconds": _since(now, task.oldest_at),
         "aggregated": task.aggregated,
         "rejected": dict(_rejected(task)),
+        "reports": {stage: dict(reasons) for stage, reasons in task.counts.items()},
+        "releases": task.releases,
+        **_terms(task.definition),
         "last_release_seconds": _since(now, task.last_release_at),
     }
 
@@ -212,6 +219,20 @@ def _job_document(job: ListedJob, now: int) -> Document:
         "seconds": now - job.created_at,
         "reason": job.reason,
         "next_seconds": None if job.next_at is None else max(0, job.next_at - now),
+    }
+
+
+@lru_cache(maxsize=1024)
+def _terms(definition: str) -> Document:
+    """Return what a task's file says for ever; the fingerprint is compared with the partner's."""
+    task = task_from_toml(definition)
+    budget = task.policy.budget
+    return {
+        "most_releases": horizon(task),
+        "budget": None if budget is None else format_rational(budget),
+        "population": task.policy.population,
+        "task_info": task.configuration.task_info.decode(errors="replace"),
+        "fingerprint": task.fingerprint,
     }
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, func, insert, select, update
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.storage import tables
@@ -197,6 +197,26 @@ def list_collections(
     if state is not None:
         query = query.where(columns.state == state)
     return [_collection(row) for row in tx.connection.execute(query)]
+
+
+def newest_collections(
+    tx: Transaction, task_id: bytes, most: int | None = None, state: CollectionState | None = None
+) -> list[StoredCollection]:
+    """Return a task's newest collections, newest first: at most so many, in one state or any."""
+    columns = tables.collections.c
+    query = select(tables.collections).where(columns.task_id == task_id).order_by(columns.id.desc())
+    if state is not None:
+        query = query.where(columns.state == state)
+    return [_collection(row) for row in tx.connection.execute(query.limit(most))]
+
+
+def count_collections(tx: Transaction, task_id: bytes, state: CollectionState) -> int:
+    """Return how many collections of a task are in a state."""
+    columns = tables.collections.c
+    count: int = tx.connection.execute(
+        select(func.count()).where(columns.task_id == task_id, columns.state == state)
+    ).scalar_one()
+    return count
 
 
 def list_unannounced_collections(tx: Transaction, task_id: bytes) -> list[StoredCollection]:

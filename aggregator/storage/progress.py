@@ -36,6 +36,8 @@ class TaskProgress:
         oldest_at: When the oldest of them was stored.
         counts: Reports by stage and reason.
         last_release_at: When a batch was last released.
+        releases: How many releases were made or are reserved.
+        definition: The text of the public task file.
     """
 
     task_id: bytes
@@ -44,6 +46,8 @@ class TaskProgress:
     oldest_at: int | None
     counts: Mapping[str, Mapping[str, int]]
     last_release_at: int | None
+    releases: int
+    definition: str
 
     @property
     def aggregated(self) -> int:
@@ -90,9 +94,9 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
     counted = select(counter.task, counter.stage, counter.reason, counter.reports)
     for key, stage, reason, reports in tx.connection.execute(counted):
         counts[key][stage][reason] = reports
-    charged = select(entry.task, func.max(entry.charged_at)).group_by(entry.task)
-    released = dict(tx.connection.execute(charged).all())
-    listed = select(task.id, task.task_id, task.ended_at).order_by(task.id)
+    charged = select(entry.task, func.max(entry.charged_at), func.count()).group_by(entry.task)
+    released = {key: (last_at, count) for key, last_at, count in tx.connection.execute(charged)}
+    listed = select(task.id, task.task_id, task.ended_at, task.definition).order_by(task.id)
     return [
         TaskProgress(
             task_id=task_id,
@@ -100,9 +104,11 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
             waiting=backlog[key][0] if key in backlog else 0,
             oldest_at=received[backlog[key][1]] if key in backlog else None,
             counts=counts[key],
-            last_release_at=released.get(key),
+            last_release_at=released[key][0] if key in released else None,
+            releases=released[key][1] if key in released else 0,
+            definition=definition,
         )
-        for key, task_id, ended_at in tx.connection.execute(listed)
+        for key, task_id, ended_at, definition in tx.connection.execute(listed)
     ]
 
 

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from aggregator.dp.mechanisms import Mechanism
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.results import Batch, Noised, Quantity
-from aggregator.results.values import DEFAULT_CONFIDENCE
 from aggregator.vdaf.circuits.measurements import Measurement
 from aggregator.vdaf.instances import VdafType
 from aggregator.vdaf.prio3 import Prio3

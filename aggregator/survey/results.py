@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from aggregator.errors import ParameterError
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task
 from aggregator.results import Batch, Quantity, Table
-from aggregator.results.values import DEFAULT_CONFIDENCE
 from aggregator.survey.meaning import Meaning
 
 if TYPE_CHECKING:

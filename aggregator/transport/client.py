@@ -14,7 +14,7 @@ CONNECT_SECONDS = 10
 
 
 def open_client(
-    timeout_seconds: float, *, insecure_http: bool = False, environment_proxy: bool = False
+    timeout_seconds: float = 60, *, insecure_http: bool = False, environment_proxy: bool = False
 ) -> httpx.AsyncClient:
     """Return a client.
 

@@ -1,5 +1,6 @@
 """The health listener: whether the service is ready, as JSON and as metrics, and always at once.
 
+    GET /          a page for people, with the same as /health
     GET /health    200 while the work moves, 503 otherwise; a JSON document either way
     GET /metrics   the same as Prometheus metrics
     GET /live      200 while the process serves
@@ -22,6 +23,7 @@ import aggregator
 from aggregator.errors import AggregatorError
 from aggregator.telemetry.health import Health, exposition
 from aggregator.web.app import create_app
+from aggregator.web.pages.operator import operator_page
 
 log = structlog.get_logger()
 
@@ -85,6 +87,10 @@ def create_health_app(examine: Callable[[], Health]) -> FastAPI:
     """
     probe = Probe(examine)
     router = APIRouter()
+
+    @router.get("/")
+    async def look() -> Response:
+        return operator_page(await probe.latest())
 
     @router.api_route("/health", methods=_METHODS)
     async def health() -> Response:

@@ -22,8 +22,10 @@ from aggregator.runtime import status
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.telemetry.health import Health, exposition
 from aggregator.web.health import create_health_app
+from aggregator.web.pages.operator import operator_page
 from tests.support.between import Between
 from tests.support.commands import run_here
+from tests.support.look import Page
 from tests.support.pair import Pair, Service
 from tests.support.processes import free_ports
 from tests.support.tasks import LEADER_URL, make_task
@@ -153,6 +155,33 @@ async def test_a_full_disk_makes_a_service_not_ready(
 ) -> None:
     monkeypatch.setattr(status, "LEAST_FREE_BYTES", 2**80)
     assert "is full" in health_of(pair.helper).faults[0]
+
+
+async def test_the_operator_s_page_says_what_waits_what_was_released_and_what_to_compare(
+    pair: Pair,
+) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    pair.clock.advance(STALLED_SECONDS + 1)
+    page = _page(pair.leader)
+    assert page.all("h1")[0].text == "Leader"
+    text = page.all("main")[0].text
+    assert "Not ready:" in text
+    assert "3 reports and 0 collections wait" in text
+    await pair.collect()
+    for service in (pair.leader, pair.helper):
+        page = _page(service)
+        names, cells = ([each.text for each in page.all(name)] for name in ("th", "td"))
+        assert "Ready: nothing waits for too long." in page.all("main")[0].text
+        assert pair.task.fingerprint in cells
+        assert str(pair.task.task_id) in names
+        assert {"fingerprint", "releases", "most releases", "budget", "oldest report"} <= set(names)
+    (task,) = health_of(pair.helper).document["tasks"]  # type: ignore[misc]  # a list
+    assert (task["releases"], task["budget"]) == (1, None)
+    assert task["reports"]["aggregation"] == {"aggregated": 3}
+
+
+def _page(service: Service) -> Page:
+    return Page(bytes(operator_page(health_of(service)).body).decode())
 
 
 async def test_the_health_listener_answers_while_the_service_is_busy() -> None:

@@ -12,7 +12,9 @@ from aggregator import results
 from aggregator.codec import decode, encode
 from aggregator.collector import Collection, TaskCollector
 from aggregator.collector.driver import Driver
+from aggregator.collector.opened import AsyncCollector
 from aggregator.collector.service import create_collector_app
+from aggregator.config import CollectorSettings
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import (
@@ -319,6 +321,21 @@ async def test_the_collector_service_keeps_one_batch_after_the_other(tmp_path: P
         refused = await api.post("/collections", json={"start": 0, "end": TIME_PRECISION})
         assert refused.status_code == 400
         assert "start: the task is leader_selected" in refused.json()["detail"]
+
+
+async def test_a_notebook_lists_selected_batches_by_the_times_of_their_reports(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as pair, collecting(tmp_path, pair) as (driver, api):
+        await upload(pair, [1, 1, 1])
+        asked = await api.post("/collections", json={})
+        await finish(driver, pair, asked.json()["collection_id"])
+        store = tmp_path / "collector.sqlite"
+        database = Database.open(f"sqlite:///{store}", Crypter([bytes(32)]), pair.clock)
+        notebook = AsyncCollector(CollectorSettings(database=str(store)), database)
+        (found,) = await notebook.results(pair.task)
+        assert (found.start, found.end) == found.reports_between
+        database.close()
 
 
 async def test_a_batch_that_the_leader_was_not_told_to_forget_is_not_kept_twice(

@@ -10,7 +10,6 @@ from aggregator.dp.filters import (
     cost_of_dp,
     cost_of_zcdp,
     rho_of_pure,
-    rho_within,
     total,
 )
 from aggregator.dp.zcdp import implied_epsilon, textbook_epsilon
@@ -89,17 +88,6 @@ def test_with_two_limits_the_smaller_epsilon_holds() -> None:
     assert not many.allows(cost_of_dp(Fraction(1, 10), count=11))
 
 
-def test_a_limit_on_epsilon_with_one_on_each_release_is_a_limit_on_rho() -> None:
-    limit, largest = Fraction(5), Fraction(1, 10)
-    rho = rho_within(limit, largest)
-    assert rho >= cost_of_dp(largest, count=50).rho
-    assert float(rho) == pytest.approx(5 * 0.04995837495788, rel=1e-12)
-    for epsilon, count in ((Fraction(1, 20), 100), (Fraction(1, 11), 55)):
-        assert cost_of_dp(epsilon, count=count).rho < rho
-    assert Filter(rho=rho).epsilon_of_all(DELTA) < limit
-    assert rho_within(Fraction(1), Fraction(7)) == rho_of_pure(Fraction(1))
-
-
 def test_an_epsilon_beyond_all_reason_is_its_own_rho() -> None:
     huge = Fraction(10**30)
     assert huge <= rho_of_pure(huge) < huge + 1
@@ -138,5 +126,3 @@ def test_costs_and_limits_out_of_range_are_refused() -> None:
         Filter(delta=DELTA)
     with pytest.raises(ParameterError, match="rho must be positive, not 0"):
         Filter(rho=Fraction(0))
-    with pytest.raises(ParameterError, match="epsilon must be positive, not 0"):
-        rho_within(Fraction(0), Fraction(1))

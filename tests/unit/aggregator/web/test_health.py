@@ -11,6 +11,8 @@ from aggregator.errors import StoreError
 from aggregator.telemetry.health import Health, Metric, exposition
 from aggregator.web import health
 from aggregator.web.health import create_health_app
+from aggregator.web.pages.operator import operator_page
+from tests.support.look import Page
 
 pytestmark = pytest.mark.anyio
 
@@ -26,6 +28,19 @@ def anyio_backend() -> str:
 def client(examine: Callable[[], Health]) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(create_health_app(examine))
     return httpx.AsyncClient(transport=transport, base_url="http://tests")
+
+
+async def test_the_page_shows_names_and_reasons_of_others_as_text() -> None:
+    hostile = "<script>alert(1)</script>"
+    document = {"role": "leader", "free_bytes": 3 * 10**9, "tasks": [{"task_info": hostile}]}
+    page = Page(bytes(operator_page(Health([hostile], document, [])).body).decode())
+    assert not page.all("script")
+    assert [each.text for each in page.all("bdi")].count(hostile) == 2
+    assert "3.0 GB" in page.all("main")[0].text
+    async with client(lambda: READY) as http:
+        answer = await http.get("/")
+    assert (answer.status_code, Page(answer.text).all("script")) == (200, [])
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
 async def test_a_ready_service_is_200_and_one_whose_work_stands_still_503_with_its_reason() -> None:

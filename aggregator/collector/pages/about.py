@@ -1,0 +1,190 @@
+"""About one number: what is guaranteed to whom, by which theorem, at what cost, and its noise."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+
+from aggregator.collector.documents import Document
+from aggregator.collector.pages.readings import Asked, Reading, Readings, Row, number
+from aggregator.collector.pages.view import View, budget
+from aggregator.dap.problems import UnrecognizedCollectionJob
+from aggregator.dp.certified import to_float
+from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.utility import half_width_of
+from aggregator.protocol.budget import task_bounds
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.storage import collector as store
+from aggregator.storage.database import Transaction
+from aggregator.storage.states import CollectionState
+from aggregator.web.pages.charts import curve, scrolled
+from aggregator.web.pages.html import Html, isolated, table, tag
+
+_DELTA = Fraction(1, 10**6)
+_POINTS = 60
+"""On either side of the value."""
+
+
+def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str, str]) -> View:
+    """Return what stands behind a released value.
+
+    Args:
+        tx: A transaction on the collector's store.
+        readings: Of that store.
+        asked: The question.
+        chosen: What the address says: `result`, a collection by its id, and `value`, which of the
+            released sums, from 0; the newest and the first shown one unless it says so.
+
+    Raises:
+        UnrecognizedCollectionJob: There is no such result.
+    """
+    shown = _chosen(tx, readings, asked, chosen.get("result"))
+    made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
+    privacy, error = _member(shown.result, "privacy"), _member(shown.result, "error")
+    bounds = task_bounds(asked.task, made, _DELTA)
+    rows: list[Row] = [
+        {
+            "theorem": each.name,
+            "epsilon": None if each.epsilon is None else float(each.epsilon),
+            "delta": None if each.delta is None else float(each.delta),
+            "is_valid": each.is_valid,
+            "note": each.note,
+        }
+        for each in bounds
+    ]
+    said = (
+        (
+            each.name,
+            "nothing" if each.epsilon is None else f"{float(each.epsilon):.6g}",
+            "" if each.delta is None else f"{float(each.delta):.3g}",
+            "yes" if each.is_valid else "no",
+            each.note,
+        )
+        for each in bounds
+    )
+    facts = (
+        ("What is promised, and to whom", privacy["statement"]),
+        ("The noise of each aggregator", shown.result["scale"]),
+        ("All results of this question together", privacy["all_releases"]),
+        ("Who must be honest", privacy["honest"]),
+        ("When the intervals hold", error["holds"]),
+        ("The number of reports", shown.result["report_count_source"]),
+    )
+    promise = _promise(privacy)
+    content = [
+        tag("p", tag("a", "The question", href=f"{asked.path}?result={shown.name}")),
+        tag("p", f"{shown.period}; {shown.batch.report_count:,} reports."),
+        tag("h2", "What is guaranteed"),
+        tag("p", promise, class_="big"),
+        tag(
+            "dl",
+            *(
+                part
+                for name, text in facts
+                if text
+                for part in (tag("dt", name), tag("dd", isolated(str(text))))
+            ),
+        ),
+        tag("h2", "What it costs a person so far"),
+        budget(made, asked.most_releases),
+        tag(
+            "p",
+            "As far as this collector's own results go: each aggregator's ledger has all releases.",
+            class_="soft",
+        ),
+        table(
+            f"Epsilon of {made:,} results at delta {float(_DELTA):g}, by theorem",
+            ("theorem", "epsilon", "delta", "holds for a collector who decides when to stop", ""),
+            said,
+        ),
+        *_noise(shown, chosen.get("value", "")),
+    ]
+    document: dict[str, object] = {
+        "question": asked.title,
+        "task_id": str(asked.task.task_id),
+        "collection_id": shown.name,
+        "privacy": privacy,
+        "error": error,
+    }
+    return View(f"About this number: {asked.title}", content, document, lambda: rows)
+
+
+def _chosen(tx: Transaction, readings: Readings, asked: Asked, name: str | None) -> Reading:
+    if name is None:
+        results = readings.latest(tx, asked)
+        if results:
+            return results[-1]
+        raise UnrecognizedCollectionJob("the question has no result yet")
+    try:
+        stored = store.get_collection(tx, bytes.fromhex(name))
+    except ValueError:
+        stored = None
+    is_shown = stored is not None and stored.state is CollectionState.FINISHED
+    if stored is None or not is_shown or stored.task_id != asked.task.task_id.value:
+        raise UnrecognizedCollectionJob("the question has no such result")
+    return readings.of(asked, stored)
+
+
+def _promise(privacy: Document) -> str:
+    if privacy["epsilon"] is None:
+        return "No differential privacy"
+    delta = "" if privacy["delta"] in (None, "0") else f", delta {privacy['delta']}"
+    return f"epsilon {privacy['epsilon']}{delta} for each result"
+
+
+def _noise(shown: Reading, wanted: str) -> list[Html]:
+    """Return a picture of the noise's law around one released value."""
+    task = shown.asked.task
+    law = task.policy.mechanism.law(task.prio3.circuit, 2)
+    values = [
+        (place, each) for place, each in enumerate(shown.batch.values.values()) if each is not None
+    ]
+    if law is None or not values:
+        return []
+    place, value = next((each for each in values if str(each[0]) == wanted), values[0])
+    width, points = _law(law)
+    released = float(value.value)
+    low, high = released - width, released + width
+    said = (
+        f"Sum {place + 1} of {len(shown.batch.values)} was released as {number(released)}. An "
+        f"interval so made, here from {number(low)} to {number(high)}, holds the true sum in at "
+        "least 95 of 100 cases: the curve is how likely each distance from the truth is."
+    )
+    chart = curve(
+        [(released + distance, density) for distance, density in points],
+        (low, high),
+        "The law of the noise around the released value",
+        said,
+    )
+    cells = [
+        (number(released + distance), f"{density:.3g}")
+        for distance, density in points
+        if distance >= 0
+    ]
+    listed = table(
+        "Probability of each distance, the same on both sides",
+        ("true sum, if the noise was so large", "probability"),
+        cells,
+    )
+    details = tag("details", tag("summary", "The same as a table"), listed)
+    return [
+        tag("h2", "The noise on this value"),
+        tag("p", said),
+        scrolled(chart, "Chart of the noise"),
+        details,
+    ]
+
+
+@lru_cache(maxsize=64)
+def _law(law: NoiseLaw) -> tuple[int, tuple[tuple[int, float], ...]]:
+    """Return the half width at 95 %, and probabilities by distance as far as twice that."""
+    width = half_width_of(law, DEFAULT_CONFIDENCE)
+    step = max(1, 2 * width // _POINTS)
+    reach = range(0, max(2, 2 * width) + 1, step)
+    half = [(distance, to_float(law.probability(distance))) for distance in reach]
+    return width, (*((-distance, density) for distance, density in reversed(half[1:])), *half)
+
+
+def _member(document: Document, name: str) -> Document:
+    member = document[name]
+    assert isinstance(member, dict)  # noqa: S101  results are stored with all their members
+    return member

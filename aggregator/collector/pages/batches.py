@@ -1,0 +1,218 @@
+"""The batches of a question: which are open, ready, collected or waiting, and why; and a button."""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from aggregator.codec import decode
+from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row, moment
+from aggregator.collector.pages.view import View
+from aggregator.dap.messages import CollectionJobReq
+from aggregator.dap.problems import InvalidBatchSize
+from aggregator.storage import collector as store
+from aggregator.storage.collector import StoredCollection
+from aggregator.storage.database import Transaction
+from aggregator.storage.states import CollectionState
+from aggregator.survey import Windows
+from aggregator.web.pages.html import Html, join, table, tag
+
+_COLLECTIONS = 500
+"""The newest ones, among which those of the shown windows are looked for."""
+
+
+class BatchState(StrEnum):
+    """How far a batch has come, as a reader is told."""
+
+    OPEN = "open"
+    READY = "ready"
+    WAITING = "waiting"
+    COLLECTED = "collected"
+    TOO_FEW = "too few"
+    FAILED = "failed"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BatchLine:
+    """One batch in the list.
+
+    Attributes:
+        period: Its time for a reader.
+        state: How far it has come.
+        why: What it waits for, or what went wrong.
+        named: What names it in a request; empty where that cannot be asked for again.
+        collection_id: Of its newest collection, hexadecimal; empty without one.
+        is_over: Whether its time is over.
+    """
+
+    period: str
+    state: BatchState
+    why: str
+    named: Mapping[str, int]
+    collection_id: str
+    is_over: bool
+
+    @property
+    def row(self) -> Row:
+        """The same for a table."""
+        return {
+            "window": self.period,
+            "state": str(self.state),
+            "why": self.why,
+            **{name: self.named.get(name) for name in ("start", "end")},
+            "collection_id": self.collection_id,
+        }
+
+
+def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View:
+    """Return the page of a question's batches.
+
+    Args:
+        tx: A transaction on the collector's store.
+        asked: The question.
+        csrf: What the forms of this session carry.
+        refused: Why what was just asked for is not collected; empty if nothing was.
+    """
+    stored = store.newest_collections(tx, asked.task.task_id.value, _COLLECTIONS)
+    windows = asked.windows
+    if windows is None:
+        found = [_line(asked, each, tx.now) for each in stored[:SHOWN_WINDOWS]]
+    else:
+        added_at = store.task_added_at(tx, asked.task.task_id.value)
+        found = list(_of_windows(asked, windows, stored, tx.now, added_at))
+    lines = ((line.period, str(line.state), line.why, _action(asked, line, csrf)) for line in found)
+    smallest = asked.task.min_batch_size
+    content = [
+        tag("p", tag("a", "The question", href=asked.path)),
+        tag("p", tag("strong", "Not collected: "), refused, role="alert", class_="bad")
+        if refused
+        else None,
+        tag(
+            "p",
+            f"A batch of fewer than {smallest:,} reports is not released; how many there are only "
+            "the aggregators know until it is collected. Collecting closes a batch for ever: later "
+            "reports of its time are refused.",
+        ),
+        table("Batches, the newest first", ("window", "state", "why", "collect"), lines),
+        None if windows else _free_form(asked, csrf),
+    ]
+    document = {"task_id": str(asked.task.task_id), "min_batch_size": smallest}
+    return View(f"Batches: {asked.title}", content, document, lambda: [each.row for each in found])
+
+
+def _of_windows(
+    asked: Asked,
+    windows: Windows,
+    stored: list[StoredCollection],
+    now: int,
+    added_at: int,
+) -> Iterator[BatchLine]:
+    """Give the windows from the present one to that in which the task was added, or before."""
+    by_start: dict[int, StoredCollection] = {}
+    for each in stored:  # the newest first
+        named = _named(asked, each)
+        by_start.setdefault(named["start"], each)
+    first = windows.start(datetime.fromtimestamp(min([added_at, *by_start]), UTC))
+    start = windows.start(datetime.fromtimestamp(now, UTC))
+    for _ in range(SHOWN_WINDOWS):
+        if start < first:
+            return
+        named = {"start": int(start.timestamp()), "end": int(windows.end(start).timestamp())}
+        collected = by_start.get(named["start"])
+        if collected is not None:
+            yield _line(asked, collected, now)
+        else:
+            is_over = named["end"] <= now
+            why = "nobody has asked for it" if is_over else f"it ends {moment(named['end'])}"
+            state = BatchState.READY if is_over else BatchState.OPEN
+            yield BatchLine(asked.period(**named), state, why, named, "", is_over)
+        start -= timedelta(seconds=windows.seconds)
+
+
+def _line(asked: Asked, stored: StoredCollection, now: int) -> BatchLine:
+    named = _named(asked, stored)
+    period = asked.period(**named) if "start" in named else "the next batch"
+    is_over = named.get("end", 0) <= now
+    state, why = _state(stored, now)
+    again = named if state in (BatchState.FAILED, BatchState.TOO_FEW) else {}
+    return BatchLine(period, state, why, again, stored.collection_id.hex(), is_over)
+
+
+def _named(asked: Asked, stored: StoredCollection) -> Mapping[str, int]:
+    """Return what names a collection's batch: its interval, or nothing where the leader selects."""
+    query = decode(CollectionJobReq, stored.request).query
+    return asked.task.batching.named(query, asked.task.time_precision)
+
+
+def _state(stored: StoredCollection, now: int) -> tuple[BatchState, str]:
+    if stored.state is CollectionState.PENDING:
+        since = f"asked for {now - stored.created_at:,} s ago"
+        # Of a collection under way a leader tells its collector nothing but to come again.
+        return BatchState.WAITING, f"{since}; " + (
+            stored.reason
+            or "the leader has not finished it: `prio status` there says what it waits for"
+        )
+    if stored.state is CollectionState.FINISHED:
+        return BatchState.COLLECTED, moment(stored.ended_at or stored.created_at)
+    problem = json.loads(stored.problem or "{}")
+    why = str(problem.get("detail") or problem.get("title") or "the collection failed")
+    is_small = problem.get("type") == InvalidBatchSize.type_uri
+    return (BatchState.TOO_FEW if is_small else BatchState.FAILED), why
+
+
+def _action(asked: Asked, line: BatchLine, csrf: str) -> Html | None:
+    """Return what can be done with a batch: look at it, or collect it."""
+    if line.state is BatchState.COLLECTED:
+        href = f"{asked.path}?result={line.collection_id}"
+        return tag("a", "Result", tag("span", f" of {line.period}", class_="skip"), href=href)
+    if not line.named:
+        return None
+    name = f"meant-{line.named['start']}"
+    meant = join(
+        (
+            tag("input", type="checkbox", name="meant", value="yes", id=name),
+            tag("label", " shut out all later answers", for_=name),
+            tag("br"),
+        )
+    )
+    return tag(
+        "form",
+        *(tag("input", type="hidden", name=key, value=each) for key, each in line.named.items()),
+        tag("input", type="hidden", name="csrf", value=csrf),
+        None if line.is_over else meant,
+        tag("button", f"Collect and close {line.period}"),
+        method="post",
+        action=f"{asked.path}/batches",
+    )
+
+
+def _free_form(asked: Asked, csrf: str) -> Html:
+    """Return the form of a task whose batches are not windows."""
+    bounds = [
+        join((tag("label", f"{label} ", for_=name), _time_input(name), tag("br")))
+        for name, label in (("start", "From (UTC)"), ("end", "To (UTC)"))
+    ]
+    fields = [] if asked.task.batching.leader_selects else bounds
+    unit = asked.task.time_precision
+    return join(
+        (
+            tag("h2", "Collect a batch"),
+            tag(
+                "form",
+                tag("input", type="hidden", name="csrf", value=csrf),
+                *fields,
+                tag("p", f"Both must be multiples of {unit:,} s.") if fields else None,
+                tag("input", type="checkbox", name="meant", value="yes", id="meant"),
+                tag("label", " also if it is not over: shut out all later answers", for_="meant"),
+                tag("br"),
+                tag("button", "Collect and close this batch" if fields else "Collect the next one"),
+                method="post",
+                action=f"{asked.path}/batches",
+            ),
+        )
+    )
+
+
+def _time_input(name: str) -> Html:
+    return tag("input", type="datetime-local", name=name, id=name, required=True)

@@ -1,0 +1,108 @@
+"""The overview: a card for each question with its latest result."""
+
+from collections.abc import Sequence
+
+from aggregator.collector.pages.readings import Asked, Reading, Readings, Row, number
+from aggregator.collector.pages.view import View, bar_charts, budget
+from aggregator.storage.collector import count_collections
+from aggregator.storage.database import Transaction
+from aggregator.storage.states import CollectionState
+from aggregator.web.pages.charts import sparkline
+from aggregator.web.pages.html import Html, isolated, tag
+
+_WINDOWS = 24
+"""In a sparkline."""
+
+_BARS = 6
+"""On a card."""
+
+
+def overview(tx: Transaction, readings: Readings) -> View:
+    """Return the overview of all questions of a collector."""
+    questions = readings.asked(tx)
+    by_survey: dict[str, list[Html]] = {}
+    documents: list[dict[str, object]] = []
+    shown: list[tuple[Row, Reading]] = []
+    for asked in questions:
+        made = count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
+        results = readings.latest(tx, asked, _WINDOWS)
+        by_survey.setdefault(asked.survey, []).append(_card(asked, results, made))
+        latest = results[-1] if results else None
+        head: Row = {
+            "question": asked.title,
+            "survey": asked.survey,
+            "task_id": str(asked.task.task_id),
+        }
+        documents.append(
+            {
+                **head,
+                "address": asked.path,
+                "results": made,
+                "most_results": asked.most_releases,
+            }
+        )
+        shown += [] if latest is None else [(head, latest)]
+    content = [
+        part
+        for title, cards in by_survey.items()
+        for part in (
+            tag("h2", isolated(title or "Tasks of no survey")),
+            tag("ul", *cards, class_="cards"),
+        )
+    ]
+    if not content:
+        content = [tag("p", "There is no task yet: `prio task add` gives this collector one.")]
+    return View(
+        "Overview",
+        content,
+        {"questions": documents},
+        lambda: [head | row for head, latest in shown for row in latest.rows],
+    )
+
+
+def _card(asked: Asked, results: Sequence[Reading], made: int) -> Html:
+    heading = tag("h3", tag("a", isolated(asked.title), href=asked.path))
+    if not results:
+        nothing = tag("p", "No result yet. ", tag("a", "Batches", href=f"{asked.path}/batches"))
+        return tag("li", heading, nothing, budget(made, asked.most_releases), class_="card")
+    latest = results[-1]
+    shown = [each for each in latest.estimates if each.is_main] or list(latest.estimates)
+    if len(shown) == 1:
+        mark, unit = shown[0].mark, shown[0].unit
+        what = tag(
+            "p",
+            tag("span", f"{number(mark.value)} ", isolated(unit), class_="big"),
+            tag("br"),
+            f"{shown[0].shows}, from {number(mark.low)} to {number(mark.high)} at 95 % confidence",
+        )
+        charts: Sequence[Html] = [what, *bar_charts(shown, asked.title, is_small=True).values()]
+    else:
+        charts = list(bar_charts(shown[:_BARS], asked.title, is_small=True).values())
+    more = len(shown) - _BARS
+    return tag(
+        "li",
+        heading,
+        tag("p", f"{latest.period}; {latest.batch.report_count:,} reports", class_="soft"),
+        *charts,
+        tag("p", f"and {more:,} more", class_="soft") if more > 0 else None,
+        _trend(results),
+        budget(made, asked.most_releases),
+        class_="card",
+    )
+
+
+def _trend(results: Sequence[Reading]) -> Html | None:
+    """Return the first figure over the last windows, if there is one."""
+    if len(results) < 2 or not results[-1].main:  # noqa: PLR2004  a line needs two points
+        return None
+    first = results[-1].main[0]
+    key = first.shows, first.quantity.label
+    values = [
+        float(figure.quantity.estimate)
+        for each in results
+        for figure in each.figures
+        if (figure.shows, figure.quantity.label) == key and figure.quantity.estimate is not None
+    ]
+    said = f"{first.shows} over {len(values)} results"
+    name = tag("span", f" {said}: ", isolated(first.quantity.label), class_="soft")
+    return tag("p", sparkline(values, said), name)

@@ -1,0 +1,275 @@
+"""Stored results as what pages show: questions, windows, and figures with intervals.
+
+Finished results never change, so intervals are computed once for each and kept.
+"""
+
+import dataclasses
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+from aggregator.collector.documents import Document, collection_document
+from aggregator.errors import ParameterError
+from aggregator.protocol.budget import horizon
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.protocol.task import Task, task_from_toml
+from aggregator.results import Batch
+from aggregator.storage import collector as store
+from aggregator.storage.collector import StoredCollection
+from aggregator.storage.database import Transaction
+from aggregator.storage.states import CollectionState
+from aggregator.survey import Figure, Meaning, Windows
+from aggregator.web.pages.charts import Mark
+
+SHOWN_WINDOWS = 60
+"""The most results of one question that a page shows; the newest ones."""
+
+_KEPT = 8192
+"""Results whose figures are kept."""
+
+Row = dict[str, str | int | float | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """A task as a question.
+
+    Attributes:
+        task: The collector's own view of it.
+        meaning: What its numbers mean; None for a task of no survey.
+    """
+
+    task: Task
+    meaning: Meaning | None
+
+    @property
+    def path(self) -> str:
+        """Where its page is."""
+        return f"/questions/{self.task.task_id}"
+
+    @property
+    def survey(self) -> str:
+        """The title of its survey; empty without one."""
+        return "" if self.meaning is None else self.meaning.title
+
+    @property
+    def title(self) -> str:
+        """The question as people are asked it, or the shortest that is known of it."""
+        if self.meaning is None:
+            return self.task.configuration.task_info.decode(errors="replace") or "A task"
+        return self.meaning.question.text or self.meaning.question.name
+
+    @cached_property
+    def most_releases(self) -> int | None:
+        """The most results that each aggregator lets it have; None if nothing limits them."""
+        return horizon(self.task)
+
+    @property
+    def windows(self) -> Windows | None:
+        """The windows of its batches; None where the collector may choose any interval."""
+        if self.meaning is not None:
+            return self.meaning.windows
+        window, unit = self.task.policy.window, self.task.time_precision
+        return None if window is None else Windows(window.length * unit, window.start * unit)
+
+    def period(self, start: int, end: int) -> str:
+        """Return an interval, in seconds since the epoch, for a reader."""
+        first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
+        if self.windows is not None and self.windows.end(self.windows.start(first)) >= last:
+            return self.windows.describe(self.windows.start(first))
+        return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """One figure as it is shown.
+
+    Attributes:
+        shows: What kind of figure, such as "count".
+        unit: Of the value.
+        mark: Its label, estimate and interval.
+        method: By which the interval was found.
+        is_main: Whether it is drawn first.
+    """
+
+    shows: str
+    unit: str
+    mark: Mark
+    method: str
+    is_main: bool
+
+    @property
+    def row(self) -> Row:
+        """The same for a table; null where there is no estimate, or no end of the interval."""
+        return {
+            "shows": self.shows,
+            "label": self.mark.label,
+            "value": self.mark.value,
+            "low": _finite(self.mark.low),
+            "high": _finite(self.mark.high),
+            "unit": self.unit,
+            "confidence": float(DEFAULT_CONFIDENCE),
+            "method": self.method,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """One finished collection of a question.
+
+    Attributes:
+        asked: The question.
+        document: The collection as the API shows it.
+    """
+
+    asked: Asked
+    document: Document
+
+    @property
+    def name(self) -> str:
+        """The collection's id, hexadecimal."""
+        return str(self.document["collection_id"])
+
+    @cached_property
+    def batch(self) -> Batch:
+        """The released values."""
+        return Batch.of_document(self.asked.task, self.document)
+
+    @cached_property
+    def result(self) -> Document:
+        """The result's document."""
+        result = self.document["result"]
+        assert isinstance(result, dict)  # noqa: S101  only finished collections are read
+        return result
+
+    @property
+    def start(self) -> int:
+        """The first second that was asked for, or that the leader's batch holds."""
+        return self._bound("start", self.batch.start)
+
+    @property
+    def period(self) -> str:
+        """Its time for a reader."""
+        return self.asked.period(self.start, self._bound("end", self.batch.end))
+
+    @cached_property
+    def figures(self) -> Sequence[Figure]:
+        """What it says; bare values without a meaning, or where some are withheld."""
+        if self.asked.meaning is not None:
+            try:
+                return self.asked.meaning.design.figures_of(self.batch)
+            except ParameterError:  # a value is withheld, so that what is made of it is, too
+                pass
+        return [Figure("value", each, is_wanted=True) for each in self.batch.quantities()]
+
+    @cached_property
+    def main(self) -> Sequence[Figure]:
+        """The figures that are drawn first."""
+        return [each for each in self.figures if each.is_wanted] or list(self.figures)
+
+    @cached_property
+    def estimates(self) -> Sequence[Estimate]:
+        """All figures with intervals, each by itself at 95 % confidence."""
+        return [_estimate(figure) for figure in self.figures]
+
+    def estimate_of(self, shows: str, label: str) -> Estimate | None:
+        """Return one figure with its interval, without computing the others'."""
+        for figure in self.figures:
+            if (figure.shows, figure.quantity.label) == (shows, label):
+                return _estimate(figure)
+        return None
+
+    @property
+    def rows(self) -> list[Row]:
+        """A row for each figure, for a table."""
+        named: Row = {
+            "window": self.period,
+            "reports": self.batch.report_count,
+            "collection_id": self.name,
+        }
+        return [named | each.row for each in self.estimates]
+
+    def _bound(self, name: str, otherwise: int) -> int:
+        query = self.document["query"]
+        found = query.get(name) if isinstance(query, dict) else None
+        return found if isinstance(found, int) else otherwise
+
+
+class Readings:
+    """Reads a collector's store for pages, and keeps what it has computed.
+
+    Several threads may read at once: what two of them compute at the same time is the same.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, Reading] = OrderedDict()
+
+    def asked(self, tx: Transaction) -> list[Asked]:
+        """Return all questions, oldest first."""
+        return [_asked(definition) for definition in store.list_definitions(tx)]
+
+    def one(self, tx: Transaction, task_id: bytes) -> Asked | None:
+        """Return the question of a task, if the collector has it."""
+        definition = store.get_definition(tx, task_id)
+        return None if definition is None else _asked(definition)
+
+    def latest(
+        self, tx: Transaction, asked: Asked, most: int | None = SHOWN_WINDOWS
+    ) -> list[Reading]:
+        """Return the newest finished collections of a question, those of the earliest window first.
+
+        Args:
+            tx: A transaction on the collector's store.
+            asked: The question.
+            most: How many; None for all.
+        """
+        stored = store.newest_collections(
+            tx, asked.task.task_id.value, most, CollectionState.FINISHED
+        )
+        return sorted((self.of(asked, each) for each in stored), key=lambda each: each.start)
+
+    def of(self, asked: Asked, stored: StoredCollection) -> Reading:
+        """Return a finished collection of a question."""
+        found = self._kept.get(stored.collection_id)
+        if found is None:
+            found = Reading(asked, collection_document(asked.task, stored))
+            self._kept[stored.collection_id] = found
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+
+def moment(seconds: int) -> str:
+    """Return a time for a reader."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def number(value: float | Fraction | None) -> str:
+    """Return a number for a reader."""
+    if value is None:
+        return "none"
+    return f"{float(value):,.6g}"
+
+
+@lru_cache(maxsize=256)
+def _asked(definition: str) -> Asked:
+    task = task_from_toml(definition)
+    try:
+        return Asked(task, Meaning.of_task(task))
+    except ParameterError:
+        return Asked(task, None)  # of no survey
+
+
+def _estimate(figure: Figure) -> Estimate:
+    quantity = figure.quantity
+    interval, estimate = quantity.interval(DEFAULT_CONFIDENCE), quantity.estimate
+    value = None if estimate is None else float(estimate)
+    mark = Mark(quantity.label, value, float(interval.low), float(interval.high))
+    return Estimate(figure.shows, quantity.unit, mark, interval.method, figure.is_wanted)
+
+
+def _finite(bound: float) -> float | None:
+    return bound if math.isfinite(bound) else None

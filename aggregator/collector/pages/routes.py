@@ -1,0 +1,334 @@
+"""The addresses of the collector's pages.
+
+    GET  /login                              asks for the service's token
+    POST /login, /logout                     begin and end a session
+    GET  /                                   the overview; also /overview.json, .csv, .parquet
+    GET  /questions/{task_id}                one question; also .json, .csv, .parquet
+    GET  /questions/{task_id}/{chart}.svg    a chart of it
+    GET  /questions/{task_id}/about          about one number; also .json, .csv, .parquet
+    GET  /questions/{task_id}/batches        its batches; also .json, .csv, .parquet
+    POST /questions/{task_id}/batches        collects one
+
+A page is shown to who has begun a session with the service's token; files also to who shows the
+token as a bearer. A form carries what only this session's pages know.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Protocol
+from urllib.parse import parse_qsl
+
+from fastapi import APIRouter, Request, Response, status
+from fastapi.responses import RedirectResponse
+
+from aggregator.collector.pages.about import about
+from aggregator.collector.pages.batches import batches
+from aggregator.collector.pages.overview import overview
+from aggregator.collector.pages.question import question
+from aggregator.collector.pages.readings import Asked, Readings
+from aggregator.collector.pages.view import View, as_csv, as_json, as_parquet, writes_parquet
+from aggregator.dap.auth import hash_token, token_matches
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import (
+    BatchInvalid,
+    UnrecognizedCollectionJob,
+    UnrecognizedTask,
+    UnsupportedMediaType,
+)
+from aggregator.errors import Abort
+from aggregator.protocol.task import Task
+from aggregator.storage.database import Database, Transaction
+from aggregator.web.auth import require_token
+from aggregator.web.messages import read_bytes
+from aggregator.web.pages.charts import standalone
+from aggregator.web.pages.frame import HEADERS, page
+from aggregator.web.pages.html import Html, tag
+from aggregator.web.pages.session import CSRF_FIELD, Session, Sessions
+from aggregator.web.problems import abort_response
+
+_MAX_FORM_SIZE = 1024
+_HOME = [("/", "Overview")]
+_FORM = "application/x-www-form-urlencoded"
+
+Read = Callable[[Transaction], View]
+Chosen = Mapping[str, str]
+
+
+class Begin(Protocol):
+    """Starts the collection of a batch."""
+
+    def __call__(self, task: Task, named: Mapping[str, int], *, now: bool) -> Awaitable[object]:
+        """Store it; raises `Abort` where that is refused."""
+
+
+class Pages:
+    """The handlers of all pages.
+
+    Args:
+        database: The collector's store.
+        begin: Starts a collection.
+        sessions: Who may look.
+        token_hashes: Says, for each request, the SHA-256 of the tokens that begin a session.
+        check: Refuses a request for or from another site.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        begin: Begin,
+        sessions: Sessions,
+        token_hashes: Callable[[], Sequence[bytes]],
+        check: Callable[[Request], None],
+    ) -> None:
+        self._database = database
+        self._begin = begin
+        self._sessions = sessions
+        self._token_hashes = token_hashes
+        self._check = check
+        self._readings = Readings()
+
+    def router(self) -> APIRouter:
+        """Return the routes."""
+        router = APIRouter(include_in_schema=False)
+        router.get("/login")(self.login)
+        router.post("/login")(self.begin_session)
+        router.post("/logout")(self.end_session)
+        views: dict[str, Callable[[Request, str], Read]] = {
+            "/overview": self._overview,
+            "/questions/{task_id}": self._question,
+            "/questions/{task_id}/about": self._about,
+            "/questions/{task_id}/batches": self._batches,
+        }
+        for path, read in views.items():
+            for ending in ("json", "csv", "parquet"):
+                router.get(f"{path}.{ending}")(self._file(read, ending))
+        router.get("/questions/{task_id}/{chart}.svg")(self.chart)
+        router.get("/")(self._page(self._overview))
+        for path, read in list(views.items())[1:]:
+            router.get(path)(self._page(read))
+        router.post("/questions/{task_id}/batches")(self.collect)
+        return router
+
+    async def login(self, request: Request) -> Response:
+        """Show the form that asks for the token."""
+        self._check(request)
+        return self._login_page(request, "", status.HTTP_200_OK)
+
+    async def begin_session(self, request: Request) -> Response:
+        """Begin a session for who knows the token."""
+        self._check(request)
+        form = await _form(request)
+        before = self._sessions.of(request)
+        if before is None or not self._sessions.is_own_form(before, form.get(CSRF_FIELD, "")):
+            why = "This form is too old, or your browser refuses cookies: try again."
+            return self._login_page(request, why, status.HTTP_403_FORBIDDEN)
+        token = form.get("token", "")
+        if not token_matches(token, self._token_hashes()):
+            why = "This is not the token of this service."
+            return self._login_page(request, why, status.HTTP_401_UNAUTHORIZED)
+        response = RedirectResponse("/", status.HTTP_303_SEE_OTHER, HEADERS)
+        self._sessions.begin(request, response, hash_token(token))
+        return response
+
+    async def end_session(self, request: Request) -> Response:
+        """End the session in this browser."""
+        self._check(request)
+        session, form = self._known(request), await _form(request)
+        response = RedirectResponse("/login", status.HTTP_303_SEE_OTHER, HEADERS)
+        if session is not None and self._sessions.is_own_form(session, form.get(CSRF_FIELD, "")):
+            self._sessions.begin(request, response)
+        return response
+
+    async def chart(self, request: Request, chart: str) -> Response:
+        """Return a chart of a question as a file of its own."""
+        self._check_reader(request)
+        charts = (await self._read(self._question(request, ""))).charts
+        if chart not in charts:
+            raise UnrecognizedCollectionJob("the question has no such chart")
+        return _download(standalone(charts[chart]), "image/svg+xml", f"{chart}.svg")
+
+    async def collect(self, request: Request) -> Response:
+        """Collect the batch that a form names, and go back to the list."""
+        self._check(request)
+        session = self._known(request)
+        if session is None:
+            return RedirectResponse("/login", status.HTTP_303_SEE_OTHER, HEADERS)
+        form = await _form(request)
+        refused, code = "This form is not of your session: try again.", status.HTTP_403_FORBIDDEN
+        if self._sessions.is_own_form(session, form.get(CSRF_FIELD, "")):
+            try:
+                asked = await self._database.read("get task", partial(self._asked, request))
+                await self._begin(asked.task, _batch(form), now=form.get("meant") == "yes")
+            except Abort as error:
+                refused, code = str(getattr(error, "detail", error)), _code(error)
+            else:
+                return RedirectResponse(f"{asked.path}/batches", status.HTTP_303_SEE_OTHER, HEADERS)
+        view = await self._read(self._batches(request, self._sessions.csrf(session), refused))
+        return self._shown(view, session, code)
+
+    def _overview(self, _request: Request, _csrf: str) -> Read:
+        return lambda tx: overview(tx, self._readings)
+
+    def _question(self, request: Request, _csrf: str) -> Read:
+        chosen = dict(request.query_params)
+        return lambda tx: question(tx, self._readings, self._asked(request, tx), chosen)
+
+    def _about(self, request: Request, _csrf: str) -> Read:
+        chosen = dict(request.query_params)
+        return lambda tx: about(tx, self._readings, self._asked(request, tx), chosen)
+
+    def _batches(self, request: Request, csrf: str, refused: str = "") -> Read:
+        return lambda tx: batches(tx, self._asked(request, tx), csrf, refused)
+
+    def _page(self, read: Callable[[Request, str], Read]) -> Callable[..., Awaitable[Response]]:
+        """Return the handler of a page."""
+
+        async def handle(request: Request) -> Response:
+            self._check(request)
+            session = self._known(request)
+            if session is None:
+                return RedirectResponse("/login", status.HTTP_303_SEE_OTHER, HEADERS)
+            try:
+                view = await self._read(read(request, self._sessions.csrf(session)))
+            except Abort as error:
+                said = tag("p", str(getattr(error, "detail", error)))
+                return page("Not here", said, links=_HOME, status=_code(error))
+            return self._shown(view, session, status.HTTP_200_OK)
+
+        return handle
+
+    def _file(
+        self, read: Callable[[Request, str], Read], ending: str
+    ) -> Callable[..., Awaitable[Response]]:
+        """Return the handler of what a page shows, as a file."""
+
+        async def handle(request: Request) -> Response:
+            self._check_reader(request)
+            if ending == "parquet" and not writes_parquet():
+                raise UnrecognizedCollectionJob(
+                    "Parquet needs polars where the service runs: prio-aggregator[frames]"
+                )
+            view = await self._read(read(request, ""))
+            name = f"results.{ending}"
+            match ending:
+                case "json":
+                    return Response(as_json(view), headers=HEADERS, media_type="application/json")
+                case "csv":
+                    return _download(as_csv(view.rows()), "text/csv; charset=utf-8", name)
+                case _:
+                    return _download(
+                        as_parquet(view.rows()), "application/vnd.apache.parquet", name
+                    )
+
+        return handle
+
+    async def _read(self, read: Read) -> View:
+        return await self._database.read("read a page", read)
+
+    def _asked(self, request: Request, tx: Transaction) -> Asked:
+        try:
+            task_id = TaskId.parse(request.path_params["task_id"])
+        except Abort as error:
+            raise UnrecognizedTask("the address holds no task identifier") from error
+        asked = self._readings.one(tx, task_id.value)
+        if asked is None:
+            raise UnrecognizedTask("this collector has no such task", task_id)
+        return asked
+
+    def _known(self, request: Request) -> Session | None:
+        session = self._sessions.of(request)
+        if session is None or not self._sessions.is_known(session, self._token_hashes()):
+            return None
+        return session
+
+    def _check_reader(self, request: Request) -> None:
+        """Refuse a request that is of no session and shows no token."""
+        self._check(request)
+        if self._known(request) is None:
+            require_token(request, self._token_hashes())
+
+    def _shown(self, view: View, session: Session, code: int) -> Response:
+        leave = tag(
+            "form",
+            self._csrf_field(session),
+            tag("button", "Leave"),
+            method="post",
+            action="/logout",
+        )
+        return page(view.title, *view.content, links=_HOME, aside=leave, status=code)
+
+    def _login_page(self, request: Request, why: str, code: int) -> Response:
+        response = Response()
+        session = self._sessions.begin(request, response)
+        shown = page(
+            "Log in",
+            tag("p", why, role="alert", class_="bad") if why else None,
+            tag(
+                "form",
+                self._csrf_field(session),
+                tag("label", "The token of this service ", for_="token"),
+                tag(
+                    "input",
+                    type="password",
+                    name="token",
+                    id="token",
+                    required=True,
+                    autocomplete="current-password",
+                ),
+                tag("button", "Log in"),
+                method="post",
+                action="/login",
+            ),
+            tag("p", "Whoever runs the collector has it: its log names the file.", class_="soft"),
+            status=code,
+        )
+        shown.headers["set-cookie"] = response.headers["set-cookie"]
+        return shown
+
+    def _csrf_field(self, session: Session) -> Html:
+        csrf = self._sessions.csrf(session)
+        return tag("input", type="hidden", name=CSRF_FIELD, value=csrf)
+
+
+def _download(content: bytes, media_type: str, name: str) -> Response:
+    attached = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, headers={**HEADERS, **attached}, media_type=media_type)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """Return the fields of a form.
+
+    Raises:
+        UnsupportedMediaType: The body is declared as something else.
+        MessageTooLarge: It is too long.
+    """
+    if request.headers.get("content-type", "").split(";")[0].strip().lower() != _FORM:
+        raise UnsupportedMediaType(f"the media type must be {_FORM}")
+    body = await read_bytes(request, _MAX_FORM_SIZE)
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _batch(form: Mapping[str, str]) -> dict[str, int]:
+    """Return what a form names a batch by: seconds since the epoch, or a time of UTC.
+
+    Raises:
+        BatchInvalid: A time is none.
+    """
+    named = {}
+    for name in ("start", "end"):
+        text = form.get(name)
+        if text is None:
+            continue
+        if text.isascii() and text.isdigit():
+            named[name] = int(text)
+            continue
+        try:
+            named[name] = int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+        except ValueError:
+            raise BatchInvalid(f"{name}: must be a date and a time of UTC") from None
+    return named
+
+
+def _code(error: Abort) -> int:
+    return abort_response(error).status_code

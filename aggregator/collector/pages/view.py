@@ -1,0 +1,112 @@
+"""One address: what a person sees there, and the same as JSON and as rows."""
+
+import csv
+import dataclasses
+import importlib.util
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from aggregator.results.tables import import_library
+from aggregator.web.pages.charts import Mark, bars
+from aggregator.web.pages.html import Html, tag
+
+if TYPE_CHECKING:
+    from aggregator.collector.pages.readings import Estimate, Row
+
+MOST_BARS = 40
+"""Of one chart; the table beside it has all."""
+
+MOST_ROWS = 500
+"""Of a table on a page; the downloads have all."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """What stands at one address.
+
+    Attributes:
+        title: Its heading.
+        content: What a page shows.
+        document: What a program wants to know besides the rows.
+        rows: Gives the figures, one a row; called only where they are asked for.
+        charts: The charts on the page, by the names under which they can be downloaded.
+    """
+
+    title: str
+    content: Sequence[Html | None]
+    document: Mapping[str, object]
+    rows: Callable[[], list["Row"]]
+    charts: Mapping[str, Html] = dataclasses.field(default_factory=dict)
+
+
+def as_csv(rows: Sequence["Row"]) -> bytes:
+    """Return rows as CSV in UTF-8.
+
+    A text that a spreadsheet would compute begins with an apostrophe: labels are of others.
+    """
+    file = io.StringIO(newline="")
+    writer = csv.DictWriter(file, list(rows[0]) if rows else [])
+    writer.writeheader()
+    writer.writerows({name: _inert(cell) for name, cell in row.items()} for row in rows)
+    return file.getvalue().encode(errors="replace")
+
+
+def as_json(view: View) -> bytes:
+    """Return what stands at an address as JSON."""
+    return json.dumps(
+        {"version": 1, **view.document, "rows": view.rows()}, allow_nan=False
+    ).encode()
+
+
+def writes_parquet() -> bool:
+    """Return whether what writes Parquet is installed."""
+    return importlib.util.find_spec("polars") is not None
+
+
+def as_parquet(rows: Sequence["Row"]) -> bytes:
+    """Return rows as Parquet.
+
+    Raises:
+        ConfigurationError: polars is not installed.
+    """
+    polars = import_library("Parquet", "polars")
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.parquet"
+        polars.DataFrame(rows, infer_schema_length=None).write_parquet(file)
+        return file.read_bytes()
+
+
+def bar_charts(
+    estimates: Sequence["Estimate"], title: str, *, is_small: bool = False
+) -> dict[str, Html]:
+    """Return a chart for each kind of figure and unit, by a name for it."""
+    groups: dict[tuple[str, str], list[Mark]] = {}
+    for each in estimates:
+        groups.setdefault((each.shows, each.unit), []).append(each.mark)
+    charts = {}
+    for number, ((shows, unit), marks) in enumerate(groups.items()):
+        said = f"{shows} of each answer" if len(marks) > 1 else shows
+        charts[f"chart{number}"] = bars(
+            marks[:MOST_BARS], f"{title}: {said}", unit or shows, is_small=is_small
+        )
+    return charts
+
+
+def budget(made: int, most: int | None) -> Html:
+    """Return how much of the allowed releases is left, as a bar and in words."""
+    if most is None:
+        return tag("p", f"{made:,} results; nothing limits how many there may be.", class_="soft")
+    left = max(0, most - made)
+    return tag(
+        "p",
+        tag("meter", f"{left} of {most}", min=0, max=most, value=left, aria_label="Budget left"),
+        tag("span", f"{left:,} of {most:,} results left in the budget", class_="soft"),
+    )
+
+
+def _inert(cell: str | float | None) -> str | float | None:
+    return f"'{cell}" if isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r") else cell

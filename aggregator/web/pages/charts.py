@@ -1,0 +1,278 @@
+"""Charts as SVG: bars with whiskers, a line with a band, a sparkline, the law of noise.
+
+A chart has a title and a description for those who do not see it, takes its colours from the page's
+style sheet, and runs no script. Lengths are in SVG's user units.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from aggregator.web.pages.html import Html, join, tag
+
+WIDTH = 640
+_LABELS = 190
+_ROW = 30
+_TOP = 8
+_AXIS = 34
+_RIGHT = 24
+_LONGEST = 24
+"""Characters of a label that a chart shows; the table beside it and the tool tip show all."""
+
+_TICKS = 5
+
+STANDALONE_STYLE = """
+text{font:13px system-ui,sans-serif;fill:#1b1f24}.bar,.dot{fill:#2f6db3}.band{fill:#2f6db3;
+fill-opacity:.22}.line{stroke:#2f6db3;stroke-width:2;fill:none}.whisker{stroke:#1b1f24;
+stroke-width:1.5}.grid{stroke:#c9d0d8}
+@media(prefers-color-scheme:dark){text{fill:#e8ebee}.whisker{stroke:#e8ebee}.grid{stroke:#454c55}
+.bar,.dot,.band{fill:#7db3ee}.line{stroke:#7db3ee}}
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mark:
+    """One estimate with its interval.
+
+    Attributes:
+        label: What it is.
+        value: The estimate; None where there is none.
+        low: The interval's lower end; minus infinity if there is none.
+        high: Its upper end; infinity if there is none.
+    """
+
+    label: str
+    value: float | None
+    low: float
+    high: float
+
+
+def bars(marks: Sequence[Mark], title: str, unit: str = "", *, is_small: bool = False) -> Html:
+    """Return a horizontal bar for each mark, with whiskers over its interval.
+
+    Args:
+        marks: From top to bottom.
+        title: Of the chart.
+        unit: At its axis.
+        is_small: Whether it is for a card, where text would be too small in a wide chart.
+    """
+    width, labels, longest = (340, 110, 14) if is_small else (WIDTH, _LABELS, _LONGEST)
+    scale = _Scale.over(marks, labels, width - _RIGHT, with_zero=True)
+    bottom = _TOP + _ROW * len(marks)
+    parts = [_grid(scale, bottom, unit, width)]
+    for row, mark in enumerate(marks):
+        top = _TOP + row * _ROW
+        middle = top + _ROW / 2
+        parts.append(_label(mark.label, labels - 8, middle + 4, longest))
+        if mark.value is not None:
+            left, right = sorted((scale(0), scale(mark.value)))
+            parts.append(
+                tag(
+                    "rect",
+                    class_="bar",
+                    x=_rounded(left),
+                    y=top + 7,
+                    width=_rounded(right - left),
+                    height=_ROW - 14,
+                )
+            )
+        low, high = scale.clamped(mark.low), scale.clamped(mark.high)
+        parts.append(_line("whisker", low, middle, high, middle))
+        parts += [
+            _line("whisker", end, middle - 5, end, middle + 5)
+            for end, bound in ((low, mark.low), (high, mark.high))
+            if math.isfinite(bound)
+        ]
+    return _svg(bottom + _AXIS, title, _described(marks, unit), *parts, width=width)
+
+
+def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Html:
+    """Return estimates one after the other as a line, with their intervals as a band."""
+    height, left = 220, 70
+    scale = _Scale.over(marks, height, _TOP, with_zero=False)
+    step = (WIDTH - _RIGHT - left) / max(1, len(marks) - 1)
+    places = [_rounded(left + step * index) for index in range(len(marks))]
+    parts = [
+        join(
+            (
+                _line("grid", left, scale(tick), WIDTH - _RIGHT, scale(tick)),
+                tag("text", _number(tick), x=left - 6, y=scale(tick) + 4, text_anchor="end"),
+            )
+        )
+        for tick in scale.ticks
+    ]
+    upper = [f"{x},{scale.clamped(mark.high)}" for x, mark in zip(places, marks, strict=True)]
+    lower = [f"{x},{scale.clamped(mark.low)}" for x, mark in zip(places, marks, strict=True)]
+    parts.append(tag("polygon", class_="band", points=" ".join([*upper, *reversed(lower)])))
+    known = [
+        (x, scale(mark.value))
+        for x, mark in zip(places, marks, strict=True)
+        if mark.value is not None
+    ]
+    parts.append(tag("polyline", class_="line", points=" ".join(f"{x},{y}" for x, y in known)))
+    parts += [tag("circle", class_="dot", cx=x, cy=y, r=3.5) for x, y in known]
+    ends = [(0, "start"), (len(marks) - 1, "end")] if len(marks) > 1 else [(0, "start")]
+    parts += [
+        tag("text", _shortened(marks[index].label), x=places[index], y=height + 22, text_anchor=at)
+        for index, at in ends
+        if marks
+    ]
+    return _svg(height + _AXIS, title, _described(marks, unit), *parts)
+
+
+def sparkline(values: Sequence[float], title: str) -> Html:
+    """Return a small line without axes."""
+    low, high = min(values, default=0), max(values, default=0)
+    step, span = 116 / max(1, len(values) - 1), (high - low) or 1
+    points = [
+        f"{_rounded(2 + step * index)},{_rounded(26 - 24 * (value - low) / span)}"
+        for index, value in enumerate(values)
+    ]
+    return tag(
+        "svg",
+        tag("title", title),
+        tag("polyline", class_="line", points=" ".join(points)),
+        viewBox="0 0 120 28",
+        class_="spark",
+        role="img",
+        aria_label=title,
+    )
+
+
+def curve(
+    points: Sequence[tuple[float, float]], inner: tuple[float, float], title: str, description: str
+) -> Html:
+    """Return a density over its values, filled where it lies within an interval.
+
+    Args:
+        points: Value and density, by value.
+        inner: The interval that is filled.
+        title: Of the chart.
+        description: What it says, in words.
+    """
+    height = 180
+    ends = [Mark("", x, x, x) for x, _ in (points[0], points[-1])]
+    scale = _Scale.over(ends, 20, WIDTH - _RIGHT, with_zero=False)
+    peak = max(density for _, density in points)
+    places = [(scale(x), _rounded(height - (height - _TOP) * y / peak)) for x, y in points]
+    filled = [
+        place for place, (x, _) in zip(places, points, strict=True) if inner[0] <= x <= inner[1]
+    ]
+    parts = [_grid(scale, height, "", WIDTH)]
+    if filled:
+        around = [(filled[0][0], height), *filled, (filled[-1][0], height)]
+        parts.append(tag("polygon", class_="band", points=_points(around)))
+    parts.append(tag("polyline", class_="line", points=_points(places)))
+    return _svg(height + _AXIS, title, description, *parts)
+
+
+def scrolled(chart: Html, name: str) -> Html:
+    """Return a chart that a narrow screen scrolls, so that its text stays readable."""
+    return tag("div", chart, class_="scroll", tabindex=0, role="region", aria_label=name)
+
+
+def standalone(chart: Html) -> bytes:
+    """Return a chart as a file of its own, with its style."""
+    start, end = chart.split(">", 1)
+    named = start.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    return f"{named}><style>{STANDALONE_STYLE}</style>{end}".encode()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Scale:
+    """From values to places."""
+
+    low: float
+    high: float
+    first: float
+    last: float
+    ticks: Sequence[float]
+
+    @classmethod
+    def over(cls, marks: Sequence[Mark], first: float, last: float, *, with_zero: bool) -> "_Scale":
+        found = [
+            number
+            for mark in marks
+            for number in (mark.value, mark.low, mark.high)
+            if number is not None and math.isfinite(number)
+        ]
+        if with_zero or not found:
+            found.append(0.0)
+        low, high = min(found), max(found)
+        if low == high:
+            low, high = low - 1, high + 1
+        step = _step(high - low)
+        low, high = math.floor(low / step) * step, math.ceil(high / step) * step
+        ticks = [low + step * index for index in range(round((high - low) / step) + 1)]
+        return cls(low, high, first, last, ticks)
+
+    def __call__(self, value: float) -> float:
+        part = (value - self.low) / (self.high - self.low)
+        return _rounded(self.first + part * (self.last - self.first))
+
+    def clamped(self, value: float) -> float:
+        """Return the place of a value, or the edge for one that lies beyond."""
+        return self(min(max(value, self.low), self.high))
+
+
+def _step(span: float) -> float:
+    """Return a round distance between ticks."""
+    power = 10.0 ** math.floor(math.log10(span / _TICKS))
+    return next(power * each for each in (1, 2, 5, 10, 20) if power * each * _TICKS >= span)
+
+
+def _grid(scale: _Scale, bottom: float, unit: str, width: float) -> Html:
+    lines = [_line("grid", scale(tick), _TOP, scale(tick), bottom) for tick in scale.ticks]
+    names = [
+        tag("text", _number(tick), x=scale(tick), y=bottom + 16, text_anchor="middle")
+        for tick in scale.ticks
+    ]
+    name = tag("text", _shortened(unit), x=width - 2, y=bottom + 31, text_anchor="end")
+    return join([*lines, *names, name if unit else None])
+
+
+def _label(text: str, x: float, y: float, longest: int) -> Html:
+    return tag("text", tag("title", text), _shortened(text, longest), x=x, y=y, text_anchor="end")
+
+
+def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Html:
+    return tag("line", class_=kind, x1=x1, y1=y1, x2=x2, y2=y2)
+
+
+def _svg(height: float, title: str, description: str, *parts: Html, width: float = WIDTH) -> Html:
+    return tag(
+        "svg",
+        tag("title", title),
+        tag("desc", description),
+        *parts,
+        viewBox=f"0 0 {width:g} {height:g}",
+        role="img",
+        aria_label=title,
+        class_="chart" if width == WIDTH else "chart small",
+    )
+
+
+def _described(marks: Sequence[Mark], unit: str) -> str:
+    said = [
+        f"{_shortened(mark.label)}: "
+        + ("no estimate" if mark.value is None else f"{_number(mark.value)} {unit}".strip())
+        + f", from {_number(mark.low)} to {_number(mark.high)}"
+        for mark in marks
+    ]
+    return "; ".join(said)
+
+
+def _points(places: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x},{y}" for x, y in places)
+
+
+def _shortened(text: str, longest: int = _LONGEST) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.6g}"
+
+
+def _rounded(value: float) -> float:
+    return round(value, 2)

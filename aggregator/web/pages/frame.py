@@ -1,0 +1,112 @@
+"""The frame of every page: its style sheet, its landmarks, and the headers that confine it."""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+
+from fastapi import Response
+
+from aggregator.web.pages.html import Html, isolated, tag
+
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1b1f24;--soft:#4a525c;--page:#fff;--card:#f4f6f8;
+--edge:#c9d0d8;--accent:#2f6db3;--link:#1a5494;--good:#12672f;--bad:#a51d1d}
+@media(prefers-color-scheme:dark){:root{--ink:#e8ebee;--soft:#b4bcc6;--page:#14171a;--card:#1f2429;
+--edge:#454c55;--accent:#7db3ee;--link:#9cc8fa;--good:#74d494;--bad:#ff9c94}}
+*{box-sizing:border-box}
+body{margin:0;font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);
+overflow-wrap:anywhere}
+header,main,footer{max-width:60rem;margin:auto;padding:.75rem 1rem}
+header{display:flex;flex-wrap:wrap;gap:.5rem 1.25rem;align-items:center;
+border-bottom:1px solid var(--edge)}
+header form{margin-left:auto}
+a{color:var(--link)}
+a:focus-visible,button:focus-visible,input:focus-visible,select:focus-visible,summary:focus-visible,
+.scroll:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
+.skip{position:absolute;left:-99rem}.skip:focus{left:1rem}
+h1{font-size:1.6rem;line-height:1.2}h2{font-size:1.2rem;margin-top:2rem}h3{font-size:1rem}
+.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,20rem),1fr));gap:1rem;
+padding:0;list-style:none}
+.card{background:var(--card);border:1px solid var(--edge);border-radius:.5rem;padding:1rem}
+.card h3{margin:0;font-size:1.1rem;max-height:8rem;overflow:auto}
+.soft{color:var(--soft)}.good{color:var(--good)}.bad{color:var(--bad)}
+.big{font-size:1.5rem;font-weight:600}
+.scroll{overflow-x:auto}
+table{border-collapse:collapse;width:100%}
+caption{text-align:left;color:var(--soft);padding:.25rem 0}
+th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--edge);vertical-align:top;
+font-variant-numeric:tabular-nums;min-width:4rem;max-width:24rem}
+tbody th{font-weight:500}
+svg.chart{width:100%;height:auto;max-width:60rem;min-width:36rem}
+svg.chart.small{min-width:0}
+svg.spark{width:7.5rem;height:1.75rem}
+svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
+.bar,.dot{fill:var(--accent)}.band{fill:var(--accent);fill-opacity:.22}
+.line{stroke:var(--accent);stroke-width:2;fill:none}.whisker{stroke:var(--ink);stroke-width:1.5}
+.grid{stroke:var(--edge)}
+meter{width:100%;height:1rem}
+button,input,select{font:inherit;padding:.35rem .7rem;max-width:100%}
+pre{background:var(--card);border:1px solid var(--edge);padding:.75rem;overflow-x:auto}
+dt{font-weight:600}dd{margin:0 0 .6rem}
+"""
+
+_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+
+HEADERS = {
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src 'self' data:; "
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Not `no-referrer`, with which browsers send forms with the origin `null`.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+"""Of everything that is looked at: no script, no other host, no frame, no copy in a cache."""
+
+Link = tuple[str, str]
+"""A path and its name."""
+
+
+def page(
+    title: str,
+    *content: Html | None,
+    links: Sequence[Link] = (),
+    aside: Html | None = None,
+    status: int = 200,
+) -> Response:
+    """Return a whole page.
+
+    Args:
+        title: Its heading, which may be the text of others.
+        content: What follows the heading.
+        links: Of the navigation.
+        aside: The last of the navigation, such as the button that ends a session.
+        status: Of HTTP.
+    """
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width,initial-scale=1"),
+        tag("title", f"{title[:80]} · Prio"),
+        tag("link", rel="icon", href="data:,"),
+        tag("style", Html(_STYLE)),
+    )
+    navigation = tag("nav", *(_link(each) for each in links), aria_label="Pages") if links else None
+    body = tag(
+        "body",
+        tag("a", "To the content", href="#content", class_="skip"),
+        tag("header", tag("strong", "Prio"), navigation, aside),
+        tag("main", tag("h1", isolated(title)), *content, id="content"),
+    )
+    text = "<!doctype html>\n" + tag("html", head, body, lang="en")
+    return Response(text, status, HEADERS, "text/html; charset=utf-8")
+
+
+def _link(link: Link) -> Html:
+    path, name = link
+    return tag("span", tag("a", name, href=path), " ")

@@ -1,0 +1,70 @@
+"""Markup from elements: whatever is not markup already is escaped, wherever it stands."""
+
+import html
+import re
+from collections.abc import Iterable
+
+_VOID = frozenset({"br", "circle", "input", "line", "link", "meta", "path", "polyline", "rect"})
+
+_UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Characters that neither HTML nor XML can hold."""
+
+Attribute = str | int | float | bool | None
+
+
+class Html(str):
+    """Text that is markup already."""
+
+    __slots__ = ()
+
+
+def escape(text: str) -> Html:
+    """Return text as markup that shows it, as an element's content or an attribute's value."""
+    if isinstance(text, Html):
+        return text
+    return Html(html.escape(_UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)))
+
+
+def tag(name: str, /, *children: str | None, **attributes: Attribute) -> Html:
+    """Return an element.
+
+    Args:
+        name: Of the element; one that can have no content is closed at once.
+        children: Its content, in order; None is nothing.
+        attributes: By their names, with `_` for `-` and one more at the end of a name that Python
+            reserves. True stands for itself; None and False leave the attribute out.
+    """
+    written = "".join(
+        f" {_name(key)}" if value is True else f' {_name(key)}="{escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    if name in _VOID:
+        return Html(f"<{name}{written}/>")
+    return Html(f"<{name}{written}>{join(children)}</{name}>")
+
+
+def join(parts: Iterable[str | None]) -> Html:
+    """Return markup and text one after the other, as markup."""
+    return Html("".join(escape(part) for part in parts if part is not None))
+
+
+def isolated(text: str) -> Html:
+    """Return text of others, whose direction of writing stays its own."""
+    return tag("bdi", text)
+
+
+def table(caption: str, names: Iterable[str], rows: Iterable[Iterable[str | None]]) -> Html:
+    """Return a table that a narrow screen can scroll; the first cell of a row is its heading."""
+    head = tag("tr", *(tag("th", name, scope="col") for name in names))
+    body = []
+    for row in rows:
+        first, *others = row
+        cells = (tag("td", cell) for cell in others)
+        body.append(tag("tr", tag("th", first, scope="row"), *cells))
+    made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
+    return tag("div", made, class_="scroll", tabindex=0, role="region", aria_label=caption)
+
+
+def _name(key: str) -> str:
+    return key.removesuffix("_").replace("_", "-")

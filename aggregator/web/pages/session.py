@@ -1,0 +1,112 @@
+"""Who may look: a session in a cookie, begun with a token, and a token of its own in every form.
+
+Nothing is stored: a session is signed with a key that is drawn when the service starts, so all
+sessions end with the service; one also ends when the token that began it is no longer taken. A
+cookie that was issued before the login is not the one after it.
+"""
+
+import dataclasses
+import hashlib
+import hmac
+from collections.abc import Iterable
+from typing import Self
+
+from fastapi import Request, Response
+
+from aggregator.clock import Clock
+from aggregator.dap.ids import encode_base64url
+from aggregator.entropy import Entropy
+
+COOKIE = "prio_session"
+CSRF_FIELD = "csrf"
+SESSION_SECONDS = 12 * 3600
+_SIZE = 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Session:
+    """One browser's visit.
+
+    Attributes:
+        name: Random, 22 characters.
+        begun_with: Stands for the token that began it; empty while it sees the login page.
+        ends_at: Seconds since the epoch.
+    """
+
+    name: str
+    begun_with: str
+    ends_at: int
+
+    @property
+    def text(self) -> str:
+        """What is signed."""
+        return f"{self.name}.{self.begun_with}.{self.ends_at}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the session of a text that was signed."""
+        name, begun_with, ends_at = text.split(".")
+        return cls(name, begun_with, int(ends_at))
+
+
+class Sessions:
+    """Begins sessions and recognizes them.
+
+    Args:
+        entropy: Where the key and names come from.
+        clock: Says when a session is over.
+    """
+
+    def __init__(self, entropy: Entropy, clock: Clock) -> None:
+        self._entropy = entropy
+        self._clock = clock
+        self._key = entropy.bytes(32)
+
+    def begin(
+        self, request: Request, response: Response, token_hash: bytes | None = None
+    ) -> Session:
+        """Begin a session in the browser that asked, in place of any it had.
+
+        Args:
+            request: Of that browser.
+            response: Gets the cookie.
+            token_hash: SHA-256 of the token that was shown; None before one is.
+        """
+        ends_at = int(self._clock.now()) + SESSION_SECONDS
+        begun_with = "" if token_hash is None else self._mac("token", token_hash.hex())
+        session = Session(encode_base64url(self._entropy.bytes(_SIZE)), begun_with, ends_at)
+        response.set_cookie(
+            COOKIE,
+            f"{session.text}.{self._mac('session', session.text)}",
+            max_age=SESSION_SECONDS,
+            secure=request.url.scheme == "https",
+            httponly=True,
+            samesite="strict",
+        )
+        return session
+
+    def of(self, request: Request) -> Session | None:
+        """Return the session that a request belongs to; None without one, or after its end."""
+        text, _, mac = request.cookies.get(COOKIE, "").rpartition(".")
+        if not hmac.compare_digest(mac.encode(), self._mac("session", text).encode()):
+            return None
+        session = Session.parse(text)
+        return session if self._clock.now() < session.ends_at else None
+
+    def is_known(self, session: Session, token_hashes: Iterable[bytes]) -> bool:
+        """Return whether a session was begun with one of the tokens that are taken."""
+        shown = session.begun_with.encode()
+        taken = (self._mac("token", each.hex()).encode() for each in token_hashes)
+        return any([hmac.compare_digest(shown, each) for each in taken])  # noqa: C419  all of them
+
+    def csrf(self, session: Session) -> str:
+        """Return what a form of this session carries."""
+        return self._mac("form", session.name)
+
+    def is_own_form(self, session: Session, shown: str) -> bool:
+        """Return whether a form was made for this session."""
+        return hmac.compare_digest(shown.encode(), self.csrf(session).encode())
+
+    def _mac(self, purpose: str, text: str) -> str:
+        made = hmac.digest(self._key, f"{purpose}.{text}".encode(), hashlib.sha256)
+        return encode_base64url(made)

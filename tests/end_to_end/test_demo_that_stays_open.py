@@ -1,0 +1,59 @@
+"""`prio demo --open` ends at pages that show what it has collected."""
+
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.look import Page
+
+
+@pytest.mark.slow
+def test_the_demo_stays_open_with_both_data_sets_on_the_collector_s_page() -> None:
+    command = [sys.executable, "-m", "aggregator.cli", "demo", "--open"]
+    said: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        running = subprocess.Popen(  # noqa: S603  our own command
+            command, stdout=subprocess.PIPE, text=True, cwd=folder
+        )
+        try:
+            assert running.stdout is not None
+            for line in running.stdout:
+                said.append(line)
+                if line.startswith("Ctrl-C"):
+                    break
+            pages, token, leader = (
+                re.search(pattern, "".join(said))
+                for pattern in (
+                    r"pages: (\S+)",
+                    r"token is in (\S+)",
+                    r"the leader is doing: (\S+)",
+                )
+            )
+            assert pages, "".join(said)
+            assert token
+            assert leader
+            _look(pages[1], Path(token[1]), leader[1])
+        finally:
+            running.send_signal(signal.SIGTERM)
+            running.communicate(timeout=60)
+    assert running.returncode == 0
+    assert not Path(token[1]).exists()
+
+
+def _look(pages: str, token: Path, leader: str) -> None:
+    with httpx.Client(base_url=pages, trust_env=False) as browser:
+        form = Page(browser.get("login").text).form("/login")
+        form |= {"token": token.read_text(encoding="utf-8").strip()}
+        answer = browser.post("login", data=form, follow_redirects=True)
+        assert answer.status_code == 200
+        cards = [each.text for each in Page(answer.text).all("li")]
+        assert len(cards) == 2
+        assert all("5,912 reports" in each for each in cards)
+        assert len(Page(answer.text).all("svg")) >= 2
+    assert "Ready" in httpx.get(leader, trust_env=False).text

@@ -1,0 +1,95 @@
+"""Markup and charts: whatever is put into them, they stay what they are."""
+
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+
+import pytest
+
+from aggregator.web.pages.charts import Mark, bars, curve, over_time, sparkline, standalone
+from aggregator.web.pages.html import Html, escape, isolated, table, tag
+
+HOSTILE = '"><script>alert(1)</script>&amp;\x00\ud800\u202e'
+Chart = Callable[[list[Mark]], Html]
+
+
+def test_text_is_escaped_once_wherever_it_stands() -> None:
+    made = tag("p", "a < b", tag("b", "&"), None, title='"x"', hidden=True, class_=None)
+    assert made == '<p title="&quot;x&quot;" hidden>a &lt; b<b>&amp;</b></p>'
+    assert escape(made) is made
+    assert tag("input", aria_label="x", disabled=False) == '<input aria-label="x"/>'
+
+
+def test_what_no_document_can_hold_is_replaced() -> None:
+    shown = isolated(HOSTILE)
+    assert shown.encode()
+    assert "\ufffd\ufffd\u202e" in shown
+    assert "<script" not in shown
+
+
+def test_a_table_has_a_caption_and_headings_for_its_columns_and_rows() -> None:
+    made = ET.fromstring(table("Counts", ("label", "value"), [("a", "1"), (HOSTILE, None)]))  # noqa: S314  our own
+    assert made.findtext(".//caption") == "Counts"
+    assert [each.get("scope") for each in made.iter("th")] == ["col", "col", "row", "row"]
+    assert made.get("tabindex") == "0"  # keys can scroll it
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda marks: bars(marks, HOSTILE, HOSTILE),
+        lambda marks: bars(marks, HOSTILE, HOSTILE, is_small=True),
+        lambda marks: over_time(marks, HOSTILE, HOSTILE),
+    ],
+    ids=["bars", "small bars", "over time"],
+)
+@pytest.mark.parametrize(
+    "marks",
+    [
+        [Mark(HOSTILE, 3.0, 1.0, 5.0), Mark("x" * 10_000, -2.5, -4.0, -1.0)],
+        [Mark("unbounded", 1.0, -math.inf, math.inf), Mark("no estimate", None, 0.0, 1.0)],
+        [Mark("zero", 0.0, 0.0, 0.0)],
+        [Mark("large", 1e30, 1e30, 2e30), Mark("small", 1e-30, 0.0, 1e-30)],
+        [],
+    ],
+    ids=["hostile", "unbounded", "zero", "far apart", "none"],
+)
+def test_a_chart_is_a_file_of_its_own_with_a_title_whatever_it_shows(
+    draw: Chart, marks: list[Mark]
+) -> None:
+    root = ET.fromstring(standalone(draw(marks)))  # noqa: S314  our own
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert root[1].text is not None  # after the style, what a screen reader says
+    for element in root.iter():
+        for name, value in element.attrib.items():
+            assert not {"nan", "inf"} & {
+                part.strip("-") for part in value.replace(",", " ").split()
+            }
+            if name in ("x", "x1", "x2", "cx"):
+                assert -1 <= float(value) <= 641
+    assert len(standalone(draw(marks))) < 100_000
+
+
+def test_bars_begin_at_zero_and_whiskers_end_at_the_interval() -> None:
+    root = ET.fromstring(bars([Mark("a", 50.0, 40.0, 60.0), Mark("b", -50.0, -60.0, -40.0)], "t"))  # noqa: S314  our own
+    first, second = (
+        (float(each.attrib["x"]), float(each.attrib["width"])) for each in root.iter("rect")
+    )
+    assert second[0] + second[1] == first[0]  # both touch zero, on either side
+    assert first[1] == second[1]
+    whisker = next(each for each in root.iter("line") if each.get("class") == "whisker")
+    low, high = float(whisker.attrib["x1"]), float(whisker.attrib["x2"])
+    assert (low + high) / 2 == pytest.approx(first[0] + first[1], abs=0.02)
+
+
+def test_the_filled_part_of_a_curve_is_the_interval() -> None:
+    points = [(float(x), math.exp(-abs(x))) for x in range(-10, 11)]
+    root = ET.fromstring(curve(points, (-3, 3), "law", "what it says"))  # noqa: S314  our own
+    (filled,) = root.iter("polygon")
+    assert len(filled.attrib["points"].split()) == 7 + 2
+    assert root.findtext("desc") == "what it says"
+
+
+def test_a_sparkline_of_one_value_or_none_is_drawn() -> None:
+    for values in ([], [1.0], [1.0, 1.0], [1.0, -2.0]):
+        assert ET.fromstring(sparkline(values, "t")).get("aria-label") == "t"  # noqa: S314  our own
