@@ -6,7 +6,7 @@ STAMP := $(VENV)/.complete
 
 WORKERS := --numprocesses auto --maxprocesses 8
 
-.PHONY: demo check test lint bench clean
+.PHONY: demo check test lint bench fuzz clean
 
 demo: $(STAMP)
 	$(VENV)/bin/prio demo
@@ -26,6 +26,11 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(VENV)/bin/prio bench all
+
+# Every decoder by turns; SECONDS for each. What it finds is kept in tests/fuzz/corpus.
+SECONDS := 60
+fuzz: $(STAMP)
+	$(VENV)/bin/python -m tests.fuzz --seconds $(SECONDS)
 
 # The stamp is written last, so an interrupted set-up is done again, not half used.
 $(STAMP): requirements.lock pyproject.toml

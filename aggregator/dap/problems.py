@@ -303,8 +303,12 @@ def abort_from_problem(document: Mapping[str, object]) -> Problem:
 
 
 def _text(document: Mapping[str, object], name: str) -> str:
+    """Return a member as text that a log, a store and a terminal can take."""
     value = document.get(name)
-    return value[:MAX_TEXT] if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    # JSON can hold halves of surrogate pairs, which no encoding has, and control characters.
+    return "".join(each if each.isprintable() else "\ufffd" for each in value[:MAX_TEXT])
 
 
 def _task_id(document: Mapping[str, object]) -> TaskId | None:

@@ -7,8 +7,10 @@ from fractions import Fraction
 
 from typing_extensions import override
 
+from aggregator.dp import spectrum
 from aggregator.dp.certified import Enclosed, Enclosure, exp, floor_of, ln, round_up, sqrt
 from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.spectrum import Floats
 
 EXACT_UP_TO = 2**24
 """The largest noise variance for which tails are summed term by term."""
@@ -50,6 +52,34 @@ class DiscreteGaussianLaw(NoiseLaw):
             return same + table.from_(value + 1) * self._share((value + 1) % 2, digits)
 
         return enclosure
+
+    @property
+    @override
+    def has_exact_tails(self) -> bool:
+        return self.aggregators * self.sigma_squared <= EXACT_UP_TO
+
+    @property
+    @override
+    def largest_draw(self) -> int | None:
+        return None
+
+    @override
+    def spread(self) -> float:
+        return math.sqrt(self.sigma_squared)
+
+    @override
+    def characteristic(self, angles: Floats) -> tuple[Floats, Floats]:
+        errors = spectrum.rounding_errors(self.spread(), angles)
+        return spectrum.gaussian(float(self.sigma_squared), angles), errors
+
+    @override
+    def log_moment(self, rates: Floats) -> Floats:
+        # It is subgaussian with its sigma^2: [CKS20], "Tail bounds, and variance".
+        return float(self.sigma_squared) * rates**2 / 2
+
+    @override
+    def steepest_rate(self) -> float:
+        return math.inf
 
     @override
     def variance(self) -> Enclosed:

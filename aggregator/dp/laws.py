@@ -11,7 +11,9 @@ from fractions import Fraction
 
 from typing_extensions import override
 
+from aggregator.dp import spectrum
 from aggregator.dp.certified import Enclosed, Enclosure, exp
+from aggregator.dp.spectrum import Floats
 from aggregator.errors import ParameterError
 
 
@@ -44,6 +46,36 @@ class NoiseLaw(ABC):
     @abstractmethod
     def mean_magnitude(self) -> Enclosed:
         """Return E|S|, the mean absolute error of a value."""
+
+    @property
+    def has_exact_tails(self) -> bool:
+        """Whether `upper_tail` is exact, and not only an upper bound."""
+        return True
+
+    @property
+    @abstractmethod
+    def largest_draw(self) -> int | None:
+        """The largest size of one draw, if there is one."""
+
+    @abstractmethod
+    def spread(self) -> float:
+        """Return at least the standard deviation of a draw, and about it where it is above 1."""
+
+    @abstractmethod
+    def characteristic(self, angles: Floats) -> tuple[Floats, Floats]:
+        """Return E cos(angle Z) for one draw Z, and a bound of the error of each value.
+
+        Args:
+            angles: In radians; each may be off by four units in the last place.
+        """
+
+    @abstractmethod
+    def log_moment(self, rates: Floats) -> Floats:
+        """Return at least ln E e^(rate Z) for one draw Z, at positive rates; infinite if so."""
+
+    @abstractmethod
+    def steepest_rate(self) -> float:
+        """Return the rate from which on `log_moment` is infinite."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,6 +130,28 @@ class DiscreteLaplaceLaw(NoiseLaw):
             return 2 * q / ((1 + q) * (1 + q)) * ((1 + q) / (1 - q) + _c(q))
 
         return enclosure
+
+    @property
+    @override
+    def largest_draw(self) -> int | None:
+        return None
+
+    @override
+    def spread(self) -> float:
+        return spectrum.geometric_spread(float(self.scale))
+
+    @override
+    def characteristic(self, angles: Floats) -> tuple[Floats, Floats]:
+        errors = spectrum.rounding_errors(self.spread(), angles)
+        return spectrum.laplace(float(self.scale), angles), errors
+
+    @override
+    def log_moment(self, rates: Floats) -> Floats:
+        return spectrum.geometric_log_moment(float(self.scale), rates)
+
+    @override
+    def steepest_rate(self) -> float:
+        return 1 / float(self.scale)
 
     def _powers(self, exponent: int, digits: int) -> tuple[Enclosure, Enclosure]:
         """Return q and q^exponent."""
@@ -187,6 +241,30 @@ class TruncatedGeometricLaw(NoiseLaw):
             return 2 * (inner + outer) / (norm * norm)
 
         return enclosure
+
+    @property
+    @override
+    def largest_draw(self) -> int | None:
+        return self.bound
+
+    @override
+    def spread(self) -> float:
+        return spectrum.geometric_spread(float(self.scale))
+
+    @override
+    def characteristic(self, angles: Floats) -> tuple[Floats, Floats]:
+        values, own = spectrum.truncated(float(self.scale), self.bound, angles)
+        return values, own + spectrum.rounding_errors(self.spread(), angles)
+
+    @override
+    def log_moment(self, rates: Floats) -> Floats:
+        # That of discrete Laplace noise, of which this is the part near zero: E cosh(rate Z) only
+        # falls when large |Z| are left out.
+        return spectrum.geometric_log_moment(float(self.scale), rates)
+
+    @override
+    def steepest_rate(self) -> float:
+        return 1 / float(self.scale)
 
     def _norm(self, digits: int) -> Enclosure:
         power = self._power(digits)

@@ -18,7 +18,7 @@ from aggregator.dap.ids import decode_base64url, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, task_from_toml, task_to_toml
+from aggregator.protocol.task import NOT_TOML, Task, task_from_toml, task_to_toml
 
 _TABLE = "\n[secrets]\n"
 _PARTIES = {
@@ -87,7 +87,7 @@ def read_provision(text: str, role: Role) -> Provision:
         )
     try:
         values = tomllib.loads(secrets_text)
-    except tomllib.TOMLDecodeError:
+    except NOT_TOML:
         # `from None`: the cause would carry text of the secrets.
         raise ParameterError("[secrets]: not TOML") from None
     if set(values) != set(_PARTIES[role]) or not all(isinstance(v, str) for v in values.values()):

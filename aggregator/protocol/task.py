@@ -171,6 +171,10 @@ class Task:
         return Time.from_seconds(seconds, self.time_precision)
 
 
+NOT_TOML = (ValueError, RecursionError)
+"""What bad TOML ends in; a number of thousands of digits or lists nested too deeply count."""
+
+
 def task_from_toml(text: str) -> Task:
     """Read a task file.
 
@@ -180,7 +184,7 @@ def task_from_toml(text: str) -> Task:
     """
     try:
         table: dict[str, object] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except NOT_TOML as error:
         raise ParameterError(f"task file: not TOML: {error}") from error
     if "secrets" in table:
         raise ParameterError(

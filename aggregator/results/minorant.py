@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from aggregator.results.spectrum import UNIT_ROUNDOFF, Floats
+from aggregator.dp.spectrum import UNIT_ROUNDOFF, Floats
 
 
 class Minorant:

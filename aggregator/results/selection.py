@@ -16,7 +16,6 @@ from fractions import Fraction
 from typing_extensions import override
 
 from aggregator.dp.certified import Enclosed, Enclosure, is_positive
-from aggregator.dp.gaussian_law import EXACT_UP_TO, DiscreteGaussianLaw
 from aggregator.dp.laws import NoiseLaw
 from aggregator.dp.search import least
 from aggregator.errors import ParameterError
@@ -55,13 +54,9 @@ class Selected(Quantity):
             raise ParameterError(
                 f"Selected: {self.released.value} is not above the threshold {self.threshold}"
             )
-        law = self._law
-        if isinstance(law, DiscreteGaussianLaw) and law.aggregators * law.sigma_squared > (
-            EXACT_UP_TO
-        ):
+        if not self._law.has_exact_tails:
             raise ParameterError(
-                f"Selected: noise of a variance above {EXACT_UP_TO} has bounded tails only; use "
-                "`after_selection`"
+                "Selected: noise as wide as this has bounded tails only; use `after_selection`"
             )
 
     @property

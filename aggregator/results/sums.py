@@ -24,18 +24,11 @@ from fractions import Fraction
 import numpy as np
 
 from aggregator.dp.certified import to_float
-from aggregator.dp.laws import NoiseLaw, TruncatedGeometricLaw
+from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.spectrum import UNIT_ROUNDOFF, Floats
 from aggregator.dp.utility import half_width_of
 from aggregator.errors import ParameterError
 from aggregator.results.minorant import Minorant
-from aggregator.results.spectrum import (
-    UNIT_ROUNDOFF,
-    Floats,
-    characteristic,
-    log_moment,
-    spread,
-    steepest_rate,
-)
 
 _TABLE = 2**16
 """The longest table of probabilities."""
@@ -152,9 +145,10 @@ class SumLaw:
         """Return the largest size of the sum, if there is one."""
         total = Fraction(0)
         for part in self.parts:
-            if not isinstance(part.law, TruncatedGeometricLaw):
+            largest = part.law.largest_draw
+            if largest is None:
                 return None
-            total += part.weight * part.draws * part.law.bound
+            total += part.weight * part.draws * largest
         return total
 
 
@@ -248,7 +242,7 @@ def _multiplied(
     With |x - x'| <= d and |y - y'| <= e, |x y - x' y'| <= |x| e + |y| d + d e; and |z^m - z'^m| is
     at most (|z| + e)^m - |z|^m, which is at most m e (|z| + e)^(m - 1).
     """
-    own, off = characteristic(part.law, angles)
+    own, off = part.law.characteristic(angles)
     power = own**part.draws
     largest = (np.abs(own) + off) ** (part.draws - 1)
     error = part.draws * off * largest + 16 * UNIT_ROUNDOFF * np.abs(power)
@@ -259,15 +253,15 @@ def _chernoff(law: SumLaw, miss: float) -> Fraction:
     """Return x with P(|S| >= x) <= 2 e^(ln E e^(r S) - r x) <= miss, for the best r tried."""
     log = math.log(2 / miss)
     size = math.sqrt(
-        sum(float(part.weight * spread(part.law)) ** 2 * part.draws for part in law.parts)
+        sum(float(part.weight * part.law.spread()) ** 2 * part.draws for part in law.parts)
     )
-    steepest = min(steepest_rate(part.law) / float(part.weight) for part in law.parts)
+    steepest = min(part.law.steepest_rate() / float(part.weight) for part in law.parts)
     rates = math.sqrt(2 * log) / size * 2.0 ** (np.arange(-32, 33) / 8)
     if steepest < math.inf:
         rates = np.append(rates[rates < steepest * 0.99], steepest * (1 - 2.0 ** -np.arange(1, 12)))
     moments = np.zeros(len(rates))
     for part in law.parts:
-        moments += part.draws * log_moment(part.law, rates * float(part.weight))
+        moments += part.draws * part.law.log_moment(rates * float(part.weight))
     # Rounding is far below the billionth that is added.
     return Fraction(float(np.min((moments + log) / rates)) * (1 + 1e-9))
 

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aggregator.dp.decimals import integer_in
+from aggregator.dp.spectrum import Floats
 from aggregator.errors import ParameterError
-from aggregator.results.spectrum import Floats
 from aggregator.results.values import Exact, Noised, combination
 
 Ints: TypeAlias = NDArray[np.int64]

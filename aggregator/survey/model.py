@@ -139,7 +139,7 @@ def survey_from_toml(text: str) -> Survey:
     """
     try:
         table = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:  # also for numbers out of reach
         raise ParameterError(f"survey: not TOML: {error}") from None
     if table.pop("version", 1) != 1:
         raise ParameterError("survey: version must be 1")

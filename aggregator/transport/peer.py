@@ -265,11 +265,14 @@ class Peer:
         An absolute path may leave out the endpoint's path prefix, as the draft's own examples do.
         """
         is_absolute_path = location.startswith("/") and not location.startswith("//")
-        if is_absolute_path and not location.startswith(self._base.path):
-            return self._resource(location)
+        is_without_prefix = is_absolute_path and not location.startswith(self._base.path)
         try:
-            return self._own(requested.join(location))
-        except httpx.InvalidURL as error:
+            return (
+                self._resource(location)
+                if is_without_prefix
+                else self._own(requested.join(location))
+            )
+        except (httpx.InvalidURL, ValueError) as error:
             raise PeerRefused(Problem("the peer gave a resource an invalid URL"), 502) from error
 
     def _own(self, url: httpx.URL) -> httpx.URL:
@@ -336,7 +339,7 @@ def _retry_after(headers: httpx.Headers) -> int | None:
         wait = email.utils.parsedate_to_datetime(value) - email.utils.parsedate_to_datetime(
             headers.get("date", "")
         )
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return max(0, min(int(wait.total_seconds()), MAX_RETRY_AFTER_SECONDS))
 

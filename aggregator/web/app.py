@@ -13,12 +13,14 @@ from contextlib import contextmanager
 import anyio
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.status import HTTP_202_ACCEPTED
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import aggregator
+from aggregator.dap.problems import InvalidMessage
 from aggregator.errors import Abort
 from aggregator.storage.engine import Busy, DiskFull
 from aggregator.web.intake import DEFAULT_BUDGET, SCOPE_KEY, Intake
@@ -68,6 +70,7 @@ def create_app(
         app.include_router(router)
     app.add_exception_handler(Abort, _on_abort)
     app.add_exception_handler(HTTPException, _on_http_error)
+    app.add_exception_handler(RequestValidationError, _on_invalid_parameter)
     app.add_exception_handler(Busy, _on_busy)
     app.add_exception_handler(DiskFull, _on_full_disk)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
@@ -168,6 +171,14 @@ async def _on_http_error(_request: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise error
     return http_error_response(error.status_code, error.detail, error.headers)
+
+
+async def _on_invalid_parameter(_request: Request, error: Exception) -> Response:
+    if not isinstance(error, RequestValidationError):
+        raise error
+    return abort_response(
+        InvalidMessage("; ".join(f"{fault['loc'][-1]}: {fault['msg']}" for fault in error.errors()))
+    )
 
 
 async def _on_busy(_request: Request, _error: Exception) -> Response:

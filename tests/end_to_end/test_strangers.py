@@ -4,16 +4,18 @@ Small here; at the sizes at which the old services gave in with `-m bench`.
 """
 
 import itertools
+import json
 import resource
 import time
 import tomllib
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from http.client import HTTPConnection
-from urllib.parse import urlsplit
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
 
 import pytest
 
+from aggregator.dap.profile import Role
+from aggregator.dap.resources import resources_of
 from tests.support import hostile
 from tests.support.processes import Processes
 
@@ -33,8 +35,44 @@ GROWTH = 100
 """MiB that it may grow by where little is sent."""
 
 
+REQUESTS, CONNECTIONS = 100_000, 1_000
+"""What each resource has to bear."""
+
+
+class Attacked(NamedTuple):
+    """A method of a resource of a service; the path has the task in braces."""
+
+    service: str
+    method: str
+    path: str
+
+
+RESOURCES = (
+    *(
+        Attacked(role.name.lower(), each.method, each.template.removeprefix("/"))
+        for role in (Role.LEADER, Role.HELPER)
+        for each in resources_of(role)
+    ),
+    Attacked("collector", "GET", "api/tasks"),
+    Attacked("collector", "GET", "api/tasks/{task_id}"),
+    Attacked("collector", "GET", "api/tasks/{task_id}/collections"),
+    Attacked("collector", "POST", "api/tasks/{task_id}/collections"),
+    Attacked("collector", "GET", "api/collections/{collection_id}"),
+)
+ATTACKS = [
+    *(
+        pytest.param([each for each in RESOURCES if each.service == name], 200, 30, id=name)
+        for name in ("leader", "helper", "collector")
+    ),
+    *(
+        pytest.param([each], REQUESTS, CONNECTIONS, id="-".join(each), marks=pytest.mark.bench)
+        for each in RESOURCES
+    ),
+]
+
+
 class Line:
-    """A leader and a helper with a task, and what they held before anything was sent."""
+    """Three services with a task, and what each held before anything was sent."""
 
     def __init__(self, processes: Processes) -> None:
         self.processes = processes
@@ -43,14 +81,49 @@ class Line:
         )
         secrets = tomllib.loads(task_file.with_name("leader.toml").read_text())["secrets"]
         self.leader_token: str = secrets["leader_token"]
-        processes.start("helper", "leader")
+        self.honest_id, self.honest_file = processes.make_task(
+            *("honest", "--vdaf", "Prio3Count", "--epsilon", "1"),
+            *("--min-batch-size", "2", "--max-reports", "1000000"),
+        )
+        self.uploaded = 0
+        processes.start("helper", "leader", "collector")
+        self.task_id = task_id
+        self.tokens: dict[str, str] = {
+            "leader": secrets["collector_token"],
+            "helper": self.leader_token,
+            "collector": processes.collector_token,
+        }
         self.reports = f"{processes.urls['leader']}tasks/{task_id}/reports"
         self.jobs = f"{processes.urls['helper']}tasks/{task_id}/aggregation_jobs"
         processes.prio("upload", task_file, "1", "0", "1")
+        self.seconds_of_honest_work()
         self.before: dict[str, int] = {}
 
     def config_of(self, name: str) -> str:
+        """Return a URL at which everybody gets an answer, if only that something is missing."""
         return f"{self.processes.urls[name]}hpke_config"
+
+    def url_of(self, attacked: Attacked) -> str:
+        path = attacked.path.replace("{task_id}", self.task_id)
+        ids = ("aggregation_job_id", "collection_job_id", "aggregate_share_id", "collection_id")
+        for each in ids:
+            path = path.replace(f"{{{each}}}", "A" * 22)
+        return f"{self.processes.urls[attacked.service]}{path}"
+
+    def seconds_of_honest_work(self) -> float:
+        """Upload a few reports of another task; return when both have aggregated them."""
+        began = time.monotonic()
+        self.uploaded += 3
+        self.processes.prio("upload", self.honest_file, "1", "0", "1")
+        while self.aggregated() < self.uploaded:
+            assert time.monotonic() < began + 60, self.aggregated()
+            time.sleep(0.2)
+        return time.monotonic() - began
+
+    def aggregated(self) -> int:
+        config = self.processes.configs["leader"]
+        shown = self.processes.prio("task", "show", "--config", config, self.honest_id)
+        return int(json.loads(shown.stdout)["reports"]["aggregation"].get("aggregated", 0))
 
     def check(self, name: str, scale: int) -> None:
         """Whatever was sent, the service is there and has not grown beyond its bound."""
@@ -73,7 +146,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
 
 @pytest.fixture
 def line(started: Line) -> Line:
-    for name in ("leader", "helper"):
+    for name in ("leader", "helper", "collector"):
         started.processes.forget_peak_memory(name)
         started.before[name] = started.processes.peak_memory(name)
     return started
@@ -153,15 +226,32 @@ def test_a_leader_cannot_fill_its_helper_with_a_job(line: Line, scale: int) -> N
     line.check("helper", scale)
 
 
-@pytest.mark.parametrize("scale", [pytest.param(FULL, marks=pytest.mark.bench)])
-def test_a_hundred_thousand_hostile_requests_leave_no_growth(line: Line, scale: int) -> None:
-    bodies = [b"", b"\xff" * 100, hostile.small_report(), bytes(5000)]
-    media_type = {"Content-Type": "application/ppm-dap;message=upload-req"}
-    address = urlsplit(line.reports)
-    for _ in range(1000):
-        with closing(HTTPConnection(address.netloc, timeout=10)) as connection:
-            for body in itertools.islice(itertools.cycle(bodies), 100):
-                connection.request("POST", address.path, body, media_type)
-                assert connection.getresponse().read() is not None
-    line.check("leader", SMALL)
-    line.check("helper", scale)
+@pytest.mark.parametrize(("resources", "requests", "connections"), ATTACKS)
+def test_hostile_requests_and_slow_connections_stop_no_honest_work_and_leave_no_growth(
+    line: Line, resources: Sequence[Attacked], requests: int, connections: int
+) -> None:
+    """Small: all resources of a service at once. At full size: each by itself."""
+    name = resources[0].service
+    with ExitStack() as stack:
+        slow, floods = [], []
+        for url in map(line.url_of, resources):
+            ways = itertools.cycle(hostile.slow_beginnings(url))
+            for way in itertools.islice(ways, connections):
+                slow.append(stack.enter_context(hostile.connect(url)))
+                hostile.send(slow[-1], iter([way]))
+        for each in resources:
+            flood = hostile.Flood(each.method, line.url_of(each), line.tokens[name], requests)
+            floods.append(stack.enter_context(flood))
+        began = time.monotonic()
+        seconds = [line.seconds_of_honest_work()]
+        while not all(flood.is_over for flood in floods):
+            seconds.append(line.seconds_of_honest_work())
+        print(f"honest work {len(seconds)} times, at most {max(seconds):.1f} s each")  # noqa: T201 - a measurement, with -s
+        for each, flood in zip(resources, floods, strict=True):
+            print(*each, f"{flood}; {time.monotonic() - began:.0f} s")  # noqa: T201 - as above
+            assert flood.faults == {}
+        if connections == CONNECTIONS:
+            time.sleep(12)
+            assert not any(hostile.is_open(each) for each in slow)
+    line.check(name, SMALL)
+    assert [each for each in line.processes.log(name) if each["level"] == "error"] == []

@@ -123,6 +123,22 @@ async def test_an_invalid_query_is_a_problem_that_names_the_fault(
     assert pending(database) == []
 
 
+@pytest.mark.parametrize(
+    ("method", "url", "named"),
+    [
+        ("POST", f"{URL}?now=2", "now"),
+        ("GET", "/api/collections/00?post_process=x", "post_process"),
+    ],
+)
+async def test_an_invalid_parameter_is_a_problem_that_names_it(
+    api: httpx.AsyncClient, method: str, url: str, named: str
+) -> None:
+    headers = {"authorization": bearer_header(TOKEN)}
+    answer = await api.request(method, url, headers=headers)
+    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
+    assert answer.json()["detail"].startswith(f"{named}: ")
+
+
 async def test_a_query_is_read_after_the_token_was_checked_and_up_to_a_limit(
     api: httpx.AsyncClient,
 ) -> None:
@@ -186,6 +202,9 @@ async def test_a_form_of_another_site_collects_nothing(
         ({"host": "evil.example"}, 421),
         ({"host": "collector.evil.example:8003"}, 421),
         ({"host": ""}, 421),
+        ({"host": "["}, 421),
+        ({"host": "[::1"}, 421),
+        ({"origin": "http://["}, 403),
         ({"origin": "http://evil.example"}, 403),
         ({"origin": "null"}, 403),
         ({"host": "evil.example", "origin": "http://evil.example"}, 421),

@@ -1,17 +1,24 @@
 """What a stranger sends: requests as bytes over sockets, whole, cut short or endless."""
 
+import gzip
 import os
+import random
 import socket
 import struct
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlsplit
 
 import httpx
 
 from aggregator.codec import encode
+from aggregator.dap.auth import bearer_header
 from aggregator.dap.hpke import generate_keypair
 from aggregator.dap.ids import ReportId
 from aggregator.entropy import SystemEntropy
@@ -105,7 +112,7 @@ def seconds_to_answer(url: str) -> float:
     began = time.monotonic()
     for _ in range(100):
         with suppress(httpx.TransportError):
-            if httpx.get(url, timeout=10, trust_env=False).is_success:
+            if httpx.get(url, timeout=10, trust_env=False).status_code in (200, 404):
                 break
         time.sleep(0.1)
     return time.monotonic() - began
@@ -122,3 +129,114 @@ def is_open(connection: socket.socket) -> bool:
     except OSError:
         pass
     return False
+
+
+def slow_beginnings(url: str) -> tuple[bytes, ...]:
+    """Return how requests begin that then stop: before, in and after their headers."""
+    return (
+        b"",
+        head("GET", url),
+        post(url, "upload-req", 5000) + b"x",
+        head("POST", url, "Transfer-Encoding: chunked") + b"\r\n5\r\nab",
+    )
+
+
+class Flood:
+    """Requests to one resource that somebody sends who means ill, by eight connections at a time.
+
+    Attributes:
+        statuses: How often each was answered; 0 stands for a connection that broke.
+    """
+
+    THREADS = 8
+    KINDS = 997
+    MESSAGES = (
+        "upload-req",
+        "aggregation-job-init-req",
+        "aggregate-share-req",
+        "collection-job-req",
+        "aggregation-job-continue-req",
+    )
+
+    def __init__(self, method: str, url: str, token: str, count: int) -> None:
+        self.statuses: Counter[int] = Counter()
+        self._parts = urlsplit(url)
+        self._kinds = list(self._requests(method, token))
+        self._left = iter(range(count))
+        self._lock = threading.Lock()
+        self._threads = [threading.Thread(target=self._send) for _ in range(self.THREADS)]
+
+    @property
+    def faults(self) -> dict[int, int]:
+        """How often we were answered what says that the service failed."""
+        return {code: count for code, count in self.statuses.items() if code >= 500 and code != 503}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all are answered."""
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{code}: {count}" for code, count in sorted(self.statuses.items()))
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._left = iter(())
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until all are answered."""
+        for thread in self._threads:
+            thread.join()
+
+    def _requests(
+        self, method: str, token: str
+    ) -> Iterator[tuple[str, str, bytes, dict[str, str]]]:
+        """Yield requests that have more or less to do with the resource, and the token or none."""
+        bodies = (
+            b"",
+            b"{}",
+            b"\xff" * 100,
+            small_report(),
+            bytes(5000),
+            b"[" * 900,
+            gzip.compress(bytes(10**6)),
+        )
+        path = self._parts.path
+        paths = (path, path, path, f"{path}/{'x' * 500}", f"{path}?now=%ff")
+        types = [f"application/ppm-dap;message={each}" for each in self.MESSAGES]
+        chosen = random.Random(1)  # noqa: S311 - a mixture, not a secret
+        for _ in range(self.KINDS):
+            headers = {"Content-Type": chosen.choice([*types, *types, "application/json"])}
+            if bearer := chosen.choice((None, token, token, token[:-1])):
+                headers["Authorization"] = bearer_header(bearer)
+            body = chosen.choice(bodies)
+            if body.startswith(b"\x1f"):
+                headers["Content-Encoding"] = "gzip"
+            verb = chosen.choice((method, method, method, "POST", "PATCH"))
+            yield verb, chosen.choice(paths), body, headers
+
+    def _take(self) -> int | None:
+        with self._lock:
+            return next(self._left, None)
+
+    def _send(self) -> None:
+        while (number := self._take()) is not None:
+            connection = HTTPConnection(self._parts.netloc, timeout=30)
+            with closing(connection), suppress(OSError, HTTPException):
+                for _ in range(100):
+                    method, path, body, headers = self._kinds[number % len(self._kinds)]
+                    self.statuses[0] += 1
+                    connection.request(method, path, body, headers)
+                    answer = connection.getresponse()
+                    answer.read()
+                    with self._lock:
+                        self.statuses[0] -= 1
+                        self.statuses[answer.status] += 1
+                    if (following := self._take()) is None:
+                        return
+                    number = following

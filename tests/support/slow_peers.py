@@ -5,7 +5,7 @@ It stands in front of a real service, to which it passes on what no trouble is m
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
@@ -23,6 +23,8 @@ class Call:
     ) -> None:
         self._handler = handler
         self._behind = behind
+        self.method: str = handler.command
+        self.path: str = handler.path
         self._ended = ended
         self.body = handler.rfile.read(int(handler.headers.get("content-length", 0)))
 
@@ -39,33 +41,43 @@ class Call:
             self._handler.wfile.write(b"x")
             self._handler.wfile.flush()
 
-    def answer(self, status: int) -> None:
-        """Answer with a status and nothing else."""
+    def answer(
+        self, status: int, body: bytes = b"", headers: Iterable[tuple[str, str]] = ()
+    ) -> None:
+        """Answer with a status, and with nothing else unless it is given."""
         self._handler.send_response(status)
-        self._handler.send_header("content-length", "0")
+        for name, value in headers:
+            self._handler.send_header(name, value)
+        self._handler.send_header("content-length", str(len(body)))
         self._handler.end_headers()
+        self._handler.wfile.write(body)
+
+    def write(self, data: Iterable[bytes]) -> None:
+        """Send bytes as they are, HTTP or not, and end the connection."""
+        for each in data:
+            self._handler.wfile.write(each)
+        self._handler.close_connection = True
 
     def pass_on(self) -> None:
         """Answer what the service behind answers."""
+        real = self.ask_behind()
+        kept = [(name, value) for name, value in real.headers.items() if name.lower() not in HOP]
+        self.answer(real.status_code, real.content, kept)
+
+    def ask_behind(self) -> httpx.Response:
+        """Return what the service behind answers."""
         handler = self._handler
         headers = {
             name: value for name, value in handler.headers.items() if name.lower() not in HOP
         }
-        real = httpx.request(
-            handler.command,
-            self._behind.rstrip("/") + handler.path,
+        return httpx.request(
+            self.method,
+            self._behind.rstrip("/") + self.path,
             content=self.body,
             headers=headers,
             timeout=60,
             trust_env=False,
         )
-        handler.send_response(real.status_code)
-        for name, value in real.headers.items():
-            if name.lower() not in HOP:
-                handler.send_header(name, value)
-        handler.send_header("content-length", str(len(real.content)))
-        handler.end_headers()
-        handler.wfile.write(real.content)
 
 
 Trouble = Callable[[Call], None]
@@ -80,11 +92,11 @@ class SlowPeer:
     """A server in a thread; `trouble` answers all but requests for HPKE configurations.
 
     Attributes:
-        url: Its endpoint.
+        url: Its endpoint, with a path if there is a `prefix`.
         calls: The requests that `trouble` has taken so far.
     """
 
-    def __init__(self, behind: str, trouble: Trouble) -> None:
+    def __init__(self, behind: str, trouble: Trouble, prefix: str = "") -> None:
         self.calls = 0
         ended = self._ended = threading.Event()
         peer = self
@@ -94,6 +106,8 @@ class SlowPeer:
 
             def do_any(self) -> None:
                 with suppress(OSError):  # the caller has had enough
+                    assert self.path.startswith(f"/{prefix}")
+                    self.path = self.path.removeprefix(prefix and f"/{prefix}")
                     call = Call(self, behind, ended)
                     if self.path.endswith("hpke_config"):
                         call.pass_on()
@@ -108,7 +122,9 @@ class SlowPeer:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/"
+        self.url = f"http://127.0.0.1:{self._server.server_port}/{prefix}"
+        if prefix:
+            self.url += "/"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()

@@ -112,6 +112,8 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
         ("leese_seconds = 3", "leese_seconds"),
         ("min_batch_size_floor = 0", "min_batch_size_floor"),
         ("=", "not TOML"),
+        (f"lease_seconds = {'1' * 5000}", "not TOML"),
+        ("lease_seconds = " + "[" * 20_000, "not TOML"),
     ],
 )
 def test_a_faulty_setting_is_named(tmp_path: Path, line: str, named: str) -> None:

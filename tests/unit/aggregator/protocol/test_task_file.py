@@ -140,6 +140,8 @@ def test_a_policy_that_is_not_canonical_is_refused() -> None:
         ("length = 4", "length = 4.5", "length"),
         ('"None"', '"none"', "mechanism"),
         ("[vdaf]", "[vdaf", "not TOML"),
+        ("version = 1", f"version = {'1' * 5000}", "not TOML"),
+        ("version = 1", f"version = {'[' * 20_000}", "not TOML"),
         ("[privacy]", "[private]", "privacy"),
     ],
 )

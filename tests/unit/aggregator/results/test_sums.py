@@ -14,7 +14,6 @@ from aggregator.dp.laws import DiscreteLaplaceLaw, NoiseLaw, TruncatedGeometricL
 from aggregator.errors import ParameterError
 from aggregator.results import sums
 from aggregator.results.minorant import Minorant
-from aggregator.results.spectrum import characteristic, log_moment
 from aggregator.results.sums import Method, Part, SumLaw
 
 LAPLACE = DiscreteLaplaceLaw(2, Fraction(4))
@@ -62,7 +61,7 @@ def least_width(found: dict[Fraction, float], confidence: Fraction) -> Fraction:
 @pytest.mark.parametrize("law", LAWS, ids=repr)
 def test_the_characteristic_function_is_that_of_the_probabilities(law: NoiseLaw) -> None:
     angles = np.array([0.0, 1e-6, 0.01, 0.3, 1.0, math.pi, 7.5, 40.0])
-    values, errors = characteristic(law, angles)
+    values, errors = law.characteristic(angles)
     for angle, value, error in zip(angles, values, errors, strict=True):
         expected = sum(mass * math.cos(angle * at) for at, mass in masses(law).items())
         assert value**law.aggregators == pytest.approx(expected, abs=1e-11)
@@ -73,7 +72,7 @@ def test_the_characteristic_function_is_that_of_the_probabilities(law: NoiseLaw)
 def test_the_bound_of_the_moment_generating_function_is_one(law: NoiseLaw) -> None:
     for rate in (0.01, 0.05, 0.1):
         expected = math.log(sum(mass * math.exp(rate * at) for at, mass in masses(law).items()))
-        bound = law.aggregators * float(log_moment(law, np.array([rate]))[0])
+        bound = law.aggregators * float(law.log_moment(np.array([rate]))[0])
         assert expected <= bound * (1 + 1e-9)
         if isinstance(law, DiscreteLaplaceLaw):
             assert bound == pytest.approx(expected)
@@ -152,7 +151,7 @@ def test_a_minorant_is_below_the_probability_it_bounds_and_near_it() -> None:
     # A circle of 400 points, and a law that no draw of takes around it.
     law, length, degree = LAWS[2], 400.0, 2000
     angles = np.arange(1, degree + 1) * (2 * math.pi / length)
-    values, errors = characteristic(law, angles)
+    values, errors = law.characteristic(angles)
     minorant = Minorant(values, errors, length)
     for width in np.linspace(0.3, 12, 40):
         covered = sum(mass for at, mass in masses(law).items() if abs(at) <= width)

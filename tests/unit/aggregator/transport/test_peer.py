@@ -83,6 +83,9 @@ async def test_every_form_of_location_within_the_origin_is_understood(location: 
         "https://helper.example:8443/dap/tasks/x/jobs/1",
         "//elsewhere.example/jobs/1",
         "https://[broken/",
+        "/\x01",
+        "//\x01",
+        "/" * 2 + "x" * 70_000,
     ],
 )
 async def test_a_location_of_another_origin_is_refused(location: str) -> None:
@@ -191,6 +194,7 @@ async def test_a_broken_connection_is_tried_again_and_may_then_succeed() -> None
             30,
         ),
         ({"retry_after": "Wed, 21 Oct 2026 07:28:30 GMT"}, None),
+        ({"retry_after": f"Wed, 21 Oct {'9' * 20} 07:28:30 GMT", "date": "0"}, None),
     ],
 )
 async def test_retry_after_is_read_as_seconds_or_as_a_date(

@@ -129,6 +129,10 @@ async def test_a_body_is_taken_up_to_its_limit_and_not_a_byte_more() -> None:
     too_long = await ask("POST", url, content=bytes(11), headers=headers)
     assert too_long.status_code == 413
     assert too_long.json()["taskid"] == str(TASK_ID)
+    declared = headers | {"content-length": "9" * 5000}
+    assert (await ask("POST", url, content=b"1", headers=declared)).status_code == 413
+    declared = headers | {"content-length": "0" * 5000 + "1"}
+    assert (await ask("POST", url, content=b"1", headers=declared)).text == "1"
 
 
 @pytest.mark.parametrize(

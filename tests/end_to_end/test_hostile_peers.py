@@ -1,0 +1,70 @@
+"""Whatever a helper answers, no report is lost by it and no other task waits: real processes.
+
+One leader works for a task of each kind of helper at once. `test_slow_peers` has helpers whose
+trouble does not end.
+"""
+
+import json
+import time
+from collections.abc import Collection
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.hostile_peers import SLOW_TO_END, TROUBLES
+from tests.support.processes import Processes
+from tests.support.slow_peers import SlowPeer
+
+pytestmark = pytest.mark.slow
+
+TASK = (
+    *("--vdaf", "Prio3Count", "--epsilon", "1"),
+    *("--min-batch-size", "2", "--max-reports", "1000"),
+)
+SETTINGS = {"request_timeout_seconds": 4, "lease_seconds": 6}
+LIMIT = 600
+"""MiB that a service may ever have."""
+
+
+def aggregation(services: Processes, task_id: str) -> dict[str, int]:
+    shown = services.prio("task", "show", "--config", services.configs["leader"], task_id)
+    counts: dict[str, int] = json.loads(shown.stdout)["reports"]["aggregation"]
+    return counts
+
+
+def wait_until_aggregated(services: Processes, tasks: dict[str, str], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    for name, task_id in tasks.items():
+        while (counts := aggregation(services, task_id)) != {"aggregated": 3}:
+            assert time.monotonic() < deadline, (name, counts)
+            time.sleep(0.5)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(TROUBLES.keys() - SLOW_TO_END, id="small"),
+        pytest.param(TROUBLES.keys(), id="full", marks=pytest.mark.bench),
+    ],
+)
+def test_reports_outlast_whatever_a_helper_answers_and_keep_no_other_waiting(
+    tmp_path: Path, names: Collection[str]
+) -> None:
+    with ExitStack() as stack:
+        services = stack.enter_context(Processes(tmp_path, **SETTINGS))
+        tasks: dict[str, str] = {}
+        files: list[Path] = []
+        for name in sorted(names):
+            prefix = "behind/a/proxy" if name == "well" else ""
+            peer = stack.enter_context(SlowPeer(services.urls["helper"], TROUBLES[name](), prefix))
+            tasks[name], file = services.make_task(name, *TASK, "--helper", peer.url)
+            files.append(file)
+        services.start("helper", "leader")
+        for file in files:
+            services.prio("upload", file, "1", "0", "1")
+        wait_until_aggregated(services, {"well": tasks["well"]}, 30)
+        wait_until_aggregated(services, tasks, 120)
+        log = services.log_path("leader").read_text()
+        assert "Traceback" not in log
+        assert services.peak_memory("leader") < LIMIT

@@ -1,0 +1,256 @@
+"""Every decoder of what another party sends: for any bytes, its own error or a value, no other end.
+
+Each takes the bytes, and raises only where the product is wrong. Hypothesis, coverage-guided
+fuzzing and the replay of its corpus all call the same.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+import httpx
+
+from aggregator.codec import DecodeError, Message, Reader, decode, encode
+from aggregator.dap.auth import bearer_token
+from aggregator.dap.hpke import (
+    DecryptError,
+    HpkeCiphertext,
+    HpkeConfigList,
+    generate_keypair,
+    open_,
+)
+from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
+from aggregator.dap.messages import UploadedReport, UploadRequest, read_job
+from aggregator.dap.problems import MessageTooLarge
+from aggregator.dap.profile import Role
+from aggregator.dap.resources import media_type, message_of
+from aggregator.dp.policy import decode_policy, encode_policy
+from aggregator.dp.rationals import format_rational, parse_rational
+from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.provisioning import provision, read_provision
+from aggregator.protocol.reports import report_sizes
+from aggregator.protocol.task import task_from_toml, task_to_toml
+from aggregator.transport.peer import Peer
+from aggregator.vdaf.outcomes import VerifyError
+from aggregator.vdaf.ping_pong import MessageType
+from aggregator.vdaf.ping_pong import decode as decode_ping_pong
+from aggregator.vdaf.ping_pong import encode as encode_ping_pong
+from tests.support.dap_messages import SAMPLES
+from tests.support.entropy import SeededEntropy
+from tests.support.tasks import LAPLACE, make_task
+
+Decoder = Callable[[bytes], object]
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoded:
+    """A decoder, and bytes that it takes, from which fuzzing sets out.
+
+    Attributes:
+        check: Decodes; an exception that leaves it is a fault of the product.
+        seeds: Well-formed examples.
+    """
+
+    check: Decoder
+    seeds: Sequence[bytes]
+
+
+TASK = make_task(privacy=LAPLACE, vdaf={"type": "Prio3Count"})
+TASK_FILE = task_to_toml(TASK)
+SIZES = report_sizes(TASK)
+KEYPAIR = generate_keypair(7, SeededEntropy(b"fuzzed"))
+CIPHERTEXT = encode(HpkeCiphertext(7, KEYPAIR.config.public_key, bytes(40)))
+ENDPOINT = "https://peer.example:8443/dap/"
+PROBLEM = b"application/problem+json"
+LOOP = asyncio.new_event_loop()
+
+
+def message(kind: type[Message]) -> Decoder:
+    """Return the decoder of a message, whose values each have one encoding."""
+
+    def check(data: bytes) -> None:
+        with suppress(DecodeError):
+            assert encode(decode(kind, data)) == data
+
+    return check
+
+
+def uploaded_reports(data: bytes) -> None:
+    """Read reports by their task's sizes, as the leader does, and compare with the messages."""
+    reader, found = Reader(data), []
+    try:
+        while reader.remaining:
+            found.append(UploadedReport.read(reader, SIZES))
+    except DecodeError:
+        return
+    # Fields that nobody parses may be malformed; those that fit are reports.
+    for each in found:
+        if each.encoding is not None:
+            (report,) = decode(UploadRequest, each.encoding).reports
+            assert report.report_metadata == each.metadata
+
+
+def aggregation_job(data: bytes) -> None:
+    """Read an aggregation job by its task's sizes, as the helper does."""
+    with suppress(DecodeError, MessageTooLarge):
+        job = read_job(data, SIZES)
+        if all(each.payload for each in job.verify_inits):
+            assert encode(job) == data
+
+
+def ping_pong(data: bytes) -> None:
+    """Read a ping-pong message of any type."""
+    for kind in MessageType:
+        content = decode_ping_pong(kind, data)
+        if not isinstance(content, VerifyError):
+            assert encode_ping_pong(kind, content) == data
+
+
+def aggregate_share(data: bytes) -> None:
+    """Read an aggregate share that was opened."""
+    with suppress(ParameterError):
+        assert TASK.prio3.encode_agg_share(TASK.prio3.decode_agg_share(data)) == data
+
+
+def sealed(data: bytes) -> None:
+    """Open a ciphertext that a stranger made."""
+    with suppress(DecodeError, DecryptError):
+        open_(KEYPAIR, b"info", b"aad", decode(HpkeCiphertext, data))
+        raise AssertionError("a forged ciphertext opens")
+
+
+def hpke_configs(data: bytes) -> None:
+    """Choose one of a peer's HPKE configurations."""
+    with suppress(DecodeError):
+        decode(HpkeConfigList, data).preferred()
+
+
+def privacy_policy(data: bytes) -> None:
+    """Read a privacy policy."""
+    with suppress(DecodeError):
+        assert encode_policy(decode_policy(data)) == data
+
+
+def rational(data: bytes) -> None:
+    """Read an exact rational."""
+    with suppress(ParameterError):
+        value = parse_rational(data.decode("latin-1"), "epsilon")
+        assert parse_rational(format_rational(value), "epsilon") == value
+
+
+def base64url(data: bytes) -> None:
+    """Read an identifier of a path."""
+    text = data.decode("latin-1")
+    with suppress(DecodeError):
+        assert encode_base64url(decode_base64url(text)) == text
+    with suppress(DecodeError):
+        assert str(TaskId.parse(text)) == text
+
+
+def content_type(data: bytes) -> None:
+    """Read the message that a header declares."""
+    message_of(data.decode("latin-1"))
+
+
+def authorization(data: bytes) -> None:
+    """Read the token that a header shows."""
+    token = bearer_token(data.decode("latin-1"))
+    assert token is None or token.isascii()
+
+
+def task_file(data: bytes) -> None:
+    """Read a task file, which one party makes and all others take."""
+    with suppress(ParameterError):
+        task = task_from_toml(data.decode("utf-8", "replace"))
+        assert task_from_toml(task_to_toml(task)) == task
+
+
+def service_file(data: bytes) -> None:
+    """Read one party's file of a task, with its secrets."""
+    text = data.decode("utf-8", "replace")
+    for role in (Role.LEADER, Role.HELPER, Role.COLLECTOR):
+        with suppress(ParameterError):
+            read_provision(text, role)
+
+
+def is_text(reason: str) -> bool:
+    """Return whether a log, a store and a terminal can take what a peer's words became."""
+    return all(each.isprintable() or each == "\n" for each in reason)
+
+
+def peer_answer(data: bytes) -> None:
+    """Read the answer of a peer: a line each of status, headers as they are, then the body."""
+    status, _, rest = data.partition(b"\n")
+    head, _, body = rest.partition(b"\n\n")
+    lines = [line.partition(b":") for line in head.split(b"\n")]
+    headers = [(name.strip() or b"x", value.strip()) for name, _, value in lines]
+    code = int(status) if status.isdigit() and len(status) == len(b"200") else 200
+
+    def answer(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(code, headers=headers, stream=httpx.ByteStream(body))
+
+    async def ask() -> None:
+        async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
+            reason = ""
+            try:
+                answered = await Peer(http, ENDPOINT, attempts=1).get("hpke_config", limit=100)
+                answered.carried(HpkeConfigList.message)
+            except PeerError as error:
+                reason = str(error)
+            else:
+                assert len(answered.body) <= 100
+                assert (answered.location or ENDPOINT).startswith("https://peer.example:8443/")
+            assert is_text(reason)
+
+    LOOP.run_until_complete(ask())
+
+
+PEER_ANSWERS = (
+    b"200\ncontent-type: application/ppm-dap;message=hpke-config-list\n\nconfig",
+    b"201\nlocation: /tasks/x/aggregation_jobs/y\nretry-after: 5\n\n",
+    b"201\nlocation: https://peer.example:8443/dap/tasks\n\n",
+    b"503\nretry-after: Sun, 06 Nov 1994 08:49:37 GMT\ndate: Sun, 06 Nov 1994 08:49:37 GMT\n\n",
+    b'400\ncontent-type: application/problem+json\n\n{"type":"about:blank","title":"no"}',
+    b'403\ncontent-type: application/problem+json\n\n{"type":"'
+    b'urn:ietf:params:ppm:dap:error:unsupportedExtension","detail":"\\ud800\\u001b[31m",'
+    b'"taskid":"' + str(TASK.task_id).encode() + b'","unsupported_extensions":[1,2]}',
+    b"200\ncontent-encoding: gzip\n\nx",
+)
+
+POLICIES = (LAPLACE, {"mechanism": "None"}, {"mechanism": "PureDpDiscreteLaplace", "epsilon": "2"})
+
+
+def _samples(kind: type[Message]) -> list[bytes]:
+    return [encode(sample) for sample in SAMPLES if type(sample) is kind]
+
+
+def _service_files() -> list[bytes]:
+    files = provision(TASK, SeededEntropy(b"provision"))
+    return [file.encode() for file in files.values()]
+
+
+KINDS: Sequence[type[Message]] = sorted({type(each) for each in SAMPLES}, key=lambda k: k.__name__)
+
+DECODERS: Mapping[str, Decoded] = {
+    **{kind.__name__: Decoded(message(kind), _samples(kind)) for kind in KINDS},
+    "uploaded_reports": Decoded(uploaded_reports, _samples(UploadRequest)),
+    "aggregation_job": Decoded(aggregation_job, [bytes(7) + bytes(SIZES.verify_init)]),
+    "ping_pong": Decoded(ping_pong, [encode_ping_pong(kind, b"content") for kind in MessageType]),
+    "aggregate_share": Decoded(aggregate_share, [bytes(TASK.prio3.field.encoded_size)]),
+    "sealed": Decoded(sealed, [CIPHERTEXT]),
+    "hpke_configs": Decoded(hpke_configs, _samples(HpkeConfigList)),
+    "privacy_policy": Decoded(
+        privacy_policy, [encode_policy(make_task(privacy=each).policy) for each in POLICIES]
+    ),
+    "rational": Decoded(rational, [b"1/10", b"0.1", b"3", b"1e-6"]),
+    "base64url": Decoded(base64url, [str(TASK.task_id).encode()]),
+    "content_type": Decoded(
+        content_type, [media_type("upload-req").encode(), b'a/b; x="\\"y" ;message="z"']
+    ),
+    "authorization": Decoded(authorization, [b"Bearer token", b"bearer  a._~+/-==  "]),
+    "task_file": Decoded(task_file, [TASK_FILE.encode()]),
+    "service_file": Decoded(service_file, _service_files()),
+    "peer_answer": Decoded(peer_answer, PEER_ANSWERS),
+}
+"""Every decoder by name: what clients, peers, collectors and other parties' files may hold."""

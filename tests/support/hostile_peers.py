@@ -1,0 +1,161 @@
+"""What a peer may answer that means ill, is broken, or is only unlike ours; each is a trouble."""
+
+import gzip
+import itertools
+import json
+from collections.abc import Callable, Mapping
+
+from aggregator.codec import decode, encode
+from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp, VerifyRespReject
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.resources import media_type
+from tests.support.slow_peers import Call, Trouble
+
+PROBLEM = "application/problem+json"
+FOREVER = 10**6
+MEBIBYTE = bytes(2**20)
+BOMB = gzip.compress(bytes(2**28), 9)
+"""256 MiB of zeros."""
+
+
+def once(trouble: Trouble) -> Callable[[], Trouble]:
+    """Return what makes a peer that is in trouble at its first call, and then is well."""
+
+    def make() -> Trouble:
+        calls = itertools.count()
+
+        def answer(call: Call) -> None:
+            if next(calls):
+                call.pass_on()
+            else:
+                trouble(call)
+
+        return answer
+
+    return make
+
+
+def always(trouble: Trouble) -> Callable[[], Trouble]:
+    """Return what makes a peer that is as it is."""
+    return lambda: trouble
+
+
+def status(code: int, **headers: str) -> Trouble:
+    """Return the trouble of a status that we did not expect."""
+    named = [(name.replace("_", "-"), value) for name, value in headers.items()]
+    return lambda call: call.answer(code, b"", named)
+
+
+def garbled(call: Call) -> None:
+    """Let one byte of the answer be another."""
+    real = call.ask_behind()
+    body = bytearray(real.content)
+    body[len(body) // 2] ^= 0x80
+    kept = [(name, real.headers[name]) for name in ("content-type", "location")]
+    call.answer(real.status_code, bytes(body), kept)
+
+
+def problem(call: Call) -> None:
+    """Refuse with words that no log, store or terminal can take."""
+    document = {"type": "urn:\ud800", "title": "\x1b[31m\0", "detail": "\udfff" * 2000}
+    call.answer(400, json.dumps(document).encode(), [("content-type", PROBLEM)])
+
+
+def endless(call: Call) -> None:
+    """Answer without end."""
+    head = b"HTTP/1.1 201 Created\r\ncontent-type: application/octet-stream\r\n\r\n"
+    call.write(itertools.chain([head], itertools.repeat(MEBIBYTE, FOREVER)))
+
+
+def endless_headers(call: Call) -> None:
+    """Answer with headers without end."""
+    more = (b"x-%d: %s\r\n" % (each, b"x" * 8000) for each in range(FOREVER))
+    call.write(itertools.chain([b"HTTP/1.1 201 Created\r\n"], more))
+
+
+def bomb(call: Call) -> None:
+    """Answer little that unpacks to much."""
+    call.answer(201, BOMB, [("content-encoding", "gzip"), ("content-type", PROBLEM)])
+
+
+def cut_short(call: Call) -> None:
+    """Promise more than comes."""
+    real = call.ask_behind()
+    head = b"HTTP/1.1 201 Created\r\ncontent-length: %d\r\n\r\n" % len(real.content)
+    call.write([head, real.content[:-1]])
+
+
+def too_early(call: Call) -> None:
+    """Have a clock by which every report is of the future."""
+    job = decode(AggregationJobInitReq, call.body)
+    rejected = [
+        VerifyRespReject(each.report_share.report_metadata.report_id, ReportError.REPORT_TOO_EARLY)
+        for each in job.verify_inits
+    ]
+    body = encode(AggregationJobResp(tuple(rejected)))
+    location = call.path + "/" + "A" * 22
+    headers = [("content-type", media_type(AggregationJobResp.message)), ("location", location)]
+    call.answer(201, body, headers)
+
+
+def asynchronous() -> Trouble:
+    """Return the trouble of a peer that answers only when it is asked again."""
+    polls = itertools.count()
+
+    def answer(call: Call) -> None:
+        if call.method == "POST":
+            location = call.ask_behind().headers["location"]
+            call.answer(201, b"", [("location", location), ("retry-after", "1")])
+        elif call.method == "GET" and next(polls) == 0:
+            call.answer(202, b"", [("retry-after", "1")])
+        else:
+            call.pass_on()
+
+    return answer
+
+
+def forgetful() -> Trouble:
+    """Return the trouble of a peer that takes a job and at first forgets it."""
+    posts, polls = itertools.count(), itertools.count()
+    document = {"type": "urn:ietf:params:ppm:dap:error:unrecognizedAggregationJob"}
+
+    def answer(call: Call) -> None:
+        if call.method == "POST" and next(posts) == 0:
+            location = call.path + "/" + "A" * 22
+            call.answer(201, b"", [("location", location), ("retry-after", "1")])
+        elif call.method == "GET" and next(polls) == 0:
+            call.answer(404, json.dumps(document).encode(), [("content-type", PROBLEM)])
+        else:
+            call.pass_on()
+
+    return answer
+
+
+TROUBLES: Mapping[str, Callable[[], Trouble]] = {
+    "silent": once(lambda call: call.wait(60)),
+    "garbled": once(garbled),
+    "bomb": once(bomb),
+    "endless": once(endless),
+    "endless-headers": once(endless_headers),
+    "cut-short": once(cut_short),
+    "no-http": once(lambda call: call.write([b"\x00\xff what?\r\n\r\n"])),
+    "problem": once(problem),
+    "early": once(too_early),
+    "elsewhere": once(status(201, location="https://elsewhere.example/")),
+    "no-location": once(status(201, location="/\x01", retry_after="1")),
+    "redirect": once(status(302, location="https://elsewhere.example/")),
+    "empty": once(status(204)),
+    "missing": once(status(404)),
+    "teapot": once(status(418)),
+    "failed": once(status(500)),
+    "wrong-date": once(
+        status(503, retry_after=f"Mon, 01 Jan {'9' * 20} 00:00:00 GMT", date="never")
+    ),
+    "asynchronous": asynchronous,
+    "forgetful": forgetful,
+    "well": always(lambda call: call.pass_on()),
+}
+"""Makes each trouble by its name; all of them end, so that every report can be counted."""
+
+SLOW_TO_END = {"early"}
+"""Those after which a leader waits a minute."""
