@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
+from contextvars import copy_context
 from datetime import datetime
 from typing import TypeAlias
 
@@ -168,7 +169,10 @@ class Client:
         with ThreadPoolExecutor(1, "sealing") as sealing:
             ahead: Future[_Request] | None = None
             for chunk in chunks:
-                following = sealing.submit(self._prepared, chunk, time, await self._hpke_configs())
+                configs = await self._hpke_configs()
+                # With the context of the caller, as anyio gives it to its threads.
+                work = copy_context().run
+                following = sealing.submit(work, self._prepared, chunk, time, configs)
                 if ahead is not None:
                     yield await anyio.to_thread.run_sync(ahead.result)
                 ahead = following

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import httpx
 from starlette.types import ASGIApp, Receive, Scope, Send
-from typing_extensions import override
 
 from aggregator.codec import decode, encode
 from aggregator.dap.auth import bearer_header, hash_token
@@ -74,19 +73,6 @@ def nothing_happens(_transaction: str, _moment: str) -> None:
     """Leave every transaction alone."""
 
 
-class CountingEntropy(SeededEntropy):
-    """Seeded entropy that counts how often it was asked."""
-
-    def __init__(self, seed: bytes) -> None:
-        super().__init__(seed)
-        self.calls = 0
-
-    @override
-    def bytes(self, size: int) -> bytes:
-        self.calls += 1
-        return super().bytes(size)
-
-
 class Service:
     """One aggregator: a store that outlives its processes, and the process that runs now."""
 
@@ -99,7 +85,7 @@ class Service:
         self.floor = floor
         self.limits = limits
         self.on_moment: OnMoment = nothing_happens
-        self.entropy = CountingEntropy(role.name.encode())
+        self.entropy = SeededEntropy(role.name.encode())
         self.starts = 0
         upgraded(self.url)
         self.start()
