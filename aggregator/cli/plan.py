@@ -5,12 +5,15 @@ out of range is named on standard error and ends the command with status 2.
 """
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from aggregator.cli.faults import reported
 from aggregator.cli.plan_output import to_json, to_text
@@ -118,6 +121,18 @@ def keep(
         _print(found, json=json)
 
 
+@contextmanager
+def _at_work(what: str) -> Iterator[None]:
+    """Show a bar that moves and the time taken, on a terminal, for work whose end is not known."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        progress.add_task(what, total=None)
+        yield
+
+
 @app.command()
 def threshold(
     reports: Annotated[int, typer.Option(help="Number of reports, 1 to 10^10.")],
@@ -133,9 +148,11 @@ def threshold(
     If the theorem says nothing, the figures are printed and the status is 2.
     """
     with reported():
-        answer, problem = answers.threshold(
-            reports, probability, threshold, known, active=active, epsilon=epsilon
-        )
+        # Many known answers far from the threshold take minutes.
+        with _at_work("averaging over what the attacker may know"):
+            answer, problem = answers.threshold(
+                reports, probability, threshold, known, active=active, epsilon=epsilon
+            )
         _print(answer, json=json)
         if problem is not None:
             raise problem
