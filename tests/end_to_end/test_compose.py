@@ -70,7 +70,7 @@ def test_the_aggregators_share_one_network_and_no_volume_and_no_secret(project: 
         assert {mount["Destination"] for mount in mounts} == {"/data", "/key", "/cache"}
         volumes[name] = {mount["Name"] for mount in mounts}
         networks[name] = set(settings["Networks"])
-    assert len(set.union(*volumes.values())) == 2 * len(PARTIES)
+    assert len(set.union(*volumes.values())) == 3 * len(PARTIES)
     assert len(networks["leader"] & networks["helper"]) == 1
     assert not networks["helper"] & networks["collector"]
     keys = {project.compose("exec", "-T", name, "cat", f"/key/{name}.key") for name in PARTIES}
