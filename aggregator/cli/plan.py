@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from aggregator.cli.faults import reported
-from aggregator.cli.plan_output import to_json, to_text
 from aggregator.cli.types import (
     CIRCUITS,
     Circuit,
@@ -44,6 +43,7 @@ from aggregator.planning.advise import Question
 from aggregator.planning.advise import advise as advice_for
 from aggregator.planning.figures import draw_all
 from aggregator.planning.loss_law import worst_move
+from aggregator.planning.output import to_json, to_text
 from aggregator.planning.values import Value
 from aggregator.protocol.task import task_from_toml
 from aggregator.vdaf import circuits
