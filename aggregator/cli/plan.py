@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from aggregator.cli.faults import reported
+from aggregator.cli.plan_serve import serve
 from aggregator.cli.types import (
     CIRCUITS,
     Circuit,
@@ -372,6 +373,9 @@ def error(
         if not json:
             print(f"confidence: {confidence}")
         _print(answer, json=json)
+
+
+app.command(epilog="Example: prio plan serve")(serve)
 
 
 @app.command()

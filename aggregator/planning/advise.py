@@ -313,7 +313,7 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
 def _sure_after(yearly: Cost, bound: composition.Bound) -> Fraction:
     """Return how sure a neighbour can be after a year, by adding up or by the smallest bound."""
     costs = ((yearly.epsilon, yearly.delta), (bound.epsilon, bound.delta))
-    return min(sure_at_most(epsilon, delta) for epsilon, delta in costs if epsilon is not None)
+    return min(sure_at_most(epsilon, delta or 0) for epsilon, delta in costs if epsilon is not None)
 
 
 def _error(text: str, largest_sum: int) -> Fraction:
