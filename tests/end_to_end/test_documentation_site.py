@@ -27,9 +27,3 @@ def test_the_site_is_built_and_has_every_document_and_a_reference(tmp_path: Path
     asked = re.compile(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(?:https?:)?//')
     for page in built.rglob("*.html"):
         assert not asked.search(page.read_text(encoding="utf-8")), page.name
-
-
-def test_every_decision_is_listed() -> None:
-    folder = ROOT / "docs" / "adr"
-    listed = re.findall(r"\]\(([^)]+)\)", (folder / "README.md").read_text(encoding="utf-8"))
-    assert listed == sorted(each.name for each in folder.glob("0*.md"))
