@@ -142,6 +142,7 @@ async def test_the_webhook_hears_once_of_each_end_with_its_token_and_without_a_v
     }
 
 
+@pytest.mark.slow
 async def test_a_webhook_that_does_not_answer_is_told_again_later_and_not_for_ever(
     tmp_path: Path,
 ) -> None:
