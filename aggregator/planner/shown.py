@@ -121,7 +121,8 @@ def _errors(proposal: Proposal) -> list[Html]:
     wanted = proposal.draft.error
     chosen = (float(proposal.strength), float(_PERCENT * proposal.part))
     # Far to the left the error is so large that the rest would be flat.
-    top = min(max(y for _, y in points), 5 * max(chosen[1], float(_PERCENT * (wanted or 0))))
+    far = 5 * max(chosen[1], float(_PERCENT * (wanted or 0)))
+    top = min(max(y for _, y in points), far) or 1.0  # so little noise that no count is off
     across = Axis(f"{symbol} of one window", points[0][0], points[-1][0], is_log=True)
     said = (
         f"The error falls as {symbol} rises: {chosen[1]:.3g} % of the largest possible at "

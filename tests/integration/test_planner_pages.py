@@ -183,6 +183,8 @@ COSTLY = {
     "least error": {"people": "1000000000", "error": "0.0001"},
     "one person": {"people": "1", "error": "100"},
     "least strength": {"goal": "strength", "strength": "0.001"},
+    "most strength": {"goal": "strength", "strength": "20"},
+    "nothing to hide": {"goal": "strength", "strength": "20", "kind": "yes-no"},
     "most labels": {"labels": "\n".join(map(str, range(200)))},
     "most columns": {"kind": "vector", "columns": _COLUMNS},
 }
