@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -36,6 +37,7 @@ NOW = int(datetime(2026, 11, 25, tzinfo=UTC).timestamp())
 TOKEN = "for the desk".replace(" ", "-")
 SCRIPT = "<script>alert(1)</script>"
 TURNED = "\N{RIGHT-TO-LEFT OVERRIDE}egnorts"
+FORM = {"content-type": "application/x-www-form-urlencoded"}
 POSTED = (PATH, f"{PATH}/figures", f"{PATH}/survey.toml", f"{PATH}.json")
 
 
@@ -108,6 +110,7 @@ async def test_the_page_has_the_form_and_what_follows_and_only_a_script_of_its_o
     assert script.headers["content-type"].startswith("text/javascript")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_each_kind_of_question_is_shown_and_saved_as_prio_survey_check_takes_it(
     browser: httpx.AsyncClient, kind: str, tmp_path: Path
@@ -147,6 +150,7 @@ async def test_the_noise_is_drawn_anew_each_time_and_the_rest_stays(
     assert documents[0] == documents[1]
 
 
+@pytest.mark.slow
 async def test_what_a_steward_writes_is_shown_as_text(browser: httpx.AsyncClient) -> None:
     written = f'{SCRIPT} "{TURNED}"'
     for form in (
@@ -190,15 +194,17 @@ COSTLY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 async def test_hostile_forms_get_a_clear_answer_at_once(
     browser: httpx.AsyncClient, case: str
 ) -> None:
     form, code, said = REFUSED[case]
+    body = urlencode(form).encode()
     for path in POSTED:
-        started = time.perf_counter()
-        answer = await browser.post(path, data=form)
-        assert time.perf_counter() - started < 1
+        started = time.process_time()  # the machine may be busy, too
+        answer = await browser.post(path, content=body, headers=FORM)
+        assert time.process_time() - started < 1
         assert said in answer.text
         assert answer.status_code == (code if path in POSTED[:2] or code != 422 else 400)
 
@@ -207,11 +213,11 @@ async def test_hostile_forms_get_a_clear_answer_at_once(
 @pytest.mark.parametrize("case", COSTLY)
 async def test_the_largest_forms_are_answered(browser: httpx.AsyncClient, case: str) -> None:
     await browser.get(PATH)  # what is computed once for all is
-    started = time.perf_counter()
+    started = time.process_time()
     answer = await browser.post(PATH, data=COSTLY[case])
     assert answer.status_code == 200
     assert "For the board" in answer.text
-    assert time.perf_counter() - started < 10  # a second or two where nothing else runs
+    assert time.process_time() - started < 5
 
 
 async def test_other_sites_other_hosts_and_other_bodies_are_refused(
@@ -225,11 +231,11 @@ async def test_other_sites_other_hosts_and_other_bodies_are_refused(
         assert host.status_code == 421
         assert (await browser.post(path, json={})).status_code == 415
     assert (await browser.get(PATH, headers={"host": "elsewhere:80"})).status_code == 421
-    too_long = {"content-type": "application/x-www-form-urlencoded"}
     body = b"text=" + b"x" * MAX_FORM_SIZE
-    assert (await browser.post(PATH, content=body, headers=too_long)).status_code == 413
+    assert (await browser.post(PATH, content=body, headers=FORM)).status_code == 413
 
 
+@pytest.mark.slow
 async def test_in_a_collector_it_is_linked_and_shown_to_who_has_the_token(
     guest: httpx.AsyncClient,
 ) -> None:

@@ -106,10 +106,10 @@ def test_a_hierarchy_is_read_from_how_far_in_its_lines_are() -> None:
 def test_what_is_out_of_range_is_refused_at_once_by_the_name_of_its_field(
     fields: dict[str, str], said: str
 ) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ParameterError) as caught:
         Draft.of(fields, TODAY)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
     assert said in str(caught.value)
     assert len(str(caught.value)) < 400
 

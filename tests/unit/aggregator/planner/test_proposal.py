@@ -52,6 +52,7 @@ def _options(values: Mapping[str, object]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_figures_are_those_that_prio_plan_prints(kind: str, mechanism: str) -> None:
@@ -73,6 +74,7 @@ def test_the_figures_are_those_that_prio_plan_prints(kind: str, mechanism: str) 
     assert {"version": 1, **document["error"]} == error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_way_to_ask_is_the_one_that_prio_survey_check_prints_of_the_saved_file(
@@ -90,6 +92,7 @@ def test_the_way_to_ask_is_the_one_that_prio_survey_check_prints_of_the_saved_fi
     assert question["ways"][0]["error"] == float(best.error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", ["1", "3", "20"])
 @pytest.mark.parametrize("kind", SAME_AS_ADVISE)
 def test_the_strength_is_the_one_that_prio_plan_advises_for_the_wanted_error(
@@ -104,6 +107,7 @@ def test_the_strength_is_the_one_that_prio_plan_advises_for_the_wanted_error(
     assert proposal.part <= Fraction(wanted) / 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_curve_falls_and_has_the_chosen_point_on_it(kind: str) -> None:
     proposal = proposed(kind=kind, goal="strength", strength="0.5")
@@ -114,6 +118,7 @@ def test_the_curve_falls_and_has_the_chosen_point_on_it(kind: str) -> None:
     assert proposal.follows == ("error", f"{float(100 * proposal.part):.3g}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_the_budget_fills_as_the_ledger_counts(mechanism: str) -> None:
     proposal = proposed(mechanism=mechanism, window="week", windows="52")

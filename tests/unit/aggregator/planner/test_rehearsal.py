@@ -37,6 +37,7 @@ def test_made_up_answers_are_possible_ones_in_every_design(kind: str) -> None:
             assert sum(sums) == 1800
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_figures_are_published_with_the_noise_of_both_aggregators(kind: str) -> None:
     proposal = propose(Draft.of({"kind": kind}, TODAY))
