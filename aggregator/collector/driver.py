@@ -86,11 +86,6 @@ class Driver:
             await stop.wait()
             group.cancel_scope.cancel()
 
-    async def finish(self, collection_id: bytes) -> None:
-        """Poll one collection until it has ended."""
-        while (wait := await self.ask(collection_id)) is not None:  # noqa: ASYNC110 - it is polled
-            await anyio.sleep(wait)
-
     async def ask(self, collection_id: bytes) -> float | None:
         """Ask once for a collection.
 
