@@ -37,8 +37,19 @@ from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
 from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.protocol.reports import CLOCK_SKEW_SECONDS, MAX_AGE_SECONDS
 
-KIBIBYTE, MEBIBYTE = 2**10, 2**20
+MAX_BYTES_IN_FLIGHT = 64 * 2**20
+"""The most bytes that the bodies of all requests have together, unless it is set."""
+
+ANSWER_SECONDS = 30
+"""How long a request may wait for its answer once all of it has come, unless it is set."""
+
+REFUSAL_SECONDS = 3600
+"""How long the helper may refuse its share of a batch, unless it is set."""
+
+_LEAST_BYTES = 64 * 2**10
+_ROTATION = HpkeRotation()
 
 
 def _address(value: object) -> object:
@@ -163,26 +174,26 @@ class AggregatorSettings(ServiceSettings):
     """What both aggregators need."""
 
     hpke_cache_seconds: Seconds = Field(
-        86_400, description="How long clients may keep our HPKE configurations."
+        _ROTATION.cache_seconds, description="How long clients may keep our HPKE configurations."
     )
     hpke_rotation_seconds: Seconds = Field(
-        30 * 86_400,
+        _ROTATION.age_seconds,
         description="How old our HPKE key may become until a new one takes its place; 0 to change "
         "it by command only. At least hpke_cache_seconds.",
     )
     max_bytes_in_flight: int = Field(
-        64 * MEBIBYTE,
-        ge=64 * KIBIBYTE,
+        MAX_BYTES_IN_FLIGHT,
+        ge=_LEAST_BYTES,
         description="The most bytes that the bodies of all requests have together, of which each "
         "task that has requests has an equal share; at least max_body_size.",
     )
     answer_seconds: PositiveSeconds = Field(
-        30,
+        ANSWER_SECONDS,
         description="How long a request may wait for its answer once all of it has come; then it "
         "is answered 503.",
     )
     clock_skew_seconds: Seconds = Field(
-        300, description="How far ahead of our clock a report's time may lie."
+        CLOCK_SKEW_SECONDS, description="How far ahead of our clock a report's time may lie."
     )
     min_batch_size_floor: int = Field(
         1, ge=1, description="Tasks with a smaller min_batch_size are refused."
@@ -242,10 +253,10 @@ class LeaderSettings(AggregatorSettings):
 
     role: Literal["leader"] = Field("leader", description="Which party this file is for.")
     max_body_size: int = Field(
-        64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one upload."
+        MAX_BYTES_IN_FLIGHT, ge=_LEAST_BYTES, description="The most bytes of one upload."
     )
     max_report_age_seconds: int = Field(
-        366 * 86_400,
+        MAX_AGE_SECONDS,
         ge=3600,
         description="How far behind our clock the time of an uploaded report may lie.",
     )
@@ -288,7 +299,7 @@ class LeaderSettings(AggregatorSettings):
         "unusably, before it is made anew or its job is held for an operator.",
     )
     collection_refusal_seconds: PositiveSeconds = Field(
-        3600,
+        REFUSAL_SECONDS,
         description="How long the helper may refuse its share of a batch before the collection "
         "fails with its error.",
     )
@@ -330,11 +341,11 @@ class HelperSettings(AggregatorSettings):
 
     role: Literal["helper"] = Field("helper", description="Which party this file is for.")
     max_body_size: int = Field(
-        64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one aggregation job."
+        MAX_BYTES_IN_FLIGHT, ge=_LEAST_BYTES, description="The most bytes of one aggregation job."
     )
 
     hpke_wait_seconds: Seconds = Field(
-        14 * 86_400,
+        _ROTATION.wait_seconds,
         description="How long reports may wait at a leader until we see them: for so long a "
         "retired HPKE key is kept after the last client can have used it.",
     )
