@@ -15,7 +15,6 @@ Source: DAP, "Collecting Results".
 
 import dataclasses
 from collections.abc import Awaitable, Callable
-from fractions import Fraction
 
 import anyio
 import httpx
@@ -27,7 +26,6 @@ from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
 from aggregator.dap.resources import media_type, path
 from aggregator.errors import PeerError
 from aggregator.protocol.results import (
-    DEFAULT_CONFIDENCE,
     Result,
     largest_result,
     open_result,
@@ -75,7 +73,6 @@ class TaskCollector:
         keypair: The key pair whose configuration the task names.
         token: The bearer token that the leader expects from us.
         http: Sends the requests.
-        confidence: The confidence level of the error bars.
         sleep: Waits between polls.
     """
 
@@ -86,14 +83,12 @@ class TaskCollector:
         token: str,
         http: httpx.AsyncClient,
         *,
-        confidence: Fraction = DEFAULT_CONFIDENCE,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         self._task = task
         self._keypair = keypair
         endpoint = task.configuration.leader_aggregator_endpoint
         self._leader = Peer(http, endpoint, token, name="the leader")
-        self._confidence = confidence
         self._sleep = sleep
 
     @override
@@ -127,7 +122,7 @@ class TaskCollector:
             CollectionTimeout: The batch was not ready in `timeout_seconds`.
         """
         sealed = await self.collect_sealed(request, timeout_seconds)
-        return open_result(self._task, self._keypair, request, sealed, self._confidence)
+        return open_result(self._task, self._keypair, request, sealed)
 
     async def collect_sealed(
         self, request: CollectionJobReq, timeout_seconds: float = 300
@@ -169,7 +164,7 @@ class TaskCollector:
         if isinstance(state, Pending):
             return state
         request = decode(CollectionJobReq, collection.request)
-        return open_result(self._task, self._keypair, request, state, self._confidence)
+        return open_result(self._task, self._keypair, request, state)
 
 
 def _sealed(answer: Answer) -> CollectionJobResp | Pending:

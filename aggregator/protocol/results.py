@@ -56,8 +56,7 @@ class Result:
         release: Names the draw of noise: the SHA-256 of both sealed shares, in hexadecimal.
         mechanism: The mechanism's name.
         guarantee: What one release promises, and who must be honest for it.
-        confidence: The probability that the intervals state.
-        half_width: Each value lies within this much of its true sum with that probability.
+        half_width: Each value lies within this much of its true sum with `DEFAULT_CONFIDENCE`.
         joint_half_width: So do all values at once. Both are before selection: for all sums, not for
             those that were shown because they are large.
         scale: The parameter of each aggregator's noise, for a reader.
@@ -70,7 +69,6 @@ class Result:
     release: str
     mechanism: str
     guarantee: Guarantee
-    confidence: Fraction
     half_width: int
     joint_half_width: int
     scale: str
@@ -106,7 +104,6 @@ def open_result(
     keypair: HpkeKeypair,
     request: CollectionJobReq,
     response: CollectionJobResp,
-    confidence: Fraction = DEFAULT_CONFIDENCE,
 ) -> Result:
     """Open both aggregate shares, add them and say how far the sums may be from the truth.
 
@@ -115,7 +112,6 @@ def open_result(
         keypair: The collector's HPKE key pair.
         request: What was asked for, as it was sent.
         response: The leader's answer.
-        confidence: The intervals' confidence, strictly between 0 and 1.
 
     Raises:
         UnusableResult: A share does not open under our view of the task, or does not decode, or
@@ -138,9 +134,8 @@ def open_result(
         release=_release(response),
         mechanism=mechanism.name,
         guarantee=mechanism.guarantee(circuit),
-        confidence=confidence,
-        half_width=mechanism.half_width(circuit, confidence, aggregators=2),
-        joint_half_width=mechanism.joint_half_width(circuit, confidence, aggregators=2),
+        half_width=mechanism.half_width(circuit, DEFAULT_CONFIDENCE),
+        joint_half_width=mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE),
         scale=mechanism.describe_scale(circuit),
         disclosure=disclosure,
     )
