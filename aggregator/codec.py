@@ -143,6 +143,13 @@ class Reader:
         """Take a byte string behind a one-byte length of `minimum` to `maximum`."""
         return self._opaque(self.u8(), minimum, maximum, name)
 
+    def text8(self, name: str) -> str:
+        """Take UTF-8 text behind a one-byte length."""
+        try:
+            return self.opaque8(name=name).decode()
+        except UnicodeDecodeError as error:
+            raise self.error("text is not UTF-8") from error
+
     def opaque16(self, minimum: int = 0, maximum: int = U16_MAX, name: str = "opaque") -> bytes:
         """Take a byte string behind a two-byte length of `minimum` to `maximum`."""
         return self._opaque(self.u16(), minimum, maximum, name)
