@@ -66,7 +66,7 @@ def result_document(task: Task, result: Result) -> Document:
         "privacy": _privacy(task, result.mechanism, result.guarantee),
         "scale": result.scale,
         "error": {
-            "confidence": format_rational(DEFAULT_CONFIDENCE),
+            "confidence": format_rational(result.confidence),
             "half_width": result.half_width,
             "joint_half_width": result.joint_half_width,
             "holds": _holds(result.disclosure),

@@ -56,7 +56,8 @@ class Result:
         release: Names the draw of noise: the SHA-256 of both sealed shares, in hexadecimal.
         mechanism: The mechanism's name.
         guarantee: What one release promises, and who must be honest for it.
-        half_width: Each value lies within this much of its true sum with `DEFAULT_CONFIDENCE`.
+        confidence: The probability that the intervals state.
+        half_width: Each value lies within this much of its true sum with that probability.
         joint_half_width: So do all values at once. Both are before selection: for all sums, not for
             those that were shown because they are large.
         scale: The parameter of each aggregator's noise, for a reader.
@@ -69,6 +70,7 @@ class Result:
     release: str
     mechanism: str
     guarantee: Guarantee
+    confidence: Fraction
     half_width: int
     joint_half_width: int
     scale: str
@@ -134,6 +136,7 @@ def open_result(
         release=_release(response),
         mechanism=mechanism.name,
         guarantee=mechanism.guarantee(circuit),
+        confidence=DEFAULT_CONFIDENCE,
         half_width=mechanism.half_width(circuit, DEFAULT_CONFIDENCE),
         joint_half_width=mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE),
         scale=mechanism.describe_scale(circuit),
