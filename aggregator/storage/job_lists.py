@@ -172,7 +172,7 @@ def _with_task(job: FromClause, *columns: FromClause | ColumnElement[Any]) -> Se
     )
 
 
-def _leased(tx: Transaction, kind: str, row: Row[Any], **own: Any) -> ListedJob:  # noqa: ANN401
+def _leased(tx: Transaction, kind: str, row: Row[Any], **own: Any) -> ListedJob:  # noqa: ANN401  as a row's columns are
     """Return one of the Leader's jobs, by the columns of all its kinds and what is its own."""
     is_waiting = row.state in _WAITING and row.state != AggregationJobState.HELD
     return ListedJob(
