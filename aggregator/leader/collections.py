@@ -33,8 +33,8 @@ from aggregator.dap.problems import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
-from aggregator.leader.driver import Driver
 from aggregator.leader.helper_peer import is_gone, retry_delay
+from aggregator.leader.lease_driver import LeaseDriver
 from aggregator.leader.scheduler import Jobs
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import (
@@ -87,7 +87,7 @@ _POLL_SECONDS = 1
 that it waits, for each look is written to disk."""
 
 
-class CollectionDriver(Driver[CollectionJob]):
+class CollectionDriver(LeaseDriver[CollectionJob]):
     """Drives the collection jobs of all tasks of the leader."""
 
     jobs = Jobs("collection", due_collection_jobs, lease_collection_jobs, renew_collection_job)

@@ -26,8 +26,8 @@ from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp, R
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type, path
 from aggregator.errors import PeerError
-from aggregator.leader.driver import Driver
 from aggregator.leader.helper_peer import helper_of, is_gone, retry_delay
+from aggregator.leader.lease_driver import LeaseDriver
 from aggregator.leader.scheduler import Jobs
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
@@ -100,7 +100,7 @@ class _Rejects:
         return rejects
 
 
-class JobDriver(Driver[AggregationJob]):
+class JobDriver(LeaseDriver[AggregationJob]):
     """Drives the aggregation jobs of all tasks of the leader."""
 
     jobs = Jobs("aggregation", due_aggregation_jobs, lease_aggregation_jobs, renew_aggregation_job)

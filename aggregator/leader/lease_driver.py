@@ -22,7 +22,7 @@ from aggregator.transport.peer import Peer, origin
 from aggregator.transport.permits import Permits
 
 
-class Driver(ABC, Generic[J]):
+class LeaseDriver(ABC, Generic[J]):
     """Drives the jobs of one kind, of all tasks of the leader."""
 
     jobs: ClassVar[Jobs]  # type: ignore[type-arg]  # a class variable cannot be of a type variable
