@@ -29,6 +29,7 @@ from aggregator.cli.tables import print_result
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
 from aggregator.client.upload import REPORTS_PER_REQUEST
 from aggregator.collector import AsyncCollector
+from aggregator.collector.collect import WAIT_SECONDS
 from aggregator.collector.documents import Document, problem_text, with_post_processing
 from aggregator.dap.report_errors import ReportError
 from aggregator.dp.post_processing import Rule, post_process
@@ -201,7 +202,7 @@ def collect(
             help="Collect an interval that is not over; reports of it that come later are refused.",
         ),
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 300,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = WAIT_SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Collect a batch and print the result with its error bars.

@@ -36,6 +36,9 @@ from aggregator.transport.peer import Answer, Peer
 POLL_SECONDS = 2
 """How long to wait before the next poll if the leader does not say."""
 
+WAIT_SECONDS = 300
+"""How long to wait for a batch that is not ready, unless the caller says."""
+
 
 class CollectionError(PeerError):
     """The leader answered with something that a collector cannot use."""
@@ -115,7 +118,9 @@ class TaskCollector:
         """Tell the leader that the result is safe. Its batch cannot be collected again."""
         await self._leader.delete(collection.location)
 
-    async def collect(self, request: CollectionJobReq, timeout_seconds: float = 300) -> Result:
+    async def collect(
+        self, request: CollectionJobReq, timeout_seconds: float = WAIT_SECONDS
+    ) -> Result:
         """Ask for the batch of a request and wait for the result; raises as `start` does.
 
         Raises:
@@ -125,7 +130,7 @@ class TaskCollector:
         return open_result(self._task, self._keypair, request, sealed)
 
     async def collect_sealed(
-        self, request: CollectionJobReq, timeout_seconds: float = 300
+        self, request: CollectionJobReq, timeout_seconds: float
     ) -> CollectionJobResp:
         """Do the same, but return both aggregate shares still sealed to us.
 

@@ -22,7 +22,7 @@ import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from aggregator.collector.asking import begin_collection
-from aggregator.collector.collect import CollectionError, CollectionTimeout
+from aggregator.collector.collect import WAIT_SECONDS, CollectionError, CollectionTimeout
 from aggregator.collector.documents import Document, collection_document, problem_text
 from aggregator.collector.driver import Driver
 from aggregator.collector.keys import keypair_of
@@ -40,7 +40,7 @@ from aggregator.storage.states import CollectionState
 from aggregator.survey import Meaning, SurveyResults
 from aggregator.transport.client import open_client
 
-DEFAULT_WAIT = timedelta(minutes=5)
+DEFAULT_WAIT = timedelta(seconds=WAIT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
