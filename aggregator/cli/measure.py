@@ -336,7 +336,11 @@ async def _collect(
             # A rule that cannot apply to any result is refused before we ask for one.
             post_process(rule, task.prio3.circuit, [0] * length, task.min_batch_size)
         console = Console(stderr=True)
-        with console.status("") if console.is_terminal else nullcontext() as status:
+        with (
+            console.status("the batch is not ready yet")
+            if console.is_terminal
+            else nullcontext() as status
+        ):
 
             def tell(reason: str | None) -> None:
                 if status is not None:
