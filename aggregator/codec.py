@@ -154,9 +154,9 @@ class Reader:
         """Take a byte string behind a two-byte length of `minimum` to `maximum`."""
         return self._opaque(self.u16(), minimum, maximum, name)
 
-    def opaque32(self, minimum: int = 0, maximum: int = U32_MAX, name: str = "opaque") -> bytes:
-        """Take a byte string behind a four-byte length of `minimum` to `maximum`."""
-        return self._opaque(self.u32(), minimum, maximum, name)
+    def opaque32(self, minimum: int = 0, name: str = "opaque") -> bytes:
+        """Take a byte string of at least `minimum` bytes behind a four-byte length."""
+        return self._opaque(self.u32(), minimum, U32_MAX, name)
 
     def list16(self, read: Callable[["Reader"], T], minimum: int = 0) -> tuple[T, ...]:
         """Take a list behind a two-byte length in bytes, at least `minimum`."""
@@ -252,11 +252,9 @@ class Writer:
         """Append a byte string behind a two-byte length of `minimum` to `maximum`."""
         self._opaque(_U16, data, minimum, maximum, name)
 
-    def opaque32(
-        self, data: bytes, minimum: int = 0, maximum: int = U32_MAX, name: str = "opaque"
-    ) -> None:
-        """Append a byte string behind a four-byte length of `minimum` to `maximum`."""
-        self._opaque(_U32, data, minimum, maximum, name)
+    def opaque32(self, data: bytes, minimum: int = 0, name: str = "opaque") -> None:
+        """Append a byte string of at least `minimum` bytes behind a four-byte length."""
+        self._opaque(_U32, data, minimum, U32_MAX, name)
 
     def list16(self, items: Iterable[Encodable], minimum: int = 0, name: str = "list") -> None:
         """Append a list behind its two-byte length in bytes, at least `minimum`."""
