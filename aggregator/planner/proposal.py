@@ -211,11 +211,11 @@ def _least_precise(draft: Draft, design: Design, strength: Fraction) -> LeastPre
     spreads = _spreads(draft.question, design.name, draft.people)
     found = []
     for table in mechanism_tables(draft.budget(strength)):
-        policy = policy_from_mapping({**table, "private_threshold": "none"})
         try:
+            policy = policy_from_mapping({**table, "private_threshold": "none"})
             law = policy.mechanism.law(circuit, 2)
         except ParameterError:
-            continue  # a mechanism for histograms only
+            continue  # it needs a delta, or histograms
         widths = [(spread, spread.half_width(law)) for spread in spreads]
         found.append(
             max(
