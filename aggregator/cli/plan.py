@@ -148,7 +148,7 @@ def threshold(
     If the theorem says nothing, the figures are printed and the status is 2.
     """
     with reported():
-        # Many known answers far from the threshold take minutes.
+        # Billions of answers around the threshold may take half a minute.
         with _at_work("averaging over what the attacker may know"):
             answer, problem = answers.threshold(
                 reports, probability, threshold, known, active=active, epsilon=epsilon

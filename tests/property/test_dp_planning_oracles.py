@@ -269,6 +269,30 @@ def test_a_passive_attackers_curve_is_the_average_over_what_is_known(
     assert relative_error(found, expected) < 1e-25
 
 
+def test_neighbouring_thresholds_have_the_curves_that_each_has_alone() -> None:
+    release = Thresholding.of(60, "0.3", 25)
+    for level in (Fraction(0), Fraction(1, 3)):
+        together = release.deltas(range(-1, 61), level)
+        for threshold, found in zip(range(-1, 61), together, strict=True):
+            alone = curve(Thresholding(60, release.probability, threshold), level)
+            assert abs(real(found) - alone) < mpmath.mpf(10) ** -45
+
+
+def test_what_thirty_thousand_known_answers_leave_is_the_average_in_doubles() -> None:
+    """Over far more answers than are computed at once; at an epsilon of 0 doubles do."""
+    n, known, t = 60_000, 30_000, 500
+    others = np.arange(n - known)
+    steps = np.log((n - known - others) / (others + 1)) + math.log(0.01 / 0.99)
+    logs = np.concatenate(([0.0], np.cumsum(steps))) + (n - known) * math.log1p(-0.01)
+    # The mass of one answer fewer, f(T - b, n - |B| - 1), is that of all of them, corrected.
+    kept = logs[:-1] + np.log((n - known - others) / (n - known)) - math.log1p(-0.01)
+    masses, at = np.exp(logs), np.exp(kept)
+    most = np.array([at[max(t - b, math.floor((n - known) * 0.01))] for b in range(t + 1)])
+    expected = float(np.dot(masses[: t + 1], most))
+    found = PassiveAttacker.of(Thresholding.of(n, "0.01", t), known).delta()
+    assert float(found) == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize(
     ("n", "p", "t", "known"), [(1000, "0.005", 20, 100), (400, "0.02", 40, 90)]
 )
