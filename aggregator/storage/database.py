@@ -129,7 +129,6 @@ class Database:
         self._keys = backend.bucket_keys()
         self._undestroyed: set[int] = set()
         self._scrubber = Scrubber(backend.empty_log)
-        self._is_log_unknown = True  # a killed process may have left secrets there: empty it once
         # Writers wait for their turn in the event loop, without holding a thread each.
         self._write_limiter: RunVar[CapacityLimiter] = RunVar(f"store writers {id(self)}")
         self._read_limiter: RunVar[CapacityLimiter] = RunVar(f"store readers {id(self)}")
@@ -165,6 +164,7 @@ class Database:
             _ignore if on_transaction is None else on_transaction,
         )
         database._destroy_what_a_killed_process_left()
+        database._scrubber.request()  # it may have left destroyed secrets in the log as well
         return database
 
     async def run(self, name: str, work: Callable[[Transaction], T]) -> T:
@@ -253,8 +253,7 @@ class Database:
                 self._on_transaction(name, "before commit")
             self._on_transaction(name, "committed")
             self._destroy(transaction.destroyed_slots)
-            if transaction.scrub_log or (self._is_log_unknown and engine is self._writers):
-                self._is_log_unknown = False
+            if transaction.scrub_log:
                 self._scrubber.request()
             return result
 
