@@ -220,6 +220,7 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         counts.append({**place, **totals_columns(totals)})
     if keys:
         slots = tx.keys.put(sealed, _first_unused_slot(tx))
+        tx.made_slots += slots
         rows = [{**place, "slot": slot} for place, slot in zip(keys, slots, strict=True)]
         tx.connection.execute(insert(tables.bucket_keys), rows)
     _put(tx, tables.bucket_shares, shares)
