@@ -195,6 +195,28 @@ async def test_a_batch_on_which_the_aggregators_disagree_is_collected_without_wh
     assert (result.report_count, result.values) == (4, (0, 1, 2, 1))
 
 
+async def test_the_command_that_leaves_jobs_out_holds_no_words_of_the_other_aggregator(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """It is printed to be run in a shell."""
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    document = json.loads(batch_at(pair, tmp_path, "helper"))
+    document["jobs"][0]["report_count"] = 2
+    document |= {"start": "0;id", "end": "$(id)"}
+    theirs = tmp_path / "theirs.json"
+    theirs.write_text(json.dumps(document))
+    compared = job(pair, tmp_path, "leader", "compare", theirs)
+    assert compared.returncode == 1
+    assert f"--batch {BATCH} {document['jobs'][0]['job']}\n" in compared.stdout
+    for name in ("$(id)", "\x1b[31m", "00" * 33, "0" * 63 + "\n", None):
+        document["jobs"][0]["job"] = name
+        theirs.write_text(json.dumps(document))
+        refused = job(pair, tmp_path, "leader", "compare", theirs)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "not named by a SHA-256" in refused.stderr
+
+
 async def test_a_job_of_several_buckets_is_left_out_of_one_batch_only(
     pair: Pair, tmp_path: Path
 ) -> None:
