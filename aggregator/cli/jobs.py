@@ -13,6 +13,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.job_desk import JobDesk, batch_of
+from aggregator.cli.job_helper import tell_helper
 from aggregator.cli.options import Config, parse_time, time_text
 from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.codec import DecodeError
@@ -97,10 +98,14 @@ def abandon(
     ],
     config: Config = None,
 ) -> None:
-    """Give a job of the leader up, and return its reports or drop them."""
-    with _open(config) as desk:
+    """Give a job of the leader up, return its reports or drop them, and tell the helper."""
+    with open_aggregator(config) as party:
+        desk = JobDesk(party.role, party.database)
         found = desk.abandon(_job_id(job), returned=returned)
-    print(_consequence(found, returned=returned))
+        print(_consequence(found, returned=returned), flush=True)
+        told = tell_helper(party, found)
+    if told is not None:
+        print(told)
 
 
 @app.command()

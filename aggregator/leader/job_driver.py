@@ -152,7 +152,7 @@ class JobDriver:
         except PeerRefused as error:
             await self._refused(leased, error)
         except (IncompatibleResponse, DecodeError) as error:
-            await self._unusable(leased, str(error))
+            await self._unusable(leased, str(error), answer.location)
         else:
             await self._commit(leased, request.body, verified, rejected)
             await self._forget_too_early(served, rejected, answer.location or job.helper_location)
@@ -345,13 +345,20 @@ class JobDriver:
         release_aggregation_job(tx, lease, delay, reason=str(error))
         return delay
 
-    async def _unusable(self, leased: Leased[AggregationJob], reason: str) -> None:
-        """Ask again with the same bytes; hold the job when that has not helped."""
+    async def _unusable(
+        self, leased: Leased[AggregationJob], reason: str, location: str | None
+    ) -> None:
+        """Ask again with the same bytes; hold the job when that has not helped.
+
+        Where the helper says that it keeps the job is believed only then: the job may be deleted.
+        """
         log.error("helper's answer is unusable", reason=reason)
 
         def note(tx: Transaction) -> int | None:
             job = note_failure(tx, leased.lease)
             if job.failures >= self._settings.max_attempts:
+                if location is not None:
+                    store_job_location(tx, leased.lease, location)
                 hold_aggregation_job(tx, leased.lease, f"the helper's answer: {reason}")
                 return None
             delay = retry_delay(job.failures, None)

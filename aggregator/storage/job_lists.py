@@ -46,6 +46,7 @@ class ListedJob:
         is_driven: Whether a worker holds it now, until `next_at` at the latest.
         batch: The batch that a collection asks for; None if the Leader has yet to select one.
         problem: The problem document of a failed collection, JSON.
+        location: Where the Helper keeps an aggregation job, if it said so.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class ListedJob:
     is_driven: bool = False
     batch: Batch | None = None
     problem: str | None = None
+    location: str | None = None
 
 
 def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJob]:
@@ -152,6 +154,7 @@ def _aggregations(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Lis
             reason=row.reason,
             next_at=_next_at(row.state, row.lease_expires_at),
             is_driven=_is_driven(tx, row.lease_token, row.lease_expires_at),
+            location=row.helper_location,
         )
         for row in tx.connection.execute(query)
     ]
