@@ -140,7 +140,6 @@ class JobDriver:
             if not answer.carried(AggregationJobResp.message):
                 await self._wait(leased, answer)
                 return
-            verified, rejected = await self._finish(served, job, request, answer)
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
             await self._release(
@@ -149,8 +148,12 @@ class JobDriver:
                 error.retry_after,
                 is_unprocessed=error.is_unprocessed and job.helper_location is None,
             )
+            return
         except PeerRefused as error:
             await self._refused(leased, error)
+            return
+        try:
+            verified, rejected = await self._finish(served, job, request, answer)
         except (IncompatibleResponse, DecodeError) as error:
             await self._unusable(leased, str(error), answer.location)
         else:
