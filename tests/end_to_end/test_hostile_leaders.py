@@ -111,13 +111,14 @@ def test_a_collector_gets_on_whatever_its_leaders_answer(
                 base_url=f"{services.urls['collector']}api/",
                 headers={"authorization": f"Bearer {services.collector_token}"},
                 trust_env=False,
+                timeout=30,
             )
         )
         desk = Desk(services, client)
         batch = {"start": begin, "end": (int(time.time()) // HOUR + 1) * HOUR}
         for name, task_id in sorted(tasks.items()):
             desk.ask(name, task_id, batch)
-        desk.wait_for({"well"}, 20)
+        desk.wait_for({"well"}, 30)
         ended = desk.wait_for(set(names), SECONDS)
 
         for name in names - LEADER_LIES.keys():
