@@ -34,7 +34,7 @@ from aggregator.web.problems import (
 
 log = structlog.get_logger()
 
-MONITORING_PATHS = ("/health", "/metrics", "/live")
+MONITORING_PATHS = ("/health", "/metrics", "/healthz", "/readyz")
 ANSWER_SECONDS = 30.0
 """How long a request may wait for its answer."""
 

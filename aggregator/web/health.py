@@ -3,7 +3,12 @@
     GET /          a page for people, with the same as /health
     GET /health    200 while the work moves, 503 otherwise; a JSON document either way
     GET /metrics   the same as Prometheus metrics
-    GET /live      200 while the process serves
+    GET /healthz   200 while the process serves: if it does not answer, start it again
+    GET /readyz    200 while it can take requests, 503 otherwise: send them elsewhere
+
+/health is for whoever has to know that something is wrong; a leader whose helper does not answer is
+at fault by it, and takes uploads all the same. /healthz and /readyz are for what starts processes
+and spreads requests over them.
 
 It answers from the last look at the store while a new one takes long, and says so when it takes too
 long: a monitor learns most when the service is in trouble.
@@ -21,7 +26,7 @@ from fastapi import APIRouter, FastAPI, Response, status
 
 import aggregator
 from aggregator.errors import AggregatorError
-from aggregator.telemetry.health import Health, exposition
+from aggregator.telemetry.health import Document, Health, exposition
 from aggregator.web.app import create_app
 from aggregator.web.pages.operator import operator_page
 
@@ -95,19 +100,25 @@ def create_health_app(examine: Callable[[], Health]) -> FastAPI:
     @router.api_route("/health", methods=_METHODS)
     async def health() -> Response:
         latest = await probe.latest()
-        return Response(
-            json.dumps(latest.whole_document),
-            status.HTTP_200_OK if latest.is_ready else status.HTTP_503_SERVICE_UNAVAILABLE,
-            media_type="application/json",
-        )
+        return _answer(latest.whole_document, is_well=latest.is_ready)
 
     @router.api_route("/metrics", methods=_METHODS)
     async def metrics() -> Response:
         latest = await probe.latest()
         return Response(exposition(latest.metrics), media_type=METRICS_MEDIA_TYPE)
 
-    @router.api_route("/live", methods=_METHODS)
-    async def live() -> dict[str, str]:
+    @router.api_route("/healthz", methods=_METHODS)
+    async def healthz() -> dict[str, str]:
         return {"status": "ok", "prio": aggregator.__version__}
 
+    @router.api_route("/readyz", methods=_METHODS)
+    async def readyz() -> Response:
+        obstacles = (await probe.latest()).obstacles
+        return _answer({"obstacles": list(obstacles)}, is_well=not obstacles)
+
     return create_app("health", [router])
+
+
+def _answer(document: Document, *, is_well: bool) -> Response:
+    code = status.HTTP_200_OK if is_well else status.HTTP_503_SERVICE_UNAVAILABLE
+    return Response(json.dumps(document), code, media_type="application/json")

@@ -17,7 +17,7 @@ from tests.support.look import Page
 pytestmark = pytest.mark.anyio
 
 READY = Health([], {"role": "leader"}, [Metric("prio_ready", "Is it?", "gauge", [({}, 1)])])
-STALLED = Health(["5 reports wait"], {"role": "leader"}, [])
+STALLED = Health(["5 reports wait"], {"role": "leader"}, [], ["5 reports wait"])
 
 
 @pytest.fixture
@@ -51,7 +51,18 @@ async def test_a_ready_service_is_200_and_one_whose_work_stands_still_503_with_i
     async with client(lambda: STALLED) as http:
         answer = await http.get("/health")
         assert (answer.status_code, answer.json()["faults"]) == (503, ["5 reports wait"])
-        assert (await http.get("/live")).status_code == 200
+        assert (await http.get("/healthz")).status_code == 200
+
+
+async def test_work_that_stands_still_keeps_no_request_away_and_a_full_disk_does() -> None:
+    async with client(lambda: STALLED) as http:
+        answer = await http.get("/readyz")
+        assert (answer.status_code, answer.json()["obstacles"]) == (200, [])
+    full = Health(["the disk is full", "5 reports wait"], {}, [], ["5 reports wait"])
+    async with client(lambda: full) as http:
+        answer = await http.get("/readyz")
+        assert (answer.status_code, answer.json()["obstacles"]) == (503, ["the disk is full"])
+        assert (await http.get("/healthz")).status_code == 200
 
 
 async def test_metrics_are_in_prometheus_text_format() -> None:
