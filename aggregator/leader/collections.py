@@ -74,6 +74,7 @@ from aggregator.storage.reports import has_reports
 from aggregator.storage.selected_batches import next_batch
 from aggregator.storage.states import BatchState
 from aggregator.storage.waiting_reports import waiting_in_batch
+from aggregator.telemetry.metrics import COLLECTION_SECONDS, Outcome, note_outcome
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable, origin
 from aggregator.transport.permits import Permits
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
@@ -143,12 +144,14 @@ class CollectionDriver:
             share = decode(AggregateShare, body) if body else None
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
+            note_outcome(Outcome.UNREACHABLE)
             await self._release_lease(leased, str(error), error.retry_after)
         except PeerRefused as error:
             await self._refused(leased, error)
         except DecodeError as error:
             # The helper may have released its share, so the batch stays frozen.
             log.error("helper's aggregate share is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
+            note_outcome(Outcome.UNUSABLE)
             await self._release_lease(leased, f"the helper's answer: {error}")
         else:
             if share is None:
@@ -201,6 +204,7 @@ class CollectionDriver:
                 "aggregated yet"
             )
             release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
+            note_outcome(Outcome.WAITS)
             return None
         totals = seen[1]
         try:
@@ -225,12 +229,14 @@ class CollectionDriver:
             self._fail(tx, leased, InvalidBatchSize(detail, served.task.task_id))
         else:
             reason = "no batch that was not collected before is full"
+            note_outcome(Outcome.WAITS)
             release_collection_job(
                 tx, leased.lease, self._poll_seconds, reason=reason, progressed=True
             )
 
     def _fail(self, tx: Transaction, leased: Leased[CollectionJob], problem: Problem) -> None:
         log.info("collection job failed", job=leased.job.job_id.hex(), reason=str(problem))
+        note_outcome(Outcome.ENDED)
         fail_collection_job(tx, leased.lease, json.dumps(problem_document(problem)))
 
     async def _ask(self, served: ServedTask, job: CollectionJob, request: bytes) -> Answer:
@@ -274,6 +280,7 @@ class CollectionDriver:
             )
 
         await database.run("release batch", finish)
+        COLLECTION_SECONDS.observe(self._runtime.clock.now() - job.created_at)
         log.info("collection job finished", job=job.job_id.hex())
         # The lease ended with the job, and with it the right to go on that its renewal checks.
         with anyio.CancelScope(shield=True):
@@ -281,6 +288,7 @@ class CollectionDriver:
 
     async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
         """Remember where the helper will answer, and ask again later."""
+        note_outcome(Outcome.WAITS)
         delay = self._poll_seconds if answer.retry_after is None else answer.retry_after
 
         def wait(tx: Transaction) -> None:
@@ -309,6 +317,7 @@ class CollectionDriver:
         asks for it again makes the same request and gets that share.
         """
         log.error("helper refused an aggregate share", reason=str(error))
+        note_outcome(Outcome.REFUSED)
         is_lost = leased.job.helper_location is not None and is_gone(error)
 
         def refused(tx: Transaction) -> None:

@@ -62,6 +62,7 @@ from aggregator.storage.counters import reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Lease, Leased
 from aggregator.storage.reports import StoredReport, reports_of_job
+from aggregator.telemetry.metrics import Outcome, note_outcome
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable, origin
 from aggregator.transport.permits import Permits
 
@@ -143,6 +144,7 @@ class JobDriver:
             verified, rejected = await self._finish(served, job, request, answer)
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
+            note_outcome(Outcome.UNREACHABLE)
             await self._release(
                 leased,
                 str(error),
@@ -280,6 +282,7 @@ class JobDriver:
 
     async def _wait(self, leased: Leased[AggregationJob], answer: Answer) -> None:
         """Remember where the helper will answer, and ask again later."""
+        note_outcome(Outcome.WAITS)
         delay = _DEFAULT_POLL_SECONDS if answer.retry_after is None else answer.retry_after
 
         def wait(tx: Transaction) -> None:
@@ -311,6 +314,7 @@ class JobDriver:
     async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
         """Wait, and ask again; if the helper has lost the job, with its stored request."""
         log.error("helper refused an aggregation job", reason=str(error))
+        note_outcome(Outcome.REFUSED)
         was_sent = leased.job.helper_location is None
 
         def refused(tx: Transaction) -> int:
@@ -348,6 +352,7 @@ class JobDriver:
     async def _unusable(self, leased: Leased[AggregationJob], reason: str) -> None:
         """Ask again with the same bytes; hold the job when that has not helped."""
         log.error("helper's answer is unusable", reason=reason)
+        note_outcome(Outcome.UNUSABLE)
 
         def note(tx: Transaction) -> int | None:
             job = note_failure(tx, leased.lease)

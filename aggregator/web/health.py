@@ -2,7 +2,7 @@
 
     GET /          a page for people, with the same as /health
     GET /health    200 while the work moves, 503 otherwise; a JSON document either way
-    GET /metrics   the same as Prometheus metrics
+    GET /metrics   the same as Prometheus metrics, and what this process has measured
     GET /healthz   200 while the process serves: if it does not answer, start it again
     GET /readyz    200 while it can take requests, 503 otherwise: send them elsewhere
 
@@ -27,6 +27,7 @@ from fastapi import APIRouter, FastAPI, Response, status
 import aggregator
 from aggregator.errors import AggregatorError
 from aggregator.telemetry.health import Document, Health, exposition
+from aggregator.telemetry.metrics import process_exposition
 from aggregator.web.app import create_app
 from aggregator.web.pages.operator import operator_page
 
@@ -105,7 +106,8 @@ def create_health_app(examine: Callable[[], Health]) -> FastAPI:
     @router.api_route("/metrics", methods=_METHODS)
     async def metrics() -> Response:
         latest = await probe.latest()
-        return Response(exposition(latest.metrics), media_type=METRICS_MEDIA_TYPE)
+        text = exposition(latest.metrics) + process_exposition()
+        return Response(text, media_type=METRICS_MEDIA_TYPE)
 
     @router.api_route("/healthz", methods=_METHODS)
     async def healthz() -> dict[str, str]:
