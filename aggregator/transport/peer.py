@@ -16,6 +16,7 @@ import email.utils
 import json
 import math
 import os
+import ssl
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
@@ -317,6 +318,8 @@ def _cause(error: BaseException) -> str:
     """Return why a request failed: what the operating system said, or the kind of failure."""
     below: BaseException | None = error
     while below is not None:
+        if isinstance(below, ssl.SSLCertVerificationError):
+            return f"its certificate is refused: {below.verify_message}"
         if isinstance(below, OSError) and below.errno is not None:
             return os.strerror(below.errno).lower()
         if isinstance(below, BaseExceptionGroup):
