@@ -40,7 +40,7 @@ PATIENCE_SECONDS = 0.1
 """How long a request waits for a new look before it gets the last one."""
 
 SILENT_SECONDS = 30.0
-"""A store that has not answered for so long is not ready."""
+"""A store that has not answered a look for so long is not ready."""
 
 METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _METHODS = ["GET", "HEAD"]
@@ -54,6 +54,7 @@ class Probe:
         self._examine = examine
         self._is_looking = threading.Lock()
         self._looked_at = time.monotonic()
+        self._looking_since: float | None = None
         self._last = Health(["the store has not answered yet"], {}, [])
         self._is_fresh = False
 
@@ -62,19 +63,22 @@ class Probe:
         if not self._is_fresh or time.monotonic() - self._looked_at > FRESH_SECONDS:
             with move_on_after(PATIENCE_SECONDS):
                 await to_thread.run_sync(self._look, abandon_on_cancel=True)
-        age = time.monotonic() - self._looked_at
-        if age <= SILENT_SECONDS:
+        since = self._looking_since
+        silence = 0.0 if since is None else time.monotonic() - since
+        if silence <= SILENT_SECONDS:
             return self._last
-        fault = f"the store has not answered for {age:.0f} s"
+        fault = f"the store has not answered for {silence:.0f} s"
         return dataclasses.replace(self._last, faults=[fault, *self._last.faults])
 
     def _look(self) -> None:
         if not self._is_looking.acquire(blocking=False):
             return
+        self._looking_since = time.monotonic()
         try:
             self._last = self._examined()
             self._looked_at, self._is_fresh = time.monotonic(), True
         finally:
+            self._looking_since = None
             self._is_looking.release()
 
     def _examined(self) -> Health:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
+import anyio
 import httpx
 import pytest
 
@@ -119,3 +120,25 @@ async def test_while_the_store_is_slow_the_last_look_is_answered_at_once(
             if (await http.get("/health")).status_code == 503:
                 break
         assert (await http.get("/health")).json()["faults"] == ["5 reports wait"]
+
+
+async def test_a_store_that_nobody_looked_at_for_long_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_slow, is_open = threading.Event(), threading.Event()
+
+    def examine() -> Health:
+        if is_slow.is_set():
+            is_open.wait(10)
+        return READY
+
+    async with client(examine) as http:
+        assert (await http.get("/readyz")).status_code == 200
+        is_slow.set()
+        monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+        monkeypatch.setattr(health, "SILENT_SECONDS", 1.0)
+        await anyio.sleep(1.1)  # nobody asks for longer than a look may take
+        assert (await http.get("/readyz")).status_code == 200
+        await anyio.sleep(1.1)
+        assert (await http.get("/readyz")).status_code == 503
+        is_open.set()
