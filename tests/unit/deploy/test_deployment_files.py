@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from aggregator.cli.commands import COMMANDS
-from aggregator.config import MEBIBYTE, HelperSettings, LeaderSettings
+from aggregator.config import HelperSettings, LeaderSettings
 from aggregator.web.app import MONITORING_PATHS
 from aggregator.web.connections import HEADER_SECONDS, MAX_HEADER_BYTES, UNREAD_SECONDS
 from tests.support.settings_table import setting_names
@@ -22,6 +22,7 @@ UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 KUBERNETES = DEPLOY / "kubernetes"
 OVERLAYS = ("leader", "helper")
 KUBERNETES_VERSION = "1.30"
+MEBIBYTE = 2**20
 PROXY = (DEPLOY / "nginx" / "prio.conf").read_text(encoding="utf-8")
 
 
