@@ -61,6 +61,7 @@ from aggregator.storage.counters import reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Lease, Leased
 from aggregator.storage.reports import StoredReport, reports_of_job
+from aggregator.telemetry.metrics import Outcome, note_outcome
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
 
 log = structlog.get_logger()
@@ -122,6 +123,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 return
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
+            note_outcome(Outcome.UNREACHABLE)
             await self._release(
                 leased,
                 str(error),
@@ -262,6 +264,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
 
     async def _wait(self, leased: Leased[AggregationJob], answer: Answer) -> None:
         """Remember where the helper will answer, and ask again later."""
+        note_outcome(Outcome.WAITS)
         delay = _DEFAULT_POLL_SECONDS if answer.retry_after is None else answer.retry_after
 
         def wait(tx: Transaction) -> None:
@@ -294,6 +297,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
     async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
         """Wait, and ask again; if the helper has lost the job, with its stored request."""
         log.error("helper refused an aggregation job", reason=str(error))
+        note_outcome(Outcome.REFUSED)
         was_sent = leased.job.helper_location is None
 
         def refused(tx: Transaction) -> int:
@@ -336,6 +340,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
         Where the helper says that it keeps the job is believed only then: the job may be deleted.
         """
         log.error("helper's answer is unusable", reason=reason)
+        note_outcome(Outcome.UNUSABLE)
 
         def note(tx: Transaction) -> int | None:
             job = note_failure(tx, leased.lease)
