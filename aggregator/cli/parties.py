@@ -5,7 +5,7 @@ It can be used while a service of the same party runs on the same store.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,10 +40,12 @@ from aggregator.storage.hpke_keys import (
     list_hpke_configs,
     retire_hpke_key,
 )
+from aggregator.storage.journal import Journal
 from aggregator.storage.ledger import LedgerEntry, list_ledger
-from aggregator.storage.opening import open_database
+from aggregator.storage.opening import open_aggregator_store, open_database
 from aggregator.storage.populations import Population, get_population
 from aggregator.storage.progress import TaskProgress, task_progress
+from aggregator.storage.reconciliation import enter_releases
 from aggregator.storage.states import CollectionState
 from aggregator.transport.client import check_scheme
 
@@ -55,6 +57,7 @@ class AggregatorDesk:
     role: Role
     settings: AggregatorSettings
     database: Database
+    journal: Journal
 
     def add_task(self, text: str) -> Task:
         """Take part in the task of this party's file.
@@ -74,10 +77,14 @@ class AggregatorDesk:
             else given.secrets.leader_token
         )
 
+        released = self.journal.releases()
+
         def put(tx: Transaction) -> None:
             if task_store.get_task(tx, record.task_id) is None:
                 check_new_task(tx, given.task)
             task_store.put_task(tx, record)
+            # Of a task that was lost with its store, the journal knows what it released.
+            enter_releases(tx, released, record.task_id)
             if shown_to_us is not None:
                 put_caller_token(tx, record.task_id, hash_token(shown_to_us))
 
@@ -290,14 +297,16 @@ def open_desk(config: Path | None) -> Iterator[Desk]:
         ConfigurationError: The settings or the store cannot be used.
     """
     settings = read_settings(config)
-    database = open_database(settings)
-    try:
+    with ExitStack() as opened:
         if isinstance(settings, CollectorSettings):
+            database = open_database(settings)
+            opened.callback(database.close)
             yield CollectorDesk(settings, database)
         else:
-            yield AggregatorDesk(Role[settings.role.upper()], settings, database)
-    finally:
-        database.close()
+            database, journal = open_aggregator_store(settings)
+            opened.callback(journal.close)
+            opened.callback(database.close)
+            yield AggregatorDesk(Role[settings.role.upper()], settings, database, journal)
 
 
 @contextmanager

@@ -42,7 +42,8 @@ from aggregator.runtime import Runtime
 from aggregator.runtime.release_steps import delete_leftovers
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
-from aggregator.storage.opening import open_database
+from aggregator.storage.journal import Journal
+from aggregator.storage.opening import open_aggregator_store
 from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
@@ -83,13 +84,16 @@ def serve_helper(settings: HelperSettings, *, processes: int = 1) -> None:
     _run(settings, lambda: _helper(settings, reuse_port=is_one_of_many))
 
 
-def make_runtime(role: Role, settings: AggregatorSettings, database: Database) -> Runtime:
+def make_runtime(
+    role: Role, settings: AggregatorSettings, database: Database, journal: Journal
+) -> Runtime:
     """Return an aggregator over its open store, with the system's clock and randomness."""
     return Runtime(
         role,
         database,
         SystemClock(),
         SystemEntropy(),
+        journal,
         floor=settings.floor,
         rotation=settings.rotation,
         clock_skew_seconds=settings.clock_skew_seconds,
@@ -202,9 +206,9 @@ def _run(settings: AnySettings, main: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _leader(settings: LeaderSettings, *, serve: bool, work: bool, reuse_port: bool) -> None:
-    database = open_database(settings)
+    database, journal = open_aggregator_store(settings)
     try:
-        runtime = make_runtime(Role.LEADER, settings, database)
+        runtime = make_runtime(Role.LEADER, settings, database, journal)
         await runtime.ensure_keypair()
         await delete_leftovers(database)
         async with open_client(
@@ -227,12 +231,13 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool, reuse_po
             )
     finally:
         database.close()
+        journal.close()
 
 
 async def _helper(settings: HelperSettings, *, reuse_port: bool) -> None:
-    database = open_database(settings)
+    database, journal = open_aggregator_store(settings)
     try:
-        runtime = make_runtime(Role.HELPER, settings, database)
+        runtime = make_runtime(Role.HELPER, settings, database, journal)
         await runtime.ensure_keypair()
         await delete_leftovers(database)
         listeners = [(helper_app(runtime, settings), settings.listen)]
@@ -247,6 +252,7 @@ async def _helper(settings: HelperSettings, *, reuse_port: bool) -> None:
         )
     finally:
         database.close()
+        journal.close()
 
 
 def health_listener(

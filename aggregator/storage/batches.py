@@ -318,6 +318,38 @@ def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     )
     if tx.connection.execute(frozen).rowcount == 0:
         _close(tx, task_id, batch, BatchState.COLLECTED)
+    destroy_shares(tx, task_id, batch)
+
+
+def close_for_ever(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Close all of the range that is not collected, whatever is frozen in it, and destroy shares.
+
+    For a store that has lost what was released of the range: nothing of it is released again.
+    """
+    locks.change_batches(tx, task_id)
+    closed = tables.closed_batches.c
+    overlapping = (
+        closed.task == tx.task_key(task_id),
+        closed.first_bucket <= batch.last,
+        closed.last_bucket >= batch.first,
+    )
+    frozen = closed.state == BatchState.FROZEN
+    tx.connection.execute(delete(tables.closed_batches).where(*overlapping, frozen))
+    query = select(closed.first_bucket, closed.last_bucket).where(*overlapping)
+    collected = tx.connection.execute(query.order_by(closed.first_bucket)).all()
+    size, first = len(batch.first), int.from_bytes(batch.first, "big")
+    end = int.from_bytes(batch.last, "big") + 1
+    for start, last in [*collected, ((end).to_bytes(size + 1, "big"), batch.last)]:
+        before = int.from_bytes(start, "big")
+        if first < before:
+            gap = Batch(first.to_bytes(size, "big"), (before - 1).to_bytes(size, "big"))
+            _close(tx, task_id, gap, BatchState.COLLECTED)
+        first = max(first, int.from_bytes(last, "big") + 1)
+    destroy_shares(tx, task_id, batch)
+
+
+def destroy_shares(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Destroy the keys of the batch's shares with the transaction."""
     keys = tables.bucket_keys
     collected = _in_batch(tx, keys.c.bucket, task_id, batch)
     slots = tx.connection.execute(select(keys.c.slot).where(*collected)).scalars().all()

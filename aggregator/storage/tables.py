@@ -623,7 +623,13 @@ ledger = Table(
     ),
     _seconds("created_at", "Seconds; when the cost was reserved or charged."),
     _seconds("charged_at", "Seconds; when it was released. Null while reserved.", nullable=True),
-    Index(None, "task", "first_bucket", unique=True),
+    Column(
+        "share_sha256",
+        LargeBinary(32),
+        comment="SHA-256 of our sealed share, by which the journal of releases knows it too. Null "
+        "without one: reserved, presumed, or charged for what the other aggregator may have sent.",
+    ),
+    Index(None, "task", "first_bucket", "last_bucket", unique=True),
     Index(None, "population"),
     comment="Both: privacy spent, one row per release, written in the release's own transaction.",
     sqlite_strict=True,
