@@ -128,9 +128,9 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "store",
-        "store_upgrade",
+        "store",
         "app",
-        "Upgrade a store.",
+        "Upgrade a store, or put a restored one right.",
         "prio store upgrade --config leader.toml",
     ),
     Entry(

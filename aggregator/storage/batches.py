@@ -32,6 +32,7 @@ from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.storage import locks, tables
 from aggregator.storage.crypter import KEY_SIZE, Crypter
 from aggregator.storage.database import Transaction
+from aggregator.storage.key_file import KeyGone
 from aggregator.storage.states import BatchState, CollectionJobState
 
 _BUCKETS_PER_QUERY = 500
@@ -95,6 +96,11 @@ class ClosedBatches:
         """Return the state of the batch that holds `bucket`, None if it is open."""
         index = bisect.bisect_right(self._firsts, bucket) - 1
         return self._states[index] if index >= 0 and bucket <= self._lasts[index] else None
+
+    def overlaps(self, batch: Batch) -> bool:
+        """Return whether a closed batch has a bucket in common with `batch`."""
+        index = bisect.bisect_right(self._firsts, batch.last) - 1
+        return index >= 0 and self._lasts[index] >= batch.first
 
     def overall(self) -> BatchState | None:
         """Return COLLECTED if anything is collected, else FROZEN if anything is, else None."""
@@ -299,6 +305,30 @@ def is_window_open(tx: Transaction, task_id: bytes, last: Time) -> bool:
         .where(bucket.task == tx.task_key(task_id), bucket.first_time <= last.units)
     )
     return tx.connection.execute(query.limit(1)).scalar() is not None
+
+
+def open_buckets(tx: Transaction, task_id: bytes) -> list[tuple[bytes, int]]:
+    """Return the buckets of a task that are not collected, each with its number of reports."""
+    bucket = tables.buckets.c
+    query = select(bucket.bucket, bucket.report_count).join(tables.bucket_keys, has_share())
+    rows = tx.connection.execute(query.where(bucket.task == tx.task_key(task_id)))
+    return [(row.bucket, row.report_count) for row in rows]
+
+
+def buckets_without_key(tx: Transaction) -> list[tuple[bytes, bytes]]:
+    """Return the tasks and keys of buckets that are not collected and whose share is lost.
+
+    The key of such a share is not where the store has put it: the store was restored without it.
+    """
+    key, task = tables.bucket_keys.c, tables.tasks.c
+    query = select(task.task_id, key.bucket, key.slot).join(tables.tasks, task.id == key.task)
+    lost = []
+    for task_id, bucket, slot in tx.connection.execute(query).all():
+        try:
+            tx.keys.get(slot)
+        except KeyGone:
+            lost.append((task_id, bucket))
+    return lost
 
 
 def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:

@@ -160,3 +160,18 @@ def _last_ended(tx: Transaction, table: Table, state: str) -> int | None:
         query.order_by(table.c.lease_expires_at.desc()).limit(1)
     ).scalar()
     return found
+
+
+def newest_entry_at(tx: Transaction) -> int:
+    """Return when something was last stored that the store tells the time of, in seconds."""
+    columns = (
+        tables.tasks.c.created_at,
+        tables.reports.c.received_at,
+        tables.aggregation_jobs.c.created_at,
+        tables.answered_jobs.c.created_at,
+        tables.closed_batches.c.changed_at,
+        tables.ledger.c.created_at,
+        tables.hpke_keys.c.created_at,
+    )
+    found = (tx.connection.execute(select(func.max(column))).scalar() for column in columns)
+    return max((each for each in found if each is not None), default=0)
