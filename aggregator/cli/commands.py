@@ -134,6 +134,14 @@ COMMANDS: Final = (
         "prio store upgrade --config leader.toml",
     ),
     Entry(
+        RUN,
+        "backup",
+        "backup",
+        "backup",
+        "Copy this party's store to a file while it is used, without a key, or check such a file.",
+        "prio backup --config leader.toml leader.backup",
+    ),
+    Entry(
         TASKS,
         "survey",
         "survey",

@@ -63,6 +63,20 @@ def open_aggregator_store(
     return database, journal
 
 
+def crypter_of(settings: ServiceSettings) -> Crypter:
+    """Return the keys of a party's store, which are there.
+
+    Raises:
+        ConfigurationError: They are not, or cannot be used.
+    """
+    if settings.store_key is not None:
+        return Crypter.parse(settings.store_key.get_secret_value())
+    key = None if settings.store_key_file is None else read_secret(settings.store_key_file)
+    if key is None:
+        raise ConfigurationError("store_key_file: the store's key is not there")
+    return Crypter.parse(key)
+
+
 def journal_at(place: str) -> Journal:
     """Return the journal of releases in a file, or in the database at a URL."""
     return JournalTable(place) if "://" in place else JournalFile(Path(place))
