@@ -135,6 +135,14 @@ COMMANDS: Final = (
     ),
     Entry(
         RUN,
+        "keys",
+        "keys",
+        "app",
+        "Change the key that encrypts the secrets of a store.",
+        "prio keys rewrap --config leader.toml",
+    ),
+    Entry(
+        RUN,
         "backup",
         "backup",
         "backup",

@@ -65,6 +65,11 @@ class Crypter:
         """What ciphertexts begin with that a key of the list decrypts."""
         return frozenset(self._ciphers)
 
+    @property
+    def first(self) -> bytes:
+        """What ciphertexts begin with that the first key made."""
+        return self._first
+
     @override
     def __repr__(self) -> str:
         return f"Crypter({len(self._ciphers)} keys)"

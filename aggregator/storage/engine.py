@@ -61,6 +61,9 @@ class KeySlots(Protocol):
             KeyGone: The slot holds none.
         """
 
+    def replace(self, slot: int, key: bytes) -> None:
+        """Put another ciphertext of the same key into a slot that holds it."""
+
     def delete(self, slots: Sequence[int]) -> Sequence[int]:
         """Delete keys with the transaction; return those to be destroyed after its commit."""
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 from sqlalchemy import Column, Table
 
@@ -19,8 +20,8 @@ class SecretColumn:
     """
 
     column: Column[bytes]
-    key: Column[bytes] | Column[int]
-    row: Callable[[bytes | int], bytes] = bytes
+    key: Column[Any]
+    row: Callable[[Any], bytes] = bytes
 
     @property
     def table(self) -> Table:
@@ -34,7 +35,7 @@ SECRETS = (
     SecretColumn(
         tables.hpke_keys.c.private_key,
         tables.hpke_keys.c.config_id,
-        lambda config_id: bytes([int(config_id)]),
+        lambda config_id: bytes([config_id]),
     ),
     SecretColumn(tables.collector_tasks.c.token, tables.collector_tasks.c.task_id),
 )
