@@ -192,6 +192,11 @@ class AggregatorSettings(ServiceSettings):
         description="How old our HPKE key may become until a new one takes its place; 0 to change "
         "it by command only. At least hpke_cache_seconds.",
     )
+    retention_seconds: Seconds = Field(
+        90 * 86_400,
+        description="How long ended jobs, answers that nobody can ask for any more, and what "
+        "collected batches were made of are kept.",
+    )
     max_bytes_in_flight: int = Field(
         64 * MEBIBYTE,
         ge=64 * KIBIBYTE,

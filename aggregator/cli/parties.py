@@ -35,6 +35,7 @@ from aggregator.storage import tasks as task_store
 from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.database import Database, Transaction
+from aggregator.storage.forgetting import forget
 from aggregator.storage.hpke_keys import (
     StoredConfig,
     list_hpke_configs,
@@ -92,8 +93,8 @@ class AggregatorDesk:
         return given.task
 
     def tasks(self) -> list[Task]:
-        """Return the tasks that we take part in, oldest first."""
-        stored = self.database.read_sync("list tasks", task_store.list_tasks)
+        """Return the tasks that we take part in, or did until they were forgotten, oldest first."""
+        stored = self.database.read_sync("list tasks", task_store.list_all_tasks)
         return [task_from_toml(each.definition) for each in stored]
 
     def task_states(self) -> list[tuple[Task, Sequence[str]]]:
@@ -120,6 +121,10 @@ class AggregatorDesk:
     def end_task(self, task_id: TaskId) -> None:
         """Take no more uploads for a task."""
         self.database.run_sync("end task", lambda tx: task_store.end_task(tx, task_id.value))
+
+    def forget_task(self, task_id: TaskId) -> None:
+        """Delete an ended task with everything but its ledger; see `forgetting.forget`."""
+        forget(self.database, task_id.value)
 
     def document(self, task_id: TaskId) -> Document:
         """Return a task and the counts of its reports, by stage and reason."""
@@ -248,6 +253,10 @@ class CollectorDesk:
     def end_task(self, task_id: TaskId) -> None:
         """Refuse: only the leader ends a task."""
         raise ParameterError(f"task {task_id}: the leader ends it, not the collector")
+
+    def forget_task(self, task_id: TaskId) -> None:
+        """Refuse: a collector's store holds the results."""
+        raise ParameterError(f"task {task_id}: an aggregator forgets it, not the collector")
 
     def document(self, task_id: TaskId) -> Document:
         """Return a task."""

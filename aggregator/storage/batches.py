@@ -378,10 +378,12 @@ def close_for_ever(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     destroy_shares(tx, task_id, batch)
 
 
-def destroy_shares(tx: Transaction, task_id: bytes, batch: Batch) -> None:
-    """Destroy the keys of the batch's shares with the transaction."""
+def destroy_shares(tx: Transaction, task_id: bytes, batch: Batch | None = None) -> None:
+    """Destroy the keys of the batch's shares, or of all the task's, with the transaction."""
     keys = tables.bucket_keys
-    collected = _in_batch(tx, keys.c.bucket, task_id, batch)
+    collected: tuple[ColumnElement[bool], ...] = (keys.c.task == tx.task_key(task_id),)
+    if batch is not None:
+        collected = _in_batch(tx, keys.c.bucket, task_id, batch)
     slots = tx.connection.execute(select(keys.c.slot).where(*collected)).scalars().all()
     tx.connection.execute(delete(keys).where(*collected))
     tx.destroyed_slots += tx.keys.delete(slots)

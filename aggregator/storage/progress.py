@@ -96,7 +96,11 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
         counts[key][stage][reason] = reports
     charged = select(entry.task, func.max(entry.charged_at), func.count()).group_by(entry.task)
     released = {key: (last_at, count) for key, last_at, count in tx.connection.execute(charged)}
-    listed = select(task.id, task.task_id, task.ended_at, task.definition).order_by(task.id)
+    listed = (
+        select(task.id, task.task_id, task.ended_at, task.definition)
+        .where(task.forgotten_at.is_(None))
+        .order_by(task.id)
+    )
     return [
         TaskProgress(
             task_id=task_id,

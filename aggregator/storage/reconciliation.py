@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 import structlog
-from sqlalchemy import select, update
+from sqlalchemy import update
 
 from aggregator.dap.ids import BatchId, TaskId
 from aggregator.dap.problems import CollectionFailed, problem_document
@@ -23,7 +23,7 @@ from aggregator.storage.journal import Contradiction, Journal, JournalError, Rel
 from aggregator.storage.ledger import LedgerEntry
 from aggregator.storage.reports import reject_waiting
 from aggregator.storage.states import COLLECTION_JOB, CollectionJobState, LedgerState
-from aggregator.storage.tasks import end_task
+from aggregator.storage.tasks import end_task, list_tasks
 
 log = structlog.get_logger()
 
@@ -173,7 +173,7 @@ def _fail_collections(tx: Transaction, task_id: bytes, batch: Batch) -> None:
 
 def _forgotten(tx: Transaction, releases: Sequence[Release]) -> list[Release]:
     """Return the releases of our tasks that the ledger has not charged."""
-    tasks = set(tx.connection.execute(select(tables.tasks.c.task_id)).scalars())
+    tasks = {each.task_id for each in list_tasks(tx)}
     known = {(each.task_id, each.batch) for each in _charged(tx)}
     return [
         each

@@ -195,6 +195,12 @@ tasks = Table(
     _seconds(
         "ended_at", "Seconds; no upload is taken from then on. Null while open.", nullable=True
     ),
+    _seconds(
+        "forgotten_at",
+        "Seconds; from then on it is served no more, its secrets are empty, and its rows but those "
+        "of `ledger` are deleted.",
+        nullable=True,
+    ),
     sqlite_strict=True,
 )
 
