@@ -26,12 +26,12 @@ from aggregator.protocol.task import Task, task_to_toml
 from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
-from aggregator.survey import plan, survey_from_toml, task_tables
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.look import Page
 from tests.support.pair import COLLECTOR_TOKEN
+from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import LAPLACE, collector_keypair, make_task
 
 pytestmark = pytest.mark.anyio
@@ -48,26 +48,8 @@ HOSTILE = (SCRIPT, TURNED, LONG, "=1+1")
 
 
 def survey_task(labels: tuple[str, ...], text: str, seed: int = 0) -> Task:
-    survey = survey_from_toml(f"""
-title = "Visits"
-asked = "patients"
-window = "week"
-first = 2026-11-02
-min_batch_size = 3
-max_reports = 1000
-[budget]
-epsilon = "1"
-windows = 52
-[[question]]
-name = "department"
-text = {json.dumps(text)}
-kind = "choice"
-labels = {json.dumps(labels)}
-""")
-    (planned,) = plan(survey)
-    tables = task_tables(survey, planned)
-    task_id = str(TaskId(seed.to_bytes(32)))
-    return make_task(tables.vdaf, tables.privacy, **tables.settings, id=task_id)
+    survey = VISITS + department(labels, text)
+    return task_of(survey, id=str(TaskId(seed.to_bytes(32))))
 
 
 class World:
