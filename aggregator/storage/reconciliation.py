@@ -63,13 +63,12 @@ def write_down(database: Database, journal: Journal) -> None:
 
     One that it contradicts is left out, and its share never leaves.
     """
-    known = {(each.task_id, each.batch, each.share_sha256) for each in journal.releases()}
-    charged = database.read_sync("list charges", _charged)
-    missing = [
-        _release(each)
-        for each in charged
-        if (each.task_id, each.batch, each.share_sha256) not in known
-    ]
+    known = {(each.task_id, each.batch): each.share_sha256 for each in journal.releases()}
+    missing = []
+    for entry in database.read_sync("list charges", _charged):
+        share = known.get((entry.task_id, entry.batch), b"")
+        if share == b"" or entry.share_sha256 not in (share, None):
+            missing.append(_release(entry))
     try:
         journal.append(missing)
     except Contradiction:
