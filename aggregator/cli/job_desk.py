@@ -23,7 +23,7 @@ from aggregator.storage.reconciliation import write_down_without_share
 from aggregator.storage.tasks import get_task
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 
-VERSION = 1
+_JOB_LIST_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class JobDesk:
             ),
         )
         return {
-            "version": VERSION,
+            "version": _JOB_LIST_VERSION,
             "role": self.role.name.lower(),
             "task_id": str(task.task_id),
             "batch": {"first": batch.first.hex(), "last": batch.last.hex()},
@@ -202,7 +202,7 @@ def batch_of(document: Mapping[str, object]) -> tuple[TaskId, Batch]:
     """
     try:
         named, jobs = document["batch"], document["jobs"]
-        if document["version"] != VERSION or not isinstance(jobs, list):
+        if document["version"] != _JOB_LIST_VERSION or not isinstance(jobs, list):
             raise ParameterError("not a list of version 1")
         if not isinstance(named, dict) or not all(
             isinstance(job, dict) and {"job", "report_count", "checksum"} <= job.keys()

@@ -17,6 +17,7 @@ from aggregator.cli import faults
 from aggregator.cli.options import Config
 from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
 from aggregator.collector import AsyncCollector, Collector, survey_results
+from aggregator.collector.collect import WAIT_SECONDS
 from aggregator.dp.rationals import parse_probability
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task
@@ -38,7 +39,7 @@ def collect(
     window: Annotated[
         str | None, typer.Option(help="The window that holds this time or date, ISO 8601.")
     ] = None,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for all of it.")] = 300,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for all of it.")] = WAIT_SECONDS,
     shut_out_later_answers: Annotated[
         bool,
         typer.Option(
