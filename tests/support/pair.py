@@ -34,6 +34,7 @@ from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.floor import Floor
+from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.results import Result, open_result
 from aggregator.protocol.task import Task, task_to_toml
@@ -80,7 +81,14 @@ class Service:
     """One aggregator: a store that outlives its processes, and the process that runs now."""
 
     def __init__(
-        self, role: Role, folder: Path, clock: ManualClock, *, floor: Floor, limits: object
+        self,
+        role: Role,
+        folder: Path,
+        clock: ManualClock,
+        *,
+        floor: Floor,
+        limits: object,
+        rotation: HpkeRotation,
     ) -> None:
         self.role = role
         self.url = url_of(folder / f"{role.name.lower()}.sqlite")
@@ -88,6 +96,7 @@ class Service:
         self.clock = clock
         self.floor = floor
         self.limits = limits
+        self.rotation = rotation
         self.on_moment: OnMoment = nothing_happens
         self.entropy = SeededEntropy(role.name.encode())
         self.starts = 0
@@ -113,6 +122,7 @@ class Service:
             self.entropy,
             self.journal,
             floor=self.floor,
+            rotation=self.rotation,
             verification_threads=1,
         )
         if isinstance(self.limits, LeaderLimits):
@@ -170,6 +180,7 @@ class Pair:
         leader_floor: Floor | None = None,
         helper_floor: Floor | None = None,
         leader_limits: LeaderLimits | None = None,
+        rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
         job_size: int = 100,
     ) -> None:
         self.task = task
@@ -181,9 +192,15 @@ class Pair:
             self.clock,
             floor=leader_floor or Floor(),
             limits=leader_limits or LEADER_LIMITS,
+            rotation=rotation,
         )
         self.helper = Service(
-            Role.HELPER, folder, self.clock, floor=helper_floor or Floor(), limits=HELPER_LIMITS
+            Role.HELPER,
+            folder,
+            self.clock,
+            floor=helper_floor or Floor(),
+            limits=HELPER_LIMITS,
+            rotation=rotation,
         )
         self.client_entropy = SeededEntropy(b"client")
         self.http = httpx.AsyncClient(
