@@ -136,10 +136,26 @@ COMMANDS: Final = (
     Entry(
         RUN,
         "store",
-        "store_upgrade",
+        "store",
         "app",
-        "Upgrade a store.",
+        "Upgrade a store, or put a restored one right.",
         "prio store upgrade --config leader.toml",
+    ),
+    Entry(
+        RUN,
+        "keys",
+        "keys",
+        "app",
+        "Change the key that encrypts the secrets of a store.",
+        "prio keys rewrap --config leader.toml",
+    ),
+    Entry(
+        RUN,
+        "backup",
+        "backup",
+        "backup",
+        "Copy this party's store to a file while it is used, without a key, or check such a file.",
+        "prio backup --config leader.toml leader.backup",
     ),
     Entry(
         TASKS,

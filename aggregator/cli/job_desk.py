@@ -19,6 +19,8 @@ from aggregator.storage.batches import summarize_batch
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.job_lists import AGGREGATION, ListedJob, find_job, list_waiting
 from aggregator.storage.job_shares import CountedJob, leave_out, list_counted_jobs
+from aggregator.storage.journal import Journal
+from aggregator.storage.reconciliation import write_down_without_share
 from aggregator.storage.tasks import get_task
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 
@@ -47,6 +49,7 @@ class JobDesk:
 
     role: Role
     database: Database
+    journal: Journal
 
     def waiting(self, task_id: TaskId | None) -> list[ListedJob]:
         """Return what waits, of one task or of all."""
@@ -112,6 +115,7 @@ class JobDesk:
                 interventions.abandon_collection_job(tx, found.job_id, document, returned=returned)
 
         self.database.run_sync("abandon job", abandon)
+        write_down_without_share(self.database, self.journal)
         return found
 
     def batch(self, task: Task, batch: Batch) -> Document:

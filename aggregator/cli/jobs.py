@@ -168,7 +168,7 @@ def leave_out(
 @contextmanager
 def _open(config: Path | None) -> Iterator[JobDesk]:
     with open_aggregator(config) as desk:
-        yield JobDesk(desk.role, desk.database)
+        yield JobDesk(desk.role, desk.database, desk.journal)
 
 
 def _job_id(text: str) -> bytes:

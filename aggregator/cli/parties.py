@@ -5,7 +5,7 @@ It can be used while a service of the same party runs on the same store.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,15 +35,18 @@ from aggregator.storage import tasks as task_store
 from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.counters import AGGREGATED, Stage, report_counts
 from aggregator.storage.database import Database, Transaction
+from aggregator.storage.forgetting import forget
 from aggregator.storage.hpke_keys import (
     StoredConfig,
     list_hpke_configs,
     retire_hpke_key,
 )
+from aggregator.storage.journal import Journal
 from aggregator.storage.ledger import LedgerEntry, list_ledger
-from aggregator.storage.opening import open_database
+from aggregator.storage.opening import open_aggregator_store, open_database
 from aggregator.storage.populations import Population, get_population
 from aggregator.storage.progress import TaskProgress, task_progress
+from aggregator.storage.reconciliation import enter_releases
 from aggregator.storage.states import CollectionState
 from aggregator.transport.client import check_scheme
 
@@ -55,6 +58,7 @@ class AggregatorDesk:
     role: Role
     settings: AggregatorSettings
     database: Database
+    journal: Journal
 
     def add_task(self, text: str) -> Task:
         """Take part in the task of this party's file.
@@ -74,10 +78,14 @@ class AggregatorDesk:
             else given.secrets.leader_token
         )
 
+        released = self.journal.releases()
+
         def put(tx: Transaction) -> None:
             if task_store.get_task(tx, record.task_id) is None:
                 check_new_task(tx, given.task)
             task_store.put_task(tx, record)
+            # Of a task that was lost with its store, the journal knows what it released.
+            enter_releases(tx, released, record.task_id)
             if shown_to_us is not None:
                 put_caller_token(tx, record.task_id, hash_token(shown_to_us))
 
@@ -85,8 +93,8 @@ class AggregatorDesk:
         return given.task
 
     def tasks(self) -> list[Task]:
-        """Return the tasks that we take part in, oldest first."""
-        stored = self.database.read_sync("list tasks", task_store.list_tasks)
+        """Return the tasks that we take part in, or did until they were forgotten, oldest first."""
+        stored = self.database.read_sync("list tasks", task_store.list_all_tasks)
         return [task_from_toml(each.definition) for each in stored]
 
     def task_states(self) -> list[tuple[Task, Sequence[str]]]:
@@ -113,6 +121,10 @@ class AggregatorDesk:
     def end_task(self, task_id: TaskId) -> None:
         """Take no more uploads for a task."""
         self.database.run_sync("end task", lambda tx: task_store.end_task(tx, task_id.value))
+
+    def forget_task(self, task_id: TaskId) -> None:
+        """Delete an ended task with everything but its ledger; see `forgetting.forget`."""
+        forget(self.database, task_id.value)
 
     def document(self, task_id: TaskId) -> Document:
         """Return a task and the counts of its reports, by stage and reason."""
@@ -242,6 +254,10 @@ class CollectorDesk:
         """Refuse: only the leader ends a task."""
         raise ParameterError(f"task {task_id}: the leader ends it, not the collector")
 
+    def forget_task(self, task_id: TaskId) -> None:
+        """Refuse: a collector's store holds the results."""
+        raise ParameterError(f"task {task_id}: an aggregator forgets it, not the collector")
+
     def document(self, task_id: TaskId) -> Document:
         """Return a task."""
         return {**task_document(self.task(task_id)), "role": "collector"}
@@ -290,14 +306,16 @@ def open_desk(config: Path | None) -> Iterator[Desk]:
         ConfigurationError: The settings or the store cannot be used.
     """
     settings = read_settings(config)
-    database = open_database(settings)
-    try:
+    with ExitStack() as opened:
         if isinstance(settings, CollectorSettings):
+            database = open_database(settings)
+            opened.callback(database.close)
             yield CollectorDesk(settings, database)
         else:
-            yield AggregatorDesk(Role[settings.role.upper()], settings, database)
-    finally:
-        database.close()
+            database, journal = open_aggregator_store(settings)
+            opened.callback(journal.close)
+            opened.callback(database.close)
+            yield AggregatorDesk(Role[settings.role.upper()], settings, database, journal)
 
 
 @contextmanager

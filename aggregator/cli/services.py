@@ -42,7 +42,9 @@ from aggregator.runtime import Runtime
 from aggregator.runtime.release_steps import delete_leftovers
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
-from aggregator.storage.opening import open_database
+from aggregator.storage.garbage import collect_garbage
+from aggregator.storage.journal import Journal
+from aggregator.storage.opening import open_aggregator_store
 from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import is_loopback, open_client
@@ -55,6 +57,8 @@ log = structlog.get_logger()
 GRACE_SECONDS = 20
 ROTATION_SECONDS = 60
 """How often HPKE keys are looked at."""
+GARBAGE_SECONDS = 3600
+"""How often what nobody can ask for any more is looked for."""
 WATCH_SECONDS = 60
 """How often the log says that the service is not ready, if it is not."""
 SWITCH_SECONDS = 0.001
@@ -83,13 +87,16 @@ def serve_helper(settings: HelperSettings, *, processes: int = 1) -> None:
     _run(settings, lambda: _helper(settings, reuse_port=is_one_of_many))
 
 
-def make_runtime(role: Role, settings: AggregatorSettings, database: Database) -> Runtime:
+def make_runtime(
+    role: Role, settings: AggregatorSettings, database: Database, journal: Journal
+) -> Runtime:
     """Return an aggregator over its open store, with the system's clock and randomness."""
     return Runtime(
         role,
         database,
         SystemClock(),
         SystemEntropy(),
+        journal,
         floor=settings.floor,
         rotation=settings.rotation,
         clock_skew_seconds=settings.clock_skew_seconds,
@@ -202,9 +209,9 @@ def _run(settings: AnySettings, main: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _leader(settings: LeaderSettings, *, serve: bool, work: bool, reuse_port: bool) -> None:
-    database = open_database(settings)
+    database, journal = open_aggregator_store(settings)
     try:
-        runtime = make_runtime(Role.LEADER, settings, database)
+        runtime = make_runtime(Role.LEADER, settings, database, journal)
         await runtime.ensure_keypair()
         await delete_leftovers(database)
         async with open_client(
@@ -213,7 +220,7 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool, reuse_po
             environment_proxy=settings.environment_proxy,
         ) as http:
             listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
-            works = [_rotating(runtime)]
+            works = [_rotating(runtime), _collecting_garbage(settings, database)]
             if work:
                 works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
             examine = partial(examine_aggregator, settings, Role.LEADER, database)
@@ -227,17 +234,23 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool, reuse_po
             )
     finally:
         database.close()
+        journal.close()
 
 
 async def _helper(settings: HelperSettings, *, reuse_port: bool) -> None:
-    database = open_database(settings)
+    database, journal = open_aggregator_store(settings)
     try:
-        runtime = make_runtime(Role.HELPER, settings, database)
+        runtime = make_runtime(Role.HELPER, settings, database, journal)
         await runtime.ensure_keypair()
         await delete_leftovers(database)
         listeners = [(helper_app(runtime, settings), settings.listen)]
         examine = partial(examine_aggregator, settings, Role.HELPER, database)
-        works = [_rotating(runtime), _warming_up(runtime), _watching(examine)]
+        works = [
+            _rotating(runtime),
+            _collecting_garbage(settings, database),
+            _warming_up(runtime),
+            _watching(examine),
+        ]
         await run_services(
             listeners,
             works,
@@ -247,6 +260,7 @@ async def _helper(settings: HelperSettings, *, reuse_port: bool) -> None:
         )
     finally:
         database.close()
+        journal.close()
 
 
 def health_listener(
@@ -281,6 +295,15 @@ def _warming_up(runtime: Runtime) -> Work:
 
 def _rotating(runtime: Runtime) -> Work:
     return _repeating(runtime.key_rotation().run_once, ROTATION_SECONDS)
+
+
+def _collecting_garbage(settings: AggregatorSettings, database: Database) -> Work:
+    async def collect() -> int:
+        return await database.run(
+            "collect garbage", lambda tx: collect_garbage(tx, settings.retention_seconds)
+        )
+
+    return _repeating(collect, GARBAGE_SECONDS)
 
 
 def _watching(examine: Callable[[], Health]) -> Work:

@@ -188,6 +188,13 @@ def end(task_id: TaskArgument, config: Config = None) -> None:
         desk.end_task(task_id_of(task_id))
 
 
+@app.command(cls=TaskCommand)
+def forget(task_id: TaskArgument, config: Config = None) -> None:
+    """Delete an ended task with everything but what its releases cost; it cannot be added again."""
+    with open_desk(config) as desk:
+        desk.forget_task(task_id_of(task_id))
+
+
 @app.command()
 def check(file: Annotated[Path, typer.Argument(help="The public task file.")]) -> None:
     """Check a task file and print its fingerprint, which all parties must agree on."""

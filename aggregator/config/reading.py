@@ -86,7 +86,7 @@ def _read_toml(path: Path) -> dict[str, object]:
     has_hook_token = any(isinstance(each, dict) and "webhook_token" in each for each in hooks)
     if {"store_key", "token"} & values.keys() or has_hook_token:
         check_private(path)
-    for name in ("database", "store_key_file", "token_file"):
+    for name in ("database", "store_key_file", "token_file", "release_journal"):
         value = values.get(name)
         if isinstance(value, str) and "://" not in value:
             values[name] = str(path.parent.absolute() / value)

@@ -57,6 +57,21 @@ def _address(value: object) -> object:
     return value
 
 
+def _beside(database_url: str, setting: str) -> str:
+    """Return the path of a store's file, beside which a setting's file lies by default.
+
+    Raises:
+        ConfigurationError: The store is no file, so the setting must be given.
+    """
+    try:
+        url = make_url(database_url)
+    except (ArgumentError, ValueError):  # the latter for a port that is not a number
+        raise ConfigurationError("database: the store's URL cannot be read") from None
+    if url.get_backend_name() != "sqlite":
+        raise ConfigurationError(f"{setting}: must be given, as the store is no file")
+    return url.database or ""
+
+
 def _rational(parse: Callable[[object, str], Fraction]) -> BeforeValidator:
     """Read an exact rational from text; a float is refused."""
 
@@ -169,6 +184,13 @@ class ServiceSettings(BaseSettings):
 class AggregatorSettings(ServiceSettings):
     """What both aggregators need."""
 
+    release_journal: str | None = Field(
+        None,
+        repr=False,  # its URL may have a password
+        description="The journal of releases: a file, for the processes of one machine, or the URL "
+        "of another database, for those of several; the SQLite file's path and .journal, if not "
+        "given. Better on another disk than the database, and never in its backups.",
+    )
     hpke_cache_seconds: Seconds = Field(
         _ROTATION.cache_seconds, description="How long clients may keep our HPKE configurations."
     )
@@ -176,6 +198,11 @@ class AggregatorSettings(ServiceSettings):
         _ROTATION.age_seconds,
         description="How old our HPKE key may become until a new one takes its place; 0 to change "
         "it by command only. At least hpke_cache_seconds.",
+    )
+    retention_seconds: Seconds = Field(
+        90 * 86_400,
+        description="How long ended jobs, answers that nobody can ask for any more, and what "
+        "collected batches were made of are kept.",
     )
     max_bytes_in_flight: int = Field(
         MAX_BYTES_IN_FLIGHT,
@@ -221,6 +248,23 @@ class AggregatorSettings(ServiceSettings):
     verification_threads: int | None = Field(
         None, ge=1, description="Batches verified at once; one per core if not given."
     )
+
+    @property
+    def journal_place(self) -> str:
+        """The path of the journal of releases, or the URL of its database.
+
+        Raises:
+            ConfigurationError: None is given and the store is no file beside which it could lie, or
+                the store's own database is.
+        """
+        if self.release_journal is None:
+            return f"{_beside(self.database_url, 'release_journal')}.journal"
+        if self.release_journal in (self.database, self.database_url):
+            raise ConfigurationError(
+                "release_journal: must be another database than the store's, from which it would "
+                "go back with the store"
+            )
+        return self.release_journal
 
     @property
     def rotation(self) -> HpkeRotation:
@@ -412,13 +456,7 @@ class CollectorSettings(ServiceSettings):
         """
         if self.token_file is not None:
             return self.token_file
-        try:
-            url = make_url(self.database_url)
-        except (ArgumentError, ValueError):  # the latter for a port that is not a number
-            raise ConfigurationError("database: the store's URL cannot be read") from None
-        if url.get_backend_name() != "sqlite":
-            raise ConfigurationError("token_file: must be given, as the store is no file")
-        return Path(f"{url.database or ''}.token")
+        return Path(f"{_beside(self.database_url, 'token_file')}.token")
 
     @property
     def hosts(self) -> frozenset[str]:

@@ -28,9 +28,13 @@ from aggregator.dap.resources import path
 from aggregator.helper.aggregate_shares import AggregateShares
 from aggregator.helper.aggregation import AggregationJobs
 from aggregator.protocol.reports import report_sizes
-from aggregator.runtime import Runtime
+from aggregator.runtime import Runtime, ServedTask
 from aggregator.runtime.release_steps import delete_leftovers
-from aggregator.storage.aggregate_shares import delete_aggregate_share, get_aggregate_share
+from aggregator.storage.aggregate_shares import (
+    StoredAggregateShare,
+    delete_aggregate_share,
+    get_aggregate_share,
+)
 from aggregator.storage.answered_jobs import (
     delete_answered_job,
     get_answered_job,
@@ -128,22 +132,29 @@ class HelperResources(AggregatorResources):
         served = await self._authorised(request)
         body = await read_body(request, AggregateShareReq.message, MAX_SHORT_MESSAGE)
         share = await self._shares.answer(served, body)
+        response = await self._leaving(served, share)
         created = path(
             "aggregate_share",
             task_id=served.task.task_id,
             aggregate_share_id=AggregateShareId(share.share_id),
         )
-        answer = message_response(AggregateShare.message, share.response or b"", created=created)
+        answer = message_response(AggregateShare.message, response, created=created)
         answer.background = BackgroundTask(delete_leftovers, self._runtime.database)
         return answer
 
     async def get_aggregate_share(self, request: Request) -> Response:
         """Repeat a released share."""
         served, share = await self._found(request, AGGREGATE_SHARE, get_aggregate_share)
-        if share.response is None:
-            raise AGGREGATE_SHARE.missing(served)
-        return message_response(AggregateShare.message, share.response)
+        response = await self._leaving(served, share)
+        return message_response(AggregateShare.message, response)
 
     async def delete_aggregate_share(self, request: Request) -> Response:
         """Forget a released share; its batch stays collected."""
         return await self._deleted(request, AGGREGATE_SHARE, delete_aggregate_share)
+
+    async def _leaving(self, served: ServedTask, share: StoredAggregateShare) -> bytes:
+        """Return the bytes of a released share, which the journal has from now on."""
+        if share.response is None:
+            raise AGGREGATE_SHARE.missing(served)
+        await self._runtime.before_share_leaves(served.task.task_id, share.response)
+        return share.response

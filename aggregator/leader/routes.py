@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeCiphertext
-from aggregator.dap.ids import CollectionJobId
+from aggregator.dap.ids import CollectionJobId, TaskId
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadRequest
 from aggregator.dap.problems import BatchOverlap, UnrecognizedCollectionJob
 from aggregator.dap.profile import Role
@@ -119,26 +119,28 @@ class LeaderResources(AggregatorResources):
         created = path(
             "collection_job", task_id=task_id, collection_job_id=CollectionJobId(job.job_id)
         )
-        return self._state(job, created)
+        return await self._state(job, created)
 
     async def get_collection_job(self, request: Request) -> Response:
         """Return the result of a collection job, or ask the collector to wait."""
         served, job = await self._found(request, COLLECTION_JOB, get_collection_job)
         if job.state is CollectionJobState.DELETED:
             raise COLLECTION_JOB.missing(served)
-        return self._state(job, None)
+        return await self._state(job, None)
 
     async def delete_collection_job(self, request: Request) -> Response:
         """Forget a collection job, whose result the collector has saved or does not want."""
         answer = await self._deleted(request, COLLECTION_JOB, delete_collection_job)
+        await self._runtime.after_charge_without_share()
         await delete_leftovers(self._runtime.database)
         return answer
 
-    def _state(self, job: CollectionJob, created: str | None) -> Response:
+    async def _state(self, job: CollectionJob, created: str | None) -> Response:
         if job.problem is not None:
             return stored_problem_response(job.problem)
         if job.result is None:
             return deferred_response(self._limits.poll_seconds, created=created)
+        await self._runtime.before_share_leaves(TaskId(job.task_id), job.result.leader_share)
         body = encode(_collection_response(job.result))
         return message_response(CollectionJobResp.message, body, created=created)
 

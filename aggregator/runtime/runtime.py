@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import structlog
+from anyio import to_thread
 
 from aggregator.clock import Clock
 from aggregator.codec import decode
@@ -29,6 +30,8 @@ from aggregator.runtime.verification import VerificationThreads
 from aggregator.storage.caller_tokens import valid_token_hashes
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.hpke_keys import HpkeKey, list_hpke_configs, list_hpke_keys
+from aggregator.storage.journal import Journal, share_sha256
+from aggregator.storage.reconciliation import write_down_share, write_down_without_share
 from aggregator.storage.tasks import (
     StoredTask,
     get_public_task,
@@ -68,6 +71,7 @@ class Runtime:
         database: Database,
         clock: Clock,
         entropy: Entropy,
+        journal: Journal | None = None,
         *,
         floor: Floor | None = None,
         rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
@@ -81,6 +85,7 @@ class Runtime:
             database: Its store, at the head of its migrations.
             clock: Tells the time.
             entropy: Where noise and ephemeral keys are drawn from.
+            journal: The journal of releases; without one no share leaves.
             floor: The least protection that a task must give.
             rotation: When HPKE keys change.
             clock_skew_seconds: How far ahead of the clock a report's time may lie.
@@ -91,6 +96,7 @@ class Runtime:
         self.clock = clock
         self.entropy = entropy
         self.clock_skew_seconds = clock_skew_seconds
+        self._journal = journal
         self._rotation = rotation
         self._floor = Floor() if floor is None else floor
         self._verification = VerificationThreads(role, verification_threads)
@@ -186,6 +192,29 @@ class Runtime:
                 new_key(tx, self.entropy)
 
         await self.database.run("ensure hpke key", ensure)
+
+    async def before_share_leaves(self, task_id: TaskId, share: bytes) -> None:
+        """Write the release of a sealed share, as it is stored, into the journal of releases.
+
+        Raises:
+            LocalError: It cannot be written, or contradicts another: the share must not leave.
+        """
+        digest = share_sha256(share)
+        journal = self._opened_journal()
+        if not journal.holds(task_id.value, digest):
+            await to_thread.run_sync(
+                write_down_share, self.database, journal, task_id.value, digest
+            )
+
+    async def after_charge_without_share(self) -> None:
+        """Write what was charged for the other aggregator's share alone into the journal."""
+        journal = self._opened_journal()
+        await to_thread.run_sync(write_down_without_share, self.database, journal)
+
+    def _opened_journal(self) -> Journal:
+        if self._journal is None:
+            raise LocalError("this aggregator has no journal of releases")
+        return self._journal
 
     async def verify(self, task: Task, work: Callable[[], T]) -> T:
         """Run a step of verification in a thread; many at once, and the tasks in turn."""

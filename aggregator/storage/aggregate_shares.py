@@ -1,6 +1,7 @@
 """The Helper's released aggregate shares: a batch is released once, then only repeated."""
 
 import dataclasses
+import hashlib
 
 from sqlalchemy import ColumnElement, insert, select, update
 
@@ -70,7 +71,7 @@ def put_aggregate_share(
     if find_aggregate_share(tx, task_id, share.selector) is not None:
         raise tx.refuse(Conflict("the batch was released already"))
     batches.mark_collected(tx, task_id, share.batch)
-    ledger.charge(tx, task_id, share.batch, charge)
+    ledger.charge(tx, task_id, share.batch, charge, hashlib.sha256(share.response).digest())
     stored = StoredAggregateShare(tx.random_id(), share.selector, share.body_sha256, share.response)
     tx.connection.execute(
         insert(tables.aggregate_shares).values(

@@ -32,6 +32,7 @@ from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.storage import locks, tables
 from aggregator.storage.crypter import KEY_SIZE, Crypter
 from aggregator.storage.database import Transaction
+from aggregator.storage.key_file import KeyGone
 from aggregator.storage.report_ids import Room
 from aggregator.storage.states import BatchState, CollectionJobState
 
@@ -96,6 +97,11 @@ class ClosedBatches:
         """Return the state of the batch that holds `bucket`, None if it is open."""
         index = bisect.bisect_right(self._firsts, bucket) - 1
         return self._states[index] if index >= 0 and bucket <= self._lasts[index] else None
+
+    def overlaps(self, batch: Batch) -> bool:
+        """Return whether a closed batch has a bucket in common with `batch`."""
+        index = bisect.bisect_right(self._firsts, batch.last) - 1
+        return index >= 0 and self._lasts[index] >= batch.first
 
     def overall(self) -> BatchState | None:
         """Return COLLECTED if anything is collected, else FROZEN if anything is, else None."""
@@ -308,6 +314,30 @@ def is_window_open(tx: Transaction, task_id: bytes, last: Time) -> bool:
     return tx.connection.execute(query.limit(1)).scalar() is not None
 
 
+def open_buckets(tx: Transaction, task_id: bytes) -> list[tuple[bytes, int]]:
+    """Return the buckets of a task that are not collected, each with its number of reports."""
+    bucket = tables.buckets.c
+    query = select(bucket.bucket, bucket.report_count).join(tables.bucket_keys, has_share())
+    rows = tx.connection.execute(query.where(bucket.task == tx.task_key(task_id)))
+    return [(row.bucket, row.report_count) for row in rows]
+
+
+def buckets_without_key(tx: Transaction) -> list[tuple[bytes, bytes]]:
+    """Return the tasks and keys of buckets that are not collected and whose share is lost.
+
+    The key of such a share is not where the store has put it: the store was restored without it.
+    """
+    key, task = tables.bucket_keys.c, tables.tasks.c
+    query = select(task.task_id, key.bucket, key.slot).join(tables.tasks, task.id == key.task)
+    lost = []
+    for task_id, bucket, slot in tx.connection.execute(query).all():
+        try:
+            tx.keys.get(slot)
+        except KeyGone:
+            lost.append((task_id, bucket))
+    return lost
+
+
 def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     """Close the batch for ever and destroy its un-noised shares: their keys, all at once.
 
@@ -325,8 +355,42 @@ def mark_collected(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     )
     if tx.connection.execute(frozen).rowcount == 0:
         _close(tx, task_id, batch, BatchState.COLLECTED)
+    destroy_shares(tx, task_id, batch)
+
+
+def close_for_ever(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Close all of the range that is not collected, whatever is frozen in it, and destroy shares.
+
+    For a store that has lost what was released of the range: nothing of it is released again.
+    """
+    locks.change_batches(tx, task_id)
+    closed = tables.closed_batches.c
+    overlapping = (
+        closed.task == tx.task_key(task_id),
+        closed.first_bucket <= batch.last,
+        closed.last_bucket >= batch.first,
+    )
+    frozen = closed.state == BatchState.FROZEN
+    tx.connection.execute(delete(tables.closed_batches).where(*overlapping, frozen))
+    query = select(closed.first_bucket, closed.last_bucket).where(*overlapping)
+    collected = tx.connection.execute(query.order_by(closed.first_bucket)).all()
+    size, first = len(batch.first), int.from_bytes(batch.first, "big")
+    end = int.from_bytes(batch.last, "big") + 1
+    for start, last in [*collected, ((end).to_bytes(size + 1, "big"), batch.last)]:
+        before = int.from_bytes(start, "big")
+        if first < before:
+            gap = Batch(first.to_bytes(size, "big"), (before - 1).to_bytes(size, "big"))
+            _close(tx, task_id, gap, BatchState.COLLECTED)
+        first = max(first, int.from_bytes(last, "big") + 1)
+    destroy_shares(tx, task_id, batch)
+
+
+def destroy_shares(tx: Transaction, task_id: bytes, batch: Batch | None = None) -> None:
+    """Destroy the keys of the batch's shares, or of all the task's, with the transaction."""
     keys = tables.bucket_keys
-    collected = _in_batch(tx, keys.c.bucket, task_id, batch)
+    collected: tuple[ColumnElement[bool], ...] = (keys.c.task == tx.task_key(task_id),)
+    if batch is not None:
+        collected = _in_batch(tx, keys.c.bucket, task_id, batch)
     slots = tx.connection.execute(select(keys.c.slot).where(*collected)).scalars().all()
     tx.connection.execute(delete(keys).where(*collected))
     tx.destroyed_slots += tx.keys.delete(slots)

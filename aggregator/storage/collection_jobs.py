@@ -266,7 +266,7 @@ def finish_collection_job(tx: Transaction, lease: Lease, result: CollectionResul
     _advance(tx, "finish_collection_job", lease, values, ends=True)
     batch = _selected(tx, job)
     batches.mark_collected(tx, job.task_id, batch)
-    ledger.settle(tx, job.task_id, batch)
+    ledger.settle(tx, job.task_id, batch, hashlib.sha256(result.leader_share).digest())
 
 
 def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:

@@ -20,7 +20,7 @@ from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ConfigurationError, StoreError
 
 KEY_SIZE = 32
-_FINGERPRINT_SIZE = 4
+FINGERPRINT_SIZE = 4
 _NONCE_SIZE = 12
 _TAG_SIZE = 16
 
@@ -60,6 +60,16 @@ class Crypter:
                 raise ConfigurationError("a store key is not base64url") from None
         return cls(keys, entropy)
 
+    @property
+    def fingerprints(self) -> frozenset[bytes]:
+        """What ciphertexts begin with that a key of the list decrypts."""
+        return frozenset(self._ciphers)
+
+    @property
+    def first(self) -> bytes:
+        """What ciphertexts begin with that the first key made."""
+        return self._first
+
     @override
     def __repr__(self) -> str:
         return f"Crypter({len(self._ciphers)} keys)"
@@ -77,17 +87,17 @@ class Crypter:
         Raises:
             CrypterError: It was made with no key of the list, or was changed or moved.
         """
-        if len(stored) < _FINGERPRINT_SIZE + _NONCE_SIZE + _TAG_SIZE:
+        if len(stored) < FINGERPRINT_SIZE + _NONCE_SIZE + _TAG_SIZE:
             raise CrypterError(f"{table}.{column} is too short for a ciphertext")
-        fingerprint = stored[:_FINGERPRINT_SIZE]
+        fingerprint = stored[:FINGERPRINT_SIZE]
         cipher = self._ciphers.get(fingerprint)
         if cipher is None:
             raise CrypterError(
                 f"{table}.{column} was written under the store key {fingerprint.hex()}, "
                 "which is not in the list"
             )
-        nonce = stored[_FINGERPRINT_SIZE : _FINGERPRINT_SIZE + _NONCE_SIZE]
-        ciphertext = stored[_FINGERPRINT_SIZE + _NONCE_SIZE :]
+        nonce = stored[FINGERPRINT_SIZE : FINGERPRINT_SIZE + _NONCE_SIZE]
+        ciphertext = stored[FINGERPRINT_SIZE + _NONCE_SIZE :]
         try:
             return cipher.decrypt(nonce, ciphertext, _associated_data(table, row, column))
         except InvalidTag as error:
@@ -100,7 +110,7 @@ def new_store_key(entropy: Entropy) -> str:
 
 
 def _fingerprint(key: bytes) -> bytes:
-    return hashlib.sha256(b"prio store key" + key).digest()[:_FINGERPRINT_SIZE]
+    return hashlib.sha256(b"prio store key" + key).digest()[:FINGERPRINT_SIZE]
 
 
 def _associated_data(table: str, row: bytes, column: str) -> bytes:

@@ -105,7 +105,8 @@ class Transaction:
         """
         key = self._task_keys.get(task_id)
         if key is None:
-            query = select(tables.tasks.c.id).where(tables.tasks.c.task_id == task_id)
+            task = tables.tasks.c
+            query = select(task.id).where(task.task_id == task_id, task.forgotten_at.is_(None))
             key = self.connection.execute(query).scalar()
             if key is None:
                 raise UnknownTask(f"no task {encode_base64url(task_id)} in the store")

@@ -6,6 +6,7 @@ The verbs speak SQLAlchemy Core, which both databases understand; where they dif
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from sqlalchemy import Connection, Engine, Table
@@ -20,6 +21,7 @@ from sqlalchemy.exc import (
 )
 
 from aggregator.errors import ConfigurationError, StoreError
+from aggregator.storage.backup_contents import BackupContents
 from aggregator.storage.postgresql import Postgresql
 from aggregator.storage.sqlite import Sqlite
 
@@ -58,6 +60,9 @@ class KeySlots(Protocol):
         Raises:
             KeyGone: The slot holds none.
         """
+
+    def replace(self, slot: int, key: bytes) -> None:
+        """Put another ciphertext of the same key into a slot that holds it."""
 
     def delete(self, slots: Sequence[int]) -> Sequence[int]:
         """Delete keys with the transaction; return those to be destroyed after its commit."""
@@ -118,6 +123,21 @@ class Backend(Protocol):
 
     def empty_log(self) -> bool:
         """Empty the database's log of what was destroyed; return whether that was possible now."""
+
+    def back_up(self, file: Path) -> None:
+        """Write one moment of the database to an empty file, without the keys of buckets.
+
+        Raises:
+            ConfigurationError: A program that it takes is not installed.
+            StoreError: It failed.
+        """
+
+    def read_backup(self, file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
+        """Read such a file to its end; `secrets` are the tables and columns of ciphertexts.
+
+        Raises:
+            NoBackup: It is none, or damaged.
+        """
 
     def is_busy(self, error: OperationalError) -> bool:
         """Return whether others held the database for too long."""

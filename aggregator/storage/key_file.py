@@ -75,6 +75,16 @@ class KeyFile:
             raise KeyGone(f"{self._path} has no key in slot {slot}")
         return key
 
+    def replace(self, slot: int, key: bytes) -> None:
+        """Put another ciphertext of the same key into its slot, which lies in one sector.
+
+        Call it in a transaction that names the slot and writes: nobody destroys it meanwhile.
+        """
+        with self._opened() as descriptor:
+            if descriptor is not None:
+                _write(descriptor, slot * SLOT_SIZE, key)
+                os.fsync(descriptor)
+
     def delete(self, slots: Sequence[int]) -> Sequence[int]:
         """Return `slots`: they are to be destroyed when the transaction is committed."""
         return slots

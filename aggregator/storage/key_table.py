@@ -7,7 +7,7 @@ docs/operations.md says.
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from aggregator.storage.key_file import KeyGone
 from aggregator.storage.tables import bucket_key_slots
@@ -57,6 +57,11 @@ class SlotRows:
         if key is None:
             raise KeyGone(f"the store has no key in slot {slot}")
         return key
+
+    def replace(self, slot: int, key: bytes) -> None:
+        """Put another ciphertext of the same key into its slot."""
+        statement = update(bucket_key_slots).where(bucket_key_slots.c.slot == slot)
+        self._connection.execute(statement.values(key=key))
 
     def delete(self, slots: Sequence[int]) -> Sequence[int]:
         """Delete keys with the transaction; there is nothing to be destroyed after its commit."""

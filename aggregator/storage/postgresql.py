@@ -7,6 +7,8 @@ advisory lock (`locks`). Whoever reads has one snapshot (REPEATABLE READ).
 
 import hashlib
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
 import sqlalchemy
 from sqlalchemy import Connection, Engine, Table, event
@@ -18,6 +20,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from aggregator.errors import ConfigurationError
+from aggregator.storage import postgresql_backup
+from aggregator.storage.backup_contents import BackupContents
 from aggregator.storage.key_table import KeyTable
 
 LOCK_TIMEOUT_SECONDS = 5
@@ -143,6 +147,14 @@ class Postgresql:
     def empty_log(self) -> bool:
         """Do nothing, successfully: its log and dead rows are the server's to recycle."""
         return True
+
+    def back_up(self, file: Path) -> None:
+        """Write one moment of the database to an empty file; see `postgresql_backup`."""
+        postgresql_backup.dump(self._url, file)
+
+    def read_backup(self, file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
+        """Read such a file to its end; see `postgresql_backup`."""
+        return postgresql_backup.contents(file, secrets)
 
     def is_busy(self, error: OperationalError) -> bool:
         """Return whether others held the database for too long, or stood in our way."""

@@ -96,7 +96,11 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
         counts[key][stage][reason] = reports
     charged = select(entry.task, func.max(entry.charged_at), func.count()).group_by(entry.task)
     released = {key: (last_at, count) for key, last_at, count in tx.connection.execute(charged)}
-    listed = select(task.id, task.task_id, task.ended_at, task.definition).order_by(task.id)
+    listed = (
+        select(task.id, task.task_id, task.ended_at, task.definition)
+        .where(task.forgotten_at.is_(None))
+        .order_by(task.id)
+    )
     return [
         TaskProgress(
             task_id=task_id,
@@ -160,3 +164,18 @@ def _last_ended(tx: Transaction, table: Table, state: str) -> int | None:
         query.order_by(table.c.lease_expires_at.desc()).limit(1)
     ).scalar()
     return found
+
+
+def newest_entry_at(tx: Transaction) -> int:
+    """Return when something was last stored that the store tells the time of, in seconds."""
+    columns = (
+        tables.tasks.c.created_at,
+        tables.reports.c.received_at,
+        tables.aggregation_jobs.c.created_at,
+        tables.answered_jobs.c.created_at,
+        tables.closed_batches.c.changed_at,
+        tables.ledger.c.created_at,
+        tables.hpke_keys.c.created_at,
+    )
+    found = (tx.connection.execute(select(func.max(column))).scalar() for column in columns)
+    return max((each for each in found if each is not None), default=0)

@@ -296,6 +296,25 @@ def drop_reports(tx: Transaction, task_id: bytes, job: int) -> int:
     return tx.connection.execute(delete(tables.reports).where(*of_job)).rowcount
 
 
+def reject_waiting(tx: Transaction, task_id: bytes, batch: Batch, why: str) -> int:
+    """Delete the bodies of the batch's reports that are in no job, count them; return how many.
+
+    Reports in jobs are rejected when these end, for their batch is closed.
+    """
+    task, report = tx.task_key(task_id), tables.reports.c
+    waiting = (
+        report.task == task,
+        report.job.is_(None),
+        report.bucket.between(batch.first, batch.last),
+    )
+    query = select(report.bucket, func.count()).where(*waiting).group_by(report.bucket)
+    remove_waiting(tx, task, dict(tx.connection.execute(query).all()))
+    rejected = tx.connection.execute(delete(tables.reports).where(*waiting)).rowcount
+    if rejected:
+        count_reports(tx, task_id, Stage.AGGREGATION, {why: rejected})
+    return rejected
+
+
 def reject_reports(
     tx: Transaction, task_id: bytes, job: int, rejected: Mapping[bytes, str]
 ) -> None:

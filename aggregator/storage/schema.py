@@ -46,12 +46,12 @@ def upgrade(url: str) -> tuple[str, str]:
     Raises:
         SchemaMismatch: There is no store, or a version made it that this program does not know.
     """
-    found, head = _version(url), _head()
+    found, needed = _version(url), head()
     if found is None or found not in {each.revision for each in _scripts().walk_revisions()}:
         raise _mismatch(url, found)
-    if found != head:
+    if found != needed:
         _migrate(url, command.upgrade, "head")
-    return found, head
+    return found, needed
 
 
 def downgrade(url: str, revision: str) -> None:
@@ -66,7 +66,7 @@ def check(url: str) -> None:
         SchemaMismatch: It does not; the message names both versions and says what to do.
     """
     found = _version(url)
-    if found != _head():
+    if found != head():
         raise _mismatch(url, found)
 
 
@@ -75,17 +75,18 @@ def _mismatch(url: str, found: str | None) -> SchemaMismatch:
         reason = "there is no store"
     elif found in {known.revision for known in _scripts().walk_revisions()}:
         reason = "stop its processes and run `prio store upgrade`"
-    elif found > _head():
+    elif found > head():
         reason = "it is of a newer program"
     else:
         reason = "it is of an unreleased program and cannot be upgraded"
     return SchemaMismatch(
         f"the store {backend(url).name}: its schema is at version {found or 'none'}, and prio "
-        f"{aggregator.__version__} needs {_head()}: {reason}"
+        f"{aggregator.__version__} needs {head()}: {reason}"
     )
 
 
-def _head() -> str:
+def head() -> str:
+    """Return the version that this program needs."""
     head = _scripts().get_current_head()
     if head is None:
         raise StoreError("this program has no schema")

@@ -8,6 +8,7 @@ that deleted bytes are overwritten.
 import os
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from aggregator.errors import ConfigurationError, StoreError
+from aggregator.storage import sqlite_backup
+from aggregator.storage.backup_contents import BackupContents
 from aggregator.storage.key_file import KeyFile
 
 BUSY_TIMEOUT_SECONDS = 5
@@ -149,6 +152,21 @@ class Sqlite:
         except sqlite3.OperationalError:  # locked; what was committed stays so
             return False
         return not busy
+
+    def back_up(self, file: Path) -> None:
+        """Write one moment of the database to an empty file.
+
+        Raises:
+            StoreError: It cannot be read.
+        """
+        try:
+            sqlite_backup.copy(self._path, file)
+        except sqlite3.Error as error:
+            raise StoreError(f"backup: the store {self.name}: {error}") from error
+
+    def read_backup(self, file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
+        """Read such a file to its end; see `sqlite_backup`."""
+        return sqlite_backup.contents(file, secrets)
 
     def is_busy(self, error: OperationalError) -> bool:
         """Return whether others held the database for too long."""

@@ -55,6 +55,7 @@ class LedgerState(StrEnum):
 
     RESERVED = "reserved"  # the batch is frozen, nothing drawn by us
     CHARGED = "charged"  # released, or perhaps released by the Helper
+    PRESUMED = "presumed"  # perhaps released, by a store that was lost and restored from a backup
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

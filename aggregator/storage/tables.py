@@ -199,6 +199,12 @@ tasks = _table(
     _seconds(
         "ended_at", "Seconds; no upload is taken from then on. Null while open.", nullable=True
     ),
+    _seconds(
+        "forgotten_at",
+        "Seconds; from then on it is served no more, its secrets are empty, and its rows but those "
+        "of `ledger` are deleted.",
+        nullable=True,
+    ),
 )
 
 caller_tokens = _table(
@@ -516,7 +522,14 @@ ledger = _table(
     _text("population", "The population that the task declares; costs add up over its tasks."),
     _seconds("created_at", "Seconds; when the cost was reserved or charged."),
     _seconds("charged_at", "Seconds; when it was released. Null while reserved.", nullable=True),
-    Index(None, "task", "first_bucket", unique=True),
+    _bytes(
+        "share_sha256",
+        "SHA-256 of our sealed share, by which the journal of releases knows it too. Null "
+        "without one: reserved, presumed, or charged for what the other aggregator may have sent.",
+        32,
+        nullable=True,
+    ),
+    Index(None, "task", "first_bucket", "last_bucket", unique=True),
     Index(None, "population"),
     comment="Both: privacy spent, one row per release, written in the release's own transaction.",
 )

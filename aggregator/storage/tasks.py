@@ -13,6 +13,7 @@ from aggregator.storage.engine import Conflict
 _PUBLIC = select(
     tables.tasks.c.task_id, tables.tasks.c.role, tables.tasks.c.definition, tables.tasks.c.ended_at
 )
+_SERVED = tables.tasks.c.forgotten_at.is_(None)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +62,12 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
     Raises:
         Conflict: The id is taken by a task with another definition, key or token. A task never gets
             a second verification key: a report verified under two keys reveals its measurement.
+            Or it was forgotten, and with it which reports were counted.
     """
+    named = tables.tasks.c.task_id == task.task_id
+    if tx.connection.execute(select(tables.tasks.c.id).where(named, ~_SERVED)).first() is not None:
+        name = encode_base64url(task.task_id)
+        raise tx.refuse(Conflict(f"task {name} was forgotten: make another one"))
     stored = get_task(tx, task.task_id)
     if stored is not None:
         if stored.record != task:
@@ -82,19 +88,26 @@ def put_task(tx: Transaction, task: TaskRecord) -> None:
 
 def get_task(tx: Transaction, task_id: bytes) -> StoredTask | None:
     """Return the task with this id, if any."""
-    query = select(tables.tasks).where(tables.tasks.c.task_id == task_id)
+    query = select(tables.tasks).where(tables.tasks.c.task_id == task_id, _SERVED)
     row = tx.connection.execute(query).one_or_none()
     return None if row is None else _stored_task(tx, row)
 
 
 def get_public_task(tx: Transaction, task_id: bytes) -> PublicTask | None:
     """Return the same without decrypting anything."""
-    row = tx.connection.execute(_PUBLIC.where(tables.tasks.c.task_id == task_id)).one_or_none()
+    named = tables.tasks.c.task_id == task_id
+    row = tx.connection.execute(_PUBLIC.where(named, _SERVED)).one_or_none()
     return None if row is None else PublicTask(*row)
 
 
 def list_tasks(tx: Transaction) -> list[PublicTask]:
-    """Return all tasks, oldest first."""
+    """Return all tasks, oldest first, but those that are forgotten."""
+    rows = tx.connection.execute(_PUBLIC.where(_SERVED).order_by(tables.tasks.c.id))
+    return [PublicTask(*row) for row in rows]
+
+
+def list_all_tasks(tx: Transaction) -> list[PublicTask]:
+    """Return all tasks that there ever were, oldest first: what the ledger speaks of."""
     rows = tx.connection.execute(_PUBLIC.order_by(tables.tasks.c.id))
     return [PublicTask(*row) for row in rows]
 
@@ -105,7 +118,7 @@ def undecryptable_tasks(tx: Transaction) -> dict[bytes, str]:
     Such a task stands still until its row or the store key is restored; no other one does.
     """
     found = {}
-    for row in tx.connection.execute(select(tables.tasks)):
+    for row in tx.connection.execute(select(tables.tasks).where(_SERVED)):
         try:
             _stored_task(tx, row)
         except CrypterError as error:

@@ -51,6 +51,13 @@ def remove_waiting(tx: Transaction, task: int, reports: Mapping[bytes, int]) -> 
     tx.connection.execute(delete(waiting).where(*place, waiting.c.reports == 0), gone)
 
 
+def waiting_buckets(tx: Transaction, task_id: bytes) -> list[tuple[bytes, int]]:
+    """Return the buckets of a task's stored reports, with their numbers; empty for none yet."""
+    waiting = tables.waiting_reports.c
+    query = select(waiting.bucket, waiting.reports).where(waiting.task == tx.task_key(task_id))
+    return [(row.bucket, row.reports) for row in tx.connection.execute(query)]
+
+
 def waiting_in_batch(tx: Transaction, task_id: bytes, batch: Batch) -> int:
     """Return how many stored reports of the batch are not aggregated yet."""
     waiting = tables.waiting_reports.c

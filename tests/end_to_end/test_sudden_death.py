@@ -4,13 +4,19 @@ import json
 import time
 from pathlib import Path
 
-import anyio.to_thread
+import anyio
 import httpx
 import pytest
 
-from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
+from tests.support.measured_task import HOUR, make_measured_task
 from tests.support.processes import COMMANDS, Processes, run_prio
-from tests.support.sudden_death import Patient, Reaper, explained, failures_in_logs
+from tests.support.sudden_death import (
+    Patient,
+    Reaper,
+    explained,
+    failures_in_logs,
+    upload_and_collect,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
@@ -22,26 +28,6 @@ LEAST_KILLS = 8
 """A batch that is there earlier was uploaded too quickly for this test to say anything."""
 PACE_SECONDS = 0.2
 """Between a client's requests, so that a quick machine has no fewer deaths in the middle."""
-
-
-async def upload_and_collect(
-    tasks: list[MeasuredTask], transport: Patient, reaper: Reaper
-) -> list[bytes]:
-    """Upload to all tasks at once, aggregators dying all the while, and collect each."""
-    bodies: dict[str, bytes] = {}
-
-    async def one(asked: MeasuredTask, http: httpx.AsyncClient) -> None:
-        await asked.upload(http, REPORTS_PER_REQUEST)
-        bodies[asked.task_id] = await asked.collect(http)
-
-    async with (
-        httpx.AsyncClient(transport=transport, timeout=30) as http,
-        anyio.create_task_group() as group,
-    ):
-        for asked in tasks:
-            group.start_soon(one, asked, http)
-        await anyio.to_thread.run_sync(reaper.reap, KILLS, lambda: len(bodies) == len(tasks))
-    return [bodies[asked.task_id] for asked in tasks]
 
 
 def test_every_report_is_counted_once_whenever_an_aggregator_dies(tmp_path: Path) -> None:
@@ -59,7 +45,9 @@ def test_every_report_is_counted_once_whenever_an_aggregator_dies(tmp_path: Path
         reaper = Reaper(services, ("leader", "helper"), (0.1, 0.8))
         with explained(services, reaper, transport):
             services.start("leader", "helper")
-            bodies = anyio.run(upload_and_collect, [exact, noised], transport, reaper)
+            bodies = anyio.run(
+                upload_and_collect, [exact, noised], transport, reaper, KILLS, REPORTS_PER_REQUEST
+            )
 
             assert sum(reaper.kills.values()) >= LEAST_KILLS
             transport.assert_no_failure()

@@ -135,7 +135,7 @@ async def test_reports_that_are_too_early_are_listed(pair: Pair) -> None:
     await pair.upload(await pair.reports([0, 1, 2]))
     pair.clock.advance(-1000)
     await pair.work()
-    (only,) = JobDesk(Role.LEADER, pair.leader.database).waiting(None)
+    (only,) = JobDesk(Role.LEADER, pair.leader.database, pair.leader.journal).waiting(None)
     assert (only.kind, only.state, only.reports) == ("reports", "too_early", 3)
     assert only.next_at == pair.clock.now() + 60
 

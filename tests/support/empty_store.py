@@ -39,7 +39,11 @@ def new_place(path: Path) -> str:
 def settings_of(path: Path) -> dict[str, str]:
     """Return the settings of a service whose store, still to be made, is named `path`."""
     database = path.name if SERVER not in os.environ else new_place(path)
-    return {"database": database, "store_key_file": f"{path.name}.key"}
+    return {
+        "database": database,
+        "store_key_file": f"{path.name}.key",
+        **({} if database == path.name else {"release_journal": f"{path.name}.journal"}),
+    }
 
 
 def version(url: str) -> str:
@@ -76,6 +80,15 @@ def copy_store(path: Path, to: Path) -> None:
         shutil.copy2(path, to)
     else:
         _copy(server, _name(path), _name(to))
+
+
+def remove_store(path: Path) -> None:
+    """Remove the store named `path`, which nobody has open; what lies beside it stays."""
+    server = os.environ.get(SERVER)
+    if server is None:
+        path.unlink()
+    else:
+        postgresql.execute(server, f"DROP DATABASE {_name(path)} WITH (FORCE)")
 
 
 def _name(path: Path) -> str:

@@ -42,6 +42,8 @@ from aggregator.runtime import Runtime
 from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
+from aggregator.storage.journal_file import JournalFile
+from aggregator.storage.reconciliation import reconcile
 from aggregator.storage.tasks import TaskRecord, put_task
 from aggregator.web.app import create_app
 from tests.support.clock import ManualClock
@@ -90,6 +92,7 @@ class Service:
     ) -> None:
         self.role = role
         self.url = url_of(folder / f"{role.name.lower()}.sqlite")
+        self.journal = JournalFile(folder / f"{role.name.lower()}.journal")
         self.clock = clock
         self.floor = floor
         self.limits = limits
@@ -111,11 +114,13 @@ class Service:
             self._report_moment,
             SeededEntropy(b"store %d" % self.starts + self.role.name.encode()),
         )
+        reconcile(self.database, self.journal)
         self.runtime = Runtime(
             self.role,
             self.database,
             self.clock,
             self.entropy,
+            self.journal,
             floor=self.floor,
             rotation=self.rotation,
             verification_threads=1,

@@ -62,6 +62,7 @@ class Processes:
                 "log_format": "json",
             }
             if role == "collector":
+                settings.pop("release_journal", None)
                 settings["token_file"] = "collector.sqlite.token"  # noqa: S105 - its name
             if role == "leader":
                 settings |= {"linger_seconds": 0, "collection_poll_seconds": 1}

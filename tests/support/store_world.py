@@ -27,7 +27,7 @@ from aggregator.storage.aggregation_jobs import (
     store_request,
 )
 from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
-from aggregator.storage.batches import summarize_batch
+from aggregator.storage.batches import BatchClosed, closed_batches, summarize_batch
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -39,8 +39,11 @@ from aggregator.storage.collection_jobs import (
 )
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
+from aggregator.storage.journal import share_sha256
+from aggregator.storage.journal_file import JournalFile
 from aggregator.storage.leases import Leased
 from aggregator.storage.leftovers import delete_some_leftovers, has_leftovers
+from aggregator.storage.reconciliation import reconcile, write_down_share
 from aggregator.storage.reports import JobSize, put_reports, reports_of_job
 from tests.support.clock import ManualClock
 from tests.support.store import (
@@ -79,12 +82,22 @@ class World:
     """Both services over the stores in `folder`; `shown` is everything that ever left them."""
 
     def __init__(self, folder: Path, clock: ManualClock, hook: Hook) -> None:
+        is_open = False
+
+        def moment(transaction: str, name: str) -> None:
+            if is_open:
+                hook(transaction, name)
+
         clock.advance(LEASE_SECONDS)  # a successor waits until the leases of dead processes expire
         self.leader, self.helper = (
-            Database.open(store_url(folder / name), Crypter([STORE_KEY]), clock, hook)
+            Database.open(store_url(folder / name), Crypter([STORE_KEY]), clock, moment)
             for name in ("leader", "helper")
         )
+        self.journals = [JournalFile(folder / f"{name}.journal") for name in ("leader", "helper")]
         self.shown: set[bytes] = set()
+        for store, journal in zip((self.leader, self.helper), self.journals, strict=True):
+            reconcile(store, journal)
+        is_open = True
 
     def close(self) -> None:
         self.leader.close()
@@ -92,6 +105,11 @@ class World:
 
     def run(self) -> CollectionResult:
         """Do everything that is left to do, and return what the Collector gets."""
+        self.aggregate()
+        return self.collect()
+
+    def aggregate(self) -> None:
+        """Upload the reports and add them up."""
         reports = new_reports(range(REPORTS))
         for half in (reports[:3], reports[3:]):  # a client that got no answer asks again
             self.leader.run_sync(
@@ -105,6 +123,9 @@ class World:
             "lease jobs", lambda tx: lease_aggregation_jobs(tx, 10, LEASE_SECONDS)
         ):
             self._aggregate(leased)
+
+    def collect(self) -> CollectionResult:
+        """Ask for the batch, and return what the Collector gets."""
         job = self.leader.run_sync(
             "create collection",
             lambda tx: create_collection_job(tx, TASK_ID, b"collect", BATCH),
@@ -121,7 +142,7 @@ class World:
         )
         if polled is None or polled.result is None:
             raise AssertionError("the collection is not finished")
-        self.shown.add(polled.result.leader_share)
+        self._show(self.leader, polled.result.leader_share)
         return polled.result
 
     def _aggregate(self, leased: Leased[AggregationJob]) -> None:
@@ -170,7 +191,7 @@ class World:
 
             request = self.leader.run_sync("freeze", freeze)
         helper_share = self.helper.run_sync("release", lambda tx: self._release(tx, request))
-        self.shown.add(helper_share)
+        self._show(self.helper, helper_share)
 
         def finish(tx: Transaction) -> None:
             share = noised(b"leader", tx)
@@ -179,11 +200,19 @@ class World:
 
         self.leader.run_sync("finish collection", finish)
 
+    def _show(self, store: Database, share: bytes) -> None:
+        journal = self.journals[0 if store is self.leader else 1]
+        write_down_share(store, journal, TASK_ID, share_sha256(share))
+        self.shown.add(share)
+
     @staticmethod
     def _release(tx: Transaction, request: bytes) -> bytes:
         known = find_aggregate_share(tx, TASK_ID, b"selector")
         if known is not None and known.response is not None:
             return known.response
+        closed = closed_batches(tx, TASK_ID, BATCH).overall()
+        if closed is not None:
+            raise tx.refuse(BatchClosed(closed))
         batch = summarize_batch(tx, TASK_ID, BATCH)
         if request != b"%d:" % batch.report_count + batch.checksum:
             raise AssertionError("the two aggregators counted different reports")

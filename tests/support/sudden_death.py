@@ -1,16 +1,20 @@
 """Services that die at any moment, clients that go on regardless, and reports if they fail."""
 
 import json
+import os
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import anyio
+import anyio.to_thread
 import httpx
 from typing_extensions import override
 
+from tests.support.measured_task import MeasuredTask
 from tests.support.processes import Processes
 
 PATIENCE_SECONDS = 120.0
@@ -52,9 +56,25 @@ class Reaper:
             if is_over():
                 return
             name = self._random.choice(self._names)
-            self._services.kill(name)
+            self._strike(name)
             self.kills[name] += 1
-            self._services.start(name)
+
+    def _strike(self, name: str) -> None:
+        self._services.kill(name)
+        self._services.start(name)
+
+
+class ReaperOfOne(Reaper):
+    """Kills one of the equal processes of a service, in whose place its first one starts another.
+
+    It takes the same arguments.
+    """
+
+    @override
+    def _strike(self, name: str) -> None:
+        while not (children := self._services.children(name)):
+            time.sleep(0.05)
+        os.kill(self._random.choice(children), signal.SIGKILL)
 
 
 class Patient(httpx.AsyncHTTPTransport):
@@ -100,6 +120,30 @@ class Patient(httpx.AsyncHTTPTransport):
         assert not self.failures, self.failures
         assert set(self.statuses) <= _SUCCESSES, self.statuses
         assert self.broken_connections, "no request was ever interrupted"
+
+
+async def upload_and_collect(
+    tasks: list[MeasuredTask],
+    transport: Patient,
+    reaper: Reaper,
+    kills: int,
+    reports_per_request: int,
+) -> list[bytes]:
+    """Upload to all tasks at once, aggregators dying all the while, and collect each."""
+    bodies: dict[str, bytes] = {}
+
+    async def one(asked: MeasuredTask, http: httpx.AsyncClient) -> None:
+        await asked.upload(http, reports_per_request)
+        bodies[asked.task_id] = await asked.collect(http)
+
+    async with (
+        httpx.AsyncClient(transport=transport, timeout=30) as http,
+        anyio.create_task_group() as group,
+    ):
+        for asked in tasks:
+            group.start_soon(one, asked, http)
+        await anyio.to_thread.run_sync(reaper.reap, kills, lambda: len(bodies) == len(tasks))
+    return [bodies[asked.task_id] for asked in tasks]
 
 
 @contextmanager

@@ -163,3 +163,21 @@ def test_a_store_on_a_server_needs_a_named_token_file_and_shows_no_password(tmp_
     assert SECRET not in repr(settings)
     with pytest.raises(ConfigurationError, match="token_file: must be given"):
         _ = settings.token_path
+
+
+def test_the_journal_of_releases_lies_beside_a_file_and_is_named_for_a_server(
+    tmp_path: Path,
+) -> None:
+    def place(**settings: str) -> str:
+        lines = [f'{name} = "{value}"' for name, value in settings.items()]
+        file = write(tmp_path, "\n".join(['role = "helper"', *lines]))
+        return read_settings_of(HelperSettings, file).journal_place
+
+    server = "postgresql://db.example/helper"
+    assert place(database="h.sqlite") == str(tmp_path / "h.sqlite.journal")
+    assert place(database=server, release_journal="j") == str(tmp_path / "j")
+    assert place(database=server, release_journal=f"{server}2") == f"{server}2"
+    with pytest.raises(ConfigurationError, match="release_journal: must be given"):
+        place(database=server)
+    with pytest.raises(ConfigurationError, match="release_journal: must be another database"):
+        place(database=server, release_journal=server)

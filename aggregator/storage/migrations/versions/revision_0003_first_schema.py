@@ -56,6 +56,7 @@ def upgrade() -> None:
         sa.Column("peer_token", sa.LargeBinary(), nullable=True),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("ended_at", BIGINT, nullable=True),
+        sa.Column("forgotten_at", BIGINT, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_tasks"),
         sa.UniqueConstraint("task_id", name="uq_tasks_task_id"),
         sqlite_strict=True,
@@ -340,12 +341,20 @@ def upgrade() -> None:
         sa.Column("population", sa.Text(), nullable=False),
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("charged_at", BIGINT, nullable=True),
-        sa.CheckConstraint("state IN ('reserved', 'charged')", name="ck_ledger_ck_ledger_state"),
+        sa.Column("share_sha256", sa.LargeBinary(length=32), nullable=True),
+        sa.CheckConstraint(
+            "state IN ('reserved', 'charged', 'presumed')", name="ck_ledger_ck_ledger_state"
+        ),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_ledger_task"),
         sa.PrimaryKeyConstraint("id", name="pk_ledger"),
         sqlite_strict=True,
     )
-    op.create_index("ix_ledger_task_first_bucket", "ledger", ["task", "first_bucket"], unique=True)
+    op.create_index(
+        "ix_ledger_task_first_bucket_last_bucket",
+        "ledger",
+        ["task", "first_bucket", "last_bucket"],
+        unique=True,
+    )
     op.create_index("ix_ledger_population", "ledger", ["population"])
     op.create_table(
         "populations",

@@ -1,0 +1,86 @@
+"""Deletes an ended task with all that it has stored, but for what its releases cost.
+
+Its row stays with its public definition, which the ledger needs to say what was released, and its
+population what was spent. A task that is forgotten is never taken part in again: the ids of its
+reports are gone, so they could be counted a second time.
+"""
+
+from sqlalchemy import Table, delete, select, tuple_, update
+
+from aggregator.dap.ids import encode_base64url
+from aggregator.storage import locks, tables
+from aggregator.storage.batches import destroy_shares
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.engine import Conflict
+from aggregator.storage.states import CollectionJobState
+
+ROWS_PER_STEP = 1000
+_KEPT = (tables.ledger,)
+_OF_TASK = [
+    table
+    for table in reversed(tables.metadata.sorted_tables)  # rows that name others come first
+    if "task" in table.c and table not in _KEPT
+]
+
+
+def forget(database: Database, task_id: bytes) -> None:
+    """Forget a task in short transactions; if it is stopped, it may be called again.
+
+    Raises:
+        UnknownTask: There is no such task.
+        Conflict: It has not ended, or a batch of it is being collected.
+    """
+    database.run_sync("forget task", lambda tx: begin_to_forget(tx, task_id))
+    while database.run_sync("forget rows", forget_some):
+        pass
+
+
+def begin_to_forget(tx: Transaction, task_id: bytes) -> None:
+    """Destroy the task's secrets and un-noised sums, and serve it no more; raises as `forget`."""
+    task = tables.tasks.c
+    query = select(task.ended_at, task.forgotten_at).where(task.task_id == task_id)
+    found = tx.connection.execute(query).one_or_none()
+    if found is not None and found.forgotten_at is not None:
+        return
+    key, name = tx.task_key(task_id), encode_base64url(task_id)
+    if found is None or found.ended_at is None:
+        raise tx.refuse(Conflict(f"task {name} has not ended; `prio task end` ends it"))
+    locks.change_batches(tx, task_id)
+    job = tables.collection_jobs.c
+    frozen = select(job.job_id).where(job.task == key, job.state == CollectionJobState.FROZEN)
+    job_id = tx.connection.execute(frozen.limit(1)).scalar()
+    if job_id is not None:
+        raise tx.refuse(
+            Conflict(
+                f"a batch of task {name} is being collected: wait for it, or give the job "
+                f"{job_id.hex()} up with `prio job abandon`"
+            )
+        )
+    destroy_shares(tx, task_id)
+    values = {
+        "forgotten_at": tx.now,
+        "verify_key": tx.crypter.encrypt("tasks", task_id, "verify_key", b""),
+        "peer_token": None,
+    }
+    tx.connection.execute(update(tables.tasks).where(task.id == key).values(**values))
+    tx.scrub_log = True
+
+
+def forget_some(tx: Transaction) -> int:
+    """Delete some rows of forgotten tasks; return how many."""
+    task = tables.tasks.c
+    forgotten = tx.connection.execute(select(task.id).where(task.forgotten_at.is_not(None)))
+    for key in forgotten.scalars().all():
+        for table in _OF_TASK:
+            deleted = _delete_some(tx, table, key)
+            if deleted:
+                tx.scrub_log = True
+                return deleted
+    return 0
+
+
+def _delete_some(tx: Transaction, table: Table, task: int) -> int:
+    columns = list(table.primary_key.columns)
+    some = select(*columns).where(table.c.task == task).limit(ROWS_PER_STEP)
+    statement = delete(table).where(table.c.task == task, tuple_(*columns).in_(some))
+    return tx.connection.execute(statement).rowcount

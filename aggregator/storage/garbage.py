@@ -1,0 +1,139 @@
+"""Deletes what nobody can ask for any more, in short transactions: answers, jobs, closed windows.
+
+Nothing here decides by itself what counts: a closed batch stays closed, and ids of reports and the
+ledger are never touched. What is deleted is the memory of how it came about.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Table, delete, exists, or_, select, tuple_, update
+
+from aggregator.protocol.batches import Batch
+from aggregator.storage import locks, tables
+from aggregator.storage.batches import has_share
+from aggregator.storage.database import Transaction
+from aggregator.storage.forgetting import forget_some
+from aggregator.storage.states import (
+    AggregationJobState,
+    BatchState,
+    CollectionJobState,
+    ResourceState,
+)
+
+ROWS_PER_STEP = 500
+
+
+def collect_garbage(tx: Transaction, seconds: int) -> int:
+    """Delete some of what ended more than `seconds` ago; return how much, 0 if nothing is left."""
+    before = tx.now - seconds
+    for table, conditions in _garbage(before):
+        deleted = _delete_some(tx, table, conditions)
+        if deleted:
+            return deleted
+    return forget_some(tx) or _join_closed_batches(tx, before)
+
+
+def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
+    job, collection = tables.aggregation_jobs.c, tables.collection_jobs.c
+    answered, share = tables.answered_jobs.c, tables.aggregate_shares.c
+    bucket, report, closed = tables.buckets.c, tables.reports.c, tables.closed_batches.c
+    ended = (AggregationJobState.FINISHED, AggregationJobState.ABANDONED)
+    # A leader takes the serial numbers of its batches from its jobs, and the batches that it has
+    # selected before from its collections: those stay.
+    return [
+        (
+            tables.aggregation_jobs,
+            (
+                job.state.in_(ended),
+                job.ended_at < before,
+                job.bucket.is_(None),
+                ~exists().where(report.task == job.task, report.job == job.id),
+            ),
+        ),
+        (
+            tables.collection_jobs,
+            (
+                or_(
+                    collection.state == CollectionJobState.DELETED,
+                    (collection.state == CollectionJobState.FAILED)
+                    & collection.first_bucket.is_(None),
+                ),
+                collection.ended_at < before,
+            ),
+        ),
+        (
+            # While a batch that counts the job is open, the leader may still ask for the answer.
+            tables.answered_jobs,
+            (
+                answered.created_at < before,
+                answered.body_sha256.not_in(select(tables.job_shares.c.job)),
+            ),
+        ),
+        (
+            tables.aggregate_shares,
+            (share.state == ResourceState.DELETED, share.created_at < before),
+        ),
+        (
+            tables.buckets,
+            (
+                ~exists().where(has_share()),
+                exists().where(
+                    closed.task == bucket.task,
+                    closed.state == BatchState.COLLECTED,
+                    closed.changed_at < before,
+                    closed.leftovers == 0,
+                    closed.first_bucket <= bucket.bucket,
+                    closed.last_bucket >= bucket.bucket,
+                ),
+            ),
+        ),
+    ]
+
+
+def _delete_some(tx: Transaction, table: Table, conditions: Sequence[ColumnElement[bool]]) -> int:
+    columns = list(table.primary_key.columns)
+    some = select(*columns).where(*conditions).limit(ROWS_PER_STEP)
+    return tx.connection.execute(delete(table).where(tuple_(*columns).in_(some))).rowcount
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Collected:
+    """A collected batch: its task, its key in the database and its buckets."""
+
+    task_id: bytes
+    key: int
+    batch: Batch
+
+    def is_followed_by(self, other: "_Collected") -> bool:
+        last, first = (int.from_bytes(x, "big") for x in (self.batch.last, other.batch.first))
+        return self.task_id == other.task_id and first == last + 1
+
+
+def _join_closed_batches(tx: Transaction, before: int) -> int:
+    """Make one row of old collected batches that follow one another; return how many went."""
+    closed, task = tables.closed_batches.c, tables.tasks.c
+    query = (
+        select(task.task_id, closed.id, closed.first_bucket, closed.last_bucket)
+        .join(tables.tasks, task.id == closed.task)
+        .where(
+            closed.state == BatchState.COLLECTED, closed.changed_at < before, closed.leftovers == 0
+        )
+        .order_by(closed.task, closed.first_bucket)
+    )
+    run: list[_Collected] = []
+    for task_id, key, first, last in tx.connection.execute(query).all():
+        each = _Collected(task_id, key, Batch(first, last))
+        if run and run[-1].is_followed_by(each) and len(run) < ROWS_PER_STEP:
+            run.append(each)
+        elif len(run) > 1:
+            break
+        else:
+            run = [each]
+    joined = [each.key for each in run[1:]]
+    if joined:
+        locks.change_batches(tx, run[0].task_id)
+        tx.connection.execute(delete(tables.closed_batches).where(closed.id.in_(joined)))
+        statement = update(tables.closed_batches).where(closed.id == run[0].key)
+        tx.connection.execute(statement.values(last_bucket=run[-1].batch.last))
+    return len(joined)

@@ -1,0 +1,163 @@
+"""What may have been released since a backup is closed and charged, and nothing else is."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from aggregator.dap.profile import Role
+from aggregator.errors import ParameterError
+from aggregator.protocol.batches import Batch
+from aggregator.protocol.task import Task, task_to_toml
+from aggregator.runtime.restoring import Presumed, close_without_keys, presume_released
+from aggregator.storage.batches import closed_batches, mark_collected, open_buckets
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database
+from aggregator.storage.ledger import list_ledger, releases_made
+from aggregator.storage.reports import StoredReport, put_reports
+from aggregator.storage.states import BatchState, LedgerState
+from aggregator.storage.tasks import TaskRecord, get_task, put_task
+from tests.support.clock import ManualClock
+from tests.support.commands import run_here
+from tests.support.empty_store import upgraded, url_of
+from tests.support.store import add_to_bucket, adding, report_id, totals, unit, units
+from tests.support.tasks import LAPLACE, make_task
+
+PRECISION = 100
+MADE, BACKUP, NOW = 1000, 1250, 1999
+"""Units 10, 12 and 19."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Database:
+    url = url_of(tmp_path / "store.sqlite")
+    upgraded(url)
+    return Database.open(url, Crypter([bytes(32)]), ManualClock(MADE))
+
+
+def with_task(store: Database, mode: str = "time_interval", **privacy: str | int) -> Task:
+    task = make_task(privacy={**LAPLACE, **privacy}, batch_mode=mode)
+    record = TaskRecord(task.task_id.value, "leader", task_to_toml(task), bytes(32))
+    store.run_sync("put", lambda tx: put_task(tx, record))
+    return task
+
+
+def put_bucket(store: Database, task: Task, bucket: bytes) -> None:
+    store.run_sync(
+        "add",
+        lambda tx: add_to_bucket(tx, task.task_id.value, bucket, adding(1), totals([report_id(1)])),
+    )
+
+
+def presume(
+    store: Database, tmp_path: Path, role: Role = Role.LEADER, backup_time: int = BACKUP
+) -> Presumed:
+    store.close()
+    later = Database.open(url_of(tmp_path / "store.sqlite"), Crypter([bytes(32)]), ManualClock(NOW))
+    try:
+        (presumed,) = later.run_sync("p", lambda tx: presume_released(tx, role, backup_time, 0))
+    finally:
+        later.close()
+    return presumed
+
+
+def states(store: Database, task: Task, end: int) -> list[BatchState | None]:
+    closed = store.read_sync(
+        "closed", lambda tx: closed_batches(tx, task.task_id.value, units(0, end))
+    )
+    return [closed.state(unit(each)) for each in range(end)]
+
+
+def charged(store: Database) -> list[Batch]:
+    entries = store.read_sync("ledger", list_ledger)
+    return [each.batch for each in entries if each.state is LedgerState.PRESUMED]
+
+
+def test_units_until_now_are_closed_and_charged_from_the_oldest_open_one_on(
+    store: Database, tmp_path: Path
+) -> None:
+    task = with_task(store)
+    put_bucket(store, task, unit(7))
+    store.run_sync("c", lambda tx: mark_collected(tx, task.task_id.value, units(8, 10)))
+    presumed = presume(store, tmp_path)
+    assert states(store, task, 22) == [BatchState.COLLECTED] * 20 + [None] * 2
+    assert charged(store) == [units(7, 8), *(units(n, n + 1) for n in range(10, 20))]
+    assert presumed.charges == 11
+    assert store.read_sync("open", lambda tx: open_buckets(tx, task.task_id.value)) == []
+
+
+def test_reports_that_wait_in_a_closed_unit_are_not_kept(store: Database, tmp_path: Path) -> None:
+    task = with_task(store)
+    reports = [StoredReport(report_id(1), unit(3), b"body")]
+    store.run_sync("up", lambda tx: put_reports(tx, task.task_id.value, reports, 100))
+    assert presume(store, tmp_path).charges == 17
+
+
+@pytest.mark.parametrize(("role", "end"), [(Role.LEADER, 18), (Role.HELPER, 24)])
+def test_a_window_that_is_not_over_stays_open_at_the_leader(
+    store: Database, tmp_path: Path, role: Role, end: int
+) -> None:
+    task = with_task(store, window=6)
+    assert presume(store, tmp_path, role).closed == units(0, end)
+    assert states(store, task, 26) == [BatchState.COLLECTED] * end + [None] * (26 - end)
+    assert charged(store) == [units(n, n + 6) for n in range(12, end, 6)]
+
+
+@pytest.mark.parametrize("limit", [{"max_releases": 3}, {"budget": "3/2"}])
+def test_no_task_is_charged_for_more_than_its_limit(
+    store: Database, tmp_path: Path, limit: Mapping[str, str | int]
+) -> None:
+    task = with_task(store, **limit)
+    assert presume(store, tmp_path).charges == 3
+    made = store.read_sync("made", lambda tx: releases_made(tx, task.task_id.value))
+    assert made == 3
+
+
+def test_a_task_whose_reports_name_no_batch_ends(store: Database, tmp_path: Path) -> None:
+    task = with_task(store, "leader_selected", max_releases=5)
+    bucket = (1).to_bytes(8, "big") + bytes(24)
+    put_bucket(store, task, bucket)
+    reports = [StoredReport(report_id(1), b"", b"body")]
+    store.run_sync("up", lambda tx: put_reports(tx, task.task_id.value, reports, 100))
+    assert presume(store, tmp_path).charges == 5
+    assert charged(store)[0] == Batch(bucket, bucket)
+    stored = store.read_sync("task", lambda tx: get_task(tx, task.task_id.value))
+    assert stored is not None
+    assert stored.ended_at is not None
+
+
+@pytest.mark.parametrize("backup_time", [MADE - 1, NOW + 1])
+def test_a_time_that_cannot_be_the_backups_is_refused(
+    store: Database, tmp_path: Path, backup_time: int
+) -> None:
+    task = with_task(store)
+    with pytest.raises(
+        ParameterError, match=f"backup-time: must be from {MADE}.*not {backup_time}"
+    ):
+        presume(store, tmp_path, backup_time=backup_time)
+    assert states(store, task, 3) == [None] * 3
+
+
+def test_sums_whose_keys_did_not_come_back_are_closed_and_cost_nothing(
+    store: Database, tmp_path: Path
+) -> None:
+    task = with_task(store)
+    put_bucket(store, task, unit(7))
+    store.close()
+    (tmp_path / "store.sqlite.keys").unlink()
+    put_bucket(store, task, unit(8))
+    assert store.run_sync("close", close_without_keys) == 1
+    found = states(store, task, 10)
+    assert [number for number, state in enumerate(found) if state is not None] == [7]
+    assert store.read_sync("ledger", list_ledger) == []
+    store.close()
+
+
+def test_the_command_says_what_it_closed(tmp_path: Path) -> None:
+    file = tmp_path / "helper.toml"
+    file.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "helper.key"\n')
+    done = run_here("store", "restored", "--config", file, "--backup-time", "2026-01-01")
+    assert (done.returncode, done.stderr) == (0, "0 sums had lost their key and were closed\n")
+    refused = run_here("store", "restored", "--config", file, "--backup-time", "2999-01-01")
+    assert refused.returncode == 2
+    assert "backup-time: must be from 0" in refused.stderr

@@ -1,0 +1,216 @@
+"""What is old and of no use is deleted in steps, and a task as a whole when it is forgotten."""
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from aggregator.storage import forgetting, garbage, tables
+from aggregator.storage.aggregate_shares import (
+    NewAggregateShare,
+    delete_aggregate_share,
+    put_aggregate_share,
+)
+from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
+from aggregator.storage.batches import closed_batches, mark_collected
+from aggregator.storage.caller_tokens import put_caller_token
+from aggregator.storage.collection_jobs import (
+    delete_collection_job,
+    finish_collection_job,
+    get_collection_job,
+)
+from aggregator.storage.database import Database, UnknownTask
+from aggregator.storage.engine import Conflict
+from aggregator.storage.forgetting import forget
+from aggregator.storage.garbage import collect_garbage
+from aggregator.storage.job_shares import JobShare, put_job_share
+from aggregator.storage.ledger import list_ledger, spent_by
+from aggregator.storage.leftovers import delete_some_leftovers, has_leftovers
+from aggregator.storage.states import BatchState
+from aggregator.storage.tasks import (
+    end_task,
+    get_task,
+    list_all_tasks,
+    list_tasks,
+    put_task,
+)
+from tests.support.clock import ManualClock
+from tests.support.raw_bytes import keys_in
+from tests.support.store import (
+    RESULT,
+    STORE_KEY,
+    TASK_ID,
+    TENTH,
+    aggregate,
+    collect,
+    freeze_collection,
+    leader_task,
+    lease_collection,
+    report_id,
+    totals,
+    unit,
+    units,
+    upload,
+)
+
+AGE = 1000
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "ROWS_PER_STEP", 2)
+    monkeypatch.setattr(forgetting, "ROWS_PER_STEP", 2)
+
+
+def collect_all(store: Database) -> int:
+    steps = 0
+    while store.run_sync("garbage", lambda tx: collect_garbage(tx, AGE)):
+        steps += 1
+    return steps
+
+
+def rows(store: Database) -> dict[str, int]:
+    """Return how many rows each table has, if any."""
+
+    def count() -> dict[str, int]:
+        return store.read_sync(
+            "count",
+            lambda tx: {
+                table.name: tx.connection.execute(
+                    select(func.count()).select_from(table)
+                ).scalar_one()
+                for table in tables.metadata.sorted_tables
+            },
+        )
+
+    return {name: number for name, number in count().items() if number}
+
+
+def release(store: Database) -> bytes:
+    """Collect units 0 to 9 as a leader does, to the end."""
+    job_id = collect(store)
+    leased = lease_collection(store)
+    freeze_collection(store, leased)
+    store.run_sync("finish", lambda tx: finish_collection_job(tx, leased.lease, RESULT))
+    while store.read_sync("left", has_leftovers):
+        store.run_sync("leftovers", delete_some_leftovers)
+    return job_id
+
+
+def test_jobs_and_counts_go_when_they_are_old_and_results_when_they_were_deleted(
+    store: Database, clock: ManualClock
+) -> None:
+    for number in range(4):
+        aggregate(store, [number], time=number)
+    job_id = release(store)
+    clock.advance(AGE)
+    assert collect_all(store) == 0
+    clock.advance(1)
+    before = rows(store)
+    assert (before["aggregation_jobs"], before["buckets"], before["collection_jobs"]) == (4, 4, 1)
+    assert collect_all(store) == 4
+    after = rows(store)
+    assert after == {
+        name: count for name, count in before.items() if name not in {"aggregation_jobs", "buckets"}
+    }
+    job = store.read_sync("job", lambda tx: get_collection_job(tx, TASK_ID, job_id))
+    assert job is not None
+    assert job.result == RESULT
+    store.run_sync("delete", lambda tx: delete_collection_job(tx, TASK_ID, job_id))
+    clock.advance(AGE + 1)
+    assert collect_all(store) == 1
+    assert "collection_jobs" not in rows(store)
+
+
+def test_an_answer_stays_while_an_open_batch_counts_its_reports(
+    store: Database, clock: ManualClock
+) -> None:
+    for digest in (b"\x01" * 32, b"\x02" * 32):
+        store.run_sync("answer", lambda tx, d=digest: put_answered_job(tx, TASK_ID, d, b"answer"))
+    aggregate(store, [1])
+    share = JobShare(unit(5), b"\x01" * 32, b"share", totals([report_id(1)]))
+    store.run_sync("share", lambda tx: put_job_share(tx, TASK_ID, share))
+    clock.advance(AGE + 1)
+    collect_all(store)
+
+    def is_kept(digest: bytes) -> bool:
+        found = store.read_sync("find", lambda tx: find_answered_job(tx, TASK_ID, digest))
+        return found is not None
+
+    assert (is_kept(b"\x01" * 32), is_kept(b"\x02" * 32)) == (True, False)
+    release(store)
+    collect_all(store)
+    assert not is_kept(b"\x01" * 32)
+
+
+def test_a_share_that_was_deleted_goes_and_its_batch_stays_closed(
+    store: Database, clock: ManualClock
+) -> None:
+    share = NewAggregateShare(b"selector", bytes(32), b"sealed", units(0, 10), 1)
+    stored = store.run_sync("put", lambda tx: put_aggregate_share(tx, TASK_ID, share, TENTH))
+    clock.advance(AGE + 1)
+    collect_all(store)
+    assert rows(store)["aggregate_shares"] == 1
+    store.run_sync("delete", lambda tx: delete_aggregate_share(tx, TASK_ID, stored.share_id))
+    collect_all(store)
+    assert "aggregate_shares" not in rows(store)
+    closed = store.read_sync("closed", lambda tx: closed_batches(tx, TASK_ID, units(0, 10)))
+    assert closed.overall() is BatchState.COLLECTED
+
+
+def test_collected_batches_that_follow_one_another_become_one(
+    store: Database, clock: ManualClock
+) -> None:
+    for start, end in ((0, 2), (2, 3), (3, 8), (9, 10), (10, 12)):
+        batch = units(start, end)
+        store.run_sync("collect", lambda tx, b=batch: mark_collected(tx, TASK_ID, b))
+    while store.read_sync("left", has_leftovers):
+        store.run_sync("leftovers", delete_some_leftovers)
+    clock.advance(AGE + 1)
+    collect_all(store)
+    assert rows(store)["closed_batches"] == 2
+    closed = store.read_sync("closed", lambda tx: closed_batches(tx, TASK_ID, units(0, 20)))
+    open_units = [each for each in range(14) if closed.state(unit(each)) is None]
+    assert open_units == [8, 12, 13]
+
+
+def test_a_forgotten_task_leaves_what_it_cost(store: Database, tmp_path: Path, engine: str) -> None:
+    for number in range(3):
+        aggregate(store, [number], time=number)
+    release(store)
+    aggregate(store, range(10, 15), time=20)
+    upload(store, range(20, 25), time=21)
+    store.run_sync("token", lambda tx: put_caller_token(tx, TASK_ID, bytes(32)))
+    with pytest.raises(Conflict, match="has not ended"):
+        forget(store, TASK_ID)
+    store.run_sync("end", lambda tx: end_task(tx, TASK_ID))
+    row = TASK_ID + unit(20)
+    if engine == "sqlite":
+        assert keys_in(tmp_path.iterdir(), STORE_KEY, row) != set()
+    ledger = store.read_sync("ledger", list_ledger)
+    forget(store, TASK_ID)
+    forget(store, TASK_ID)
+    assert rows(store) == {"tasks": 1, "ledger": 1}
+    assert store.read_sync("ledger", list_ledger) == ledger
+    spent = store.read_sync("spent", lambda tx: spent_by(tx, TENTH.population))
+    assert spent == TENTH.cost
+    assert store.read_sync("task", lambda tx: get_task(tx, TASK_ID)) is None
+    assert store.read_sync("tasks", list_tasks) == []
+    assert len(store.read_sync("tasks", list_all_tasks)) == 1
+    if engine == "sqlite":
+        assert keys_in(tmp_path.iterdir(), STORE_KEY, row) == set()
+    with pytest.raises(UnknownTask):
+        upload(store, [30])
+    with pytest.raises(Conflict, match="was forgotten"):
+        store.run_sync("again", lambda tx: put_task(tx, leader_task()))
+
+
+def test_a_task_is_not_forgotten_while_a_batch_is_collected(store: Database) -> None:
+    aggregate(store, [1])
+    collect(store)
+    freeze_collection(store, lease_collection(store))
+    store.run_sync("end", lambda tx: end_task(tx, TASK_ID))
+    with pytest.raises(Conflict, match=r"is being collected.*prio job abandon"):
+        forget(store, TASK_ID)
+    with pytest.raises(UnknownTask):
+        forget(store, bytes(32))
