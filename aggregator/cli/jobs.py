@@ -100,7 +100,7 @@ def abandon(
 ) -> None:
     """Give a job of the leader up, return its reports or drop them, and tell the helper."""
     with open_aggregator(config) as party:
-        desk = JobDesk(party.role, party.database)
+        desk = JobDesk(party.role, party.database, party.journal)
         found = desk.abandon(_job_id(job), returned=returned)
         print(_consequence(found, returned=returned), flush=True)
         told = tell_helper(party, found)
