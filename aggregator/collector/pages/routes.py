@@ -4,7 +4,7 @@
     POST /login, /logout                     begin and end a session
     GET  /                                   the overview; also /overview.json, .csv, .parquet
     GET  /questions/{task_id}                one question; also .json, .csv, .parquet
-    GET  /questions/{task_id}/{chart}.svg    a chart of it
+    GET  /questions/{task_id}/{chart}.svg    a chart of it; also .png
     GET  /questions/{task_id}/about          about one number; also .json, .csv, .parquet
     GET  /questions/{task_id}/batches        its batches; also .json, .csv, .parquet
     POST /questions/{task_id}/batches        collects one
@@ -19,6 +19,7 @@ from functools import partial
 from typing import Protocol
 from urllib.parse import parse_qsl
 
+from anyio import to_thread
 from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import RedirectResponse
 
@@ -41,9 +42,10 @@ from aggregator.protocol.task import Task
 from aggregator.storage.database import Database, Transaction
 from aggregator.web.auth import require_token
 from aggregator.web.messages import read_bytes
-from aggregator.web.pages.charts import standalone
+from aggregator.web.pages.charts import Chart, standalone
 from aggregator.web.pages.frame import HEADERS, page
 from aggregator.web.pages.html import Html, tag
+from aggregator.web.pages.png import as_png, draws_png
 from aggregator.web.pages.session import CSRF_FIELD, Session, Sessions
 from aggregator.web.problems import abort_response
 
@@ -103,7 +105,8 @@ class Pages:
         for path, read in views.items():
             for ending in ("json", "csv", "parquet"):
                 router.get(f"{path}.{ending}")(self._file(read, ending))
-        router.get("/questions/{task_id}/{chart}.svg")(self.chart)
+        router.get("/questions/{task_id}/{chart}.svg")(self.svg)
+        router.get("/questions/{task_id}/{chart}.png")(self.png)
         router.get("/")(self._page(self._overview))
         for path, read in list(views.items())[1:]:
             router.get(path)(self._page(read))
@@ -140,13 +143,27 @@ class Pages:
             self._sessions.begin(request, response)
         return response
 
-    async def chart(self, request: Request, chart: str) -> Response:
+    async def svg(self, request: Request, chart: str) -> Response:
         """Return a chart of a question as a file of its own."""
+        drawn = standalone(await self._chart(request, chart))
+        return _download(drawn, "image/svg+xml", f"{chart}.svg")
+
+    async def png(self, request: Request, chart: str) -> Response:
+        """Return a chart of a question as a picture."""
+        self._check_reader(request)
+        if not draws_png():
+            raise UnrecognizedCollectionJob(
+                "PNG needs matplotlib where the service runs: prio-aggregator[plots]"
+            )
+        drawn = await to_thread.run_sync(as_png, await self._chart(request, chart))
+        return _download(drawn, "image/png", f"{chart}.png")
+
+    async def _chart(self, request: Request, name: str) -> Chart:
         self._check_reader(request)
         charts = (await self._read(self._question(request, ""))).charts
-        if chart not in charts:
+        if name not in charts:
             raise UnrecognizedCollectionJob("the question has no such chart")
-        return _download(standalone(charts[chart]), "image/svg+xml", f"{chart}.svg")
+        return charts[name]
 
     async def collect(self, request: Request) -> Response:
         """Collect the batch that a form names, and go back to the list."""
