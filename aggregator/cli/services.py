@@ -43,6 +43,7 @@ from aggregator.runtime.release_steps import delete_leftovers
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
 from aggregator.storage.opening import open_database
+from aggregator.telemetry.by_minute import ByMinute
 from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
@@ -216,7 +217,10 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool, reuse_po
             works = [_rotating(runtime)]
             if work:
                 works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
-            examine = partial(examine_aggregator, settings, Role.LEADER, database)
+            examine = ByMinute(
+                partial(examine_aggregator, settings, Role.LEADER, database),
+                lambda: {"helper_answers": http.answers.document()},
+            )
             works.append(_watching(examine))
             await run_services(
                 listeners,
@@ -236,7 +240,7 @@ async def _helper(settings: HelperSettings, *, reuse_port: bool) -> None:
         await runtime.ensure_keypair()
         await delete_leftovers(database)
         listeners = [(helper_app(runtime, settings), settings.listen)]
-        examine = partial(examine_aggregator, settings, Role.HELPER, database)
+        examine = ByMinute(partial(examine_aggregator, settings, Role.HELPER, database))
         works = [_rotating(runtime), _warming_up(runtime), _watching(examine)]
         await run_services(
             listeners,

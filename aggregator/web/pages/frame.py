@@ -46,6 +46,7 @@ td:has(bdi){min-width:7rem}td:last-child{min-width:9rem}.word{white-space:nowrap
 svg.chart{width:100%;height:auto;max-width:60rem}
 .narrow{display:none}
 @media(max-width:40rem){.wide{display:none}.narrow{display:block}}
+details{margin:.5rem 0}
 svg.spark{width:7.5rem;height:1.75rem}
 pre:focus-visible{outline:3px solid var(--accent)}
 svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
