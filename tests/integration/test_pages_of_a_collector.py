@@ -1,6 +1,7 @@
 """The collector's pages: what people see, who may look, and what a form can do."""
 
 import csv
+import json
 import time
 from collections.abc import AsyncIterator
 from fractions import Fraction
@@ -10,9 +11,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from aggregator.collector import models
 from aggregator.dap.ids import TaskId
 from tests.support.collector_world import (
     BEARER,
+    CHOICE,
     HOSTILE,
     LONG,
     MONDAY,
@@ -23,6 +26,7 @@ from tests.support.collector_world import (
     CollectorWorld,
     seconds,
     survey_task,
+    survey_tasks,
 )
 from tests.support.look import Page
 from tests.support.tasks import LAPLACE, make_task
@@ -91,7 +95,8 @@ async def test_without_the_token_no_address_shows_anything(
     for ending in ("svg", "png"):
         assert (await browser.get(f"{home}/count.{ending}")).status_code == 401
     assert (await browser.post(f"{home}/batches", data={})).status_code == 303
-    assert (await browser.get("/docs")).status_code == 404
+    assert (await browser.get("/docs")).status_code == 303
+    assert (await browser.get("/openapi.json")).status_code == 401
     for foreign in ("elsewhere", "[::1"):
         assert (await browser.get("/login", headers={"host": foreign})).status_code == 421
 
@@ -328,6 +333,57 @@ async def test_hostile_labels_are_shown_as_text(
     listed = (await browser.get(f"{home}.csv")).text
     assert ",'=1+1," in listed
     assert ",=1+1" not in listed
+
+
+async def test_every_document_is_what_the_description_says(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    task, hostile = survey_tasks(
+        CHOICE.format(text='"Where?"', labels='["surgery", "medicine"]')
+        + '[[question]]\nname = "wait"\nkind = "number"\nlow = 0\nhigh = 9\nunit = "min"\n'
+    )
+    other = make_task(privacy=LAPLACE, id=str(TaskId(bytes([9] * 32))))
+    for each in (task, hostile, other):
+        world.add(each)
+    world.finish(task, MONDAY, [400, 200])
+    world.finish(task, MONDAY + WEEK, [300, 300])
+    world.fail(task, MONDAY + 2 * WEEK)
+    world.ask(task, MONDAY + 3 * WEEK)
+    world.finish(hostile, MONDAY, [2000])
+    browser.headers.update(BEARER)
+    described = (await browser.get("/openapi.json")).json()["paths"]
+    seen = set()
+    for each in (task, hostile):
+        place = {"task_id": str(each.task_id)}
+        collections = (await browser.get(f"/api/tasks/{each.task_id}/collections")).json()
+        for path in described:
+            place["collection_id"] = collections[-1]["collection_id"]
+            answer = await browser.get(path.format(**place))
+            assert answer.status_code == 200, path
+            answered = described[path]["get"]["responses"]["200"]["content"]["application/json"]
+            named = answered["schema"].get("items", answered["schema"])["$ref"].rsplit("/", 1)[-1]
+            found = answer.json() if isinstance(answer.json(), list) else [answer.json()]
+            for document in found:
+                getattr(models, named).model_validate_json(json.dumps(document))
+            seen.add(named)
+    assert seen == {
+        "Task",
+        "Collection",
+        "Overview",
+        "Question",
+        "AboutNumber",
+        "Batches",
+    }
+    empty = (await browser.get(f"/questions/{other.task_id}.json")).content
+    assert models.Question.model_validate_json(empty).rows == []
+    await log_in(browser)
+    page = await look(browser, "/docs")
+    headings = [each.text for each in page.all("h3")]
+    assert "POST /api/tasks/{task_id}/collections" in headings
+    assert "GET /questions/{task_id}/about.json" in headings
+    anchors = {f"#{each.attributes['id']}" for each in page.all("h3") if "id" in each.attributes}
+    links = {each.attributes["href"] for each in page.all("a")}
+    assert {each for each in links if each.startswith("#")} <= anchors | {"#content"}
 
 
 @pytest.mark.slow
