@@ -1,5 +1,6 @@
 """The collector's pages: what people see, who may look, and what a form can do."""
 
+import base64
 import csv
 import json
 import time
@@ -7,9 +8,11 @@ from collections.abc import AsyncIterator
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
+from anyio import to_thread
 
 from aggregator.collector import models
 from aggregator.dap.ids import TaskId
@@ -220,6 +223,27 @@ async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     await look(browser, f"{home}?result={last}&group=999999&figure={'9' * 5000}")
     await look(browser, f"{home}?result={'0' * 32}", 404)
     await look(browser, "/questions/nothing", 404)
+
+
+async def test_what_a_page_shows_as_python_is_the_same_in_python(
+    world: CollectorWorld,
+    browser: httpx.AsyncClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = survey_task(("surgery", "medicine"), "Where were you?")
+    world.add(task)
+    first = world.finish(task, MONDAY, [401, 199])
+    world.finish(task, MONDAY + WEEK, [304, 296])
+    await log_in(browser)
+    (code,) = (await look(browser, f"/questions/{task.task_id}?result={first}")).all("code")
+    (tmp_path / "collector.toml").write_text('role = "collector"\ndatabase = "collector.sqlite"\n')
+    monkeypatch.setenv("PRIO_STORE_KEY", base64.urlsafe_b64encode(bytes(32)).decode().rstrip("="))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    *steps, last = code.text.splitlines()
+    await to_thread.run_sync(exec, "\n".join([*steps, f"frame = {last}"]), names)
+    assert list(names["frame"]["value"])[:2] == [401, 199]
 
 
 async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws_its_noise(

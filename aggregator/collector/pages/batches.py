@@ -167,11 +167,11 @@ def _line(asked: Asked, stored: StoredCollection, now: int) -> BatchLine:
     return BatchLine(start, period, state, why, again, name, is_over)
 
 
-def _unbroken(period: str) -> Iterator[Html]:
+def _unbroken(period: str) -> Iterator[str]:
     """Give the words of a period, so that no line ends within a date."""
     for word in period.split():
         yield tag("span", word, class_="word")
-        yield Html(" ")
+        yield " "
 
 
 def _state_shown(state: BatchState) -> Html:

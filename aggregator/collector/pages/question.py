@@ -207,7 +207,8 @@ def _python(asked: Asked, shown: Reading) -> str:
         "from aggregator.collector import Collector\n\n"
         'with Collector.open("collector.toml") as collector:\n'
         f'    task = collector.task("{asked.task.task_id}")\n'
-        "    for collected in collector.results(task):\n"
-        f'        if collected.document["collection_id"] == "{shown.name}":\n'
-        "            print(collected.table().frame())\n"
+        "    results = collector.results(task)\n\n"
+        f'name = "{shown.name}"\n'
+        '(shown,) = [each for each in results if each.document["collection_id"] == name]\n'
+        "shown.table().frame()\n"
     )
