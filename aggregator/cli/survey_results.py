@@ -15,8 +15,10 @@ from rich.console import Console
 
 from aggregator.cli import faults
 from aggregator.cli.options import Config
+from aggregator.cli.parties import open_collector
 from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
 from aggregator.collector import AsyncCollector, Collector, survey_results
+from aggregator.collector.shut_out import shut_out
 from aggregator.dp.rationals import parse_probability
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task
@@ -57,10 +59,7 @@ def collect(
     starts = _starts(windows, last, window, now)
     for start in starts:
         if windows.end(start) > now and not shut_out_later_answers:
-            raise ParameterError(
-                f"window: {windows.describe(start)} is not over; --shut-out-later-answers collects "
-                "it now and refuses every later answer of it"
-            )
+            raise ParameterError(_not_over(config, tasks[0][0], windows, start))
     batches, troubles = anyio.run(_collect, config, tasks, starts, wait, shut_out_later_answers)
     print_table(SurveyResults(batches).table())
     for trouble in troubles:
@@ -190,6 +189,16 @@ async def _collect(
             for place, parts in enumerate(places):
                 group.start_soon(collect_one, collector, place, *parts)
     return [found[place] for place in sorted(found)], [troubles[each] for each in sorted(troubles)]
+
+
+def _not_over(config: Path | None, task: Task, windows: Windows, start: datetime) -> str:
+    first, end = int(start.timestamp()), int(windows.end(start).timestamp())
+    with open_collector(config) as desk:
+        lost = desk.database.read_sync("shut out", lambda tx: shut_out(tx, task, first, end))
+    return (
+        f"window: {windows.describe(start)} is not over: {lost}; --shut-out-later-answers "
+        "collects it now and refuses every later answer of it"
+    )
 
 
 def _starts(

@@ -34,6 +34,7 @@ from aggregator.collector.documents import (
 from aggregator.collector.driver import Driver
 from aggregator.collector.openapi import described, naming_a_batch
 from aggregator.collector.pages.routes import Pages
+from aggregator.collector.shut_out import shut_out
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import (
@@ -231,9 +232,10 @@ def start_collection(
         try:
             task.batching.asked(query, last_over, task.time_precision)
         except BatchInvalid as error:
+            lost = shut_out(tx, task, **task.batching.named(query, task.time_precision))
             raise BatchInvalid(
-                f"{error.detail}; reports that come after their batch was collected are refused: "
-                "to collect it now, say so (--now)",
+                f"{error.detail}; {lost}, and reports that come after their batch was collected "
+                "are refused: to collect it now, say so (--now)",
                 task.task_id,
             ) from None
     return store.put_collection(tx, new)

@@ -306,6 +306,12 @@ async def test_a_window_that_is_not_over_is_closed_only_if_that_is_confirmed(
     world.add(task)
     await log_in(browser)
     path = f"/questions/{task.task_id}/batches"
+    (row,) = (await browser.get(f"{path}.json")).json()["rows"]
+    assert row["why"].endswith(
+        "6.0 days of it are still to come; with how many reports, no earlier result tells"
+    )
+    world.finish(task, MONDAY, [400, 200])
+    world.finish(task, MONDAY + WEEK, [400, 200])
     form = (await look(browser, path)).form(path)
     assert form["start"] == str(seconds(MONDAY + 10 * WEEK))
     refused = await browser.post(path, data=form)
@@ -313,7 +319,8 @@ async def test_a_window_that_is_not_over_is_closed_only_if_that_is_confirmed(
     said = next(
         each.text for each in Page(refused.text).all("p") if each.attributes.get("role") == "alert"
     )
-    assert "reports that come after their batch was collected are refused" in said
+    expected = "6.0 days of it are still to come, with some 514 reports if they come as in the last"
+    assert f"{expected} 2 results, and reports that come after their batch was" in said
     assert world.pending() == 0
     assert (await browser.post(path, data=form | {"meant": "yes"})).status_code == 303
     assert world.pending() == 1

@@ -9,6 +9,7 @@ from enum import StrEnum
 from aggregator.codec import decode
 from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row, moment
 from aggregator.collector.pages.view import View
+from aggregator.collector.shut_out import shut_out
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import InvalidBatchSize
 from aggregator.storage import collector as store
@@ -98,7 +99,7 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
         found = [_line(asked, each, tx.now) for each in stored[:SHOWN_WINDOWS]]
     else:
         added_at = store.task_added_at(tx, asked.task.task_id.value)
-        found = list(_of_windows(asked, windows, stored, tx.now, added_at))
+        found = list(_of_windows(tx, asked, windows, stored, added_at))
     lines = (
         (
             tag("span", *_unbroken(line.period), id=line.anchor),
@@ -128,10 +129,10 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
 
 
 def _of_windows(
+    tx: Transaction,
     asked: Asked,
     windows: Windows,
     stored: list[StoredCollection],
-    now: int,
     added_at: int,
 ) -> Iterator[BatchLine]:
     """Give the windows from the present one to that in which the task was added, or before."""
@@ -140,17 +141,19 @@ def _of_windows(
         named = _named(asked, each)
         by_start.setdefault(named["start"], each)
     first = windows.start(datetime.fromtimestamp(min([added_at, *by_start]), UTC))
-    start = windows.start(datetime.fromtimestamp(now, UTC))
+    start = windows.start(datetime.fromtimestamp(tx.now, UTC))
     for _ in range(SHOWN_WINDOWS):
         if start < first:
             return
         named = {"start": int(start.timestamp()), "end": int(windows.end(start).timestamp())}
         collected = by_start.get(named["start"])
         if collected is not None:
-            yield _line(asked, collected, now)
+            yield _line(asked, collected, tx.now)
         else:
-            is_over = named["end"] <= now
-            why = "nobody has asked for it" if is_over else f"it ends {moment(named['end'])}"
+            is_over = named["end"] <= tx.now
+            why = "nobody has asked for it"
+            if not is_over:
+                why = f"it ends {moment(named['end'])}; {shut_out(tx, asked.task, **named)}"
             state = BatchState.READY if is_over else BatchState.OPEN
             period = asked.period(**named)
             yield BatchLine(named["start"], period, state, why, named, "", is_over)
