@@ -5,18 +5,16 @@ out of range is named on standard error and ends the command with status 2.
 """
 
 import csv
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from aggregator.cli.faults import reported
 from aggregator.cli.plan_output import to_json, to_text
+from aggregator.cli.progress import at_work
 from aggregator.cli.types import (
     CIRCUITS,
     Circuit,
@@ -121,18 +119,6 @@ def keep(
         _print(found, json=json)
 
 
-@contextmanager
-def _at_work(what: str) -> Iterator[None]:
-    """Show a bar that moves and the time taken, on a terminal, for work whose end is not known."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        progress.add_task(what, total=None)
-        yield
-
-
 @app.command()
 def threshold(
     reports: Annotated[int, typer.Option(help="Number of reports, 1 to 10^10.")],
@@ -149,7 +135,7 @@ def threshold(
     """
     with reported():
         # Many known answers far from the threshold take minutes.
-        with _at_work("averaging over what the attacker may know"):
+        with at_work("averaging over what the attacker may know"):
             answer, problem = answers.threshold(
                 reports, probability, threshold, known, active=active, epsilon=epsilon
             )
@@ -382,7 +368,11 @@ def figures(
     """Draw the papers' figures, keeping what was published apart from what is sound."""
     with reported():
         pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}
-        written: list[Value] = [str(path) for path in draw_all(pictures, out)]
+        written: list[Value] = []
+        with at_work("drawing", len(pictures)) as advance:
+            for name, make in pictures.items():
+                advance(f"drawing {name}")
+                written += [str(path) for path in draw_all({name: make}, out)]
         _print({"files": written}, json=json)
 
 

@@ -182,12 +182,22 @@ async def _collect(
             except PeerError as error:
                 window = meaning.windows.describe(start)
                 troubles[place] = f"{meaning.question.name}, {window}: {error}"
-        status.update(f"collected {len(found) + len(troubles)} of {len(places)}")
+
+    async def tell(collector: AsyncCollector) -> None:
+        while True:
+            reasons = await collector.reasons_for_waiting()
+            why = f"; one waits: {reasons[0]}" if reasons else ""
+            ended = len(found) + len(troubles)
+            status.update(f"collected {ended} of {len(places)} batches{why}")
+            await anyio.sleep(1)
 
     with console.status(f"collecting {len(places)} batches") as status:
-        async with AsyncCollector.open(config) as collector, anyio.create_task_group() as group:
-            for place, parts in enumerate(places):
-                group.start_soon(collect_one, collector, place, *parts)
+        async with AsyncCollector.open(config) as collector, anyio.create_task_group() as telling:
+            telling.start_soon(tell, collector)
+            async with anyio.create_task_group() as group:
+                for place, parts in enumerate(places):
+                    group.start_soon(collect_one, collector, place, *parts)
+            telling.cancel_scope.cancel()
     return [found[place] for place in sorted(found)], [troubles[each] for each in sorted(troubles)]
 
 
