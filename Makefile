@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.complete
 
+# Python keeps what pytest makes of each test file, so that a second run need not make it again.
+unexport PYTHONDONTWRITEBYTECODE
+
 WORKERS := --numprocesses auto --maxprocesses 8
 
 .PHONY: demo check test lint bench fuzz clean
@@ -12,7 +15,7 @@ demo: $(STAMP)
 	$(VENV)/bin/prio demo
 
 check: lint
-	$(VENV)/bin/python -m pytest --quick $(WORKERS)
+	$(VENV)/bin/python -m pytest --quick -p no:schemathesis $(WORKERS)
 
 # A file stays with one worker, so that its services are started and its kernels compiled once.
 test: $(STAMP)

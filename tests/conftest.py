@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick",
         action="store_true",
-        help="only tests that need no compiler, no process, no socket and no second",
+        help="only tests that need no compiler, no process, no server and no second",
     )
 
 

@@ -18,7 +18,6 @@ from aggregator.collector import models
 from aggregator.dap.ids import TaskId
 from tests.support.collector_world import (
     BEARER,
-    CHOICE,
     HOSTILE,
     LONG,
     MONDAY,
@@ -32,6 +31,7 @@ from tests.support.collector_world import (
     survey_tasks,
 )
 from tests.support.look import Page
+from tests.support.surveys import department
 from tests.support.tasks import LAPLACE, make_task
 
 pytestmark = pytest.mark.anyio
@@ -370,7 +370,7 @@ async def test_every_document_is_what_the_description_says(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     task, hostile = survey_tasks(
-        CHOICE.format(text='"Where?"', labels='["surgery", "medicine"]')
+        department()
         + '[[question]]\nname = "wait"\nkind = "number"\nlow = 0\nhigh = 9\nunit = "min"\n'
     )
     other = make_task(privacy=LAPLACE, id=str(TaskId(bytes([9] * 32))))

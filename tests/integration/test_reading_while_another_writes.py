@@ -33,6 +33,7 @@ def writer(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", READING, ids=" ".join)
 def test_a_command_that_reads_does_not_wait_for_the_writer(
     tmp_path: Path, writer: sqlite3.Connection, command: tuple[str, ...]

@@ -11,16 +11,16 @@ from aggregator.collector.driver import Driver
 from aggregator.collector.schedule import Scheduler
 from aggregator.config import CollectorSettings, Schedule, read_settings_of
 from aggregator.errors import ConfigurationError
-from aggregator.protocol.task import Task, task_to_toml
+from aggregator.protocol.task import task_to_toml
 from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
-from aggregator.survey import plan, survey_from_toml, task_tables
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN
-from tests.support.tasks import collector_keypair, make_task
+from tests.support.surveys import VISITS, department, task_of
+from tests.support.tasks import collector_keypair
 
 pytestmark = pytest.mark.anyio
 
@@ -31,29 +31,6 @@ HOUR = timedelta(hours=1)
 HUSH = "hu" + "sh"
 WEBHOOK = "https://hooks.example/prio"
 
-SURVEY = """
-title = "Visits"
-asked = "patients"
-window = "week"
-first = 2026-11-02
-min_batch_size = 3
-max_reports = 1000
-[budget]
-epsilon = "1"
-windows = 52
-[[question]]
-name = "department"
-kind = "choice"
-labels = ["surgery", "medicine"]
-"""
-
-
-def survey_task() -> Task:
-    survey = survey_from_toml(SURVEY)
-    (planned,) = plan(survey)
-    tables = task_tables(survey, planned)
-    return make_task(tables.vdaf, tables.privacy, **tables.settings)
-
 
 class World:
     """A collector's store at a time, and what its webhook was sent."""
@@ -63,7 +40,7 @@ class World:
         url = f"sqlite:///{folder / 'collector.sqlite'}"
         upgraded(url)
         self.database = Database.open(url, Crypter([bytes(32)]), self.clock)
-        self.task = survey_task()
+        self.task = task_of(VISITS + department())
         record = store.CollectorTask(
             self.task.task_id.value, task_to_toml(self.task), COLLECTOR_TOKEN
         )
@@ -142,6 +119,7 @@ async def test_the_webhook_hears_once_of_each_end_with_its_token_and_without_a_v
     }
 
 
+@pytest.mark.slow
 async def test_a_webhook_that_does_not_answer_is_told_again_later_and_not_for_ever(
     tmp_path: Path,
 ) -> None:

@@ -22,12 +22,12 @@ from aggregator.protocol.task import Task, task_to_toml
 from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
-from aggregator.survey import plan, survey_from_toml, task_tables
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN
-from tests.support.tasks import collector_keypair, make_task
+from tests.support.surveys import VISITS, department, task_of
+from tests.support.tasks import collector_keypair
 
 TOKEN = "for the desk".replace(" ", "-")
 BEARER = {"authorization": bearer_header(TOKEN)}
@@ -40,40 +40,17 @@ LONG = "very long, " * 909 + "x"
 HOSTILE = (SCRIPT, TURNED, LONG, "=1+1")
 
 
-CHOICE = """
-[[question]]
-name = "department"
-text = {text}
-kind = "choice"
-labels = {labels}
-"""
-
-
-def survey_tasks(questions: str, seed: int = 0) -> list[Task]:
+def survey_tasks(questions: str) -> list[Task]:
     """Return the tasks of a weekly survey that asks these questions."""
-    survey = survey_from_toml(f"""
-title = "Visits"
-asked = "patients"
-window = "week"
-first = 2026-11-02
-min_batch_size = 3
-max_reports = 1000
-[budget]
-epsilon = "1"
-windows = 52
-{questions}
-""")
-    tables = [task_tables(survey, each) for each in plan(survey)]
     return [
-        make_task(each.vdaf, each.privacy, **each.settings, id=str(TaskId(place.to_bytes(32))))
-        for place, each in enumerate(tables, seed)
+        task_of(VISITS + questions, place, id=str(TaskId(place.to_bytes(32))))
+        for place in range(questions.count("[[question]]"))
     ]
 
 
-def survey_task(labels: Sequence[str], text: str, seed: int = 0) -> Task:
+def survey_task(labels: Sequence[str], text: str) -> Task:
     """Return the task of a weekly survey that asks for one of these labels."""
-    asked = CHOICE.format(text=json.dumps(text), labels=json.dumps(labels))
-    (task,) = survey_tasks(asked, seed)
+    (task,) = survey_tasks(department(labels, text))
     return task
 
 

@@ -1,5 +1,6 @@
 """What a peer may answer that means ill, is broken, or is only unlike ours; each is a trouble."""
 
+import functools
 import gzip
 import itertools
 import json
@@ -14,8 +15,12 @@ from tests.support.slow_peers import Call, Trouble
 PROBLEM = "application/problem+json"
 FOREVER = 10**6
 MEBIBYTE = bytes(2**20)
-BOMB = gzip.compress(bytes(2**28), 9)
-"""256 MiB of zeros."""
+
+
+@functools.cache
+def _bomb() -> bytes:
+    """Compress 256 MiB of zeros."""
+    return gzip.compress(bytes(2**28), 9)
 
 
 def once(trouble: Trouble) -> Callable[[], Trouble]:
@@ -75,7 +80,7 @@ def endless_headers(call: Call) -> None:
 
 def bomb(call: Call) -> None:
     """Answer little that unpacks to much."""
-    call.answer(201, BOMB, [("content-encoding", "gzip"), ("content-type", PROBLEM)])
+    call.answer(201, _bomb(), [("content-encoding", "gzip"), ("content-type", PROBLEM)])
 
 
 def cut_short(call: Call) -> None:

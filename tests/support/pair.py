@@ -5,6 +5,7 @@ it is restarted on the same file, with nothing of the old process in memory.
 """
 
 import dataclasses
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -92,6 +93,7 @@ class Service:
 
     def start(self) -> None:
         """Start a process over the store."""
+        sys.audit("tests.service")  # quick tests run none, though this one binds no socket
         self.starts += 1
         self.database = Database.open(
             self.url,

@@ -1,9 +1,9 @@
-"""`pytest --quick`: every test that needs no compiler, process or socket and takes under a second.
+"""`pytest --quick`: every test that needs no compiler, process or server and no second.
 
 Nobody keeps a list of them. Kernels are not compiled, and a test that asks for more is found when
 it does so: an operation on lanes that it has not asked to be interpreted, a process, a bound
-socket. Such a test is left to `make test` and counted at the end. A test that takes too long fails,
-and must be marked `slow`.
+socket, an aggregator's service. Such a test is left to `make test` and counted at the end. A test
+that takes too long fails, and must be marked `slow`.
 """
 
 import os
@@ -32,8 +32,9 @@ EVENTS = {
     "os.system": "a process",
     "subprocess.Popen": "a process",
     "socket.bind": "a socket",
+    "tests.service": "a service",
 }
-"""The events that Python reports to audit hooks, and what each needs."""
+"""The events that audit hooks are told of, by Python and by our services, and what each needs."""
 
 
 class NeedsMore(pytest.skip.Exception):

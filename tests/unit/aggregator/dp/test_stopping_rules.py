@@ -188,6 +188,7 @@ def ledger_says(task: Task, name: str, releases: int, ratio: float) -> Epsilons:
     return stated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["basic", "odometer", "the smallest"])
 @pytest.mark.parametrize(("epsilon", "releases"), [row[:2] for row in LAPLACE])
 def test_no_rule_to_stop_passes_what_the_ledger_says_of_an_unlimited_count(
@@ -199,6 +200,7 @@ def test_no_rule_to_stop_passes_what_the_ledger_says_of_an_unlimited_count(
     assert gain.delta * ROUNDING < DELTA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*THEOREMS[:-1], "the smallest"])
 def test_no_rule_to_stop_passes_what_the_ledger_says_of_a_limited_count(name: str) -> None:
     """The optimal bound is exact: all of its delta is used."""

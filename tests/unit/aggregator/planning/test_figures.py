@@ -74,6 +74,7 @@ def test_a_figure_of_published_claims_also_shows_what_is_sound(name: str) -> Non
     assert all(panel.x_label and panel.y_label for panel in picture.panels)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PICTURES.keys() - SLOW))
 def test_every_curve_of_a_panel_has_a_marker_of_its_own_and_no_legend_covers_data(
     name: str,

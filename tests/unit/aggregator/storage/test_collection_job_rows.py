@@ -202,6 +202,7 @@ def test_two_overlapping_jobs_are_not_frozen_together(store: Database) -> None:
     assert states == [CollectionJobState.FROZEN, CollectionJobState.START]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "verb",
     [

@@ -18,24 +18,15 @@ from aggregator.survey import (
     survey_from_toml,
 )
 from aggregator.survey.answers import Answers
+from tests.support.surveys import VISITS, department
 
 WINDOWS = Windows.of("week", datetime(2026, 11, 2, tzinfo=UTC))
 QUESTIONS = tuple(
     asked.question
     for asked in survey_from_toml(
-        """
-title = "Visits"
-asked = "patients"
-window = "week"
-first = 2026-11-02
-min_batch_size = 3
-[budget]
-epsilon = "1"
-windows = 52
-[[question]]
-name = "department"
-kind = "choice"
-labels = ["surgery", "medicine"]
+        VISITS
+        + department()
+        + """
 [[question]]
 name = "age"
 kind = "number"

@@ -5,32 +5,12 @@ import json
 import pytest
 
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, task_from_toml, task_to_toml
-from aggregator.survey import Meaning, join, plan, split, survey_from_toml, task_tables
+from aggregator.protocol.task import task_from_toml, task_to_toml
+from aggregator.survey import Meaning, join, split
+from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import make_task
 
-SURVEY = """
-title = "Visits"
-asked = "patients"
-window = "week"
-first = 2026-11-02
-min_batch_size = 3
-max_reports = 1000
-[budget]
-epsilon = "1"
-windows = 52
-[[question]]
-name = "department"
-kind = "choice"
-labels = ["surgery", "<script>alert(1)</script>", "\\u202Emedicine"]
-"""
-
-
-def task_of(survey: str = SURVEY) -> Task:
-    parsed = survey_from_toml(survey)
-    (planned,) = plan(parsed)
-    tables = task_tables(parsed, planned)
-    return make_task(tables.vdaf, tables.privacy, **tables.settings)
+SURVEY = VISITS + department(["surgery", "<script>alert(1)</script>", "\u202emedicine"])
 
 
 def swap(text: str) -> str:
@@ -38,14 +18,14 @@ def swap(text: str) -> str:
 
 
 def test_labels_travel_in_the_task_file() -> None:
-    task = task_from_toml(task_to_toml(task_of()))
+    task = task_from_toml(task_to_toml(task_of(SURVEY)))
     meaning = Meaning.of_task(task)
     assert meaning.question.model_dump()["labels"][1] == "<script>alert(1)</script>"
     assert (meaning.title, meaning.windows.seconds) == ("Visits", 7 * 86400)
 
 
 def test_a_swapped_order_of_labels_is_refused() -> None:
-    text = task_to_toml(task_of())
+    text = task_to_toml(task_of(SURVEY))
     swapped = swap(text)
     assert swapped != text
     with pytest.raises(ParameterError, match="labels or ranges may have been changed"):
@@ -53,7 +33,7 @@ def test_a_swapped_order_of_labels_is_refused() -> None:
 
 
 def test_labels_in_another_order_make_a_task_with_another_fingerprint() -> None:
-    assert task_of(swap(SURVEY)).fingerprint != task_of().fingerprint
+    assert task_of(swap(SURVEY)).fingerprint != task_of(SURVEY).fingerprint
 
 
 def test_a_title_of_any_length_leaves_room_for_the_digest() -> None:
@@ -74,6 +54,6 @@ def test_what_is_no_meaning_is_refused(text: str) -> None:
 
 
 def test_the_files_of_a_survey_s_tasks_are_one_file() -> None:
-    files = [task_to_toml(task_of()), "another\n"]
+    files = [task_to_toml(task_of(SURVEY)), "another\n"]
     assert split(join(files)) == files
     assert split("one file") == ["one file"]

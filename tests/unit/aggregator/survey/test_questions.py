@@ -300,6 +300,7 @@ def test_a_survey_that_cannot_be_asked_is_refused_by_name(
     assert "question" in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_noise_covers_the_truth_as_often_as_it_says() -> None:
     """1,000 releases of each question: a 95 % interval misses more than 80 times with 10^-5."""
     generator = random.Random(7)  # noqa: S311  made-up answers

@@ -7,40 +7,27 @@ import pytest
 from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.results import Batch, Noised, compare_all, total
-from aggregator.survey import SurveyResults, plan, survey_from_toml, task_tables
-from tests.support.tasks import make_task
+from aggregator.survey import SurveyResults, survey_from_toml
+from tests.support.surveys import VISITS, department, task_of
 
-SURVEY = survey_from_toml("""
-title = "Visits"
-asked = "patients"
-window = "week"
-first = 2026-11-02
-min_batch_size = 3
-max_reports = 1000
-[budget]
-epsilon = "1"
-windows = 52
-[[question]]
-name = "department"
-kind = "choice"
-labels = ["surgery", "medicine"]
+TEXT = (
+    VISITS
+    + department()
+    + """
 [[question]]
 name = "wait"
 kind = "number"
 low = 10
 high = 90
 unit = "minutes"
-""")
+"""
+)
+SURVEY = survey_from_toml(TEXT)
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 FIRST, SECOND = "2026-11-02 to 2026-11-08", "2026-11-09 to 2026-11-15"
 
 
-def task_of(place: int) -> Task:
-    tables = task_tables(SURVEY, plan(SURVEY)[place])
-    return make_task(tables.vdaf, tables.privacy, **tables.settings)
-
-
-DEPARTMENT, WAIT = task_of(0), task_of(1)
+DEPARTMENT, WAIT = task_of(TEXT, 0), task_of(TEXT, 1)
 
 
 def collected(task: Task, week: int, *sums: int) -> tuple[Task, Batch]:

@@ -147,6 +147,7 @@ def test_an_empty_batch_is_an_empty_result() -> None:
     assert all_values(by_kernel(prio3, shares)) == []
 
 
+@pytest.mark.slow
 def test_a_leader_share_with_a_non_residue_is_undecodable_and_spoils_no_other(
     width: LaneWidth,
 ) -> None:
@@ -165,6 +166,7 @@ def test_a_leader_share_with_a_non_residue_is_undecodable_and_spoils_no_other(
             assert values(found, other) == values(good, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("circuit", [Count(), Sum(2)], ids=str)
 def test_a_leader_share_in_field64_with_a_non_residue_is_undecodable(
     circuit: Circuit, width: LaneWidth
@@ -237,6 +239,7 @@ def test_flagged_reports_are_computed_again_and_the_others_are_not(
     assert taken == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("circuit", "measurement"),
     [

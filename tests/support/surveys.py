@@ -1,0 +1,36 @@
+"""A hospital's weekly survey, and the tasks that it is planned as."""
+
+import json
+from collections.abc import Sequence
+
+from aggregator.protocol.task import Task
+from aggregator.survey import plan, survey_from_toml, task_tables
+from tests.support.tasks import make_task
+
+VISITS = """
+title = "Visits"
+asked = "patients"
+window = "week"
+first = 2026-11-02
+min_batch_size = 3
+max_reports = 1000
+[budget]
+epsilon = "1"
+windows = 52
+"""
+
+
+def department(labels: Sequence[str] = ("surgery", "medicine"), text: str = "") -> str:
+    """Return the table of a question whose answer is one of the labels."""
+    words = f"text = {json.dumps(text)}\n" if text else ""
+    return (
+        f'[[question]]\nname = "department"\n{words}'
+        f'kind = "choice"\nlabels = {json.dumps(list(labels))}\n'
+    )
+
+
+def task_of(survey: str, place: int = 0, **settings: object) -> Task:
+    """Return the task of the question at a place of a survey's text."""
+    parsed = survey_from_toml(survey)
+    tables = task_tables(parsed, plan(parsed)[place])
+    return make_task(tables.vdaf, tables.privacy, **tables.settings, **settings)
