@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+from matplotlib.image import imread
 from playwright.sync_api import Browser, Page, expect
 
 from aggregator.protocol.task import Task
@@ -30,6 +32,8 @@ from tests.support.collector_world import (
 from tests.support.serving import serving
 
 pytestmark = pytest.mark.slow
+
+PICTURES = Path(__file__).parent / "pictures"
 
 QUESTIONS = f"""
 [[question]]
@@ -57,6 +61,13 @@ RELEASED = ([310, 180, 90, 55], [24_000], [100, 200, 300, 4000])
 COLOURS = """
 [getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]
 """
+CHARTS_ALONE = """() => {
+  const charts = [...document.querySelectorAll("svg.chart")].filter(each => each.checkVisibility());
+  document.querySelectorAll("svg text").forEach(each => { each.textContent = ""; });
+  document.querySelector("header").remove();
+  document.querySelector("main").replaceChildren(...charts);
+  charts.forEach(each => { each.style.display = "block"; });
+}"""
 FOCUSED = """
 [document.activeElement.innerText || document.activeElement.name || "",
  getComputedStyle(document.activeElement).outlineStyle]
@@ -280,3 +291,27 @@ def test_a_chart_is_as_long_as_its_numbers(visit: Visit, desk: Desk) -> None:
     assert [each / widths[0] for each in widths] == pytest.approx(
         [each / values[0] for each in values], abs=0.01
     )
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", WIDE), ("dark", PHONE)])
+def test_charts_look_as_they_were_last_looked_at(
+    browser: Browser, desk: Desk, tmp_path: Path, scheme: Scheme, width: int
+) -> None:
+    """Compare with pictures that a person has looked at, without text, as fonts differ.
+
+    Where a chart was meant to change, look at the picture that the failure names, and copy it.
+    """
+    with visiting(browser, desk.address, scheme=scheme, width=width) as visit:
+        page = log_in(visit)
+        question, about, _ = desk.paths(desk.department)
+        charts = {"question": question, "about": about}
+        for name, path in charts.items():
+            visit.see(path)
+            page.evaluate(CHARTS_ALONE)
+            for place, chart in enumerate(page.locator("svg.chart:visible").all()):
+                file = f"{name}-{place}-{scheme}-{width}.png"
+                chart.screenshot(path=tmp_path / file, animations="disabled")
+                shown, expected = imread(tmp_path / file), imread(PICTURES / file)
+                assert shown.shape == expected.shape, tmp_path / file
+                differs = np.abs(shown - expected).max(axis=2) > 0.1
+                assert differs.mean() < 0.005, tmp_path / file
