@@ -143,13 +143,20 @@ class Reader:
         """Take a byte string behind a one-byte length of `minimum` to `maximum`."""
         return self._opaque(self.u8(), minimum, maximum, name)
 
+    def text8(self, name: str) -> str:
+        """Take UTF-8 text behind a one-byte length."""
+        try:
+            return self.opaque8(name=name).decode()
+        except UnicodeDecodeError as error:
+            raise self.error("text is not UTF-8") from error
+
     def opaque16(self, minimum: int = 0, maximum: int = U16_MAX, name: str = "opaque") -> bytes:
         """Take a byte string behind a two-byte length of `minimum` to `maximum`."""
         return self._opaque(self.u16(), minimum, maximum, name)
 
-    def opaque32(self, minimum: int = 0, maximum: int = U32_MAX, name: str = "opaque") -> bytes:
-        """Take a byte string behind a four-byte length of `minimum` to `maximum`."""
-        return self._opaque(self.u32(), minimum, maximum, name)
+    def opaque32(self, minimum: int = 0, name: str = "opaque") -> bytes:
+        """Take a byte string of at least `minimum` bytes behind a four-byte length."""
+        return self._opaque(self.u32(), minimum, U32_MAX, name)
 
     def list16(self, read: Callable[["Reader"], T], minimum: int = 0) -> tuple[T, ...]:
         """Take a list behind a two-byte length in bytes, at least `minimum`."""
@@ -245,11 +252,9 @@ class Writer:
         """Append a byte string behind a two-byte length of `minimum` to `maximum`."""
         self._opaque(_U16, data, minimum, maximum, name)
 
-    def opaque32(
-        self, data: bytes, minimum: int = 0, maximum: int = U32_MAX, name: str = "opaque"
-    ) -> None:
-        """Append a byte string behind a four-byte length of `minimum` to `maximum`."""
-        self._opaque(_U32, data, minimum, maximum, name)
+    def opaque32(self, data: bytes, minimum: int = 0, name: str = "opaque") -> None:
+        """Append a byte string of at least `minimum` bytes behind a four-byte length."""
+        self._opaque(_U32, data, minimum, U32_MAX, name)
 
     def list16(self, items: Iterable[Encodable], minimum: int = 0, name: str = "list") -> None:
         """Append a list behind its two-byte length in bytes, at least `minimum`."""

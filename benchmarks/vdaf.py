@@ -15,6 +15,7 @@ import numpy as np
 
 from aggregator.vdaf.instances import HISTOGRAM
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
+from aggregator.vdaf.shares import to_strings
 from aggregator.vdaf.verification import Aggregator, ReportShares, query_shares
 from benchmarks.circuits import (
     CTX,
@@ -96,7 +97,7 @@ def time_verify(made: Case, agg_id: int, reports: int, rounds: int) -> VerifyTim
     seconds = median_seconds(
         {
             "init": lambda: batch.verify_init(agg_id),
-            "from_strings": lambda: strings.verify_init(agg_id).verifier_shares,
+            "from_strings": lambda: to_strings(strings.verify_init(agg_id).verifier_share_rows),
             "hashing": lambda: hash_only(made.prio3, CTX, agg_id, reports),
             "permutations": lambda: permute_only(made.prio3, CTX, agg_id, reports),
         },

@@ -21,7 +21,7 @@ from aggregator.cli.pair_runs import PairAudit, Window, releases_of
 from aggregator.cli.parties import open_collector
 from aggregator.cli.tasks import Setting, assignment, make_task, write_files
 from aggregator.clock import SystemClock
-from aggregator.collector.collect import CollectionTimeout
+from aggregator.collector.collect import WAIT_SECONDS, CollectionTimeout
 from aggregator.config import CollectorSettings
 from aggregator.dap.hpke import HpkeConfig, HpkeKeypair
 from aggregator.dp.no_privacy import NoPrivacy
@@ -104,7 +104,7 @@ def pair(
     last: Annotated[
         bool, typer.Option("--last", help="Test again what the last audit collected.")
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the results.")] = 300,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the results.")] = WAIT_SECONDS,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Test whether two running aggregators add the noise that a task says.

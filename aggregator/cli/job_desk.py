@@ -21,7 +21,7 @@ from aggregator.storage.job_shares import CountedJob, leave_out, list_counted_jo
 from aggregator.storage.tasks import get_task
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 
-VERSION = 1
+_JOB_LIST_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class JobDesk:
             ),
         )
         return {
-            "version": VERSION,
+            "version": _JOB_LIST_VERSION,
             "role": self.role.name.lower(),
             "task_id": str(task.task_id),
             "batch": {"first": batch.first.hex(), "last": batch.last.hex()},
@@ -198,7 +198,7 @@ def batch_of(document: Mapping[str, object]) -> tuple[TaskId, Batch]:
     """
     try:
         named, jobs = document["batch"], document["jobs"]
-        if document["version"] != VERSION or not isinstance(jobs, list):
+        if document["version"] != _JOB_LIST_VERSION or not isinstance(jobs, list):
             raise ParameterError("not a list of version 1")
         if not isinstance(named, dict) or not all(
             isinstance(job, dict) and {"job", "report_count", "checksum"} <= job.keys()

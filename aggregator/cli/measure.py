@@ -5,6 +5,8 @@ import io
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -32,26 +34,18 @@ from aggregator.cli.options import (
     TaskArgument,
     parse_time,
 )
-from aggregator.cli.parties import CollectorDesk, check_endpoints, open_collector, task_id_of
+from aggregator.cli.parties import check_endpoints, task_id_of
 from aggregator.cli.tables import print_result
 from aggregator.client import Client, Contributions, MeasurementReader, UploadSummary
 from aggregator.client.upload import REPORTS_PER_REQUEST
-from aggregator.collector.documents import (
-    Document,
-    collection_document,
-    problem_text,
-    with_post_processing,
-)
-from aggregator.collector.driver import Driver
-from aggregator.collector.service import new_collection, start_collection
+from aggregator.collector import AsyncCollector
+from aggregator.collector.collect import WAIT_SECONDS
+from aggregator.collector.documents import Document, problem_text, with_post_processing
 from aggregator.dap.report_errors import ReportError
 from aggregator.dp.post_processing import Rule, post_process
-from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor
-from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_from_toml
-from aggregator.storage import collector as store
 from aggregator.storage.states import CollectionState
 from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
@@ -196,7 +190,7 @@ def collect(
             help="Collect an interval that is not over; reports of it that come later are refused.",
         ),
     ] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = 300,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for the result.")] = WAIT_SECONDS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Collect a batch and print the result with its error bars.
@@ -319,50 +313,28 @@ async def _collect(
     labels: Sequence[str],
 ) -> Document:
     """Ask for a collection; return it when it has ended, or when the time is over."""
-    with open_collector(config) as desk:
-        task = desk.task(task_id_of(task_id))
+    async with AsyncCollector.open(config) as collector:
+        task = await collector.task(task_id_of(task_id))
         length = task.prio3.circuit.output_len
         if labels and len(labels) != length:
             raise ParameterError(
                 f"buckets: must be {length}, one for each value, not {len(labels)}"
             )
-        if (
-            rule is not None
-        ):  # a rule that cannot apply to any result is refused before we ask for one
-            circuit = task.prio3.circuit
-            post_process(rule, circuit, [0] * circuit.output_len, task.min_batch_size)
-        new = new_collection(task, collection_request(task, named), SystemEntropy())
-        stored = desk.database.run_sync(
-            "put collection", lambda tx: start_collection(tx, task, new, now=now)
-        )
-        identifier = stored.collection_id
-        async with open_client(
-            insecure_http=desk.settings.insecure_http,
-            environment_proxy=desk.settings.environment_proxy,
-        ) as http:
-            driver = Driver(desk.database, desk.keypair(), http)
-            with anyio.move_on_after(seconds):
-                async with anyio.create_task_group() as group:
-                    group.start_soon(_show_progress, desk, identifier)
-                    await driver.finish(identifier)
-                    group.cancel_scope.cancel()
-        ended = desk.database.read_sync(
-            "get collection", lambda tx: store.get_collection(tx, identifier)
-        )
-        document = collection_document(task, stored if ended is None else ended)
-        return with_post_processing(task, document, rule)
+        if rule is not None:
+            # A rule that cannot apply to any result is refused before we ask for one.
+            post_process(rule, task.prio3.circuit, [0] * length, task.min_batch_size)
+        console = Console(stderr=True)
+        with (
+            console.status("the batch is not ready yet")
+            if console.is_terminal
+            else nullcontext() as status
+        ):
 
+            def tell(reason: str | None) -> None:
+                if status is not None:
+                    status.update(reason or "the batch is not ready yet")
 
-async def _show_progress(desk: CollectorDesk, identifier: bytes) -> None:
-    """Tell whoever watches why the result is not there yet, until cancelled."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        return
-    with console.status("") as shown:
-        while True:
-            stored = await desk.database.read(
-                "get collection", lambda tx: store.get_collection(tx, identifier)
+            document = await collector.ask(
+                task, named, wait=timedelta(seconds=seconds), now=now, tell=tell
             )
-            reason = None if stored is None else stored.reason
-            shown.update(reason or "the batch is not ready yet")
-            await anyio.sleep(1)
+        return with_post_processing(task, document, rule)

@@ -8,7 +8,7 @@ from aggregator.planning.pair_faults import Fault, FaultKind
 from aggregator.planning.pair_power import SURELY, PowerOfAudit
 from aggregator.protocol.task import Task
 
-VERSION = 1
+_ANSWER_VERSION = 1
 
 _SMALL = math.log(1e-12)
 
@@ -51,7 +51,7 @@ class PairAnswer:
         windows, buckets = self.releases.leader.shape
         mechanism, circuit = self.task.policy.mechanism, self.task.prio3.circuit
         return {
-            "version": VERSION,
+            "version": _ANSWER_VERSION,
             "task_id": str(self.task.task_id),
             "mechanism": mechanism.name,
             "scale": mechanism.describe_scale(circuit),

@@ -37,7 +37,7 @@ from aggregator.protocol.task import Task, task_from_toml
 from field import Vector, lift
 
 STATE = "audit.json"
-VERSION = 1
+_STATE_VERSION = 1
 LARGEST_UPLOAD = 2**25
 """The most bytes of the leader's shares of one window, which go in one request."""
 
@@ -135,7 +135,9 @@ class PairAudit:
         try:
             audits = _read_state(state.read_text(encoding="utf-8")) if state.exists() else []
         except (ValueError, KeyError, TypeError):
-            raise ParameterError(f"{state}: not version {VERSION} of an audit's state") from None
+            raise ParameterError(
+                f"{state}: not version {_STATE_VERSION} of an audit's state"
+            ) from None
         return cls(folder, task, str(token), audits)
 
     def begin(self, windows: int, reports: int, now: int, *, anew: bool = False) -> list[Window]:
@@ -229,7 +231,9 @@ class PairAudit:
         """Write the state, whole or not at all."""
         draft = self.folder / f"{STATE}.new"
         audits = [[_to_document(window) for window in audit] for audit in self.audits]
-        draft.write_text(json.dumps({"version": VERSION, "audits": audits}), encoding="utf-8")
+        draft.write_text(
+            json.dumps({"version": _STATE_VERSION, "audits": audits}), encoding="utf-8"
+        )
         draft.replace(self.folder / STATE)
 
     async def _upload(self, window: Window, http: httpx.AsyncClient) -> None:
@@ -350,7 +354,7 @@ def _to_document(window: Window) -> dict[str, object]:
 
 def _read_state(text: str) -> list[list[Window]]:
     document = json.loads(text)
-    if document["version"] != VERSION:
+    if document["version"] != _STATE_VERSION:
         raise ValueError(document["version"])
     return [[_from_document(window) for window in audit] for audit in document["audits"]]
 

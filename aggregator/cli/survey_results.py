@@ -18,6 +18,7 @@ from aggregator.cli.options import Config
 from aggregator.cli.parties import open_collector
 from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
 from aggregator.collector import AsyncCollector, Collector, survey_results
+from aggregator.collector.collect import WAIT_SECONDS
 from aggregator.collector.shut_out import shut_out
 from aggregator.dp.rationals import parse_probability
 from aggregator.errors import ParameterError, PeerError
@@ -40,7 +41,7 @@ def collect(
     window: Annotated[
         str | None, typer.Option(help="The window that holds this time or date, ISO 8601.")
     ] = None,
-    wait: Annotated[float, typer.Option(help="Seconds to wait for all of it.")] = 300,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for all of it.")] = WAIT_SECONDS,
     shut_out_later_answers: Annotated[
         bool,
         typer.Option(

@@ -26,7 +26,7 @@ from pathlib import Path
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.task import Task
 
-VERSION = 1
+_FILE_VERSION = 1
 _OWNER_ONLY = 0o600
 
 _Tasks = dict[str, dict[str, int]]
@@ -96,8 +96,8 @@ class Contributions:
         except ValueError as error:
             raise self._unusable("not JSON") from error
         tasks = document.get("tasks") if isinstance(document, dict) else None
-        if not isinstance(tasks, dict) or document.get("version") != VERSION:
-            raise self._unusable(f"not version {VERSION} of a file of reports counted")
+        if not isinstance(tasks, dict) or document.get("version") != _FILE_VERSION:
+            raise self._unusable(f"not version {_FILE_VERSION} of a file of reports counted")
         if not all(_is_count(counted) for counted in tasks.values()):
             raise self._unusable("a count is not a number")
         return tasks
@@ -108,7 +108,7 @@ class Contributions:
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ONLY)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump({"version": VERSION, "tasks": tasks}, file)
+                json.dump({"version": _FILE_VERSION, "tasks": tasks}, file)
                 file.flush()
                 os.fsync(file.fileno())
             draft.replace(self.path)

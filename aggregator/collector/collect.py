@@ -15,7 +15,6 @@ Source: DAP, "Collecting Results".
 
 import dataclasses
 from collections.abc import Awaitable, Callable
-from fractions import Fraction
 
 import anyio
 import httpx
@@ -27,7 +26,6 @@ from aggregator.dap.messages import CollectionJobReq, CollectionJobResp
 from aggregator.dap.resources import media_type, path
 from aggregator.errors import PeerError
 from aggregator.protocol.results import (
-    DEFAULT_CONFIDENCE,
     Result,
     largest_result,
     open_result,
@@ -37,6 +35,9 @@ from aggregator.transport.peer import Answer, Peer
 
 POLL_SECONDS = 2
 """How long to wait before the next poll if the leader does not say."""
+
+WAIT_SECONDS = 300
+"""How long to wait for a batch that is not ready, unless the caller says."""
 
 
 class CollectionError(PeerError):
@@ -75,7 +76,6 @@ class TaskCollector:
         keypair: The key pair whose configuration the task names.
         token: The bearer token that the leader expects from us.
         http: Sends the requests.
-        confidence: The confidence level of the error bars.
         sleep: Waits between polls.
     """
 
@@ -86,14 +86,12 @@ class TaskCollector:
         token: str,
         http: httpx.AsyncClient,
         *,
-        confidence: Fraction = DEFAULT_CONFIDENCE,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         self._task = task
         self._keypair = keypair
         endpoint = task.configuration.leader_aggregator_endpoint
         self._leader = Peer(http, endpoint, token, name="the leader")
-        self._confidence = confidence
         self._sleep = sleep
 
     @override
@@ -120,17 +118,19 @@ class TaskCollector:
         """Tell the leader that the result is safe. Its batch cannot be collected again."""
         await self._leader.delete(collection.location)
 
-    async def collect(self, request: CollectionJobReq, timeout_seconds: float = 300) -> Result:
+    async def collect(
+        self, request: CollectionJobReq, timeout_seconds: float = WAIT_SECONDS
+    ) -> Result:
         """Ask for the batch of a request and wait for the result; raises as `start` does.
 
         Raises:
             CollectionTimeout: The batch was not ready in `timeout_seconds`.
         """
         sealed = await self.collect_sealed(request, timeout_seconds)
-        return open_result(self._task, self._keypair, request, sealed, self._confidence)
+        return open_result(self._task, self._keypair, request, sealed)
 
     async def collect_sealed(
-        self, request: CollectionJobReq, timeout_seconds: float = 300
+        self, request: CollectionJobReq, timeout_seconds: float
     ) -> CollectionJobResp:
         """Do the same, but return both aggregate shares still sealed to us.
 
@@ -169,7 +169,7 @@ class TaskCollector:
         if isinstance(state, Pending):
             return state
         request = decode(CollectionJobReq, collection.request)
-        return open_result(self._task, self._keypair, request, state, self._confidence)
+        return open_result(self._task, self._keypair, request, state)
 
 
 def _sealed(answer: Answer) -> CollectionJobResp | Pending:

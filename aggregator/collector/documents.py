@@ -18,7 +18,7 @@ from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result
 from aggregator.protocol.task import Task
 from aggregator.storage.collector import StoredCollection
 
-VERSION = 1
+_VERSION = 1
 
 Document = dict[str, object]
 
@@ -28,7 +28,7 @@ def task_document(task: Task) -> Document:
     configuration, circuit = task.configuration, task.prio3.circuit
     mechanism = task.policy.mechanism
     return {
-        "version": VERSION,
+        "version": _VERSION,
         "task_id": str(task.task_id),
         "task_info": configuration.task_info.decode(),
         "fingerprint": task.fingerprint,
@@ -56,7 +56,7 @@ def result_document(task: Task, result: Result) -> Document:
     It holds only what may be shown: a value that the policy withholds is null.
     """
     return {
-        "version": VERSION,
+        "version": _VERSION,
         "task_id": str(task.task_id),
         "values": list(result.values),
         "report_count": result.report_count,
@@ -96,7 +96,7 @@ def post_processed_document(task: Task, result: Document, rule: Rule) -> Documen
 def collection_document(task: Task, stored: StoredCollection) -> Document:
     """Return a collection and its outcome."""
     return {
-        "version": VERSION,
+        "version": _VERSION,
         "collection_id": stored.collection_id.hex(),
         "task_id": str(task.task_id),
         "query": _named(task, stored),

@@ -10,7 +10,6 @@ import math
 import time
 from collections import Counter
 from contextlib import suppress
-from fractions import Fraction
 
 import anyio
 import httpx
@@ -25,7 +24,7 @@ from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import is_final, problem_document
 from aggregator.errors import AggregatorError, PeerError, StoreError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE, Result, UnusableResult
+from aggregator.protocol.results import Result, UnusableResult
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
 from aggregator.storage.collector import CollectorTask, StoredCollection
@@ -56,7 +55,6 @@ class Driver:
         database: The Collector's store.
         keypair: The Collector's HPKE key pair.
         http: Sends the requests.
-        confidence: The confidence level of the error bars.
     """
 
     def __init__(
@@ -64,12 +62,10 @@ class Driver:
         database: Database,
         keypair: HpkeKeypair,
         http: httpx.AsyncClient,
-        confidence: Fraction = DEFAULT_CONFIDENCE,
     ) -> None:
         self._database = database
         self._keypair = keypair
         self._http = http
-        self._confidence = confidence
         self._permits = Permits(CONCURRENCY, LEADER_CONCURRENCY, time.monotonic)
         self._leaders: dict[bytes, str] = {}
         self._asked: set[bytes] = set()
@@ -85,11 +81,6 @@ class Driver:
             group.start_soon(self._drive)
             await stop.wait()
             group.cancel_scope.cancel()
-
-    async def finish(self, collection_id: bytes) -> None:
-        """Poll one collection until it has ended."""
-        while (wait := await self.ask(collection_id)) is not None:  # noqa: ASYNC110 - it is polled
-            await anyio.sleep(wait)
 
     async def ask(self, collection_id: bytes) -> float | None:
         """Ask once for a collection.
@@ -289,6 +280,4 @@ class Driver:
         log.info("collection failed", collection=stored.collection_id.hex(), problem=document)
 
     def _collector(self, task: Task, record: CollectorTask) -> TaskCollector:
-        return TaskCollector(
-            task, self._keypair, record.token, self._http, confidence=self._confidence
-        )
+        return TaskCollector(task, self._keypair, record.token, self._http)

@@ -9,7 +9,7 @@ It uses the store of the collector service, which may run meanwhile: what either
 have. `AsyncCollector` is the same for programs that await.
 """
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,16 +21,16 @@ import anyio
 import anyio.to_thread
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from aggregator.collector.collect import CollectionError, CollectionTimeout
+from aggregator.collector.asking import begin_collection
+from aggregator.collector.collect import WAIT_SECONDS, CollectionError, CollectionTimeout
 from aggregator.collector.documents import Document, collection_document, problem_text
 from aggregator.collector.driver import Driver
 from aggregator.collector.keys import keypair_of
-from aggregator.collector.service import new_collection, start_collection
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.ids import TaskId
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.results import DEFAULT_CONFIDENCE, collection_request
+from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.results import Batch, Table
 from aggregator.storage import collector as store
@@ -40,7 +40,7 @@ from aggregator.storage.states import CollectionState
 from aggregator.survey import Meaning, SurveyResults
 from aggregator.transport.client import open_client
 
-DEFAULT_WAIT = timedelta(minutes=5)
+DEFAULT_WAIT = timedelta(seconds=WAIT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +183,38 @@ class AsyncCollector:
         if start.tzinfo is None:
             raise ParameterError("start: needs a time zone, such as datetime.UTC")
         named = {"start": _seconds(start), "end": _seconds(start + length)}
-        new = new_collection(task, collection_request(task, named), SystemEntropy())
-        stored = await self._database.run(
-            "put collection", lambda tx: start_collection(tx, task, new, now=now)
-        )
+        return _ended(task, await self.ask(task, named, wait=wait, now=now), wait)
+
+    async def collect_next(self, task: Task, *, wait: timedelta = DEFAULT_WAIT) -> Collected:
+        """Collect the next batch of a task whose leader selects them; raises as `collect` does.
+
+        A batch that was asked for and is not ready yet is the next one, whoever asked.
+        """
+        return _ended(task, await self.ask(task, {}, wait=wait), wait)
+
+    async def ask(
+        self,
+        task: Task,
+        named: Mapping[str, int],
+        *,
+        wait: timedelta,
+        now: bool = False,
+        tell: Callable[[str | None], None] = lambda _: None,
+    ) -> Document:
+        """Ask for a batch; return its collection when that has ended, or when the time is over.
+
+        Args:
+            task: One of `tasks`.
+            named: What names the batch; see `collection_request`.
+            wait: How long for a batch that is not ready.
+            now: Whether to collect a batch that is not over.
+            tell: Told each time the batch is not ready, and why if that is known.
+
+        Raises:
+            BatchInvalid: No batch is named so, or it is not over and `now` does not say that this
+                is meant.
+        """
+        stored = await begin_collection(self._database, task, named, SystemEntropy(), now=now)
         if stored.state is CollectionState.PENDING:
             keypair = await anyio.to_thread.run_sync(keypair_of, self._database)
             async with open_client(
@@ -195,20 +223,17 @@ class AsyncCollector:
             ) as http:
                 driver = Driver(self._database, keypair, http)
                 with anyio.move_on_after(wait.total_seconds()):
-                    await driver.finish(stored.collection_id)
-        ended = await self._database.read(
-            "get collection", lambda tx: store.get_collection(tx, stored.collection_id)
+                    while (pause := await driver.ask(stored.collection_id)) is not None:
+                        tell((await self._stored(stored.collection_id)).reason)
+                        await anyio.sleep(pause)
+        return collection_document(task, await self._stored(stored.collection_id))
+
+    async def _stored(self, collection_id: bytes) -> store.StoredCollection:
+        stored = await self._database.read(
+            "get collection", lambda tx: store.get_collection(tx, collection_id)
         )
-        assert ended is not None  # noqa: S101 - no collection is ever deleted
-        document = collection_document(task, ended)
-        match document["state"]:
-            case CollectionState.FINISHED:
-                return _collected(task, document)
-            case CollectionState.FAILED:
-                raise CollectionError(problem_text(document["problem"]))
-            case _:
-                why = f": {ended.reason}" if ended.reason else ""
-                raise CollectionTimeout(f"the batch was not ready in {wait}{why}")
+        assert stored is not None  # noqa: S101 - no collection is ever deleted
+        return stored
 
     async def reasons_for_waiting(self) -> list[str]:
         """Return why collections that were asked for have not ended, as far as that is known."""
@@ -294,6 +319,14 @@ class Collector:
 
         return self._portal.call(collect)
 
+    def collect_next(self, task: Task, *, wait: timedelta = DEFAULT_WAIT) -> Collected:
+        """Collect the next batch that the leader has; see `AsyncCollector.collect_next`."""
+
+        async def collect() -> Collected:
+            return await self._collector.collect_next(task, wait=wait)
+
+        return self._portal.call(collect)
+
     def results(self, task: Task) -> list[Collected]:
         """Return everything that was collected of a task; see `AsyncCollector.results`."""
         return self._portal.call(self._collector.results, task)
@@ -301,6 +334,17 @@ class Collector:
     def survey(self, title: str | None = None) -> SurveyResults:
         """Return everything that was collected of a survey; see `AsyncCollector.survey`."""
         return self._portal.call(self._collector.survey, title)
+
+
+def _ended(task: Task, document: Document, wait: timedelta) -> Collected:
+    match document["state"]:
+        case CollectionState.FINISHED:
+            return _collected(task, document)
+        case CollectionState.FAILED:
+            raise CollectionError(problem_text(document["problem"]))
+        case _:
+            why = f": {document['reason']}" if document["reason"] else ""
+            raise CollectionTimeout(f"the batch was not ready in {wait}{why}")
 
 
 def _collected(task: Task, document: Document) -> Collected:

@@ -15,9 +15,9 @@ import httpx
 import structlog
 
 from aggregator.clock import Clock
+from aggregator.collector.asking import new_collection
 from aggregator.collector.documents import Document
 from aggregator.collector.driver import Driver
-from aggregator.collector.service import new_collection
 from aggregator.config import Schedule
 from aggregator.entropy import Entropy
 from aggregator.errors import AggregatorError, ParameterError

@@ -23,8 +23,8 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 
 from aggregator.clock import SystemClock
-from aggregator.codec import decode, encode
 from aggregator.collector import models
+from aggregator.collector.asking import begin_collection
 from aggregator.collector.documents import (
     Document,
     collection_document,
@@ -34,31 +34,25 @@ from aggregator.collector.documents import (
 from aggregator.collector.driver import Driver
 from aggregator.collector.openapi import described, naming_a_batch
 from aggregator.collector.pages.routes import Pages
-from aggregator.collector.shut_out import shut_out
 from aggregator.dap.ids import TaskId
-from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import (
-    BatchInvalid,
     InvalidMessage,
     UnrecognizedCollectionJob,
     UnrecognizedTask,
     UnsupportedMediaType,
 )
-from aggregator.dap.times import Time
 from aggregator.dp.post_processing import Rule
 from aggregator.entropy import Entropy
 from aggregator.errors import Abort, ParameterError
-from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage import collector as store
-from aggregator.storage.database import Database, Transaction
+from aggregator.storage.database import Database
 from aggregator.web.app import create_app
 from aggregator.web.auth import require_token
 from aggregator.web.messages import read_bytes
 from aggregator.web.pages.session import Sessions
 from aggregator.web.site import check_site
 
-COLLECTION_ID_SIZE = 16
 MAX_QUERY_SIZE = 1024
 """The most bytes of a request to collect."""
 
@@ -110,11 +104,8 @@ class CollectorApi:
     async def begin(
         self, task: Task, named: Mapping[str, int], *, now: bool
     ) -> store.StoredCollection:
-        """Start the collection of the batch that is named; see `start_collection`."""
-        new = new_collection(task, collection_request(task, named), self._entropy)
-        stored = await self._database.run(
-            "put collection", lambda tx: start_collection(tx, task, new, now=now)
-        )
+        """Start the collection of the batch that is named; see `begin_collection`."""
+        stored = await begin_collection(self._database, task, named, self._entropy, now=now)
         self._driver.wake()
         return stored
 
@@ -210,42 +201,3 @@ async def _read_query(request: Request) -> dict[str, int]:
             for fault in error.errors(include_input=False, include_url=False, include_context=False)
         )
         raise InvalidMessage(faults) from None
-
-
-def start_collection(
-    tx: Transaction, task: Task, new: store.NewCollection, *, now: bool
-) -> store.StoredCollection:
-    """Store a collection, or return the one that the batch already has.
-
-    Args:
-        tx: A transaction on the Collector's store.
-        task: The task.
-        new: The collection.
-        now: Whether to collect a batch that is not over, which shuts out its later reports.
-
-    Raises:
-        BatchInvalid: It is not over, and `now` does not say that this is meant.
-    """
-    if store.find_collection(tx, new) is None and not now:
-        query = decode(CollectionJobReq, new.request).query
-        last_over = Time(max(0, task.time(tx.now).units - 1))
-        try:
-            task.batching.asked(query, last_over, task.time_precision)
-        except BatchInvalid as error:
-            lost = shut_out(tx, task, **task.batching.named(query, task.time_precision))
-            raise BatchInvalid(
-                f"{error.detail}; {lost}, and reports that come after their batch was collected "
-                "are refused: to collect it now, say so (--now)",
-                task.task_id,
-            ) from None
-    return store.put_collection(tx, new)
-
-
-def new_collection(task: Task, request: CollectionJobReq, entropy: Entropy) -> store.NewCollection:
-    """Return the collection that a request asks for, under a fresh id."""
-    return store.NewCollection(
-        collection_id=entropy.bytes(COLLECTION_ID_SIZE),
-        task_id=task.task_id.value,
-        request=encode(request),
-        asks_for_next=task.batching.leader_selects,
-    )

@@ -26,7 +26,7 @@ from aggregator.dp.rationals import (
 )
 from aggregator.dp.sensitivity import NEIGHBOURS, check_max_reports_per_person
 from aggregator.dp.suppression import Suppression
-from aggregator.dp.thresholds import LARGEST_THRESHOLD, Thresholds
+from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
@@ -195,7 +195,7 @@ class PrivacyPolicy:
         writer.opaque8(self.population.encode(), name="population")
         if self.thresholds is not None:
             writer.u8(_THRESHOLDS)
-            _write_thresholds(writer, self.thresholds)
+            self.thresholds.write(writer)
         elif self.suppression is not None:
             writer.u8(_SUPPRESSION)
             writer.u64(self.suppression.at_or_below)
@@ -211,15 +211,15 @@ class PrivacyPolicy:
         if code_point not in MECHANISMS:
             raise reader.error(f"privacy mechanism {code_point} is not known")
         _expect(reader, "neighbour relation", _REPLACEMENT)
-        parameters = {name: _read_text(reader, name) for name in _PARAMETERS}
+        parameters = {name: reader.text8(name) or None for name in _PARAMETERS}
         try:
             return cls(
                 mechanism=_read_mechanism(MECHANISMS[code_point], parameters, reader.u32()),
-                window=_window(reader.u64() or None, reader.u64() or None),
+                window=Window.of(reader.u64() or None, reader.u64() or None),
                 max_batches_per_person=reader.u32() or None,
-                budget=_optional(_read_text(reader, "budget"), "budget", parse_rational),
+                budget=_optional(reader.text8("budget") or None, "budget", parse_rational),
                 max_releases=reader.u32() or None,
-                population=_utf8(reader, reader.opaque8(name="population")),
+                population=reader.text8("population"),
                 **_read_selection(reader),
             )
         except ParameterError as error:
@@ -260,15 +260,15 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
         raise ParameterError(f"mechanism must be one of {', '.join(kinds)}, not {name!r}")
     parameters = {key: values.pop(key, None) for key in _PARAMETERS}
     mechanism = _read_mechanism(kinds[name], parameters, values.pop("max_reports_per_person", 1))
-    window = _window(values.pop("window", None), values.pop("window_start", None))
+    window = Window.of(values.pop("window", None), values.pop("window_start", None))
     max_batches = _check_count(values.pop("max_batches_per_person", None), "max_batches_per_person")
     max_releases = _check_count(values.pop("max_releases", None), "max_releases")
     population = values.pop("population", "")
     if not isinstance(population, str):
         raise ParameterError(f"population must be text, not {population!r}")
     budget = _optional(values.pop("budget", None), "budget", parse_rational)
-    thresholds = _thresholds_from(values, mechanism)
-    suppression = _suppression_from(values)
+    thresholds = Thresholds.from_settings(values, mechanism)
+    suppression = Suppression.from_settings(values)
     for key in values:
         raise ParameterError(f"{key}: no such setting for a privacy policy")
     return PrivacyPolicy(
@@ -278,25 +278,22 @@ def policy_from_mapping(table: Mapping[str, object]) -> PrivacyPolicy:
 
 def policy_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
     """Return the [privacy] table of this policy; values are text or whole numbers."""
-    table: dict[str, str | int] = {"mechanism": policy.mechanism.name}
-    parameters = policy.mechanism.parameters()
-    for name in _PARAMETERS:
-        if name in parameters:
-            table[name] = format_rational(parameters[name])
-    table["max_reports_per_person"] = policy.max_reports_per_person
-    if policy.window is not None:
-        table["window"] = policy.window.length
-        if policy.window.start:
-            table["window_start"] = policy.window.start
-    if policy.max_batches_per_person is not None:
-        table["max_batches_per_person"] = policy.max_batches_per_person
-    if policy.budget is not None:
-        table["budget"] = format_rational(policy.budget)
-    if policy.max_releases is not None:
-        table["max_releases"] = policy.max_releases
-    if policy.population:
-        table["population"] = policy.population
-    return table | _selection_to_mapping(policy)
+    mechanism, parameters = policy.mechanism, policy.mechanism.parameters()
+    hides_by_default = mechanism.default_private_threshold != "none"
+    settings: dict[str, str | int | None] = {
+        "mechanism": mechanism.name,
+        **{name: format_rational(parameters[name]) for name in _PARAMETERS if name in parameters},
+        "max_reports_per_person": policy.max_reports_per_person,
+        **(policy.window.settings() if policy.window else {}),
+        "max_batches_per_person": policy.max_batches_per_person,
+        "budget": None if policy.budget is None else format_rational(policy.budget),
+        "max_releases": policy.max_releases,
+        "population": policy.population or None,
+        **({"private_threshold": "none"} if hides_by_default else {}),
+        **(policy.thresholds.settings() if policy.thresholds else {}),
+        **(policy.suppression.settings() if policy.suppression else {}),
+    }
+    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _read_mechanism(
@@ -306,68 +303,6 @@ def _read_mechanism(
     mechanism = kind.of(parameters, check_max_reports_per_person(max_reports_per_person))
     parameters.finish()
     return mechanism
-
-
-def _thresholds_from(values: dict[str, object], mechanism: Mechanism) -> Thresholds | None:
-    """Take the settings of the thresholds out of `values`."""
-    private = values.pop("private_threshold", mechanism.default_private_threshold)
-    public = values.pop("public_threshold", None)
-    buckets = values.pop("public_buckets", "")
-    if private == "none":
-        if public is not None or buckets:
-            raise ParameterError("private_threshold: public buckets need one for the others")
-        return None
-    if not isinstance(private, str | int) or isinstance(private, bool):
-        raise ParameterError(f"private_threshold must be text or a whole number, not {private!r}")
-    if public is not None:
-        public = integer_in(public, "public_threshold", 0, LARGEST_THRESHOLD)
-    if not isinstance(buckets, str) or not all(map(str.isdecimal, buckets.split())):
-        raise ParameterError(
-            f'public_buckets must be bucket numbers with spaces between, "0 3", not {buckets!r}'
-        )
-    return Thresholds(private, public, tuple(map(int, buckets.split())))
-
-
-def _selection_to_mapping(policy: PrivacyPolicy) -> dict[str, str | int]:
-    """Return the settings that say what the collector shows."""
-    table: dict[str, str | int] = {}
-    if policy.thresholds is not None:
-        table["private_threshold"] = policy.thresholds.private
-        if policy.thresholds.public is not None:
-            table["public_threshold"] = policy.thresholds.public
-        if policy.thresholds.public_buckets:
-            table["public_buckets"] = " ".join(map(str, policy.thresholds.public_buckets))
-    elif policy.mechanism.default_private_threshold != "none":
-        table["private_threshold"] = "none"
-    if policy.suppression is not None:
-        table["suppress_at_or_below"] = policy.suppression.at_or_below
-        if policy.suppression.assumed_probability is not None:
-            table["assumed_probability"] = format_rational(policy.suppression.assumed_probability)
-    return table
-
-
-def _suppression_from(values: dict[str, object]) -> Suppression | None:
-    """Take the settings of suppression out of `values`."""
-    limit = values.pop("suppress_at_or_below", None)
-    assumed = values.pop("assumed_probability", None)
-    if limit is None:
-        if assumed is not None:
-            raise ParameterError("assumed_probability: goes with suppress_at_or_below only")
-        return None
-    limit = integer_in(limit, "suppress_at_or_below", 0, LARGEST_THRESHOLD)
-    return Suppression(limit, _optional(assumed, "assumed_probability", parse_probability))
-
-
-def _window(length: object, start: object) -> Window | None:
-    """Return the window of these numbers of units; None if there is none."""
-    for value, name in ((length, "window"), (start, "window_start")):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
-            raise ParameterError(f"{name} must be a whole number of units of time, not {value!r}")
-    if isinstance(length, int):
-        return Window(length, start if isinstance(start, int) else 0)
-    if start is not None:
-        raise ParameterError("window_start: goes with window only")
-    return None
 
 
 def _check_count(value: object, name: str) -> int | None:
@@ -385,28 +320,8 @@ def _write_rational(writer: Writer, value: Fraction | None) -> None:
     writer.opaque8(text.encode(), maximum=MAX_RATIONAL_TEXT, name="rational")
 
 
-def _read_text(reader: Reader, name: str) -> str | None:
-    return _utf8(reader, reader.opaque8(name=name)) or None
-
-
 def _optional(text: object, name: str, parse: Callable[[object, str], Fraction]) -> Fraction | None:
     return None if text is None else parse(text, name)
-
-
-def _utf8(reader: Reader, data: bytes) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise reader.error("text is not UTF-8") from error
-
-
-def _write_thresholds(writer: Writer, thresholds: Thresholds) -> None:
-    writer.opaque8(str(thresholds.private).encode(), name="private_threshold")
-    writer.u64(_ALWAYS_SHOWN if thresholds.public is None else thresholds.public)
-    buckets = Writer()
-    for bucket in thresholds.public_buckets:
-        buckets.u32(bucket)
-    writer.opaque16(buckets.getvalue(), name="public_buckets")
 
 
 def _read_selection(reader: Reader) -> "_Selection":
@@ -414,24 +329,13 @@ def _read_selection(reader: Reader) -> "_Selection":
     if kind == _EVERYTHING:
         return {}
     if kind == _THRESHOLDS:
-        return {"thresholds": _read_thresholds(reader)}
+        return {"thresholds": Thresholds.read(reader)}
     if kind == _SUPPRESSION:
         limit = reader.u64()
-        assumed = _read_text(reader, "assumed_probability")
+        assumed = reader.text8("assumed_probability") or None
         probability = _optional(assumed, "assumed_probability", parse_probability)
         return {"suppression": Suppression(limit, probability)}
     raise reader.error(f"privacy policy selection {kind} is not known")
-
-
-def _read_thresholds(reader: Reader) -> Thresholds:
-    private = _utf8(reader, reader.opaque8(name="private_threshold"))
-    public = reader.u64()
-    block = Reader(reader.opaque16(name="public_buckets"))
-    return Thresholds(
-        private=int(private) if private.isdecimal() else private,
-        public=None if public == _ALWAYS_SHOWN else public,
-        public_buckets=block.rest(Reader.u32),
-    )
 
 
 class _Selection(TypedDict, total=False):

@@ -11,8 +11,10 @@ Source:
 import dataclasses
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Self
 
 from aggregator.dp.decimals import integer_in
+from aggregator.dp.rationals import format_rational, parse_probability
 from aggregator.dp.sensitivity import check_counts, is_one_count
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
@@ -38,6 +40,31 @@ class Suppression:
         integer_in(self.at_or_below, "suppress_at_or_below", 0, _LARGEST)
         if assumed is not None and not 0 < assumed < 1:
             raise ParameterError(f"assumed_probability must be between 0 and 1, not {assumed}")
+
+    @classmethod
+    def from_settings(cls, values: dict[str, object]) -> Self | None:
+        """Take suppression out of the settings of a policy; None if it has none.
+
+        Raises:
+            ParameterError: A setting has another type, or is out of range.
+        """
+        limit = values.pop("suppress_at_or_below", None)
+        assumed = values.pop("assumed_probability", None)
+        if limit is None:
+            if assumed is not None:
+                raise ParameterError("assumed_probability: goes with suppress_at_or_below only")
+            return None
+        return cls(
+            integer_in(limit, "suppress_at_or_below", 0, _LARGEST),
+            None if assumed is None else parse_probability(assumed, "assumed_probability"),
+        )
+
+    def settings(self) -> dict[str, str | int]:
+        """Return the settings that `from_settings` takes."""
+        settings: dict[str, str | int] = {"suppress_at_or_below": self.at_or_below}
+        if self.assumed_probability is not None:
+            settings["assumed_probability"] = format_rational(self.assumed_probability)
+        return settings
 
     def check(self, circuit: Circuit) -> None:
         """Refuse a circuit for which this is meaningless.

@@ -10,7 +10,9 @@ Source:
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Self
 
+from aggregator.codec import Reader, Writer
 from aggregator.dp.decimals import integer_in
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.errors import ParameterError
@@ -18,6 +20,8 @@ from aggregator.vdaf.circuits import Circuit
 
 _MULTIPLES = {"k": 1, "2k": 2}
 LARGEST_THRESHOLD = 2**63 - 1
+_ALWAYS_SHOWN = 2**64 - 1
+"""Stands for "no threshold" in bytes; a threshold is below 2^63."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,6 +53,62 @@ class Thresholds:
             raise ParameterError("public_buckets must be in ascending order, each one once")
         if any(not 0 <= bucket < 2**32 for bucket in self.public_buckets):
             raise ParameterError("public_buckets must be from 0 to 2^32 - 1")
+
+    @classmethod
+    def from_settings(cls, values: dict[str, object], mechanism: Mechanism) -> Self | None:
+        """Take the thresholds out of the settings of a policy; None if it has none.
+
+        Raises:
+            ParameterError: A setting has another type, or is out of range.
+        """
+        private = values.pop("private_threshold", mechanism.default_private_threshold)
+        public = values.pop("public_threshold", None)
+        buckets = values.pop("public_buckets", "")
+        if private == "none":
+            if public is not None or buckets:
+                raise ParameterError("private_threshold: public buckets need one for the others")
+            return None
+        if not isinstance(private, str | int) or isinstance(private, bool):
+            raise ParameterError(
+                f"private_threshold must be text or a whole number, not {private!r}"
+            )
+        if public is not None:
+            public = integer_in(public, "public_threshold", 0, LARGEST_THRESHOLD)
+        if not isinstance(buckets, str) or not all(map(str.isdecimal, buckets.split())):
+            raise ParameterError(
+                f'public_buckets must be bucket numbers with spaces between, "0 3", not {buckets!r}'
+            )
+        return cls(private, public, tuple(map(int, buckets.split())))
+
+    def settings(self) -> dict[str, str | int]:
+        """Return the settings that `from_settings` takes."""
+        settings: dict[str, str | int] = {"private_threshold": self.private}
+        if self.public is not None:
+            settings["public_threshold"] = self.public
+        if self.public_buckets:
+            settings["public_buckets"] = " ".join(map(str, self.public_buckets))
+        return settings
+
+    def write(self, writer: Writer) -> None:
+        """Append the encoding."""
+        writer.opaque8(str(self.private).encode(), name="private_threshold")
+        writer.u64(_ALWAYS_SHOWN if self.public is None else self.public)
+        buckets = Writer()
+        for bucket in self.public_buckets:
+            buckets.u32(bucket)
+        writer.opaque16(buckets.getvalue(), name="public_buckets")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Take the thresholds off `reader`; raises `ParameterError` too."""
+        private = reader.text8("private_threshold")
+        public = reader.u64()
+        block = Reader(reader.opaque16(name="public_buckets"))
+        return cls(
+            private=int(private) if private.isdecimal() else private,
+            public=None if public == _ALWAYS_SHOWN else public,
+            public_buckets=block.rest(Reader.u32),
+        )
 
     def of_buckets(self, circuit: Circuit, mechanism: Mechanism) -> list[int | None]:
         """Return each bucket's threshold; None if it is always shown.

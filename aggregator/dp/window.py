@@ -5,6 +5,7 @@ With a window in the policy the client knows it when it sends, whatever the coll
 """
 
 import dataclasses
+from typing import Self
 
 from aggregator.errors import ParameterError
 
@@ -35,6 +36,28 @@ class Window:
                 f"window_start must be from 0 to below the window's {self.length} units, "
                 f"not {self.start}"
             )
+
+    @classmethod
+    def of(cls, length: object, start: object) -> Self | None:
+        """Return the window of these numbers of units; None if there is none.
+
+        Raises:
+            ParameterError: One is no whole number or out of range, or there is only a start.
+        """
+        for value, name in ((length, "window"), (start, "window_start")):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+                raise ParameterError(
+                    f"{name} must be a whole number of units of time, not {value!r}"
+                )
+        if isinstance(length, int):
+            return cls(length, start if isinstance(start, int) else 0)
+        if start is not None:
+            raise ParameterError("window_start: goes with window only")
+        return None
+
+    def settings(self) -> dict[str, int]:
+        """Return the settings of a policy that say this; a start of 0 goes without saying."""
+        return {"window": self.length} | ({"window_start": self.start} if self.start else {})
 
     def first_unit(self, unit: int) -> int:
         """Return the first unit of the window that holds `unit`; the very first begins below 0."""

@@ -17,8 +17,8 @@ Source: DAP, "Collection Job Initialization" and "Obtaining Aggregate Shares".
 import json
 
 import anyio
-import httpx
 import structlog
+from typing_extensions import override
 
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.ids import TaskId
@@ -33,9 +33,9 @@ from aggregator.dap.problems import (
 )
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path
-from aggregator.leader.helper_peer import helper_of, is_gone, retry_delay
-from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
-from aggregator.leader.waiting import or_wait
+from aggregator.leader.helper_peer import is_gone, retry_delay
+from aggregator.leader.lease_driver import LeaseDriver
+from aggregator.leader.scheduler import Jobs
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import (
     aggregate_share_request,
@@ -44,7 +44,7 @@ from aggregator.protocol.collection import (
     sealed_share_size,
 )
 from aggregator.protocol.task import Task
-from aggregator.runtime import Runtime, ServedTask, charge_of, check_limits
+from aggregator.runtime import ServedTask, charge_of, check_limits
 from aggregator.runtime.release_steps import delete_leftovers, merge_batch
 from aggregator.storage import locks
 from aggregator.storage.batches import (
@@ -74,8 +74,7 @@ from aggregator.storage.reports import has_reports
 from aggregator.storage.selected_batches import next_batch
 from aggregator.storage.states import BatchState
 from aggregator.storage.waiting_reports import waiting_in_batch
-from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable, origin
-from aggregator.transport.permits import Permits
+from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 log = structlog.get_logger()
@@ -83,47 +82,17 @@ log = structlog.get_logger()
 LONGEST_POLL_SECONDS = 10
 """After how long a batch that is not ready is looked at again, at the latest."""
 
-_JOBS: Jobs[CollectionJob] = Jobs(
-    "collection", due_collection_jobs, lease_collection_jobs, renew_collection_job
-)
+_POLL_SECONDS = 1
+"""How soon a batch that was not ready is looked at again, at first; later after a tenth of the time
+that it waits, for each look is written to disk."""
 
 
-class CollectionDriver:
+class CollectionDriver(LeaseDriver[CollectionJob]):
     """Drives the collection jobs of all tasks of the leader."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        http: httpx.AsyncClient,
-        settings: DriverSettings,
-        *,
-        poll_seconds: int = 1,
-    ) -> None:
-        """Drive the jobs in the store of `runtime`.
+    jobs = Jobs("collection", due_collection_jobs, lease_collection_jobs, renew_collection_job)
 
-        Args:
-            runtime: The leader.
-            http: Sends the requests to helpers.
-            settings: How jobs are leased.
-            poll_seconds: How soon a batch that was not ready is looked at again, at first; later
-                after a tenth of the time that it waits, for each look is written to disk.
-        """
-        self._runtime = runtime
-        self._http = http
-        self._settings = settings
-        self._poll_seconds = poll_seconds
-        self._permits = Permits(settings.concurrency, settings.jobs_per_helper, runtime.clock.now)
-        step = or_wait(self._step, self._release_lease)
-        self._scheduler = Scheduler(runtime, _JOBS, step, settings, self._permits)
-
-    async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
-        """Step jobs until `stop` is set; see `Scheduler.run`."""
-        await self._scheduler.run(stop, poll_seconds)
-
-    async def run_once(self) -> int:
-        """Step the jobs that are due now, as far as permits go; return how many."""
-        return await self._scheduler.run_once()
-
+    @override
     async def _step(self, leased: Leased[CollectionJob]) -> None:
         job = leased.job
         served = await self._runtime.task(TaskId(job.task_id))
@@ -143,13 +112,13 @@ class CollectionDriver:
             share = decode(AggregateShare, body) if body else None
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
-            await self._release_lease(leased, str(error), error.retry_after)
+            await self._release(leased, str(error), error.retry_after)
         except PeerRefused as error:
             await self._refused(leased, error)
         except DecodeError as error:
             # The helper may have released its share, so the batch stays frozen.
             log.error("helper's aggregate share is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
-            await self._release_lease(leased, f"the helper's answer: {error}")
+            await self._release(leased, f"the helper's answer: {error}")
         else:
             if share is None:
                 await self._wait(leased, answer)
@@ -193,7 +162,7 @@ class CollectionDriver:
         ):
             # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
             waited = tx.now - job.created_at
-            delay = max(self._poll_seconds, min(waited // 10, LONGEST_POLL_SECONDS))
+            delay = max(_POLL_SECONDS, min(waited // 10, LONGEST_POLL_SECONDS))
             reason = (
                 "another collection of a part of the batch is under way"
                 if closed is not None
@@ -225,18 +194,15 @@ class CollectionDriver:
             self._fail(tx, leased, InvalidBatchSize(detail, served.task.task_id))
         else:
             reason = "no batch that was not collected before is full"
-            release_collection_job(
-                tx, leased.lease, self._poll_seconds, reason=reason, progressed=True
-            )
+            release_collection_job(tx, leased.lease, _POLL_SECONDS, reason=reason, progressed=True)
 
     def _fail(self, tx: Transaction, leased: Leased[CollectionJob], problem: Problem) -> None:
         log.info("collection job failed", job=leased.job.job_id.hex(), reason=str(problem))
         fail_collection_job(tx, leased.lease, json.dumps(problem_document(problem)))
 
     async def _ask(self, served: ServedTask, job: CollectionJob, request: bytes) -> Answer:
-        helper = helper_of(served, self._http, self._settings.peer_attempts)
         limit = sealed_share_size(served.task)
-        with self._permits.asking(origin(served.task.configuration.helper_aggregator_endpoint)):
+        with self._asking(served) as helper:
             if job.helper_location is not None:
                 return await helper.get(job.helper_location, limit=limit)
             return await helper.post(
@@ -281,7 +247,7 @@ class CollectionDriver:
 
     async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
         """Remember where the helper will answer, and ask again later."""
-        delay = self._poll_seconds if answer.retry_after is None else answer.retry_after
+        delay = _POLL_SECONDS if answer.retry_after is None else answer.retry_after
 
         def wait(tx: Transaction) -> None:
             if answer.location is not None:
@@ -291,7 +257,8 @@ class CollectionDriver:
 
         await self._runtime.database.run("await aggregate share", wait)
 
-    async def _release_lease(
+    @override
+    async def _release(
         self, leased: Leased[CollectionJob], reason: str, asked: int | None = None
     ) -> None:
         delay = retry_delay(leased.lease.attempts, asked)

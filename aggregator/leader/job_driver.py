@@ -17,9 +17,8 @@ import hashlib
 from collections.abc import Sequence
 from http import HTTPStatus
 
-import anyio
-import httpx
 import structlog
+from typing_extensions import override
 
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.ids import ReportId, TaskId
@@ -28,8 +27,8 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type, path
 from aggregator.errors import PeerError
 from aggregator.leader.helper_peer import helper_of, is_gone, retry_delay
-from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
-from aggregator.leader.waiting import or_wait
+from aggregator.leader.lease_driver import LeaseDriver
+from aggregator.leader.scheduler import Jobs
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
     LeaderState,
@@ -40,7 +39,7 @@ from aggregator.protocol.aggregation import (
     leader_resume,
 )
 from aggregator.protocol.reports import Rejected
-from aggregator.runtime import Runtime, ServedTask, commit
+from aggregator.runtime import ServedTask, commit
 from aggregator.storage.aggregation_jobs import (
     AggregationJob,
     due_aggregation_jobs,
@@ -62,16 +61,11 @@ from aggregator.storage.counters import reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Lease, Leased
 from aggregator.storage.reports import StoredReport, reports_of_job
-from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable, origin
-from aggregator.transport.permits import Permits
+from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
 
 log = structlog.get_logger()
 
 _DEFAULT_POLL_SECONDS = 2
-
-_JOBS: Jobs[AggregationJob] = Jobs(
-    "aggregation", due_aggregation_jobs, lease_aggregation_jobs, renew_aggregation_job
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,26 +100,12 @@ class _Rejects:
         return rejects
 
 
-class JobDriver:
+class JobDriver(LeaseDriver[AggregationJob]):
     """Drives the aggregation jobs of all tasks of the leader."""
 
-    def __init__(self, runtime: Runtime, http: httpx.AsyncClient, settings: DriverSettings) -> None:
-        """Drive the jobs in the store of `runtime`, asking helpers through `http`."""
-        self._runtime = runtime
-        self._http = http
-        self._settings = settings
-        self._permits = Permits(settings.concurrency, settings.jobs_per_helper, runtime.clock.now)
-        step = or_wait(self._step, self._release)
-        self._scheduler = Scheduler(runtime, _JOBS, step, settings, self._permits)
+    jobs = Jobs("aggregation", due_aggregation_jobs, lease_aggregation_jobs, renew_aggregation_job)
 
-    async def run(self, stop: anyio.Event, poll_seconds: float) -> None:
-        """Step jobs until `stop` is set; see `Scheduler.run`."""
-        await self._scheduler.run(stop, poll_seconds)
-
-    async def run_once(self) -> int:
-        """Step the jobs that are due now, as far as permits go; return how many."""
-        return await self._scheduler.run_once()
-
+    @override
     async def _step(self, leased: Leased[AggregationJob]) -> None:
         job = leased.job
         served = await self._runtime.task(TaskId(job.task_id))
@@ -193,10 +173,9 @@ class JobDriver:
     async def _ask(
         self, served: ServedTask, leased: Leased[AggregationJob], request: _Request
     ) -> Answer:
-        helper = helper_of(served, self._http, self._settings.peer_attempts)
         limit = largest_response(served.task, request.body)
         job = leased.job
-        with self._permits.asking(origin(served.task.configuration.helper_aggregator_endpoint)):
+        with self._asking(served) as helper:
             if job.helper_location is not None:
                 return await helper.get(job.helper_location, limit=limit)
             if job.request is not None:
@@ -290,6 +269,7 @@ class JobDriver:
 
         await self._runtime.database.run("await aggregation job", wait)
 
+    @override
     async def _release(
         self,
         leased: Leased[AggregationJob],

@@ -16,6 +16,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from aggregator.config import REFUSAL_SECONDS
 from aggregator.dap.ids import TaskId
 from aggregator.errors import AggregatorError, StoreError
 from aggregator.runtime import Runtime
@@ -51,7 +52,7 @@ class DriverSettings:
     max_attempts: int
     peer_attempts: int = 3
     jobs_per_helper: int = 4
-    refusal_seconds: int = 3600
+    refusal_seconds: int = REFUSAL_SECONDS
 
 
 class Job(Protocol):

@@ -106,7 +106,6 @@ def open_result(
     keypair: HpkeKeypair,
     request: CollectionJobReq,
     response: CollectionJobResp,
-    confidence: Fraction = DEFAULT_CONFIDENCE,
 ) -> Result:
     """Open both aggregate shares, add them and say how far the sums may be from the truth.
 
@@ -115,7 +114,6 @@ def open_result(
         keypair: The collector's HPKE key pair.
         request: What was asked for, as it was sent.
         response: The leader's answer.
-        confidence: The intervals' confidence, strictly between 0 and 1.
 
     Raises:
         UnusableResult: A share does not open under our view of the task, or does not decode, or
@@ -138,9 +136,9 @@ def open_result(
         release=_release(response),
         mechanism=mechanism.name,
         guarantee=mechanism.guarantee(circuit),
-        confidence=confidence,
-        half_width=mechanism.half_width(circuit, confidence, aggregators=2),
-        joint_half_width=mechanism.joint_half_width(circuit, confidence, aggregators=2),
+        confidence=DEFAULT_CONFIDENCE,
+        half_width=mechanism.half_width(circuit, DEFAULT_CONFIDENCE),
+        joint_half_width=mechanism.joint_half_width(circuit, DEFAULT_CONFIDENCE),
         scale=mechanism.describe_scale(circuit),
         disclosure=disclosure,
     )

@@ -36,6 +36,7 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.time_interval import TimeInterval
+from aggregator.protocol.toml_table import TomlTable
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 from aggregator.vdaf.instances import (
     configuration_bytes,
@@ -192,7 +193,7 @@ def task_from_toml(text: str) -> Task:
         )
     if "role" in table:
         raise ParameterError("task file: has a role, so it is a service file; name the task's")
-    reader = _Table(table, "")
+    reader = TomlTable(table, "")
     version = reader.integer("version")
     if version != TASK_FILE_VERSION:
         raise ParameterError(f"version: must be {TASK_FILE_VERSION}, not {version}")
@@ -262,53 +263,6 @@ def task_to_toml(task: Task) -> str:
     return "\n".join(lines) + "\n"
 
 
-class _Table:
-    """A TOML table whose every key must be asked for."""
-
-    def __init__(self, values: Mapping[str, object], name: str) -> None:
-        self.values = dict(values)
-        self._prefix = f"{name}." if name else ""
-
-    def _take(self, key: str) -> object:
-        if key not in self.values:
-            raise ParameterError(f"{self._prefix}{key}: missing")
-        return self.values.pop(key)
-
-    def text(self, key: str) -> str:
-        value = self._take(key)
-        if not isinstance(value, str):
-            raise ParameterError(f"{self._prefix}{key}: must be text in quotation marks")
-        return value
-
-    def integer(self, key: str) -> int:
-        return self._integer(key, self._take(key))
-
-    def _integer(self, key: str, value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise ParameterError(f"{self._prefix}{key}: must be a whole number")
-        if not 0 <= value < 2**64:
-            raise ParameterError(f"{self._prefix}{key}: must be from 0 to 2^64 - 1, not {value}")
-        return value
-
-    def table(self, key: str) -> "_Table":
-        value = self._take(key)
-        if not isinstance(value, dict):
-            raise ParameterError(f"{self._prefix}{key}: must be a table, [{key}]")
-        return _Table(value, f"{self._prefix}{key}")
-
-    def optional_table(self, key: str) -> "_Table | None":
-        return self.table(key) if key in self.values else None
-
-    def remaining_integers(self) -> dict[str, int]:
-        integers = {key: self._integer(key, value) for key, value in self.values.items()}
-        self.values.clear()
-        return integers
-
-    def finish(self) -> None:
-        for key in self.values:
-            raise ParameterError(f"{self._prefix}{key}: no such setting")
-
-
 def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
     if configuration.time_precision < 1:
         raise ParameterError("time_precision: must be at least one second")
@@ -360,7 +314,7 @@ def _check_extensions(configuration: TaskConfiguration) -> None:
         raise ParameterError(f"extensions: task extension {unknown[0]:#06x} is not known")
 
 
-def _extensions(interval: _Table | None, policy: PrivacyPolicy | None) -> Extensions:
+def _extensions(interval: TomlTable | None, policy: PrivacyPolicy | None) -> Extensions:
     privacy = None if policy is None else encode_policy(policy)
     if interval is None:
         return task_extensions(privacy=privacy)

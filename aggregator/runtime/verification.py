@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import numpy as np
 import structlog
 
 from aggregator.dap.profile import Role
@@ -61,5 +62,5 @@ def _verify_nothing(task: Task, role: Role) -> None:
         [bytes(prio3.public_share_size)],
         [bytes(prio3.input_share_size(role.agg_id))],
     )
-    verifier_shares = [bytes(prio3.verifier_share_size)] * prio3.num_shares
-    prio3.verifier_shares_to_message(task.ctx, [verifier_shares])
+    verifier_shares = np.zeros((1, prio3.verifier_share_size), np.uint8)
+    prio3.verifier_shares_to_message(task.ctx, [verifier_shares] * prio3.num_shares)

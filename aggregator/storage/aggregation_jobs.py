@@ -2,8 +2,9 @@
 
 The exact request is stored before it is sent, and only the driver that holds the job's lease moves
 it. So the successor of a killed driver sends the same bytes again and gets the same answer. No
-driver gives a job up with its reports: `operator` has the verbs of a person who does.
-`states.AGGREGATION_JOB` draws the life of a job.
+driver gives a job up with its reports: `interventions` has the verbs of a person who does.
+`states.AGGREGATION_JOB` draws the life of a job. Every verb that takes a lease raises `LeaseLost`
+if it is not ours any more.
 """
 
 import dataclasses
@@ -102,11 +103,7 @@ def lease_aggregation_jobs(
 
 
 def renew_aggregation_job(tx: Transaction, lease: Lease, seconds: int) -> None:
-    """Hold the job for `seconds` from now on.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
-    """
+    """Hold the job for `seconds` from now on."""
     leases.renew(tx, tables.aggregation_jobs, lease, seconds)
 
 
@@ -138,31 +135,19 @@ def store_request(
 
 
 def note_sending(tx: Transaction, lease: Lease) -> None:
-    """Remember, before the stored request is sent once more, that it may be processed.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
-    """
+    """Remember, before the stored request is sent once more, that it may be processed."""
     table = tables.aggregation_jobs
     leases.write(tx, table, lease, {"unanswered": table.c.unanswered + 1})
 
 
 def note_unprocessed(tx: Transaction, lease: Lease) -> None:
-    """Take `note_sending` back: the Helper has surely not processed what was sent this time.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
-    """
+    """Take `note_sending` back: the Helper has surely not processed what was sent this time."""
     table = tables.aggregation_jobs
     leases.write(tx, table, lease, {"unanswered": table.c.unanswered - 1})
 
 
 def note_failure(tx: Transaction, lease: Lease) -> AggregationJob:
-    """Count a refusal or an unusable answer; return the job as it is now.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
-    """
+    """Count a refusal or an unusable answer; return the job as it is now."""
     table = tables.aggregation_jobs
     leases.write(tx, table, lease, {"failures": table.c.failures + 1})
     return _get(tx, lease.key)
@@ -172,7 +157,6 @@ def forget_request(tx: Transaction, lease: Lease) -> None:
     """Take the job's request back, for a new one with the same reports.
 
     Raises:
-        LeaseLost: The lease is not ours any more.
         Conflict: The Helper may have processed the request: only the same bytes may follow it.
     """
     if _get(tx, lease.key).unanswered:
@@ -186,7 +170,6 @@ def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
     """Forget the request, and move half of the job's reports into a new job.
 
     Raises:
-        LeaseLost: The lease is not ours any more.
         Conflict: The Helper may have processed the request, or the job has a single report.
     """
     forget_request(tx, lease)
@@ -205,11 +188,7 @@ def split_aggregation_job(tx: Transaction, lease: Lease) -> None:
 
 
 def hold_aggregation_job(tx: Transaction, lease: Lease, reason: str) -> None:
-    """Leave the job to an operator: it is no longer driven, and keeps its request and reports.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
-    """
+    """Leave the job to an operator: it is no longer driven, and keeps its request and reports."""
     values = {"lease_token": None, "reason": reason}
     table = tables.aggregation_jobs
     leases.advance(tx, table, AGGREGATION_JOB, "hold_aggregation_job", lease, values, ends=False)
@@ -222,9 +201,6 @@ def store_job_location(tx: Transaction, lease: Lease, location: str | None) -> N
         tx: The transaction.
         lease: The lease on the job.
         location: Its URL; None if the Helper has lost the job.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
     """
     leases.write(tx, tables.aggregation_jobs, lease, {"helper_location": location})
 
@@ -248,7 +224,6 @@ def finish_aggregation_job(
         too_early: Ids of those whose time has not come: they wait for another job.
 
     Raises:
-        LeaseLost: The lease is not ours any more.
         Conflict: The reports named are not exactly the job's.
     """
     table = tables.aggregation_jobs
@@ -281,9 +256,6 @@ def release_aggregation_job(
         delay_seconds: Nobody leases the job before.
         reason: Why it waits, for an operator.
         progressed: Whether the attempts so far no longer count.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
     """
     leases.write(tx, tables.aggregation_jobs, lease, {"reason": reason})
     leases.release(tx, tables.aggregation_jobs, lease, delay_seconds, progressed=progressed)
@@ -320,23 +292,9 @@ def _put_job(tx: Transaction, task_id: bytes, bucket: bytes) -> AggregationJob:
 
 
 def _get(tx: Transaction, key: int) -> AggregationJob:
-    job, task = tables.aggregation_jobs.c, tables.tasks.c
-    query = (
-        select(
-            job.id,
-            task.task_id,
-            job.job_id,
-            job.state,
-            job.bucket,
-            job.request,
-            job.helper_location,
-            job.failures,
-            job.unanswered,
-        )
-        .join(tables.tasks, task.id == job.task)
-        .where(job.id == key)
-    )
-    row = tx.connection.execute(query).one()
+    job = tables.aggregation_jobs
+    query = select(tables.tasks.c.task_id, job).join(tables.tasks, tables.tasks.c.id == job.c.task)
+    row = tx.connection.execute(query.where(job.c.id == key)).one()
     return AggregationJob(
         key=row.id,
         task_id=row.task_id,

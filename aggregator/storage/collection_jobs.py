@@ -9,7 +9,8 @@ Two transactions make a release (`states.COLLECTION_JOB`):
    batch collected and destroys our un-noised shares. If the Leader is killed before it, our noise
    was never stored or sent; if after it, every poll gets these bytes.
 
-If the Helper refuses, `fail_collection_job` reopens the batch and cancels the reservation.
+If the Helper refuses, `fail_collection_job` reopens the batch and cancels the reservation. Every
+verb that takes a lease raises `LeaseLost` if it is not ours any more.
 """
 
 import dataclasses
@@ -153,11 +154,7 @@ def lease_collection_jobs(
 
 
 def renew_collection_job(tx: Transaction, lease: Lease, seconds: int) -> None:
-    """Hold the job for `seconds` from now on.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
-    """
+    """Hold the job for `seconds` from now on."""
     leases.renew(tx, tables.collection_jobs, lease, seconds)
 
 
@@ -177,9 +174,6 @@ def release_collection_job(
         delay_seconds: Nobody leases the job before.
         reason: Why it waits, for an operator.
         progressed: Whether the attempts and the refusals so far no longer count.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
     """
     table = tables.collection_jobs
     values: dict[str, object] = {"reason": reason}
@@ -190,11 +184,7 @@ def release_collection_job(
 
 
 def note_refusal(tx: Transaction, lease: Lease) -> int:
-    """Remember that the Helper refuses; return for how many seconds it has done so.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
-    """
+    """Remember that the Helper refuses; return for how many seconds it has done so."""
     table = tables.collection_jobs
     since = func.coalesce(table.c.refused_since, tx.now)
     leases.write(tx, table, lease, {"refused_since": since})
@@ -204,11 +194,7 @@ def note_refusal(tx: Transaction, lease: Lease) -> int:
 
 
 def select_batch(tx: Transaction, lease: Lease, batch: Batch) -> None:
-    """Give the job the batch that the Leader has selected for it, before it is frozen.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
-    """
+    """Give the job the batch that the Leader has selected for it, before it is frozen."""
     leases.write(tx, tables.collection_jobs, lease, _bounds(batch))
 
 
@@ -235,7 +221,6 @@ def freeze_collection_job(
         charge: What the release will cost.
 
     Raises:
-        LeaseLost: The lease is not ours any more.
         BatchClosed: A part of the batch is being collected or was.
         BatchBusy: Stored reports of the batch are not aggregated yet.
     """
@@ -259,9 +244,6 @@ def store_share_location(tx: Transaction, lease: Lease, location: str | None) ->
         tx: The transaction.
         lease: The lease on the job.
         location: Its URL; None if the Helper no longer has it.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
     """
     leases.write(tx, tables.collection_jobs, lease, {"helper_location": location})
 
@@ -292,9 +274,6 @@ def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
 
     If the Helper has released its share after all, nobody has ours, and the same request brings the
     same share again.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
     """
     locks.change_batches(tx, _one(tx, tables.collection_jobs.c.id == lease.key).task_id)
     job = _one(tx, tables.collection_jobs.c.id == lease.key)

@@ -4,8 +4,9 @@ A helper answers at once, so nothing waits there; its rows say what it has answe
 """
 
 import dataclasses
+from typing import Any
 
-from sqlalchemy import Column, ColumnElement, func, select
+from sqlalchemy import Column, ColumnElement, FromClause, Row, Select, func, select
 
 from aggregator.protocol.batches import Batch
 from aggregator.storage import tables
@@ -124,66 +125,69 @@ def find_job(tx: Transaction, job: bytes) -> ListedJob | None:
 
 def _aggregations(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
     job, report = tables.aggregation_jobs, tables.reports.c
-    columns = [column for column in job.c if column.name != "request"]  # which may be long
     left = (
         select(func.count())
         .where(report.task == job.c.task, report.job == job.c.id)
         .scalar_subquery()
     )
-    query = (
-        select(*columns, tables.tasks.c.task_id, left.label("reports"))
-        .join(tables.tasks, tables.tasks.c.id == job.c.task)
-        .where(*conditions)
-        .order_by(job.c.id)
-    )
+    columns = [column for column in job.c if column.name != "request"]  # which may be long
     return [
-        ListedJob(
-            kind=AGGREGATION,
-            task_id=row.task_id,
-            job_id=row.job_id,
-            state=row.state,
-            created_at=row.created_at,
-            ended_at=row.ended_at,
+        _leased(
+            tx,
+            AGGREGATION,
+            row,
             reports=row.reports,
             request_sha256=row.request_sha256,
-            attempts=row.lease_attempts,
             failures=row.failures,
             may_be_counted=row.unanswered > 0,
-            reason=row.reason,
-            next_at=_next_at(row.state, row.lease_expires_at),
-            is_driven=_is_driven(tx, row.lease_token, row.lease_expires_at),
         )
-        for row in tx.connection.execute(query)
+        for row in tx.connection.execute(
+            _with_task(job, *columns, left.label("reports")).where(*conditions)
+        )
     ]
 
 
 def _collections(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
     job = tables.collection_jobs
-    query = (
-        select(job, tables.tasks.c.task_id)
-        .join(tables.tasks, tables.tasks.c.id == job.c.task)
-        .where(*conditions)
-        .order_by(job.c.id)
-    )
     return [
-        ListedJob(
-            kind=COLLECTION,
-            task_id=row.task_id,
-            job_id=row.job_id,
-            state=row.state,
-            created_at=row.created_at,
-            ended_at=row.ended_at,
+        _leased(
+            tx,
+            COLLECTION,
+            row,
             reports=row.report_count,
-            attempts=row.lease_attempts,
             may_be_counted=row.state == CollectionJobState.FROZEN,
-            reason=row.reason,
-            next_at=_next_at(row.state, row.lease_expires_at),
-            is_driven=_is_driven(tx, row.lease_token, row.lease_expires_at),
             batch=None if row.first_bucket is None else Batch(row.first_bucket, row.last_bucket),
             problem=row.problem,
         )
-        for row in tx.connection.execute(query)
+        for row in tx.connection.execute(_with_task(job, job).where(*conditions))
     ]
+
+
+def _with_task(job: FromClause, *columns: FromClause | ColumnElement[Any]) -> Select[Any]:
+    """Return the query for rows of a table of jobs, oldest first, with their tasks' ids."""
+    return (
+        select(*columns, tables.tasks.c.task_id)
+        .join(tables.tasks, tables.tasks.c.id == job.c.task)
+        .order_by(job.c.id)
+    )
+
+
+def _leased(tx: Transaction, kind: str, row: Row[Any], **own: Any) -> ListedJob:  # noqa: ANN401  as a row's columns are
+    """Return one of the Leader's jobs, by the columns of all its kinds and what is its own."""
+    is_waiting = row.state in _WAITING and row.state != AggregationJobState.HELD
+    return ListedJob(
+        kind=kind,
+        task_id=row.task_id,
+        job_id=row.job_id,
+        state=row.state,
+        created_at=row.created_at,
+        ended_at=row.ended_at,
+        attempts=row.lease_attempts,
+        reason=row.reason,
+        next_at=row.lease_expires_at if is_waiting else None,
+        is_driven=row.lease_token is not None and row.lease_expires_at > tx.now,
+        **own,
+    )
 
 
 def _too_early(tx: Transaction, *conditions: ColumnElement[bool]) -> list[ListedJob]:
@@ -218,12 +222,7 @@ def _answered(
     tx: Transaction, kind: str, job_id: Column[bytes], condition: ColumnElement[bool]
 ) -> list[ListedJob]:
     table = job_id.table
-    query = (
-        select(table, tables.tasks.c.task_id, job_id.label("name"))
-        .join(tables.tasks, tables.tasks.c.id == table.c.task)
-        .where(condition)
-        .order_by(table.c.id)
-    )
+    query = _with_task(table, table, job_id.label("name")).where(condition)
     return [
         ListedJob(
             kind=kind,
@@ -236,12 +235,3 @@ def _answered(
         )
         for row in tx.connection.execute(query)
     ]
-
-
-def _next_at(state: str, lease_expires_at: int) -> int | None:
-    is_waiting = state in _WAITING and state != AggregationJobState.HELD
-    return lease_expires_at if is_waiting else None
-
-
-def _is_driven(tx: Transaction, token: bytes | None, lease_expires_at: int) -> bool:
-    return token is not None and lease_expires_at > tx.now

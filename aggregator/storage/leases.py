@@ -2,7 +2,8 @@
 
 A lease is a random token in the job's row with an expiry by the database's clock, which its holder
 puts off while it works. Every write of a holder is a compare-and-set on the token, so a driver that
-sleeps past its expiry while another takes the job changes nothing: it gets `LeaseLost`.
+sleeps past its expiry while another takes the job changes nothing: every verb that takes its lease
+raises `LeaseLost`.
 """
 
 import dataclasses
@@ -93,22 +94,14 @@ def acquire(
 
 
 def renew(tx: Transaction, table: Table, lease: Lease, seconds: int) -> None:
-    """Hold the job for `seconds` from now on.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
-    """
+    """Hold the job for `seconds` from now on."""
     write(tx, table, lease, {"lease_expires_at": tx.now + seconds})
 
 
 def release(
     tx: Transaction, table: Table, lease: Lease, delay_seconds: int, *, progressed: bool
 ) -> None:
-    """Give the job back; nobody leases it for `delay_seconds`. Progress forgets the attempts.
-
-    Raises:
-        LeaseLost: The lease is not ours any more.
-    """
+    """Give the job back; nobody leases it for `delay_seconds`. Progress forgets the attempts."""
     values: dict[str, object] = {
         "lease_token": None,
         "lease_expires_at": tx.now + delay_seconds,

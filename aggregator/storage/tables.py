@@ -13,6 +13,7 @@ Conventions:
 - **States** are the words of `states`.
 """
 
+from functools import partial
 from typing import Any
 
 from sqlalchemy import (
@@ -31,6 +32,8 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.schema import SchemaItem
+from sqlalchemy.types import TypeEngine
 from typing_extensions import override
 
 from aggregator.errors import ParameterError
@@ -90,8 +93,31 @@ def _only(rows: str) -> dict[str, Any]:
     return {"sqlite_where": text(rows), "postgresql_where": text(rows)}
 
 
+def _column(
+    kind: TypeEngine[Any],
+    name: str,
+    comment: str,
+    *,
+    nullable: bool = False,
+    primary_key: bool = False,
+    unique: bool | None = None,
+) -> Column[Any]:
+    return Column(
+        name, kind, nullable=nullable, primary_key=primary_key, unique=unique, comment=comment
+    )
+
+
+_text, _integer = partial(_column, Text()), partial(_column, Integer())
+_int64, _uint64 = partial(_column, _BIGINT), partial(_column, Uint64())
+_seconds = _int64
+
+
+def _bytes(name: str, comment: str, size: int | None = None, **options: bool) -> Column[Any]:
+    return _column(LargeBinary(size), name, comment, **options)
+
+
 def _key(comment: str = "Key within this database.") -> Column[int]:
-    return Column("id", _BIGINT, primary_key=True, comment=comment)
+    return _int64("id", comment, primary_key=True)
 
 
 def _task(*, primary_key: bool = False) -> Column[int]:
@@ -107,19 +133,11 @@ def _task(*, primary_key: bool = False) -> Column[int]:
 
 def _batch(*, selected_later: bool = False) -> tuple[Column[bytes], Column[bytes]]:
     until = " Null until the Leader has selected the batch." if selected_later else ""
+    first = f"Key of the batch's first bucket, as in `buckets`.{until}"
+    last = f"Key of its last bucket.{until}"
     return (
-        Column(
-            "first_bucket",
-            LargeBinary,
-            nullable=selected_later,
-            comment=f"Key of the batch's first bucket, as in `buckets`.{until}",
-        ),
-        Column(
-            "last_bucket",
-            LargeBinary,
-            nullable=selected_later,
-            comment=f"Key of its last bucket.{until}",
-        ),
+        _bytes("first_bucket", first, nullable=selected_later),
+        _bytes("last_bucket", last, nullable=selected_later),
     )
 
 
@@ -128,91 +146,73 @@ def _state(
     | type[ResourceState | LedgerState | CollectionState],
 ) -> tuple[Column[str], CheckConstraint]:
     words = ", ".join(f"'{state}'" for state in states)
-    column = Column("state", Text, nullable=False, comment=f"One of {words.replace(chr(39), '`')}.")
+    column = _text("state", f"One of {words.replace(chr(39), '`')}.")
     return column, CheckConstraint(f"state IN ({words})", name="state")
 
 
 def _lease() -> tuple[Column[bytes], Column[int], Column[int]]:
     return (
-        Column(
+        _bytes(
             "lease_token",
-            LargeBinary(16),
-            comment="Random token of the driver that holds the job; null while nobody does.",
+            "Random token of the driver that holds the job; null while nobody does.",
+            16,
+            nullable=True,
         ),
-        Column(
+        _seconds(
             "lease_expires_at",
-            _BIGINT,
-            nullable=False,
-            comment="Seconds; nobody else may lease the job before. Also a retry's earliest time.",
+            "Seconds; nobody else may lease the job before. Also a retry's earliest time.",
         ),
-        Column(
-            "lease_attempts",
-            Integer,
-            nullable=False,
-            comment="Leases taken since the job last made progress.",
-        ),
+        _integer("lease_attempts", "Leases taken since the job last made progress."),
     )
 
 
 def _reason() -> Column[str]:
-    return Column(
+    return _text(
         "reason",
-        Text,
-        comment="Why it waits, for an operator: the last thing that stood in its way.",
+        "Why it waits, for an operator: the last thing that stood in its way.",
+        nullable=True,
     )
 
 
-def _seconds(name: str, comment: str, *, nullable: bool = False) -> Column[int]:
-    return Column(name, _BIGINT, nullable=nullable, comment=comment)
+def _table(name: str, *items: SchemaItem, **options: Any) -> Table:  # noqa: ANN401  SQLAlchemy's own
+    return Table(name, metadata, *items, sqlite_strict=True, **options)
 
 
-tasks = Table(
+tasks = _table(
     "tasks",
-    metadata,
     _key("Key within this database; other tables name the task by it."),
-    Column("task_id", LargeBinary(32), nullable=False, unique=True, comment="Its 32-byte TaskID."),
-    Column("role", Text, nullable=False, comment="What we are in this task: `leader`, `helper`."),
-    Column("definition", Text, nullable=False, comment="The public task file, as it was given."),
-    Column(
+    _bytes("task_id", "Its 32-byte TaskID.", 32, unique=True),
+    _text("role", "What we are in this task: `leader`, `helper`."),
+    _text("definition", "The public task file, as it was given."),
+    _integer(
         "verify_key_id",
-        Integer,
-        nullable=False,
-        comment="Id of the task's one verification key, 0 to 255. The key of a task never changes, "
+        "Id of the task's one verification key, 0 to 255. The key of a task never changes, "
         "so no report can be verified under a second one.",
     ),
-    Column(
-        "verify_key",
-        LargeBinary,
-        nullable=False,
-        comment="Ciphertext of the VDAF verification key, 32 bytes.",
-    ),
-    Column(
+    _bytes("verify_key", "Ciphertext of the VDAF verification key, 32 bytes."),
+    _bytes(
         "peer_token",
-        LargeBinary,
-        comment="Leader: ciphertext of the bearer token that we show to the Helper.",
+        "Leader: ciphertext of the bearer token that we show to the Helper.",
+        nullable=True,
     ),
     _seconds("created_at", "Seconds; when the task was stored."),
     _seconds(
         "ended_at", "Seconds; no upload is taken from then on. Null while open.", nullable=True
     ),
-    sqlite_strict=True,
 )
 
-caller_tokens = Table(
+caller_tokens = _table(
     "caller_tokens",
-    metadata,
     _task(primary_key=True),
-    Column("token_hash", LargeBinary(32), primary_key=True, comment="SHA-256 of the token."),
+    _bytes("token_hash", "SHA-256 of the token.", 32, primary_key=True),
     _seconds("created_at", "Seconds; when the token was made or came with the task."),
     _seconds("expires_at", "Seconds; refused from then on. Null without an end.", nullable=True),
     comment="Both: the bearer tokens that the caller of our protected resources may show, which is "
     "the Leader at the Helper and the Collector at the Leader. Rows stay, to be told from others.",
-    sqlite_strict=True,
 )
 
-hpke_keys = Table(
+hpke_keys = _table(
     "hpke_keys",
-    metadata,
     Column(
         "config_id",
         Integer,
@@ -220,8 +220,8 @@ hpke_keys = Table(
         autoincrement=False,
         comment="HpkeConfigId, 0 to 255; ids go round, and none is used twice at a time.",
     ),
-    Column("config", LargeBinary, nullable=False, comment="The encoded HpkeConfig."),
-    Column("private_key", LargeBinary, nullable=False, comment="Ciphertext of the private key."),
+    _bytes("config", "The encoded HpkeConfig."),
+    _bytes("private_key", "Ciphertext of the private key."),
     _seconds("created_at", "Seconds; when the key pair was stored."),
     _seconds(
         "retired_at",
@@ -229,32 +229,23 @@ hpke_keys = Table(
         "leaves when none can need it any more.",
         nullable=True,
     ),
-    sqlite_strict=True,
 )
 
-report_ids = Table(
+report_ids = _table(
     "report_ids",
-    metadata,
     _task(primary_key=True),
-    Column("report_id", LargeBinary(16), primary_key=True, comment="DAP ReportID, 16 bytes."),
+    _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
     comment="Leader: every report id ever uploaded. Being there is the duplicate check, so rows "
     "are narrow and outlive the bodies.",
-    sqlite_strict=True,
     sqlite_with_rowid=False,
 )
 
-reports = Table(
+reports = _table(
     "reports",
-    metadata,
     _key("Key; its order is the order of arrival and of a job's reports."),
     _task(),
-    Column("report_id", LargeBinary(16), nullable=False, comment="DAP ReportID, 16 bytes."),
-    Column(
-        "bucket",
-        LargeBinary,
-        nullable=False,
-        comment="The bucket it falls in; empty until its job decides that, if the job does.",
-    ),
+    _bytes("report_id", "DAP ReportID, 16 bytes.", 16),
+    _bytes("bucket", "The bucket it falls in; empty until its job decides that, if the job does."),
     _seconds("received_at", "Seconds; when the report was stored."),
     Column(
         "job",
@@ -267,86 +258,63 @@ reports = Table(
         "Seconds; no job claims it before, for an aggregator found it too early. Null for at once.",
         nullable=True,
     ),
-    Column(
-        "body",
-        LargeBinary,
-        nullable=False,
-        comment="The encoded Report as it came: both input shares are still HPKE ciphertext.",
-    ),
+    _bytes("body", "The encoded Report as it came: both input shares are still HPKE ciphertext."),
     # Serves claiming (job null, first bucket first), a job's reports, and counting a batch's.
     Index(None, "task", "job", "bucket"),
     comment="Leader: bodies of reports that are not aggregated yet. A row leaves with its job.",
-    sqlite_strict=True,
 )
 
-waiting_reports = Table(
+waiting_reports = _table(
     "waiting_reports",
-    metadata,
     _task(primary_key=True),
-    Column("bucket", LargeBinary, primary_key=True, comment="The bucket, as in `reports`."),
-    Column("reports", _BIGINT, nullable=False, comment="How many rows of `reports` it has."),
+    _bytes("bucket", "The bucket, as in `reports`.", primary_key=True),
+    _int64("reports", "How many rows of `reports` it has."),
     CheckConstraint("reports >= 0", name="reports"),
     comment="Leader: how many reports of each bucket are stored and not aggregated yet. A row "
     "leaves with its last report.",
-    sqlite_strict=True,
     sqlite_with_rowid=False,
 )
 
-report_counters = Table(
+report_counters = _table(
     "report_counters",
-    metadata,
     _task(primary_key=True),
-    Column("stage", Text, primary_key=True, comment="`upload` or `aggregation`."),
-    Column("reason", Text, primary_key=True, comment="`stored`, `aggregated`, or why not."),
-    Column("reports", _BIGINT, nullable=False, comment="How many reports."),
-    sqlite_strict=True,
+    _text("stage", "`upload` or `aggregation`.", primary_key=True),
+    _text("reason", "`stored`, `aggregated`, or why not.", primary_key=True),
+    _int64("reports", "How many reports."),
 )
 
-aggregation_jobs = Table(
+aggregation_jobs = _table(
     "aggregation_jobs",
-    metadata,
     _key(),
     _task(),
-    Column(
-        "job_id",
-        LargeBinary(16),
-        nullable=False,
-        unique=True,
-        comment="Our own random name of the job, 16 bytes, for logs.",
-    ),
+    _bytes("job_id", "Our own random name of the job, 16 bytes, for logs.", 16, unique=True),
     *_state(AggregationJobState),
-    Column(
+    _bytes(
         "bucket",
-        LargeBinary,
-        comment="The bucket of all its reports, if the Leader selects batches; otherwise null.",
+        "The bucket of all its reports, if the Leader selects batches; otherwise null.",
+        nullable=True,
     ),
-    Column(
+    _bytes(
         "request",
-        LargeBinary,
-        comment="The exact AggregationJobInitReq, stored before it is sent and sent again on every "
+        "The exact AggregationJobInitReq, stored before it is sent and sent again on every "
         "retry; null before `sent` and after the end.",
+        nullable=True,
     ),
-    Column(
+    _bytes(
         "request_sha256",
-        LargeBinary(32),
-        comment="SHA-256 of `request`, by which the Helper knows the job too; kept at the end.",
+        "SHA-256 of `request`, by which the Helper knows the job too; kept at the end.",
+        32,
+        nullable=True,
     ),
-    Column(
+    _text(
         "helper_location",
-        Text,
-        comment="Where the Helper put the job (its Location header), to poll or delete it.",
+        "Where the Helper put the job (its Location header), to poll or delete it.",
+        nullable=True,
     ),
-    Column(
-        "failures",
-        Integer,
-        nullable=False,
-        comment="Refusals and unusable answers to `request` so far.",
-    ),
-    Column(
+    _integer("failures", "Refusals and unusable answers to `request` so far."),
+    _integer(
         "unanswered",
-        Integer,
-        nullable=False,
-        comment="How often `request` was sent and neither refused nor turned away before it "
+        "How often `request` was sent and neither refused nor turned away before it "
         "arrived: if 0, the Helper has surely not processed it.",
     ),
     _reason(),
@@ -357,179 +325,127 @@ aggregation_jobs = Table(
     # Serves filling batches that the Leader selects.
     Index(None, "task", "bucket", **_only("bucket IS NOT NULL")),
     comment="Leader: aggregation jobs.",
-    sqlite_strict=True,
 )
 
-aggregated_reports = Table(
+aggregated_reports = _table(
     "aggregated_reports",
-    metadata,
     _task(primary_key=True),
-    Column("report_id", LargeBinary(16), primary_key=True, comment="DAP ReportID, 16 bytes."),
+    _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
     comment="Both: ids of reports whose out shares are in a bucket, written in the bucket's own "
     "transaction. Being there is the replay check.",
-    sqlite_strict=True,
     sqlite_with_rowid=False,
 )
 
-bucket_keys = Table(
+bucket_keys = _table(
     "bucket_keys",
-    metadata,
     _task(primary_key=True),
-    Column("bucket", LargeBinary, primary_key=True, comment="As in `buckets`."),
-    Column(
+    _bytes("bucket", "As in `buckets`.", primary_key=True),
+    _int64(
         "slot",
-        BigInteger().with_variant(Integer, "sqlite"),
-        nullable=False,
-        unique=True,
-        comment="Where the key file, or `bucket_key_slots`, has the ciphertext of the random key "
+        "Where the key file, or `bucket_key_slots`, has the ciphertext of the random key "
         "under which the bucket's share is encrypted.",
+        unique=True,
     ),
     comment="Both: one random key per bucket, in a file beside an SQLite database. Overwriting it "
     "there destroys the bucket's share, and every copy of it that may be left in free pages or in "
     "the log.",
-    sqlite_strict=True,
     sqlite_with_rowid=False,
 )
 
-bucket_key_slots = Table(
+bucket_key_slots = _table(
     "bucket_key_slots",
-    metadata,
-    Column("slot", _BIGINT, primary_key=True, comment="As in `bucket_keys`; never used again."),
-    Column("key", LargeBinary, nullable=False, comment="Ciphertext of a bucket's random key."),
+    _int64("slot", "As in `bucket_keys`; never used again.", primary_key=True),
+    _bytes("key", "Ciphertext of a bucket's random key."),
     comment="Both, on a PostgreSQL server only: the keys that otherwise lie in the key file.",
-    sqlite_strict=True,
 )
 
-bucket_shares = Table(
+bucket_shares = _table(
     "bucket_shares",
-    metadata,
     _task(primary_key=True),
-    Column("bucket", LargeBinary, primary_key=True, comment="As in `buckets`."),
-    Column(
-        "share",
-        LargeBinary,
-        nullable=False,
-        comment="The un-noised aggregate share, ciphertext under the bucket's key.",
-    ),
+    _bytes("bucket", "As in `buckets`.", primary_key=True),
+    _bytes("share", "The un-noised aggregate share, ciphertext under the bucket's key."),
     comment="Both: what the reports of each bucket add up to. Once its batch is released, a row is "
     "without a key, and deleted soon afterwards.",
-    sqlite_strict=True,
 )
 
-buckets = Table(
+buckets = _table(
     "buckets",
-    metadata,
     _task(primary_key=True),
-    Column(
+    _bytes(
         "bucket",
-        LargeBinary,
-        primary_key=True,
-        comment="The bucket's key, which the batch mode makes: in time-interval mode its unit of "
+        "The bucket's key, which the batch mode makes: in time-interval mode its unit of "
         "time, 8 bytes, most significant first; in leader-selected mode its batch id, 32 bytes.",
+        primary_key=True,
     ),
-    Column("report_count", _BIGINT, nullable=False, comment="Reports in the share."),
-    Column(
-        "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
-    ),
-    Column("first_time", Uint64, comment="The earliest of their times; null without a report."),
-    Column("last_time", Uint64, comment="The latest of their times; null without a report."),
+    _int64("report_count", "Reports in the share."),
+    _bytes("checksum", "XOR of SHA-256 of their report ids.", 32),
+    _uint64("first_time", "The earliest of their times; null without a report.", nullable=True),
+    _uint64("last_time", "The latest of their times; null without a report.", nullable=True),
     comment="Both: batch buckets, without their shares: rows are narrow, so that a batch of many "
     "buckets is counted at once.",
-    sqlite_strict=True,
     sqlite_with_rowid=False,
 )
 
-job_shares = Table(
+job_shares = _table(
     "job_shares",
-    metadata,
     _key(),
     _task(),
-    Column("bucket", LargeBinary, nullable=False, comment="As in `buckets`."),
-    Column(
-        "job",
-        LargeBinary(32),
-        nullable=False,
-        comment="SHA-256 of the AggregationJobInitReq, the same for both aggregators.",
-    ),
-    Column(
-        "share",
-        LargeBinary,
-        nullable=False,
-        comment="What the job added to the bucket's share, ciphertext under the bucket's key.",
-    ),
-    Column("report_count", _BIGINT, nullable=False, comment="Reports of the job in the bucket."),
-    Column(
-        "checksum", LargeBinary(32), nullable=False, comment="XOR of SHA-256 of their report ids."
-    ),
-    Column("first_time", Uint64, nullable=False, comment="The earliest of their times."),
-    Column("last_time", Uint64, nullable=False, comment="The latest of their times."),
+    _bytes("bucket", "As in `buckets`."),
+    _bytes("job", "SHA-256 of the AggregationJobInitReq, the same for both aggregators.", 32),
+    _bytes("share", "What the job added to the bucket's share, ciphertext under the bucket's key."),
+    _int64("report_count", "Reports of the job in the bucket."),
+    _bytes("checksum", "XOR of SHA-256 of their report ids.", 32),
+    _uint64("first_time", "The earliest of their times."),
+    _uint64("last_time", "The latest of their times."),
     _seconds("counted_at", "Seconds; when they were added."),
     Index(None, "task", "bucket", "job"),
     comment="Both: what each aggregation job added to a bucket, until the bucket is released. So "
     "aggregators that disagree on a batch can name the jobs that differ, and leave them out.",
-    sqlite_strict=True,
 )
 
-closed_batches = Table(
+closed_batches = _table(
     "closed_batches",
-    metadata,
     _key(),
     _task(),
     *_batch(),
     *_state(BatchState),
     _seconds("changed_at", "Seconds; when the state was entered."),
-    Column(
+    _integer(
         "leftovers",
-        Integer,
-        nullable=False,
-        comment="1 while rows of `bucket_shares` of the collected batch are still to be deleted.",
+        "1 while rows of `bucket_shares` of the collected batch are still to be deleted.",
     ),
     Index(None, "task", "first_bucket", unique=True),
     Index("ix_closed_batches_leftovers", "id", **_only("leftovers = 1")),
     comment="Both: batches that take no more reports, as ranges of buckets in the order of their "
     "keys; those of one task never overlap. So it is in every batch mode: an interval of 2^63 "
     "units of time is one row, and a batch that has a name is a range of one key.",
-    sqlite_strict=True,
 )
 
-collection_jobs = Table(
+collection_jobs = _table(
     "collection_jobs",
-    metadata,
     _key(),
     _task(),
-    Column(
-        "job_id",
-        LargeBinary(16),
-        nullable=False,
-        unique=True,
-        comment="Random id in the resource's URL, 16 bytes.",
-    ),
-    Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of `request`."),
-    Column("request", LargeBinary, nullable=False, comment="The exact CollectionJobReq."),
+    _bytes("job_id", "Random id in the resource's URL, 16 bytes.", 16, unique=True),
+    _bytes("body_sha256", "SHA-256 of `request`.", 32),
+    _bytes("request", "The exact CollectionJobReq."),
     *_batch(selected_later=True),
     *_state(CollectionJobState),
-    Column(
+    _bytes(
         "aggregate_share_request",
-        LargeBinary,
-        comment="The exact AggregateShareReq, stored on freezing, sent on every retry.",
+        "The exact AggregateShareReq, stored on freezing, sent on every retry.",
+        nullable=True,
     ),
-    Column(
+    _text(
         "helper_location",
-        Text,
-        comment="Where the Helper put its share (its Location header), to poll it.",
+        "Where the Helper put its share (its Location header), to poll it.",
+        nullable=True,
     ),
-    Column(
-        "leader_share", LargeBinary, comment="Our noised share, sealed: an encoded HpkeCiphertext."
-    ),
-    Column(
-        "helper_share",
-        LargeBinary,
-        comment="The Helper's share, the same.",
-    ),
-    Column("report_count", _BIGINT, comment="Reports in the batch, once finished."),
-    Column("interval_start", Uint64, comment="First unit of the smallest interval of the reports."),
-    Column("interval_end", Uint64, comment="The unit after its last one."),
-    Column("problem", Text, comment="The problem document of a failed job, JSON."),
+    _bytes("leader_share", "Our noised share, sealed: an encoded HpkeCiphertext.", nullable=True),
+    _bytes("helper_share", "The Helper's share, the same.", nullable=True),
+    _int64("report_count", "Reports in the batch, once finished.", nullable=True),
+    _uint64("interval_start", "First unit of the smallest interval of the reports.", nullable=True),
+    _uint64("interval_end", "The unit after its last one.", nullable=True),
+    _text("problem", "The problem document of a failed job, JSON.", nullable=True),
     _seconds(
         "refused_since",
         "Seconds; since when the Helper has refused without saying why in DAP's terms. Null if it "
@@ -550,24 +466,16 @@ collection_jobs = Table(
     Index(None, "state", "lease_expires_at", "task"),
     Index(None, "task", "first_bucket"),
     comment="Leader: collection jobs and their results.",
-    sqlite_strict=True,
 )
 
-answered_jobs = Table(
+answered_jobs = _table(
     "answered_jobs",
-    metadata,
     _key(),
     _task(),
-    Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of the request body."),
-    Column(
-        "job_id",
-        LargeBinary(16),
-        nullable=False,
-        unique=True,
-        comment="Random id in the resource's URL, 16 bytes.",
-    ),
+    _bytes("body_sha256", "SHA-256 of the request body.", 32),
+    _bytes("job_id", "Random id in the resource's URL, 16 bytes.", 16, unique=True),
     *_state(ResourceState),
-    Column("response", LargeBinary, comment="The exact AggregationJobResp; null once deleted."),
+    _bytes("response", "The exact AggregationJobResp; null once deleted.", nullable=True),
     _seconds("created_at", "Seconds; when the request was answered."),
     Index(
         "uq_answered_jobs_live_request",
@@ -577,102 +485,65 @@ answered_jobs = Table(
         **_only("state = 'live'"),
     ),
     comment="Helper: aggregation jobs, answered, so that the same request gets the same bytes.",
-    sqlite_strict=True,
 )
 
-aggregate_shares = Table(
+aggregate_shares = _table(
     "aggregate_shares",
-    metadata,
     _key(),
     _task(),
-    Column(
-        "share_id",
-        LargeBinary(16),
-        nullable=False,
-        unique=True,
-        comment="Random id in the resource's URL, 16 bytes.",
-    ),
-    Column("selector", LargeBinary, nullable=False, comment="The encoded BatchSelector."),
-    Column("body_sha256", LargeBinary(32), nullable=False, comment="SHA-256 of the request body."),
+    _bytes("share_id", "Random id in the resource's URL, 16 bytes.", 16, unique=True),
+    _bytes("selector", "The encoded BatchSelector."),
+    _bytes("body_sha256", "SHA-256 of the request body.", 32),
     *_state(ResourceState),
-    Column("response", LargeBinary, comment="The exact AggregateShare; null once deleted."),
-    Column("report_count", _BIGINT, nullable=False, comment="Reports in the batch."),
+    _bytes("response", "The exact AggregateShare; null once deleted.", nullable=True),
+    _int64("report_count", "Reports in the batch."),
     _seconds("created_at", "Seconds; when the share was released."),
     UniqueConstraint("task", "selector"),
     comment="Helper: released aggregate shares. A batch is released once, so a row is never "
     "replaced; after a deletion the same request is refused.",
-    sqlite_strict=True,
 )
 
-ledger = Table(
+ledger = _table(
     "ledger",
-    metadata,
     _key(),
     _task(),
     *_state(LedgerState),
     *_batch(),
-    Column("mechanism", Text, nullable=False, comment="Its name; `None` adds no noise."),
-    Column("epsilon", Text, comment="Exact rational, as text; null where there is none."),
-    Column("delta", Text, comment="Exact rational, as text; null where nothing is promised."),
-    Column("rho", Text, comment="Exact rational, as text; null where nothing is promised."),
-    Column(
-        "population",
-        Text,
-        nullable=False,
-        comment="The population that the task declares; costs add up over its tasks.",
-    ),
+    _text("mechanism", "Its name; `None` adds no noise."),
+    _text("epsilon", "Exact rational, as text; null where there is none.", nullable=True),
+    _text("delta", "Exact rational, as text; null where nothing is promised.", nullable=True),
+    _text("rho", "Exact rational, as text; null where nothing is promised.", nullable=True),
+    _text("population", "The population that the task declares; costs add up over its tasks."),
     _seconds("created_at", "Seconds; when the cost was reserved or charged."),
     _seconds("charged_at", "Seconds; when it was released. Null while reserved.", nullable=True),
     Index(None, "task", "first_bucket", unique=True),
     Index(None, "population"),
     comment="Both: privacy spent, one row per release, written in the release's own transaction.",
-    sqlite_strict=True,
 )
 
-populations = Table(
+populations = _table(
     "populations",
-    metadata,
-    Column("name", Text, primary_key=True, comment="As tasks declare it."),
-    Column("epsilon", Text, comment="Limit on the sum of epsilons, exact; null for none."),
-    Column("rho", Text, comment="Limit on the sum of rhos, exact; null for none."),
-    Column("delta", Text, nullable=False, comment="Limit on the sum of deltas, exact."),
-    Column(
-        "is_closed",
-        Integer,
-        nullable=False,
-        comment="1 if no task is added after the first release, otherwise 0.",
-    ),
+    _text("name", "As tasks declare it.", primary_key=True),
+    _text("epsilon", "Limit on the sum of epsilons, exact; null for none.", nullable=True),
+    _text("rho", "Limit on the sum of rhos, exact; null for none.", nullable=True),
+    _text("delta", "Limit on the sum of deltas, exact."),
+    _integer("is_closed", "1 if no task is added after the first release, otherwise 0."),
     comment="Both: what the operator allows all tasks of a population together.",
-    sqlite_strict=True,
 )
 
-collector_tasks = Table(
+collector_tasks = _table(
     "collector_tasks",
-    metadata,
-    Column("task_id", LargeBinary(32), primary_key=True, comment="DAP TaskID, 32 bytes."),
-    Column("definition", Text, nullable=False, comment="The public task file, as it was given."),
-    Column(
-        "token",
-        LargeBinary,
-        nullable=False,
-        comment="Ciphertext of the bearer token that we show to the Leader.",
-    ),
+    _bytes("task_id", "DAP TaskID, 32 bytes.", 32, primary_key=True),
+    _text("definition", "The public task file, as it was given."),
+    _bytes("token", "Ciphertext of the bearer token that we show to the Leader."),
     _seconds("created_at", "Seconds; when the task was stored."),
     comment="Collector: the tasks it collects.",
-    sqlite_strict=True,
 )
 
-collections = Table(
+collections = _table(
     "collections",
-    metadata,
     _key(),
-    Column(
-        "collection_id",
-        LargeBinary(16),
-        nullable=False,
-        unique=True,
-        comment="Our own random name of the collection, 16 bytes.",
-    ),
+    _bytes("collection_id", "Our own random name of the collection, 16 bytes.", 16, unique=True),
     Column(
         "task_id",
         LargeBinary(32),
@@ -680,17 +551,12 @@ collections = Table(
         nullable=False,
         comment="DAP TaskID, 32 bytes.",
     ),
-    Column(
-        "request",
-        LargeBinary,
-        nullable=False,
-        comment="The exact CollectionJobReq; both aggregate shares are bound to it.",
-    ),
-    Column("location", Text, comment="Where the Leader keeps the job; null until it answered."),
+    _bytes("request", "The exact CollectionJobReq; both aggregate shares are bound to it."),
+    _text("location", "Where the Leader keeps the job; null until it answered.", nullable=True),
     *_state(CollectionState),
     _reason(),
-    Column("result", Text, comment="The result with its error bars and what it promises, JSON."),
-    Column("problem", Text, comment="Why it failed: a problem document, JSON."),
+    _text("result", "The result with its error bars and what it promises, JSON.", nullable=True),
+    _text("problem", "Why it failed: a problem document, JSON.", nullable=True),
     _seconds("created_at", "Seconds; when the batch was asked for."),
     _seconds("ended_at", "Seconds; when it finished or failed.", nullable=True),
     _seconds("announced_at", "Seconds; when the webhook was told of its end.", nullable=True),
@@ -702,5 +568,4 @@ collections = Table(
         **_only("state = 'pending'"),
     ),
     comment="Collector: every collection asked for, with what came of it.",
-    sqlite_strict=True,
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
 from aggregator.dp.mechanisms import Mechanism
-from aggregator.dp.policy import policy_from_mapping
+from aggregator.dp.policy import MECHANISMS, policy_from_mapping
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.survey.designs import Design
@@ -100,11 +100,11 @@ def _way(design: Design, privacy: Mapping[str, str | int], min_batch_size: int) 
 def _mechanisms(survey: Survey, part: Fraction) -> Iterator[dict[str, str | int]]:
     """Give the mechanisms that a part of the budget of one window allows."""
     budget = survey.budget
-    if budget.rho is not None:
-        yield {"mechanism": "DiscreteGaussian", "rho": format_rational(budget.rho * part)}
-    if budget.epsilon is not None:
-        epsilon = format_rational(budget.epsilon * part)
-        yield {"mechanism": "PureDpDiscreteLaplace", "epsilon": epsilon}
-        if budget.delta is not None:
-            delta = format_rational(budget.delta * part)
-            yield {"mechanism": "TruncatedGeometric", "epsilon": epsilon, "delta": delta}
+    given = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
+    parts = {name: value * part for name, value in given.items() if value is not None}
+    for kind in MECHANISMS.values():
+        if set(kind.parameter_names[:1]) & parts.keys():
+            parameters = {
+                name: format_rational(parts[name]) for name in kind.parameter_names if name in parts
+            }
+            yield {"mechanism": kind.name, **parameters}

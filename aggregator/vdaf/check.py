@@ -20,7 +20,8 @@ from aggregator.errors import ParameterError, ReportRejected
 from aggregator.vdaf import xof
 from aggregator.vdaf.experimental import EXPERIMENTAL
 from aggregator.vdaf.instances import TYPES, VdafType
-from aggregator.vdaf.prio3 import Prio3, VerifyState
+from aggregator.vdaf.prio3 import Prio3, VerifierMessages, VerifyState
+from aggregator.vdaf.shares import checked_rows
 from aggregator.vdaf.vector_files import JsonObject, VectorFailure, nth
 from field import FIELD128, encode, stack
 
@@ -176,7 +177,7 @@ class _Replay:
         def compare() -> None:
             published = nth(report.byte_string_lists("verifier_shares"), 0, "verifier_shares")
             share = nth(published, agg_id, "verifier_shares")
-            _same(f"verifier_shares[{agg_id}]", init.verifier_shares[0], share)
+            _same(f"verifier_shares[{agg_id}]", init.verifier_share_rows.tobytes(), share)
 
         return compare
 
@@ -185,13 +186,14 @@ class _Replay:
         _, report = self._report(operation)
         turn = operation.integer("round")
         shares = nth(report.byte_string_lists("verifier_shares"), turn, "verifier_shares")
-        [message] = self.prio3.verifier_shares_to_message(self._ctx, [shares])
-        if isinstance(message, ReportRejected):
-            raise message
+        size = self.prio3.verifier_share_size
+        rows = [checked_rows("verifier share", [share], 1, size) for share in shares]
+        messages = self.prio3.verifier_shares_to_message(self._ctx, rows)
+        _raise_error(messages.errors[0])
 
         def compare() -> None:
             published = nth(report.byte_strings("verifier_messages"), turn, "verifier_messages")
-            _same("verifier_message", message, published)
+            _same("verifier_message", messages.rows.tobytes(), published)
 
         return compare
 
@@ -203,7 +205,9 @@ class _Replay:
         if (index, agg_id) not in self.states:
             raise VectorFailure("verify_next without a verify_init that succeeded")
         message = nth(report.byte_strings("verifier_messages"), turn - 1, "verifier_messages")
-        out_shares = self.prio3.verify_next(self.states[index, agg_id], [message])
+        rows = checked_rows("verifier message", [message], 1, self.prio3.verifier_message_size)
+        messages = VerifierMessages(rows, {})
+        out_shares = self.prio3.verify_next(self.states[index, agg_id], messages)
         _raise_error(out_shares.errors[0])
 
         def compare() -> None:

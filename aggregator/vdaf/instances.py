@@ -13,7 +13,6 @@ from typing import Final
 
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import (
-    BitVectorCircuit,
     Circuit,
     Count,
     Histogram,
@@ -109,9 +108,7 @@ class VdafType:
         if known <= parameters.keys():
             circuit = self.circuit(**parameters)
         else:
-            circuit = self.circuit(**parameters, chunk_length=1)
-            if isinstance(circuit, BitVectorCircuit):
-                circuit = circuit.with_chunk_length(circuit.optimal_chunk_length())
+            circuit = self.circuit(**parameters, chunk_length=1).with_optimal_chunks()
         for parameter in self.parameters:
             value, limit = circuit.parameters.get(parameter.name, 0), 256**parameter.size
             if value >= limit:

@@ -8,14 +8,12 @@ Source:
 """
 
 import dataclasses
-from collections.abc import Sequence, Sized
-from functools import cached_property
-from typing import TypeAlias, cast
+from collections.abc import Sized
+from typing import TypeAlias
 
 from typing_extensions import override
 
 from aggregator.errors import ReportRejected
-from aggregator.vdaf.shares import to_strings
 from aggregator.vdaf.xof import ByteRows
 from field import Vector
 
@@ -74,7 +72,7 @@ class VerifyState(Outcomes):
         return len(self.joint_rand_seeds)
 
 
-@dataclasses.dataclass(frozen=True)  # No slots: the strings are cached when first used.
+@dataclasses.dataclass(frozen=True, slots=True)
 class BegunBatch:
     """What `verify_init` returns.
 
@@ -87,11 +85,6 @@ class BegunBatch:
 
     state: VerifyState
     verifier_share_rows: ByteRows = dataclasses.field(repr=False)
-
-    @cached_property
-    def verifier_shares(self) -> list[bytes]:
-        """The verifier shares as byte strings; empty where there is an error."""
-        return strings_without_rejected(self.verifier_share_rows, self.state.rejected)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,13 +102,6 @@ class VerifierMessages(Outcomes):
     @override
     def __len__(self) -> int:
         return len(self.rows)
-
-    def to_list(self) -> list[bytes | ReportRejected]:
-        """Return each report's message as a byte string, or its error."""
-        messages: list[bytes | ReportRejected] = [*to_strings(self.rows)]
-        for index, error in self.rejected.items():
-            messages[index] = error
-        return messages
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,21 +121,3 @@ class OutShares(Outcomes):
     @override
     def __len__(self) -> int:
         return len(self.shares)
-
-
-def strings_without_rejected(rows: ByteRows, rejected: Rejections) -> list[bytes]:
-    """Return rows as byte strings, empty where a report is rejected."""
-    strings = to_strings(rows)
-    for index in rejected:
-        strings[index] = b""
-    return strings
-
-
-def without_errors(
-    messages: Sequence[bytes | ReportRejected],
-) -> tuple[Sequence[bytes], Rejections]:
-    """Return the messages, empty in place of errors, and the errors."""
-    if set(map(type, messages)) <= {bytes}:  # Nearly always; checking each takes twice as long.
-        return cast("Sequence[bytes]", messages), {}
-    rejected = {i: m for i, m in enumerate(messages) if isinstance(m, ReportRejected)}
-    return [b"" if isinstance(m, ReportRejected) else m for m in messages], rejected

@@ -1,8 +1,8 @@
 """Prio3 over a batch of reports, in the draft's steps: shard, verify, aggregate, unshard.
 
-Shares, verifier shares and messages go in and out in their wire form: as an array, one row per
-report, or as byte strings, one per report. Computation is on arrays; taking strings apart and
-making new ones costs more than verifying a small report. Each report of a batch has its own
+Shares, verifier shares and messages go in and out in their wire form, as an array, one row per
+report; what comes from a client may also be byte strings, one per report. Computation is on arrays;
+taking strings apart costs more than verifying a small report. Each report of a batch has its own
 outcome: an error is a value in its place, and the others are bit for bit what they would be alone.
 Randomness is an argument.
 
@@ -12,7 +12,7 @@ Source:
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Self, TypeGuard, cast, overload
+from typing import Self
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.kernels.decision import decide_shares
 from aggregator.vdaf.outcomes import (
     NO_ENCODING,
-    NO_VERIFIER_SHARE,
     OTHER_JOINT_RANDOMNESS,
     BegunBatch,
     OutShares,
@@ -32,7 +31,6 @@ from aggregator.vdaf.outcomes import (
     VerifierMessages,
     VerifyError,
     VerifyState,
-    without_errors,
 )
 from aggregator.vdaf.parameters import Parameters
 from aggregator.vdaf.sharding import Shards
@@ -168,94 +166,50 @@ class Prio3(Parameters):
         state = VerifyState(Vector(self.field, out_shares), outputs.joint_rand_seeds, rejected)
         return BegunBatch(state, outputs.verifier_shares)
 
-    @overload
     def verifier_shares_to_message(
         self, ctx: bytes, verifier_shares: Sequence[ByteRows]
-    ) -> VerifierMessages: ...
-
-    @overload
-    def verifier_shares_to_message(
-        self, ctx: bytes, verifier_shares: Sequence[Sequence[bytes]]
-    ) -> list[bytes | ReportRejected]: ...
-
-    def verifier_shares_to_message(
-        self, ctx: bytes, verifier_shares: Sequence[ByteRows] | Sequence[Sequence[bytes]]
-    ) -> VerifierMessages | list[bytes | ReportRejected]:
+    ) -> VerifierMessages:
         """Add up the verifier shares of each report and decide whether it is valid.
 
         Args:
             ctx: The application context string.
-            verifier_shares: For each *aggregator*, in the order of their ids, the array of its
-                shares, one row per report. Or for each *report* one string per aggregator.
+            verifier_shares: Each aggregator's, in the order of their ids, one row per report.
 
         Returns:
-            The verifier messages and each report's error, a `VerifyError`: for arrays as arrays,
-            for strings as one list of both.
+            The verifier messages, and each report's error, a `VerifyError`.
 
         Raises:
-            ParameterError: A report has more or fewer shares than there are aggregators, or an
-                array has the wrong shape.
+            ParameterError: There are more or fewer arrays than aggregators, or one has the wrong
+                shape.
         """
-        if _are_arrays(verifier_shares):
-            return decide_shares(self, ctx, self._checked_shares(verifier_shares))
-        groups = cast("Sequence[Sequence[bytes]]", verifier_shares)
-        if not set(map(len, groups)) <= {self.num_shares}:
-            index = next(i for i, s in enumerate(groups) if len(s) != self.num_shares)
+        if len(verifier_shares) != self.num_shares:
             raise ParameterError(
-                f"report {index} must have {self.num_shares} verifier shares, "
-                f"not {len(groups[index])}"
+                f"there must be {self.num_shares} arrays of verifier shares, "
+                f"not {len(verifier_shares)}"
             )
-        messages: list[bytes | ReportRejected] = []
-        memory = 2 * self.num_shares * self.verifier_share_size
-        for part in slices(len(groups), memory, WORKING_MEMORY):
-            # An empty batch has nothing to transpose.
-            by_aggregator = list(zip(*groups[part], strict=True)) or [()] * self.num_shares
-            arrays, wrong = [], []
-            for strings in by_aggregator:
-                rows, wrong_size = to_rows(strings, self.verifier_share_size)
-                arrays.append(rows)
-                wrong += wrong_size
-            found = decide_shares(self, ctx, arrays)
-            for index in wrong:
-                found.rejected[index] = VerifyError(NO_VERIFIER_SHARE)
-            messages += found.to_list()
-        return messages
+        for shares in verifier_shares:
+            check_batch("verifier share", shares, len(verifier_shares[0]), self.verifier_share_size)
+        return decide_shares(self, ctx, verifier_shares)
 
-    def verify_next(
-        self,
-        state: VerifyState,
-        verifier_messages: VerifierMessages | Sequence[bytes | ReportRejected],
-    ) -> OutShares:
+    def verify_next(self, state: VerifyState, messages: VerifierMessages) -> OutShares:
         """Finish the verification of a batch.
 
         Args:
             state: From this aggregator's `verify_init`.
-            verifier_messages: One per report, in either form that `verifier_shares_to_message`
-                returns; an error among them is the report's error.
+            messages: From `verifier_shares_to_message`; an error among them is the report's error.
 
         Returns:
             For each report an out share, or its error: the state's, the message's, or a
             `VerifyError` if the client lied about the joint randomness.
 
         Raises:
-            ParameterError: There are more or fewer messages than reports, or messages in an array
-                have the wrong size.
+            ParameterError: There are more or fewer messages than reports, or they have the wrong
+                size.
         """
-        size, rows = self.verifier_message_size, len(state)
-        if isinstance(verifier_messages, VerifierMessages):
-            messages, wrong = verifier_messages, list[int]()
-            check_batch("verifier message", messages.rows, rows, size)
-        else:
-            if len(verifier_messages) != rows:
-                raise ParameterError(
-                    f"there must be one verifier message per report, {rows}, "
-                    f"not {len(verifier_messages)}"
-                )
-            strings, received = without_errors(verifier_messages)
-            message_rows, wrong = to_rows(strings, size)
-            messages = VerifierMessages(message_rows, received)
+        rows = len(state)
+        check_batch("verifier message", messages.rows, rows, self.verifier_message_size)
         rejected = messages.rejected | state.rejected
-        for index in wrong + different_rows(messages.rows, state.joint_rand_seeds):
+        for index in different_rows(messages.rows, state.joint_rand_seeds):
             rejected.setdefault(index, VerifyError(OTHER_JOINT_RANDOMNESS))
         if not rejected:
             return OutShares(state.out_shares, rejected)
@@ -345,23 +299,6 @@ class Prio3(Parameters):
             memory = SLICE_SIZE
         return [*slices(rows, dispatch.working_size(self, agg_id), memory)]
 
-    def _checked_shares(self, verifier_shares: Sequence[ByteRows]) -> Sequence[ByteRows]:
-        """Return the arrays of all aggregators' shares, which must all have the same shape."""
-        if len(verifier_shares) != self.num_shares:
-            raise ParameterError(
-                f"there must be {self.num_shares} arrays of verifier shares, "
-                f"not {len(verifier_shares)}"
-            )
-        for shares in verifier_shares:
-            check_batch("verifier share", shares, len(verifier_shares[0]), self.verifier_share_size)
-        return verifier_shares
-
 
 def _are_contiguous(*batches: Batch) -> bool:
     return all(isinstance(batch, np.ndarray) and batch.flags.c_contiguous for batch in batches)
-
-
-def _are_arrays(
-    batches: Sequence[ByteRows] | Sequence[Sequence[bytes]],
-) -> TypeGuard[Sequence[ByteRows]]:
-    return len(batches) > 0 and isinstance(batches[0], np.ndarray)

@@ -20,10 +20,11 @@ from starlette.status import HTTP_202_ACCEPTED
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 import aggregator
+from aggregator.config import ANSWER_SECONDS, MAX_BYTES_IN_FLIGHT
 from aggregator.dap.problems import InvalidMessage
 from aggregator.errors import Abort
 from aggregator.storage.engine import Busy, DiskFull
-from aggregator.web.intake import DEFAULT_BUDGET, SCOPE_KEY, Intake
+from aggregator.web.intake import SCOPE_KEY, Intake
 from aggregator.web.problems import (
     abort_response,
     busy_response,
@@ -35,8 +36,6 @@ from aggregator.web.problems import (
 log = structlog.get_logger()
 
 MONITORING_PATHS = ("/health", "/metrics", "/live")
-ANSWER_SECONDS = 30.0
-"""How long a request may wait for its answer."""
 
 FULL_DISK_SECONDS = 60
 """When a peer is asked to come again after our disk was full."""
@@ -47,7 +46,7 @@ _TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 def create_app(
     title: str,
     routers: Iterable[APIRouter],
-    max_bytes_in_flight: int = DEFAULT_BUDGET,
+    max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
     answer_seconds: float = ANSWER_SECONDS,
 ) -> FastAPI:
     """Return an application that serves `routers` and answers errors with problem documents.

@@ -20,9 +20,6 @@ from starlette.requests import Request
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import MessageTooLarge, Problem, TooManyRequests
 
-DEFAULT_BUDGET = 64 * 2**20
-"""The most bytes of all bodies together."""
-
 GRACE_SECONDS = 10.0
 """Time for a body beyond what its size allows."""
 
@@ -45,7 +42,7 @@ class BodyTooSlow(Problem):
 class Intake:
     """The budget of one application."""
 
-    def __init__(self, budget: int = DEFAULT_BUDGET) -> None:
+    def __init__(self, budget: int) -> None:
         """Allow bodies of `budget` bytes together."""
         self._budget = self._free = budget
         self._bodies: set[Body] = set()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.collector import Collector
 from tests.support.bounds import assert_near
 from tests.support.processes import COMMANDS, Processes
 
@@ -64,8 +65,10 @@ def test_each_collection_gets_the_next_batch_and_each_batch_is_released_once(lin
     line.services.start("leader")
     assert "was not ready" in line.collect("--timeout", "3", status=3)
     line.upload("2")
-    collected.append(line.check(line.collect("--json"), [0, SIZE - 1, 1, 0]))
     config = line.services.configs["collector"]
+    with Collector.open(config) as notebook:
+        found = notebook.collect_next(notebook.task(line.task_id))
+    collected.append(line.check(json.dumps(found.document), [0, SIZE - 1, 1, 0]))
     kept = json.loads(
         line.services.prio("collector", "results", "--config", config, line.task_id).stdout
     )

@@ -8,12 +8,9 @@ import anyio
 import httpx
 import pytest
 
+from aggregator.collector.asking import new_collection
 from aggregator.collector.driver import CONCURRENCY, RETRY_SECONDS, Driver
-from aggregator.collector.service import (
-    MAX_QUERY_SIZE,
-    create_collector_app,
-    new_collection,
-)
+from aggregator.collector.service import MAX_QUERY_SIZE, create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobResp

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 
 from aggregator import results
 from aggregator.codec import decode, encode
-from aggregator.collector import Collection, TaskCollector
+from aggregator.collector import Collection, CollectionTimeout, TaskCollector, opened
 from aggregator.collector.driver import Driver
 from aggregator.collector.opened import AsyncCollector
 from aggregator.collector.service import create_collector_app
@@ -25,6 +26,7 @@ from aggregator.dap.messages import (
     TimeIntervalQuery,
     VerifyRespReject,
 )
+from aggregator.dap.problems import BatchInvalid
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.batches import Batch
@@ -324,18 +326,48 @@ async def test_the_collector_service_keeps_one_batch_after_the_other(tmp_path: P
 
 
 async def test_a_notebook_lists_selected_batches_by_the_times_of_their_reports(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as pair, collecting(tmp_path, pair) as (driver, api):
         await upload(pair, [1, 1, 1])
         asked = await api.post("/collections", json={})
         await finish(driver, pair, asked.json()["collection_id"])
-        store = tmp_path / "collector.sqlite"
-        database = Database.open(f"sqlite:///{store}", Crypter([bytes(32)]), pair.clock)
-        notebook = AsyncCollector(CollectorSettings(database=str(store)), database)
+        notebook = notebook_of(tmp_path, pair, monkeypatch)
         (found,) = await notebook.results(pair.task)
         assert (found.start, found.end) == found.reports_between
-        database.close()
+
+
+async def test_a_notebook_collects_the_next_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as pair, collecting(tmp_path, pair) as (_, api):
+        notebook = notebook_of(tmp_path, pair, monkeypatch)
+        await upload(pair, [1, 1, 1, 0, 0, 1])
+        found = [await notebook.collect_next(pair.task) for _ in range(2)]
+        assert [each.result["values"] for each in found] == [[3], [1]]
+        kept = (await api.get("/collections")).json()
+        assert kept == [each.document for each in found]
+        with pytest.raises(CollectionTimeout, match="was not ready"):
+            await notebook.collect_next(pair.task, wait=timedelta(seconds=0.1))
+        with pytest.raises(BatchInvalid, match="start: the task is leader_selected"):
+            await notebook.collect(pair.task, datetime(2026, 11, 2, tzinfo=UTC), timedelta(hours=1))
+
+
+def notebook_of(folder: Path, pair: Pair, patch: pytest.MonkeyPatch) -> AsyncCollector:
+    """Return a collector whose leader works on a collection before it answers."""
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "POST":
+            await pair.http.send(request)
+            await pair.work_until_idle()
+        return await pair.http.send(request)
+
+    transport = httpx.MockTransport(answer)
+    patch.setattr(opened, "open_client", lambda **_: httpx.AsyncClient(transport=transport))
+    patch.setattr(opened, "keypair_of", lambda _: collector_keypair())
+    store = str(folder / "collector.sqlite")
+    database = Database.open(f"sqlite:///{store}", Crypter([bytes(32)]), pair.clock)
+    return AsyncCollector(CollectorSettings(database=store), database)
 
 
 async def test_a_batch_that_the_leader_was_not_told_to_forget_is_not_kept_twice(

@@ -11,8 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from aggregator.collector.api_tokens import TokenFile
+from aggregator.collector.asking import new_collection
 from aggregator.collector.driver import RETRY_SECONDS, Driver
-from aggregator.collector.service import create_collector_app, new_collection
+from aggregator.collector.service import create_collector_app
 from aggregator.collector.status import read_collector_health
 from aggregator.dap import problems
 from aggregator.dap.auth import bearer_header, hash_token

@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from aggregator.collector import models
+from aggregator.collector.asking import new_collection
 from aggregator.collector.documents import Document
 from aggregator.collector.driver import Driver
-from aggregator.collector.service import create_collector_app, new_collection
+from aggregator.collector.service import create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import Task, task_to_toml

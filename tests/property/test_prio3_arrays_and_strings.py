@@ -47,7 +47,6 @@ class Run:
         ]
         return [
             [init.verifier_share_rows.tolist() for init in self.inits],
-            [init.verifier_shares for init in self.inits],
             [told(init.state.errors) for init in self.inits],
             [rows_to_ints(out_shares.shares) for out_shares in self.out_shares],
             [told(out_shares.errors) for out_shares in self.out_shares],
@@ -66,11 +65,13 @@ def inits_of(prio3: Prio3, nonces: Batch, public: Batch, inputs: list[Batch]) ->
     ]
 
 
-def run_on_strings(prio3: Prio3, batch: prio3_batches.Batch) -> Run:
-    inits = inits_of(prio3, batch.nonces, batch.public_shares, [*batch.input_shares])
-    groups = list(zip(*(init.verifier_shares for init in inits), strict=True))
-    messages = prio3.verifier_shares_to_message(CTX, groups)
+def run_of(prio3: Prio3, inits: list[BegunBatch]) -> Run:
+    messages = prio3.verifier_shares_to_message(CTX, [init.verifier_share_rows for init in inits])
     return Run(prio3, inits, [prio3.verify_next(init.state, messages) for init in inits])
+
+
+def run_on_strings(prio3: Prio3, batch: prio3_batches.Batch) -> Run:
+    return run_of(prio3, inits_of(prio3, batch.nonces, batch.public_shares, [*batch.input_shares]))
 
 
 def run_on_arrays(prio3: Prio3, batch: prio3_batches.Batch) -> Run:
@@ -80,9 +81,7 @@ def run_on_arrays(prio3: Prio3, batch: prio3_batches.Batch) -> Run:
     ]
     nonces = as_array(batch.nonces, prio3.nonce_size)
     public = as_array(batch.public_shares, prio3.public_share_size)
-    inits = inits_of(prio3, nonces, public, inputs)
-    messages = prio3.verifier_shares_to_message(CTX, [init.verifier_share_rows for init in inits])
-    return Run(prio3, inits, [prio3.verify_next(init.state, messages) for init in inits])
+    return run_of(prio3, inits_of(prio3, nonces, public, inputs))
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -140,8 +139,6 @@ def test_strings_of_the_wrong_size_become_invalid_rows_in_the_array_of_shares(pr
     leader, helper = run_on_strings(prio3, batch).inits[:2]
     assert set(leader.verifier_share_rows[9].tolist()) == {255}
     assert set(helper.verifier_share_rows[[4, 9]].reshape(-1).tolist()) == {255}
-    assert [i for i, share in enumerate(helper.verifier_shares) if share == b""] == [4, 9]
-    assert helper.verifier_shares is helper.verifier_shares
 
 
 @by_type
@@ -153,31 +150,25 @@ def test_a_batch_may_be_partly_in_arrays_and_arrays_may_be_laid_out_in_any_way(
     apart = np.zeros((26, prio3.input_share_size(1) + 3), np.uint8)
     apart[::2, 3:] = as_array(batch.input_shares[1], prio3.input_share_size(1))
     mixed = prio3.verify_init(VERIFY_KEY, CTX, 1, batch.nonces, batch.public_shares, apart[::2, 3:])
-    assert mixed.verifier_shares == plain.verifier_shares
+    assert mixed.verifier_share_rows.tolist() == plain.verifier_share_rows.tolist()
 
 
-def test_the_messages_of_an_array_are_those_of_the_strings() -> None:
+def test_the_errors_of_messages_are_those_of_the_reports() -> None:
     batch = make_batch(HISTOGRAM, [0, 1, 2, 3])
     leader, helper = run_on_strings(HISTOGRAM, batch).inits
     shares = helper.verifier_share_rows.copy()
     shares[1, 0] ^= 1
     shares[2, :16] = 255
     messages = HISTOGRAM.verifier_shares_to_message(CTX, [leader.verifier_share_rows, shares])
-    groups = list(zip(leader.verifier_shares, map(bytes, shares), strict=True))
-    in_strings = HISTOGRAM.verifier_shares_to_message(CTX, groups)
     assert told(messages.errors)[1:3] == [
         (VerifyError, "the proof does not hold"),
         (VerifyError, "a verifier share does not decode"),
     ]
-    assert [m if isinstance(m, bytes) else str(m) for m in messages.to_list()] == [
-        m if isinstance(m, bytes) else str(m) for m in in_strings
-    ]
     assert len(messages) == 4
     for state in (leader.state, helper.state):
-        by_arrays = HISTOGRAM.verify_next(state, messages)
-        by_strings = HISTOGRAM.verify_next(state, in_strings)
-        assert told(by_arrays.errors) == told(by_strings.errors)
-        assert by_arrays.shares == by_strings.shares
+        out_shares = HISTOGRAM.verify_next(state, messages)
+        assert told(out_shares.errors) == told(messages.errors)
+        assert out_shares.shares[3] == state.out_shares[3]
 
 
 def test_a_seed_that_is_not_the_clients_is_its_reports_error_in_an_array_too() -> None:

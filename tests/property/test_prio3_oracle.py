@@ -64,7 +64,7 @@ def agree_on_verification(prio3: Prio3, batch: Batch) -> list[bool]:
                 batch.public_shares[index],
                 batch.input_shares[agg_id][index],
             )
-            assert outcome.inits[agg_id].verifier_shares[index] == verifier_share
+            assert outcome.verifier_share(agg_id, index) == verifier_share
             verifier_shares.append(verifier_share)
             seeds.append(seed)
             out_shares.append(out_share)

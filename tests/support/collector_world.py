@@ -9,9 +9,10 @@ from pathlib import Path
 import httpx
 
 from aggregator.codec import encode
+from aggregator.collector.asking import new_collection
 from aggregator.collector.documents import result_document
 from aggregator.collector.driver import Driver
-from aggregator.collector.service import create_collector_app, new_collection
+from aggregator.collector.service import create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import InvalidBatchSize, problem_document

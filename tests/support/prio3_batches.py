@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from aggregator.errors import ReportRejected
@@ -20,6 +21,7 @@ from aggregator.vdaf.circuits import (
 from aggregator.vdaf.circuits.higher_degree import HigherDegree
 from aggregator.vdaf.kernels import dispatch
 from aggregator.vdaf.prio3 import BegunBatch, OutShares, Prio3
+from aggregator.vdaf.xof import ByteRows
 from tests.support import vdaf_oracle
 from tests.support.vdaf_oracle import OracleCircuit, OraclePrio3
 
@@ -61,10 +63,13 @@ class Outcome:
             }
         )
 
+    def verifier_share(self, agg_id: int, index: int) -> bytes:
+        return self.inits[agg_id].verifier_share_rows[index].tobytes()
+
     def values(self, index: int) -> list[object]:
         """Everything that the aggregators compute about one report, to compare bit for bit."""
         return [
-            [init.verifier_shares[index] for init in self.inits],
+            [self.verifier_share(agg_id, index) for agg_id in range(len(self.inits))],
             [init.state.joint_rand_seeds[index].tobytes() for init in self.inits],
             self.messages[index],
             [out_shares.shares[index].to_ints() for out_shares in self.out_shares],
@@ -107,9 +112,16 @@ def verify(prio3: Prio3, batch: Batch) -> Outcome:
         )
         for agg_id in range(prio3.num_shares)
     ]
-    verifier_shares = list(zip(*(init.verifier_shares for init in inits), strict=True))
-    messages = prio3.verifier_shares_to_message(CTX, verifier_shares)
-    return Outcome(inits, messages, [prio3.verify_next(init.state, messages) for init in inits])
+    decided = prio3.verifier_shares_to_message(CTX, [init.verifier_share_rows for init in inits])
+    messages = [
+        decided.rejected.get(index, row.tobytes()) for index, row in enumerate(decided.rows)
+    ]
+    return Outcome(inits, messages, [prio3.verify_next(init.state, decided) for init in inits])
+
+
+def rows_of(*strings: bytes) -> ByteRows:
+    """Return strings of one size as an array, one per row."""
+    return np.frombuffer(b"".join(strings), np.uint8).reshape(len(strings), len(strings[0]))
 
 
 def result(prio3: Prio3, outcome: Outcome, num_measurements: int) -> int | list[int]:

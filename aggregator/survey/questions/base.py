@@ -112,13 +112,11 @@ def shares(counts: Sequence[Noised], reports: int) -> list[Figure]:
     ]
 
 
-def sum_and_mean(
-    sum_: Noised, reports: int, unit: str, label: str = "", *, is_wanted: bool = True
-) -> list[Figure]:
+def sum_and_mean(sum_: Noised, reports: int, unit: str, label: str = "") -> list[Figure]:
     """Return a sum and the mean that belongs to it."""
     figures = [Figure("sum", sum_.named(label, unit))]
     if reports:
-        figures.append(Figure("mean", mean(sum_, reports).named(label, unit), is_wanted=is_wanted))
+        figures.append(Figure("mean", mean(sum_, reports).named(label, unit), is_wanted=True))
     return figures
 
 

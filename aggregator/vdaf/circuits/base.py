@@ -16,7 +16,7 @@ Source:
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits.linear_form import LinearForm
@@ -173,6 +173,10 @@ class Circuit(ABC):
     def linear_form(self) -> LinearForm | None:
         """Return what kernels need to verify this circuit; None if only the general path can."""
         return None
+
+    def with_optimal_chunks(self) -> Self:
+        """Return this circuit with the `chunk_length` of the shortest proofs, if it has one."""
+        return self
 
     def decode(self, values: Sequence[int]) -> AggResult:
         """Return an aggregate result from the `output_len` integers of the unsharded sum."""

@@ -40,24 +40,17 @@ class BitVectorCircuit(Circuit):
         check_parameter("length", self.length, MAX_LENGTH)
         check_parameter("chunk_length", self.chunk_length, MAX_LENGTH)
 
-    def with_chunk_length(self, chunk_length: int) -> Self:
-        """Return the same circuit, checked in other chunks."""
-        changes = {"chunk_length": chunk_length}
-        return dataclasses.replace(self, **changes)
-
-    def optimal_chunk_length(self) -> int:
-        """Return the chunk length with the shortest proofs, whatever the circuit's own is.
-
-        Of equally short proofs the one with the shortest chunks wins: its verifiers are shorter.
-        """
+    @override
+    def with_optimal_chunks(self) -> Self:
+        # Of equally short proofs the one with the shortest chunks wins: its verifiers are shorter.
         # Only the power of two above the number of calls matters. So for each power, try as many
         # calls as fit under it, which makes the chunks as short as that power allows.
-        chunk_lengths = sorted(
-            -(-self.meas_len // (2**power - 1))
+        chunkings = (
+            {"chunk_length": -(-self.meas_len // (2**power - 1))}
             for power in range(1, self.meas_len.bit_length() + 1)
         )
-        shortest: int = min(chunk_lengths, key=lambda n: self.with_chunk_length(n).proof_len)
-        return shortest
+        circuits = [dataclasses.replace(self, **each) for each in chunkings]
+        return min(circuits, key=lambda each: (each.proof_len, each.chunk_length))
 
     @property
     @override

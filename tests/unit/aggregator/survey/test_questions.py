@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.dp.policy import policy_from_mapping
+from aggregator.dp.policy import MECHANISMS, policy_from_mapping
 from aggregator.errors import ParameterError
 from aggregator.results import Noised
 from aggregator.survey import AnswerError, Design, Survey, plan, survey_from_toml
@@ -258,6 +258,19 @@ def test_a_delta_is_used_where_noise_can_be_truncated_and_nowhere_else() -> None
         "TruncatedGeometric",
     }
     assert number.best.mechanism.name == "PureDpDiscreteLaplace"
+
+
+def test_every_mechanism_of_the_table_is_tried_that_the_budget_can_pay() -> None:
+    budgets = {"epsilon": '= "1"\ndelta = "1/200"', "rho": '= "1/50"'}
+    for first, amount in budgets.items():
+        head = HEAD.replace('epsilon = "1"', f"{first} {amount}")
+        asked = 'name = "q"\nkind = "choice"\nlabels = ["x", "y"]'
+        survey = survey_from_toml(f"{head}\n[[question]]\n{asked}")
+        (planned,) = plan(survey)
+        tried = {way.mechanism.name for way in (planned.best, *planned.others)}
+        assert tried == {
+            kind.name for kind in MECHANISMS.values() if first in kind.parameter_names[:1]
+        }
 
 
 def test_the_budget_of_a_window_is_split_by_weight() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.errors import ParameterError
-from aggregator.vdaf.circuits import BitVectorCircuit, Histogram, SumVec
+from aggregator.vdaf.circuits import Histogram, SumVec
 from aggregator.vdaf.experimental import SUM_VEC_WITH_MULTIPROOF
 from aggregator.vdaf.instances import (
     TYPES,
@@ -131,11 +131,9 @@ def test_a_type_by_name_is_the_one_made_by_its_function() -> None:
 
 @pytest.mark.parametrize("length", [*range(1, 60), 100, 255, 256, 257])
 def test_the_optimal_chunk_length_has_the_shortest_proof_of_all(length: int) -> None:
-    circuit = Histogram(length, 1)
-    best = circuit.optimal_chunk_length()
-    lengths = [circuit.with_chunk_length(chunk).proof_len for chunk in range(1, length + 1)]
-    assert circuit.with_chunk_length(best).proof_len == min(lengths)
-    assert lengths.index(min(lengths)) + 1 == best
+    lengths = [Histogram(length, chunk).proof_len for chunk in range(1, length + 1)]
+    best = lengths.index(min(lengths)) + 1  # the shortest chunks of equally short proofs
+    assert Histogram(length, 1).with_optimal_chunks() == Histogram(length, best)
 
 
 def test_a_missing_chunk_length_is_the_optimal_one() -> None:
@@ -145,12 +143,11 @@ def test_a_missing_chunk_length_is_the_optimal_one() -> None:
         prio3_multihot_count_vec(10, 3),
         prio3_l1_bound_sum(10, 240),
     ):
-        circuit = prio3.circuit
-        assert isinstance(circuit, BitVectorCircuit)
-        assert circuit.chunk_length == circuit.optimal_chunk_length()
+        assert prio3.circuit == prio3.circuit.with_optimal_chunks()
     # 127 calls of 79 residues hold 10,000 of them.
     assert prio3_histogram(10_000).circuit == Histogram(10_000, 79)
-    assert SumVec(2, 7, 1, FIELD64).optimal_chunk_length() == Histogram(6, 1).optimal_chunk_length()
+    assert SumVec(2, 7, 1, FIELD64).with_optimal_chunks() == SumVec(2, 7, 2, FIELD64)
+    assert Histogram(6, 1).with_optimal_chunks() == Histogram(6, 2)
 
 
 def test_sizes_are_those_of_the_draft() -> None:

@@ -40,7 +40,7 @@ def test_both_aggregators_finish_with_the_shares_of_the_plain_steps(prio3: Prio3
 
 def test_an_initialize_message_is_a_type_a_length_and_the_verifier_share() -> None:
     batch = make_batch(HISTOGRAM, [1])
-    share = verify(HISTOGRAM, batch).inits[0].verifier_shares[0]
+    share = verify(HISTOGRAM, batch).verifier_share(0, 0)
     assert leader(HISTOGRAM, batch).outbound[0].hex() == (
         "00"  # type: initialize
         "00000080"  # length of the verifier share: 6 residues of 16 bytes and a part of 32

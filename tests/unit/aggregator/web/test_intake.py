@@ -150,7 +150,7 @@ async def test_a_body_that_drips_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> 
     outcomes: list[object] = []
     sender = Sender()
     async with anyio.create_task_group() as group:
-        group.start_soon(read, Intake(), sender, outcomes, "dripping")
+        group.start_soon(read, Intake(100), sender, outcomes, "dripping")
         for _ in range(5):
             sender.send(b"x")
             await anyio.sleep(0.05)

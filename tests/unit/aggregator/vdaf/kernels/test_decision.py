@@ -182,4 +182,5 @@ def test_any_number_of_reports_is_decided(rows: int, width: LaneWidth) -> None:
 
 def test_an_empty_batch_is_decided() -> None:
     for prio3 in (prio3s.prio3_histogram(5, 2), prio3s.prio3_count()):
-        assert prio3.verifier_shares_to_message(CTX, []) == []
+        nothing = np.empty((0, prio3.verifier_share_size), np.uint8)
+        assert len(prio3.verifier_shares_to_message(CTX, [nothing, nothing])) == 0

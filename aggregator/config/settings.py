@@ -1,17 +1,14 @@
-"""A service's settings: a TOML file, overridden by the environment. Secrets are masked.
+"""The settings of each party, with what each is for. Secrets are masked.
 
 Every setting can be given in the file by its name or in the environment as `PRIO_` and its name in
-capitals, which wins; the file may be left out. Relative paths in the file start at its folder.
+capitals, which wins.
 """
 
 import dataclasses
-import os
-import stat
-import tomllib
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -20,7 +17,6 @@ from pydantic import (
     Field,
     HttpUrl,
     SecretStr,
-    ValidationError,
     ValidationInfo,
     model_validator,
 )
@@ -37,8 +33,19 @@ from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
 from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.protocol.reports import CLOCK_SKEW_SECONDS, MAX_AGE_SECONDS
 
-KIBIBYTE, MEBIBYTE = 2**10, 2**20
+MAX_BYTES_IN_FLIGHT = 64 * 2**20
+"""The most bytes that the bodies of all requests have together, unless it is set."""
+
+ANSWER_SECONDS = 30
+"""How long a request may wait for its answer once all of it has come, unless it is set."""
+
+REFUSAL_SECONDS = 3600
+"""How long the helper may refuse its share of a batch, unless it is set."""
+
+_LEAST_BYTES = 64 * 2**10
+_ROTATION = HpkeRotation()
 
 
 def _address(value: object) -> object:
@@ -163,26 +170,26 @@ class AggregatorSettings(ServiceSettings):
     """What both aggregators need."""
 
     hpke_cache_seconds: Seconds = Field(
-        86_400, description="How long clients may keep our HPKE configurations."
+        _ROTATION.cache_seconds, description="How long clients may keep our HPKE configurations."
     )
     hpke_rotation_seconds: Seconds = Field(
-        30 * 86_400,
+        _ROTATION.age_seconds,
         description="How old our HPKE key may become until a new one takes its place; 0 to change "
         "it by command only. At least hpke_cache_seconds.",
     )
     max_bytes_in_flight: int = Field(
-        64 * MEBIBYTE,
-        ge=64 * KIBIBYTE,
+        MAX_BYTES_IN_FLIGHT,
+        ge=_LEAST_BYTES,
         description="The most bytes that the bodies of all requests have together, of which each "
         "task that has requests has an equal share; at least max_body_size.",
     )
     answer_seconds: PositiveSeconds = Field(
-        30,
+        ANSWER_SECONDS,
         description="How long a request may wait for its answer once all of it has come; then it "
         "is answered 503.",
     )
     clock_skew_seconds: Seconds = Field(
-        300, description="How far ahead of our clock a report's time may lie."
+        CLOCK_SKEW_SECONDS, description="How far ahead of our clock a report's time may lie."
     )
     min_batch_size_floor: int = Field(
         1, ge=1, description="Tasks with a smaller min_batch_size are refused."
@@ -242,10 +249,10 @@ class LeaderSettings(AggregatorSettings):
 
     role: Literal["leader"] = Field("leader", description="Which party this file is for.")
     max_body_size: int = Field(
-        64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one upload."
+        MAX_BYTES_IN_FLIGHT, ge=_LEAST_BYTES, description="The most bytes of one upload."
     )
     max_report_age_seconds: int = Field(
-        366 * 86_400,
+        MAX_AGE_SECONDS,
         ge=3600,
         description="How far behind our clock the time of an uploaded report may lie.",
     )
@@ -288,7 +295,7 @@ class LeaderSettings(AggregatorSettings):
         "unusably, before it is made anew or its job is held for an operator.",
     )
     collection_refusal_seconds: PositiveSeconds = Field(
-        3600,
+        REFUSAL_SECONDS,
         description="How long the helper may refuse its share of a batch before the collection "
         "fails with its error.",
     )
@@ -330,11 +337,11 @@ class HelperSettings(AggregatorSettings):
 
     role: Literal["helper"] = Field("helper", description="Which party this file is for.")
     max_body_size: int = Field(
-        64 * MEBIBYTE, ge=64 * KIBIBYTE, description="The most bytes of one aggregation job."
+        MAX_BYTES_IN_FLIGHT, ge=_LEAST_BYTES, description="The most bytes of one aggregation job."
     )
 
     hpke_wait_seconds: Seconds = Field(
-        14 * 86_400,
+        _ROTATION.wait_seconds,
         description="How long reports may wait at a leader until we see them: for so long a "
         "retired HPKE key is kept after the last client can have used it.",
     )
@@ -422,90 +429,3 @@ class CollectorSettings(ServiceSettings):
 
 
 AnySettings = LeaderSettings | HelperSettings | CollectorSettings
-S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
-
-_ROLES: dict[str, type[LeaderSettings] | type[HelperSettings] | type[CollectorSettings]] = {
-    "leader": LeaderSettings,
-    "helper": HelperSettings,
-    "collector": CollectorSettings,
-}
-
-
-def read_settings(path: Path | None) -> AnySettings:
-    """Read the settings of any party.
-
-    Args:
-        path: The service file; None if the environment says everything.
-
-    Raises:
-        ConfigurationError: They cannot be read or used; the message names every faulty setting.
-    """
-    values = {} if path is None else _read_toml(path)
-    place = "the environment" if path is None else str(path)
-    role = os.environ.get("PRIO_ROLE", values.get("role"))
-    if role is None and "collector_hpke_config" in values:
-        raise ConfigurationError(f"{place}: this is a task's file, and a service's is needed")
-    if not isinstance(role, str) or role not in _ROLES:
-        hint = " (PRIO_ROLE; or give a file with --config)" if path is None else ""
-        raise ConfigurationError(
-            f"{place}: role must be one of {', '.join(_ROLES)}, not {role!r}{hint}"
-        )
-    return _validated(_ROLES[role], values, place)
-
-
-def read_settings_of(kind: type[S], path: Path | None) -> S:
-    """Read one party's settings; raises as `read_settings`, or if they are another party's."""
-    settings = read_settings(path)
-    if not isinstance(settings, kind):
-        place = "the environment" if path is None else path
-        raise ConfigurationError(f"{place}: has the {settings.role}'s settings")
-    return settings
-
-
-def check_private(path: Path) -> None:
-    """Refuse a file with a secret that anyone but its owner can read or write.
-
-    Raises:
-        ConfigurationError: Its mode gives access to its group or to everybody.
-    """
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigurationError(
-            f"{path}: holds a secret, and its mode {mode:04o} lets others read or write it; "
-            f"chmod 600 {path}"
-        )
-
-
-def _read_toml(path: Path) -> dict[str, object]:
-    try:
-        values: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(f"{path}: {error.strerror}") from error
-    except (ValueError, RecursionError):  # also for numbers too long and lists too deep
-        # `from None`: the cause may carry a line with a secret.
-        raise ConfigurationError(f"{path}: not TOML") from None
-    schedules = values.get("schedule")
-    hooks = schedules if isinstance(schedules, list) else []
-    has_hook_token = any(isinstance(each, dict) and "webhook_token" in each for each in hooks)
-    if {"store_key", "token"} & values.keys() or has_hook_token:
-        check_private(path)
-    for name in ("database", "store_key_file", "token_file"):
-        value = values.get(name)
-        if isinstance(value, str) and "://" not in value:
-            values[name] = str(path.parent.absolute() / value)
-    return values
-
-
-def _validated(
-    kind: type[LeaderSettings] | type[HelperSettings] | type[CollectorSettings],
-    values: dict[str, object],
-    place: str,
-) -> AnySettings:
-    try:
-        return kind(**values)  # type: ignore[arg-type]  # values are checked by the model
-    except ValidationError as error:
-        faults = "; ".join(
-            ": ".join(filter(None, (".".join(map(str, fault["loc"])), fault["msg"])))
-            for fault in error.errors(include_input=False, include_url=False, include_context=False)
-        )
-        raise ConfigurationError(f"{place}: {faults}") from None

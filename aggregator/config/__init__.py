@@ -1,0 +1,31 @@
+"""A service's settings: what there are, and how they are read from a file and the environment."""
+
+from aggregator.config.reading import check_private, read_settings, read_settings_of
+from aggregator.config.settings import (
+    ANSWER_SECONDS,
+    MAX_BYTES_IN_FLIGHT,
+    REFUSAL_SECONDS,
+    AggregatorSettings,
+    AnySettings,
+    CollectorSettings,
+    HelperSettings,
+    LeaderSettings,
+    Schedule,
+    ServiceSettings,
+)
+
+__all__ = [
+    "ANSWER_SECONDS",
+    "MAX_BYTES_IN_FLIGHT",
+    "REFUSAL_SECONDS",
+    "AggregatorSettings",
+    "AnySettings",
+    "CollectorSettings",
+    "HelperSettings",
+    "LeaderSettings",
+    "Schedule",
+    "ServiceSettings",
+    "check_private",
+    "read_settings",
+    "read_settings_of",
+]

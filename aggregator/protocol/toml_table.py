@@ -1,0 +1,61 @@
+"""A TOML table of which every key must be asked for; what is wrong is named.
+
+All that is asked for raises `ParameterError` where it is missing, of another type or out of range.
+"""
+
+from collections.abc import Mapping
+
+from aggregator.errors import ParameterError
+
+
+class TomlTable:
+    """A TOML table whose every key must be asked for."""
+
+    def __init__(self, values: Mapping[str, object], name: str) -> None:
+        self.values = dict(values)
+        self._prefix = f"{name}." if name else ""
+
+    def _take(self, key: str) -> object:
+        if key not in self.values:
+            raise ParameterError(f"{self._prefix}{key}: missing")
+        return self.values.pop(key)
+
+    def text(self, key: str) -> str:
+        """Take a text."""
+        value = self._take(key)
+        if not isinstance(value, str):
+            raise ParameterError(f"{self._prefix}{key}: must be text in quotation marks")
+        return value
+
+    def integer(self, key: str) -> int:
+        """Take a whole number from 0 to 2^64 - 1."""
+        return self._integer(key, self._take(key))
+
+    def _integer(self, key: str, value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ParameterError(f"{self._prefix}{key}: must be a whole number")
+        if not 0 <= value < 2**64:
+            raise ParameterError(f"{self._prefix}{key}: must be from 0 to 2^64 - 1, not {value}")
+        return value
+
+    def table(self, key: str) -> "TomlTable":
+        """Take a table."""
+        value = self._take(key)
+        if not isinstance(value, dict):
+            raise ParameterError(f"{self._prefix}{key}: must be a table, [{key}]")
+        return TomlTable(value, f"{self._prefix}{key}")
+
+    def optional_table(self, key: str) -> "TomlTable | None":
+        """Take a table, if there is one."""
+        return self.table(key) if key in self.values else None
+
+    def remaining_integers(self) -> dict[str, int]:
+        """Take all that is left, whole numbers."""
+        integers = {key: self._integer(key, value) for key, value in self.values.items()}
+        self.values.clear()
+        return integers
+
+    def finish(self) -> None:
+        """Refuse what nobody asked for."""
+        for key in self.values:
+            raise ParameterError(f"{self._prefix}{key}: no such setting")
