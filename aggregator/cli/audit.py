@@ -11,9 +11,9 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli.at_work import at_work
 from aggregator.cli.audit_pair import pair
 from aggregator.cli.faults import reported
-from aggregator.cli.progress import at_work
 from aggregator.cli.types import (
     Circuit,
     Mechanism,

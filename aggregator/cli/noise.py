@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 import numpy as np
 import typer
 
-from aggregator.cli.progress import at_work
+from aggregator.cli.at_work import at_work
 from aggregator.dp.rationals import format_rational, parse_probability, parse_rational
 from aggregator.dp.samplers import (
     DiscreteGaussianSampler,

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli.at_work import at_work
 from aggregator.cli.faults import reported
 from aggregator.cli.plan_output import to_json, to_text
-from aggregator.cli.progress import at_work
 from aggregator.cli.types import (
     CIRCUITS,
     Circuit,
@@ -134,7 +134,7 @@ def threshold(
     If the theorem says nothing, the figures are printed and the status is 2.
     """
     with reported():
-        # Many known answers far from the threshold take minutes.
+        # Billions of answers around the threshold may take half a minute.
         with at_work("averaging over what the attacker may know"):
             answer, problem = answers.threshold(
                 reports, probability, threshold, known, active=active, epsilon=epsilon
@@ -160,7 +160,8 @@ def risk(
     with reported():
         summed = _circuit(circuit, parameters)
         move = None if summed is None else worst_move(summed, honest_draws=aggregators)
-        answer = answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
+        with at_work("adding up losses"):
+            answer = answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
         _print(answer, json=json)
 
 

@@ -7,7 +7,7 @@ Kernels that are already compiled are only loaded.
 import time
 from collections.abc import Sequence
 
-from aggregator.cli.progress import at_work
+from aggregator.cli.at_work import at_work
 from aggregator.entropy import SystemEntropy
 from aggregator.vdaf.circuits.measurements import Measurement
 from aggregator.vdaf.instances import TYPES

@@ -6,7 +6,6 @@ with two digits that keeps the wanted error; a smaller error costs privacy, and 
 around that.
 """
 
-import decimal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,7 +17,7 @@ from aggregator.dp.decimals import Number, integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import MECHANISMS, PrivacyPolicy, policy_from_mapping
-from aggregator.dp.rationals import format_rational
+from aggregator.dp.rationals import at_most, format_rational
 from aggregator.dp.search import least
 from aggregator.dp.sensitivity import furthest_move, max_entry, nothing_changes
 from aggregator.dp.thresholds import Thresholds
@@ -354,7 +353,7 @@ class _Figures:
 
 def _promise(question: Question, figures: _Figures) -> str:
     releases = "each release" if question.releases == 1 else f"each of {question.releases} releases"
-    factor = _at_most(round_up(lambda digits: exp(figures.epsilon, digits)))
+    factor = at_most(round_up(lambda digits: exp(figures.epsilon, digits)))
     delta, failure = "", ""
     if figures.delta:
         delta = f" and delta = {plain(figures.delta)}"
@@ -390,13 +389,13 @@ def _accuracy(question: Question, figures: _Figures) -> str:
 def _cost(question: Question, figures: _Figures) -> str:
     best = figures.bound.epsilon or Fraction(0)
     other = (
-        f"{_at_most(best)} but for a delta of {plain(question.delta)}, since no aggregator allows"
+        f"{at_most(best)} but for a delta of {plain(question.delta)}, since no aggregator allows"
         " more releases"
     )
     if figures.total is None:
         spent = f"{other}, in a year"
     else:
-        failure = f" but for a delta of {_at_most(figures.total_delta)}"
+        failure = f" but for a delta of {at_most(figures.total_delta)}"
         spent = f"{plain(figures.total)}{failure if figures.total_delta else ''} in a year"
         if best < figures.total * Fraction(98, 100):
             spent += f", or {other}"
@@ -454,18 +453,12 @@ def _warnings(
 
 def shown(value: Fraction) -> str:
     """Return a number as it was chosen; one that was computed has three digits, rounded up."""
-    return plain(value) if value.denominator < _LONG else _at_most(value)
-
-
-def _at_most(value: Fraction) -> str:
-    """Return three digits of a number, rounded up: a stated maximum must be one."""
-    with decimal.localcontext(prec=3, rounding=decimal.ROUND_CEILING):
-        return f"{Decimal(value.numerator) / Decimal(value.denominator):g}"
+    return plain(value) if value.denominator < _LONG else at_most(value)
 
 
 def plain(value: Fraction) -> str:
     """Return a decimal where it ends soon, else a fraction; a tiny one is rounded up."""
     number = Decimal(value.numerator) / Decimal(value.denominator)
     if Fraction(number) == value:
-        return f"{number.normalize():f}" if number >= Decimal("1e-4") else _at_most(value)
+        return f"{number.normalize():f}" if number >= Decimal("1e-4") else at_most(value)
     return format_rational(value)

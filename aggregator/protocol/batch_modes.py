@@ -99,6 +99,15 @@ class Batching(ABC):
             BatchInvalid: It is not.
         """
 
+    def smallest_batch(self, bucket: bytes, window: Window | None) -> Batch:  # noqa: ARG002  where time does not decide
+        """Return the smallest batch that can be asked for of those that hold a bucket.
+
+        Args:
+            bucket: Its key.
+            window: The windows that the task's policy binds into its reports, if any.
+        """
+        return Batch(bucket, bucket)
+
     @abstractmethod
     def selected(self, selector: BatchSelector, query: Query) -> Batch:
         """Return the batch that the leader selected for the collector's query.

@@ -34,6 +34,7 @@ from aggregator.dp.policy import (
 from aggregator.dp.release import check_no_wrap
 from aggregator.errors import ParameterError
 from aggregator.protocol.batch_modes import Batching
+from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.time_interval import TimeInterval
 from aggregator.protocol.toml_table import TomlTable
@@ -130,6 +131,10 @@ class Task:
     def batching(self) -> Batching:
         """How the task's reports fall into batches."""
         return BATCH_MODES[self.configuration.batch_mode]
+
+    def smallest_batch(self, bucket: bytes) -> Batch:
+        """Return the smallest batch that can be asked for of those that hold a bucket."""
+        return self.batching.smallest_batch(bucket, self.policy.window)
 
     def vdaf(self, agg_param: AggregationParameter) -> Prio3:
         """Return the VDAF as it verifies, aggregates and unshards under a parameter.

@@ -24,6 +24,7 @@ from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
 
 _KEY_SIZE = 8
+_UNITS_END = 2 ** (8 * _KEY_SIZE)
 _BOUNDS = ("start", "end")
 """What names an interval for a person: its first second, and the one after its last."""
 
@@ -92,6 +93,13 @@ class TimeInterval(Batching):
                 "since the epoch; a batch of this task is one window, such as from "
                 f"{first * time_precision} to {(first + window.length) * time_precision}"
             )
+
+    @override
+    def smallest_batch(self, bucket: bytes, window: Window | None) -> Batch:
+        if window is None:
+            return Batch(bucket, bucket)
+        first = window.first_unit(int.from_bytes(bucket, "big"))
+        return Batch(_key(max(first, 0)), _key(min(first + window.length, _UNITS_END) - 1))
 
     @override
     def selected(self, selector: BatchSelector, query: Query) -> Batch:

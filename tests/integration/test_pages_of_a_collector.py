@@ -267,6 +267,47 @@ async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws
     await look(browser, f"{path}?result=zz", 404)
 
 
+async def test_about_a_value_above_a_threshold_has_an_interval_that_knows_it_was_chosen(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    privacy = {
+        "mechanism": "PureDpDiscreteLaplace",
+        "epsilon": "1/2",
+        "private_threshold": 20,
+        "population": "patients",
+    }
+    task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
+    world.add(task)
+    world.finish(task, MONDAY, [21, 3, 400])
+    await log_in(browser)
+    path = f"/questions/{task.task_id}/about"
+    texts = [(await look(browser, f"{path}?value={j}")).all("main")[0].text for j in (0, 2)]
+    by_itself = task.policy.mechanism.half_width(task.prio3.circuit, Fraction(95, 100))
+    assert f"from {21 - by_itself} to" not in texts[0]
+    assert "from 0 to " in texts[0]  # most of what passes by so little is the noise's
+    assert f"here from {400 - by_itself} to {400 + by_itself}," in texts[1]
+    for text in texts:
+        assert "cases of those in which it is shown, if both aggregators" in text
+        assert "the chance that any of 3 buckets is shown if nobody chose it" in text
+        assert "The policy is bound into every report" in text
+        assert "Questions to the same people (population patients) add to this cost." in text
+
+
+async def test_about_a_number_whose_policy_binds_nobody_says_so(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    privacy = {"mechanism": "None", "suppress_at_or_below": 5, "bound": False}
+    task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
+    world.add(task)
+    world.finish(task, MONDAY, [30, 3, 400])
+    await log_in(browser)
+    text = (await look(browser, f"/questions/{task.task_id}/about")).all("main")[0].text
+    assert "No differential privacy" in text
+    assert "Nothing: the policy is not bound into the reports" in text
+    assert "No guarantee: nothing is proved for Prio3Histogram." in text
+    assert "The collector sees every count before it suppresses any" in text
+
+
 async def test_windows_are_open_ready_waiting_collected_or_too_few_with_a_button(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:

@@ -122,10 +122,11 @@ def _result(
 ) -> dict[str, object]:
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     confidence, unit = Fraction(95, 100), task.time_precision
+    disclosure = disclose(task.policy, circuit, values, 600)
     return result_document(
         task,
         Result(
-            values=tuple(values),
+            values=disclosure.values,
             report_count=600,
             interval=Interval.of(
                 seconds(start) // unit, max(1, int(length.total_seconds()) // unit)
@@ -137,7 +138,7 @@ def _result(
             half_width=mechanism.half_width(circuit, confidence),
             joint_half_width=mechanism.joint_half_width(circuit, confidence),
             scale=mechanism.describe_scale(circuit),
-            disclosure=disclose(task.policy, circuit, values, 600),
+            disclosure=disclosure,
         ),
     )
 
