@@ -266,16 +266,8 @@ class Pages:
                     "Parquet needs polars where the service runs: prio-aggregator[frames]"
                 )
             view = await self._read(read(request, ""))
-            name = f"results.{ending}"
-            match ending:
-                case "json":
-                    return Response(as_json(view), headers=HEADERS, media_type="application/json")
-                case "csv":
-                    return _download(as_csv(view.rows()), "text/csv; charset=utf-8", name)
-                case _:
-                    return _download(
-                        as_parquet(view.rows()), "application/vnd.apache.parquet", name
-                    )
+            # A library that is imported, or a hundred thousand rows, must keep nobody waiting.
+            return await to_thread.run_sync(_as_file, view, ending)
 
         return handle
 
@@ -345,6 +337,17 @@ class Pages:
     def _csrf_field(self, session: Session) -> Html:
         csrf = self._sessions.csrf(session)
         return tag("input", type="hidden", name=CSRF_FIELD, value=csrf)
+
+
+def _as_file(view: View, ending: str) -> Response:
+    name = f"results.{ending}"
+    match ending:
+        case "json":
+            return Response(as_json(view), headers=HEADERS, media_type="application/json")
+        case "csv":
+            return _download(as_csv(view.rows()), "text/csv; charset=utf-8", name)
+        case _:
+            return _download(as_parquet(view.rows()), "application/vnd.apache.parquet", name)
 
 
 def _download(content: bytes, media_type: str, name: str) -> Response:
