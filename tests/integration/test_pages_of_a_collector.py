@@ -3,6 +3,7 @@
 import base64
 import csv
 import json
+import threading
 import time
 from collections.abc import AsyncIterator
 from fractions import Fraction
@@ -10,11 +11,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
 from anyio import to_thread
 
 from aggregator.collector import models
+from aggregator.collector.pages import routes
+from aggregator.collector.pages.view import View
 from aggregator.dap.ids import TaskId
 from tests.support.collector_world import (
     BEARER,
@@ -383,6 +387,32 @@ async def test_a_task_of_no_survey_is_collected_by_any_interval(
     assert (await browser.post(path, data={"csrf": csrf} | times)).status_code == 303
     rows = (await browser.get(f"{path}.csv")).text
     assert "2026-11-02 00:00 to 2026-11-03 05:20 UTC,waiting" in rows
+
+
+async def test_a_file_that_takes_long_to_make_keeps_nobody_waiting(
+    browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the library that writes Parquet is imported."""
+    others_were_answered = threading.Event()
+
+    def slow(_view: View) -> bytes:
+        assert others_were_answered.wait(10)
+        return b"{}"
+
+    monkeypatch.setattr(routes, "as_json", slow)
+    headers = BEARER
+    async with anyio.create_task_group() as group:
+        answers: list[httpx.Response] = []
+
+        async def download() -> None:
+            answers.append(await browser.get("/overview.json", headers=headers))
+
+        group.start_soon(download)
+        await anyio.sleep(0.1)
+        assert (await browser.get("/login")).status_code == 200
+        assert answers == []
+        others_were_answered.set()
+    assert [each.content for each in answers] == [b"{}"]
 
 
 async def test_hostile_labels_are_shown_as_text(
