@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from aggregator.cli.at_work import at_work
 from aggregator.cli.types import Circuit, Parameters, takes_parameters, type_of
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
@@ -74,7 +75,8 @@ def verify(
     type need.
     """
     made = case(type_of(circuit), **parameters)
-    times = time_verify(made, role.agg_id, reports, rounds)
+    with at_work("measuring"):
+        times = time_verify(made, role.agg_id, reports, rounds)
     _print(
         {
             "microseconds_per_report": times.init,
@@ -98,7 +100,8 @@ def shard(
 ) -> None:
     """Time what a client does with measurements: many at once, and one alone."""
     made = case(type_of(circuit), **parameters)
-    times = time_shard(made, reports, rounds)
+    with at_work("measuring"):
+        times = time_shard(made, reports, rounds)
     _print(
         {
             "microseconds_per_report": times.batch,
@@ -117,7 +120,8 @@ def report(reports: Count = 1000, rounds: Rounds = 9, as_json: AsJson = False) -
     A histogram of 100 buckets; microseconds of processor time per report. `hpke` and `kernels` are
     measured by themselves, `handling` is what is left of the total.
     """
-    times = time_end_to_end(reports, rounds)
+    with at_work("measuring"):
+        times = time_end_to_end(reports, rounds)
     names = ("total", "hpke", "handling", "kernels")
     _print({name: getattr(times, name) for name in names}, as_json)
 
@@ -137,7 +141,8 @@ def noise(
     The ratio says how many times as long it takes.
     """
     scales = [parse_rational(text, "scale") for text in scale or ("4", "25500")]
-    found = [time_noise(t, count, rounds) for t in scales]
+    with at_work("measuring"):
+        found = [time_noise(t, count, rounds) for t in scales]
     if as_json:
         rows = [
             {
@@ -168,7 +173,8 @@ def field(
     as_json: AsJson = False,
 ) -> None:
     """Time arithmetic of both fields against Python's integers."""
-    found = {str(each): time_field(each, length, rounds) for each in (FIELD64, FIELD128)}
+    with at_work("measuring"):
+        found = {str(each): time_field(each, length, rounds) for each in (FIELD64, FIELD128)}
     if as_json:
         rows = [
             {

@@ -1,11 +1,12 @@
 """`prio bench all`: everything beside its baseline, as tables of ratios."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 
 from rich.console import Console
 from rich.table import Table
 
+from aggregator.cli.at_work import at_work
 from aggregator.vdaf.instances import COUNT, HISTOGRAM, MULTIHOT_COUNT_VEC, SUM, SUM_VEC
 from aggregator.vdaf.ping_pong import HELPER_ID, LEADER_ID
 from benchmarks.circuits import Case, case
@@ -34,15 +35,18 @@ def bench_all(reports: int, rounds: int) -> None:
         f"{lanes()} lanes; batches of {reports:,}; processor time, medians of {rounds} rounds; of "
         f"threads the wall clock, the least of {3 * rounds}"
     )
-    for table in (
-        _end_to_end(reports, rounds),
-        _verification(reports, rounds),
-        _steps(reports, rounds),
-        _sharding(reports, rounds),
-        _threads_and_memory(reports, rounds),
-        _noise(rounds),
-        _fields(rounds),
-    ):
+    tables: Mapping[str, Callable[[], Table]] = {
+        "end to end": lambda: _end_to_end(reports, rounds),
+        "verification": lambda: _verification(reports, rounds),
+        "its steps": lambda: _steps(reports, rounds),
+        "sharding": lambda: _sharding(reports, rounds),
+        "threads and memory": lambda: _threads_and_memory(reports, rounds),
+        "noise": lambda: _noise(rounds),
+        "fields": lambda: _fields(rounds),
+    }
+    for number, (name, measure) in enumerate(tables.items(), 1):
+        with at_work(f"measuring {name} ({number} of {len(tables)})"):
+            table = measure()
         console.print(table)
 
 

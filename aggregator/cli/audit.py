@@ -63,7 +63,7 @@ def self_test(
         given = {"mechanism": mechanism, "epsilon": epsilon, "delta": delta, "rho": rho}
         privacy = {name: text for name, text in given.items() if text is not None}
         audited = AuditedTask(row.name, {**row.least(), **parameters}, privacy)
-        with at_work(f"collecting {runs:,} batches"):
+        with at_work(f"collecting {runs:,} batches of made-up neighbours"):
             report = run_audit(audited, runs, processes or os.cpu_count() or 1)
     print(jsonlib.dumps(dataclasses.asdict(report)) if json else report.text())
     if report.refuted:

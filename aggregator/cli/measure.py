@@ -17,6 +17,16 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
+from aggregator.cli.floors import (
+    LARGEST_DELTA,
+    ExactResults,
+    LimitRequired,
+    MaxDelta,
+    MaxEpsilon,
+    MaxRho,
+    MinBatchSize,
+    floor_of,
+)
 from aggregator.cli.options import (
     Config,
     EnvironmentProxy,
@@ -33,9 +43,8 @@ from aggregator.collector.collect import WAIT_SECONDS
 from aggregator.collector.documents import Document, problem_text, with_post_processing
 from aggregator.dap.report_errors import ReportError
 from aggregator.dp.post_processing import Rule, post_process
-from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.errors import ParameterError, PeerError
-from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
+from aggregator.protocol.floor import Floor
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.storage.states import CollectionState
 from aggregator.transport.client import open_client
@@ -91,33 +100,12 @@ def upload(
             "uploads and refuses more than the task allows, in each window and in all."
         ),
     ] = None,
-    max_epsilon: Annotated[
-        str | None,
-        typer.Option(help='Refuse tasks with a larger epsilon a release, or none; exact: "1/2".'),
-    ] = None,
-    max_delta: Annotated[
-        str, typer.Option(help="Refuse tasks with a larger delta a release.")
-    ] = format_rational(DEFAULT_MAX_DELTA),
-    max_rho: Annotated[
-        str | None, typer.Option(help="Refuse tasks with a larger rho a release, or none.")
-    ] = None,
-    min_batch_size: Annotated[
-        int, typer.Option(min=1, help="Refuse tasks with a smaller min_batch_size.")
-    ] = 1,
-    limit_required: Annotated[
-        bool,
-        typer.Option(
-            "--limit-required", help="Refuse tasks with neither a budget nor max_releases."
-        ),
-    ] = False,
-    exact_results: Annotated[
-        bool | None,
-        typer.Option(
-            help="Take part in tasks without noise, or refuse them; if neither is given, they are "
-            "refused with --max-epsilon or --max-rho.",
-            show_default=False,
-        ),
-    ] = None,
+    max_epsilon: MaxEpsilon = None,
+    max_delta: MaxDelta = LARGEST_DELTA,
+    max_rho: MaxRho = None,
+    min_batch_size: MinBatchSize = 1,
+    limit_required: LimitRequired = False,
+    exact_results: ExactResults = None,
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -138,13 +126,13 @@ def upload(
         )
     limits = _Limits(
         None if state is None else Contributions(state),
-        Floor(
-            min_batch_size=min_batch_size,
-            max_epsilon=None if max_epsilon is None else parse_rational(max_epsilon, "max-epsilon"),
-            max_delta=parse_max_delta(max_delta, "max-delta"),
-            max_rho=None if max_rho is None else parse_rational(max_rho, "max-rho"),
+        floor_of(
+            max_epsilon,
+            max_delta,
+            max_rho,
+            min_batch_size,
+            exact_results,
             limit_required=limit_required,
-            exact_results=exact_results,
         ),
     )
     values = _measurements(

@@ -61,7 +61,7 @@ def noise(
     otherwise as Python integers (dtype object), which `numpy.load` reads with `allow_pickle=True`.
     """
     sampler, description = _sampler(kind, parse_rational(scale, "scale"), bound, delta)
-    with at_work("drawing"):
+    with at_work(f"drawing {count:,} times"):
         draws = sampler.sample(count, SystemEntropy())
     is_object = draws.dtype == np.object_
     with out.open("wb") as file:

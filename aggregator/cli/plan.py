@@ -373,8 +373,11 @@ def figures(
     """Draw the papers' figures, keeping what was published apart from what is sound."""
     with reported():
         pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}
-        with at_work("drawing"):
-            written: list[Value] = [str(path) for path in draw_all(pictures, out)]
+        written: list[Value] = []
+        with at_work("drawing", len(pictures)) as advance:
+            for name, make in pictures.items():
+                advance(f"drawing {name}")
+                written += [str(path) for path in draw_all({name: make}, out)]
         _print({"files": written}, json=json)
 
 

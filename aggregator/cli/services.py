@@ -45,6 +45,7 @@ from aggregator.storage.database import Database
 from aggregator.storage.garbage import collect_garbage
 from aggregator.storage.journal import Journal
 from aggregator.storage.opening import open_aggregator_store
+from aggregator.telemetry.by_minute import ByMinute
 from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import is_loopback, open_client
@@ -223,7 +224,10 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool, reuse_po
             works = [_rotating(runtime), _collecting_garbage(settings, database)]
             if work:
                 works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
-            examine = partial(examine_aggregator, settings, Role.LEADER, database)
+            examine = ByMinute(
+                partial(examine_aggregator, settings, Role.LEADER, database),
+                lambda: {"helper_answers": http.answers.document()},
+            )
             works.append(_watching(examine))
             await run_services(
                 listeners,
@@ -244,7 +248,7 @@ async def _helper(settings: HelperSettings, *, reuse_port: bool) -> None:
         await runtime.ensure_keypair()
         await delete_leftovers(database)
         listeners = [(helper_app(runtime, settings), settings.listen)]
-        examine = partial(examine_aggregator, settings, Role.HELPER, database)
+        examine = ByMinute(partial(examine_aggregator, settings, Role.HELPER, database))
         works = [
             _rotating(runtime),
             _collecting_garbage(settings, database),

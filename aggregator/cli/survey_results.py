@@ -15,9 +15,11 @@ from rich.console import Console
 
 from aggregator.cli import faults
 from aggregator.cli.options import Config
+from aggregator.cli.parties import open_collector
 from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
 from aggregator.collector import AsyncCollector, Collector, survey_results
 from aggregator.collector.collect import WAIT_SECONDS
+from aggregator.collector.shut_out import shut_out
 from aggregator.dp.rationals import parse_probability
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import Task
@@ -58,10 +60,7 @@ def collect(
     starts = _starts(windows, last, window, now)
     for start in starts:
         if windows.end(start) > now and not shut_out_later_answers:
-            raise ParameterError(
-                f"window: {windows.describe(start)} is not over; --shut-out-later-answers collects "
-                "it now and refuses every later answer of it"
-            )
+            raise ParameterError(_not_over(config, tasks[0][0], windows, start))
     batches, troubles = anyio.run(_collect, config, tasks, starts, wait, shut_out_later_answers)
     print_table(SurveyResults(batches).table())
     for trouble in troubles:
@@ -184,13 +183,33 @@ async def _collect(
             except PeerError as error:
                 window = meaning.windows.describe(start)
                 troubles[place] = f"{meaning.question.name}, {window}: {error}"
-        status.update(f"collected {len(found) + len(troubles)} of {len(places)}")
+
+    async def tell(collector: AsyncCollector) -> None:
+        while True:
+            reasons = await collector.reasons_for_waiting()
+            why = f"; one waits: {reasons[0]}" if reasons else ""
+            ended = len(found) + len(troubles)
+            status.update(f"collected {ended} of {len(places)} batches{why}")
+            await anyio.sleep(1)
 
     with console.status(f"collecting {len(places)} batches") as status:
-        async with AsyncCollector.open(config) as collector, anyio.create_task_group() as group:
-            for place, parts in enumerate(places):
-                group.start_soon(collect_one, collector, place, *parts)
+        async with AsyncCollector.open(config) as collector, anyio.create_task_group() as telling:
+            telling.start_soon(tell, collector)
+            async with anyio.create_task_group() as group:
+                for place, parts in enumerate(places):
+                    group.start_soon(collect_one, collector, place, *parts)
+            telling.cancel_scope.cancel()
     return [found[place] for place in sorted(found)], [troubles[each] for each in sorted(troubles)]
+
+
+def _not_over(config: Path | None, task: Task, windows: Windows, start: datetime) -> str:
+    first, end = int(start.timestamp()), int(windows.end(start).timestamp())
+    with open_collector(config) as desk:
+        lost = desk.database.read_sync("shut out", lambda tx: shut_out(tx, task, first, end))
+    return (
+        f"window: {windows.describe(start)} is not over: {lost}; --shut-out-later-answers "
+        "collects it now and refuses every later answer of it"
+    )
 
 
 def _starts(

@@ -13,6 +13,16 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
+from aggregator.cli.floors import (
+    LARGEST_DELTA,
+    ExactResults,
+    LimitRequired,
+    MaxDelta,
+    MaxEpsilon,
+    MaxRho,
+    MinBatchSize,
+    floor_of,
+)
 from aggregator.cli.measure import MEANINGS, csv_text
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp
 from aggregator.cli.parties import check_endpoints
@@ -21,6 +31,7 @@ from aggregator.client import Client
 from aggregator.client.upload import REPORTS_PER_REQUEST
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.task import Task
 from aggregator.survey import Answers, Columns, Meaning, csv_rows, read_answers, rows_of
 from aggregator.transport.client import open_client
@@ -72,6 +83,12 @@ def upload(
     per_request: Annotated[
         int, typer.Option(min=1, help="Reports in one request.")
     ] = REPORTS_PER_REQUEST,
+    max_epsilon: MaxEpsilon = None,
+    max_delta: MaxDelta = LARGEST_DELTA,
+    max_rho: MaxRho = None,
+    min_batch_size: MinBatchSize = 1,
+    limit_required: LimitRequired = False,
+    exact_results: ExactResults = None,
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
 ) -> None:
@@ -82,8 +99,20 @@ def upload(
     not be reached.
     """
     tasks = tasks_of_survey(file)
-    for task, _ in tasks:
+    floor = floor_of(
+        max_epsilon,
+        max_delta,
+        max_rho,
+        min_batch_size,
+        exact_results,
+        limit_required=limit_required,
+    )
+    for task, about in tasks:
         check_endpoints(task, insecure_http=insecure_http)
+        try:
+            check_floor(task, floor, "this client")
+        except ParameterError as fault:
+            raise ParameterError(f"{about.question.name}: {fault}") from None
     if decimal_mark not in (".", ","):
         raise ParameterError(f'decimal-mark: must be "." or ",", not {decimal_mark!r}')
     columns = Columns(
@@ -107,7 +136,8 @@ def upload(
     if dry_run:
         return
     http_options = {"insecure_http": insecure_http, "environment_proxy": environment_proxy}
-    refused = anyio.run(_upload, [task for task, _ in tasks], given, per_request, http_options)
+    asked = [task for task, _ in tasks]
+    refused = anyio.run(_upload, asked, given, per_request, floor, http_options)
     for (question, error), count in refused.items():
         meaning = f" ({MEANINGS[error]})" if error in MEANINGS else ""
         print(f"{count} refused of {question}: {error.draft_name}{meaning}")
@@ -119,6 +149,7 @@ async def _upload(
     tasks: Sequence[Task],
     answers: Sequence[Answers],
     per_request: int,
+    floor: Floor,
     http_options: dict[str, bool],
 ) -> Counter[tuple[str, ReportError]]:
     """Send all answers, and return how many reports were refused, by question and reason."""
@@ -135,7 +166,7 @@ async def _upload(
 
         async with open_client(**http_options) as http:
             for task, given in zip(tasks, answers, strict=True):
-                client, design = Client(task, http), Meaning.of_task(task).design
+                client, design = Client(task, http, floor=floor), Meaning.of_task(task).design
                 for start, of_window in sorted(given.by_start.items()):
                     try:
                         summary = await client.upload(

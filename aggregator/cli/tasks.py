@@ -13,7 +13,7 @@ import typer
 from aggregator.cli import tokens
 from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand, parse_time
 from aggregator.cli.parties import check_endpoints, open_desk, task_id_of
-from aggregator.cli.types import Parameters, takes_parameters
+from aggregator.cli.types import CIRCUITS, Parameters, takes_parameters, type_of
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
@@ -25,7 +25,6 @@ from aggregator.protocol.provisioning import PARTIES, provision
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
 from aggregator.survey import join, split
-from aggregator.vdaf.instances import TYPES
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
 app.add_typer(tokens.app, name="token")
@@ -40,7 +39,7 @@ SECRET_MODE = 0o600
 @takes_parameters
 def new(
     out: Annotated[Path, typer.Option(help="A folder that does not exist: the files go there.")],
-    vdaf: Annotated[str, typer.Option(help=f"One of {', '.join(TYPES)}.")],
+    vdaf: Annotated[str, typer.Option(help=f"Type of measurement: {CIRCUITS}.")],
     leader: Annotated[str, typer.Option(help="The leader's URL.")],
     helper: Annotated[str, typer.Option(help="The helper's URL.")],
     collector_config: Annotated[
@@ -116,7 +115,7 @@ def new(
         raise ParameterError("window-start: goes with --window")
     task = make_task(
         collector_config_of(collector_config),
-        {"type": vdaf, **parameters},
+        {"type": type_of(vdaf, "vdaf").name, **parameters},
         {"mechanism": mechanism} | settings,
         leader=leader,
         helper=helper,

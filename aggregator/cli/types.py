@@ -29,17 +29,21 @@ Parameters = Mapping[str, int]
 """Those of a type's parameters that were given, by name."""
 
 
-def type_of(circuit: str) -> VdafType:
-    """Return the type that an option names; case and hyphens do not matter.
+def type_of(name: str, option: str = "circuit") -> VdafType:
+    """Return the type that an option names, shortly or wholly; case and hyphens do not matter.
+
+    Args:
+        name: Such as `sumvec`, `sum-vec` or `Prio3SumVec`.
+        option: For the message.
 
     Raises:
         ParameterError: No type has that name.
     """
-    names = {row.short_name: row for row in TYPES.values()}
-    row = names.get(circuit.lower().replace("-", ""))
-    if row is None:
-        raise ParameterError(f"circuit must be one of {', '.join(names)}, not {circuit!r}")
-    return row
+    plain = name.lower().replace("-", "")
+    for row in TYPES.values():
+        if plain in (row.short_name, row.name.lower()):
+            return row
+    raise ParameterError(f"{option} must be one of {CIRCUITS}, not {name!r}")
 
 
 def mechanism_of(

@@ -7,6 +7,7 @@ Kernels that are already compiled are only loaded.
 import time
 from collections.abc import Sequence
 
+from aggregator.cli.at_work import at_work
 from aggregator.entropy import SystemEntropy
 from aggregator.vdaf.circuits.measurements import Measurement
 from aggregator.vdaf.instances import TYPES
@@ -27,7 +28,8 @@ def warm() -> None:
     for row in TYPES.values():
         started = time.monotonic()
         prio3 = row.prio3(row.typical())
-        _take_through(prio3, prio3.circuit.furthest_measurements()[1])
+        with at_work(f"compiling kernels of {row.name}, unless they are cached"):
+            _take_through(prio3, prio3.circuit.furthest_measurements()[1])
         print(f"{row.name}: {time.monotonic() - started:.1f} seconds")
 
 

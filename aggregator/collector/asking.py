@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from aggregator.codec import decode, encode
+from aggregator.collector.shut_out import shut_out
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import BatchInvalid
 from aggregator.dap.times import Time
@@ -45,9 +46,10 @@ def start_collection(
         try:
             task.batching.asked(query, last_over, task.time_precision)
         except BatchInvalid as error:
+            lost = shut_out(tx, task, **task.batching.named(query, task.time_precision))
             raise BatchInvalid(
-                f"{error.detail}; reports that come after their batch was collected are refused: "
-                "to collect it now, say so (--now)",
+                f"{error.detail}; {lost}, and reports that come after their batch was collected "
+                "are refused: to collect it now, say so (--now)",
                 task.task_id,
             ) from None
     return store.put_collection(tx, new)

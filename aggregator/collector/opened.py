@@ -235,6 +235,13 @@ class AsyncCollector:
         assert stored is not None  # noqa: S101 - no collection is ever deleted
         return stored
 
+    async def reasons_for_waiting(self) -> list[str]:
+        """Return why collections that were asked for have not ended, as far as that is known."""
+        pending = await self._database.read(
+            "list collections", lambda tx: store.list_collections(tx, state=CollectionState.PENDING)
+        )
+        return [each.reason for each in pending if each.reason]
+
     async def results(self, task: Task) -> list[Collected]:
         """Return everything that was collected of a task, whoever asked, the earliest first."""
         stored = await self._database.read(

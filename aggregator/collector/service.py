@@ -1,6 +1,6 @@
 """The Collector service: lists tasks, starts collections and keeps every result, as JSON over HTTP.
 
-For people it has pages (`pages.routes`); for programs:
+For people it has pages (`pages.routes`); for programs, described at /docs and /openapi.json:
 
     GET  /api/tasks                          the tasks
     GET  /api/tasks/{task_id}                one
@@ -23,6 +23,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 
 from aggregator.clock import SystemClock
+from aggregator.collector import models
 from aggregator.collector.asking import begin_collection
 from aggregator.collector.documents import (
     Document,
@@ -31,6 +32,7 @@ from aggregator.collector.documents import (
     with_post_processing,
 )
 from aggregator.collector.driver import Driver
+from aggregator.collector.openapi import described, naming_a_batch
 from aggregator.collector.pages.routes import Pages
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import (
@@ -163,11 +165,13 @@ def create_collector_app(
 
     api = CollectorApi(database, driver, entropy)
     router = APIRouter(prefix="/api", dependencies=[Depends(authorize)])
-    router.get("/tasks")(api.tasks)
-    router.get("/tasks/{task_id}")(api.task)
-    router.get("/tasks/{task_id}/collections")(api.collections)
-    router.post("/tasks/{task_id}/collections", status_code=status.HTTP_201_CREATED)(api.collect)
-    router.get("/collections/{collection_id}")(api.collection)
+    one, many = described(models.Collection), described(list[models.Collection])
+    started = naming_a_batch(one, status.HTTP_201_CREATED)
+    router.get("/tasks", **described(list[models.Task]))(api.tasks)
+    router.get("/tasks/{task_id}", **described(models.Task))(api.task)
+    router.get("/tasks/{task_id}/collections", **many)(api.collections)
+    router.post("/tasks/{task_id}/collections", **started)(api.collect)
+    router.get("/collections/{collection_id}", **one)(api.collection)
     pages = Pages(
         database,
         begin=api.begin,

@@ -26,6 +26,7 @@ ALWAYS = "of the releases made, whenever the collector stops"
 ODOMETER = f"{ALWAYS}; delta chosen before the first; not to be mixed with the bounds below"
 LIMITED = "of all releases that the limits allow, however they are chosen"
 PLANNED = "of all releases of the enforced plan"
+UNEQUAL = "as if each release cost as much as the dearest, so not the optimum of these"
 NOT_FIXED = "not valid: the releases were not fixed beforehand, and no limit fixes them"
 SAYS_NOTHING = "says nothing of these mechanisms at this delta"
 NOT_INSTALLED = "dp-accounting is not installed: pip install prio-aggregator[accounting]"
@@ -34,6 +35,9 @@ NOTHING_TO_PROTECT = "nothing to protect"
 OF_RELEASES_MADE = ("basic", "odometer")
 OF_LIMITS = ("filter on epsilon", "filter on rho")
 OF_PLANS = ("advanced", "optimal (KOV)", "PLD")
+_NEAR = Fraction(1, 1000)
+"""Of an epsilon: nobody would pay with delta for so little."""
+
 THEOREMS = (*OF_RELEASES_MADE, *OF_LIMITS, *OF_PLANS)
 
 
@@ -151,6 +155,8 @@ def bounds(
 def smallest_valid(found: Sequence[Bound]) -> Bound | None:
     """Return the valid bound with the smallest epsilon; None if there is none.
 
+    One that needs less delta is preferred where its epsilon is larger by a thousandth at most.
+
     Where something is enforced it is the sum of the epsilons, or one of the bounds that do not
     depend on how many releases were made. The odometer is then left out: a collector could wait for
     it to fail and then for the other, which has the deltas of both. It is for where nothing is.
@@ -159,7 +165,10 @@ def smallest_valid(found: Sequence[Bound]) -> Bound | None:
     constant = [bound for bound in valid if bound.name not in OF_RELEASES_MADE]
     if constant:
         valid = [bound for bound in valid if bound.name != "odometer"]
-    return min(valid, key=lambda bound: (bound.epsilon, bound.delta), default=None)
+    epsilons = [bound.epsilon for bound in valid if bound.epsilon is not None]
+    enough = min(epsilons, default=Fraction(0)) * (1 + _NEAR)
+    near = [bound for bound in valid if bound.epsilon is not None and bound.epsilon <= enough]
+    return min(near, key=lambda bound: (bound.delta, bound.epsilon), default=None)
 
 
 def parts(circuit: Circuit, max_reports_per_person: int) -> int:
@@ -223,8 +232,12 @@ def _of_plans(
         "advanced": _advanced,
         "optimal (KOV)": _optimal,
     }
+    costs = {(each.epsilon, each.delta) for each in _pieces(releases) or ()}
+    notes = {"optimal (KOV)": f"{note}; {UNEQUAL}"} if len(costs) > 1 else {}
     found = [
-        _bound(name, count, theorem(releases, delta), delta, note, is_valid=is_valid)
+        _bound(
+            name, count, theorem(releases, delta), delta, notes.get(name, note), is_valid=is_valid
+        )
         for name, theorem in theorems.items()
     ]
     if not with_pld:

@@ -12,7 +12,7 @@ from aggregator.planner.proposal import Proposal
 from aggregator.planner.rehearsal import Shown
 from aggregator.planning.advise import plain
 from aggregator.survey import Way
-from aggregator.web.pages.charts import Mark, bars, scrolled
+from aggregator.web.pages.charts import Mark, bars
 from aggregator.web.pages.html import Html, isolated, join, table, tag
 from aggregator.web.pages.lines import Axis, line
 
@@ -88,10 +88,7 @@ def _published(proposal: Proposal, rehearsed: Sequence[Shown]) -> list[Html]:
         )
     title = proposal.draft.question.text or "The question"
     charts = [
-        scrolled(
-            bars(marks[:_MOST_BARS], f"{title[:80]}: {shows}", f"{shows} {unit}".strip()),
-            f"Chart of each {shows} {unit}".strip(),
-        )
+        bars(marks[:_MOST_BARS], f"{title[:80]}: {shows}", f"{shows} {unit}".strip()).fitting
         for (shows, unit), marks in groups.items()
     ]
     more = sum(max(0, len(marks) - _MOST_BARS) for marks in groups.values())
@@ -143,7 +140,7 @@ def _errors(proposal: Proposal) -> list[Html]:
     listed = table("Error at each strength", (symbol, "error in % of the largest possible"), rows)
     return [
         tag("h2", f"Error against {symbol}"),
-        scrolled(chart, f"Chart of the error against {symbol}"),
+        chart.fitting,
         tag("p", said),
         tag("details", tag("summary", "The same as a table"), listed),
     ]
@@ -201,7 +198,7 @@ def _year(proposal: Proposal) -> list[Html]:
     ]
     return [
         tag("h2", "The year's budget"),
-        scrolled(chart, "Chart of the budget"),
+        chart.fitting,
         tag("p", said),
         tag(
             "p",

@@ -6,18 +6,48 @@ memory with them, and what we send to others on the same host, whatever their po
 """
 
 import ipaddress
+import time
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
 
 import httpx
+from typing_extensions import override
 
 from aggregator.errors import ParameterError
+from aggregator.transport.answers import Answers
 
 CONNECT_SECONDS = 10
 
 
+class Client(httpx.AsyncClient):
+    """A client that notes how soon it is answered.
+
+    Attributes:
+        answers: What it has noted, by host.
+    """
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401  as httpx takes them
+        super().__init__(**options)
+        self.answers = Answers()
+
+    @override
+    async def send(self, request: httpx.Request, **options: Any) -> httpx.Response:
+        """Send a request; what it takes until the head of the answer is noted."""
+        started = time.monotonic()
+        is_answer = False
+        try:
+            response = await super().send(request, **options)
+            is_answer = not response.is_server_error
+        finally:
+            self.answers.note(
+                request.url.netloc.decode(), time.monotonic() - started, is_answer=is_answer
+            )
+        return response
+
+
 def open_client(
     timeout_seconds: float = 60, *, insecure_http: bool = False, environment_proxy: bool = False
-) -> httpx.AsyncClient:
+) -> Client:
     """Return a client.
 
     Args:
@@ -29,7 +59,7 @@ def open_client(
     async def refuse(request: httpx.Request) -> None:
         check_scheme(str(request.url), "endpoint", insecure_http=insecure_http)
 
-    return httpx.AsyncClient(
+    return Client(
         timeout=httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS),
         # The operator's own certificate authorities (SSL_CERT_FILE) are honoured either way.
         verify=httpx.create_ssl_context(trust_env=True),

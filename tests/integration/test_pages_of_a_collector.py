@@ -1,161 +1,53 @@
 """The collector's pages: what people see, who may look, and what a form can do."""
 
+import base64
 import csv
 import json
 import threading
 import time
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx
 import pytest
+from anyio import to_thread
 
-from aggregator.codec import encode
-from aggregator.collector.asking import new_collection
-from aggregator.collector.documents import result_document
-from aggregator.collector.driver import Driver
+from aggregator.collector import models
 from aggregator.collector.pages import routes
 from aggregator.collector.pages.view import View
-from aggregator.collector.service import create_collector_app
-from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.ids import TaskId
-from aggregator.dap.problems import InvalidBatchSize, problem_document
-from aggregator.dap.times import Interval
-from aggregator.dp.disclosure import disclose
-from aggregator.protocol.results import Result, collection_request
-from aggregator.protocol.task import Task, task_to_toml
-from aggregator.storage import collector as store
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, Transaction
-from tests.support.clock import ManualClock
-from tests.support.empty_store import upgraded
-from tests.support.entropy import SeededEntropy
+from tests.support.collector_world import (
+    BEARER,
+    HOSTILE,
+    LONG,
+    MONDAY,
+    SCRIPT,
+    TOKEN,
+    TURNED,
+    WEEK,
+    CollectorWorld,
+    seconds,
+    survey_task,
+    survey_tasks,
+)
 from tests.support.look import Page
-from tests.support.pair import COLLECTOR_TOKEN
-from tests.support.surveys import VISITS, department, task_of
-from tests.support.tasks import LAPLACE, collector_keypair, make_task
+from tests.support.surveys import department
+from tests.support.tasks import LAPLACE, make_task
 
 pytestmark = pytest.mark.anyio
 
-TOKEN = "for the desk".replace(" ", "-")
-BEARER = {"authorization": bearer_header(TOKEN)}
-MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
-WEEK = timedelta(days=7)
-NOW = MONDAY + 10 * WEEK + timedelta(days=1)
-SCRIPT = "<script>alert(1)</script>"
-TURNED = "\u202egnorts\u202c"
-LONG = "very long, " * 909 + "x"
-HOSTILE = (SCRIPT, TURNED, LONG, "=1+1")
 
-
-def survey_task(labels: tuple[str, ...], text: str, seed: int = 0) -> Task:
-    survey = VISITS + department(labels, text)
-    return task_of(survey, id=str(TaskId(seed.to_bytes(32))))
-
-
-class World:
-    """A collector's store, with its service."""
-
-    def __init__(self, folder: Path) -> None:
-        url = f"sqlite:///{folder / 'collector.sqlite'}"
-        upgraded(url)
-        self.database = Database.open(url, Crypter([bytes(32)]), ManualClock(_seconds(NOW)))
-        driver = Driver(self.database, collector_keypair(), httpx.AsyncClient())
-        self.app = create_collector_app(
-            self.database,
-            driver,
-            SeededEntropy(b"pages"),
-            lambda: [hash_token(TOKEN)],
-            {"collector"},
-        )
-
-    def add(self, task: Task) -> None:
-        record = store.CollectorTask(task.task_id.value, task_to_toml(task), COLLECTOR_TOKEN)
-        self.database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
-
-    def ask(self, task: Task, start: datetime, length: timedelta = WEEK) -> bytes:
-        named = {"start": _seconds(start), "end": _seconds(start + length)}
-        seed = SeededEntropy(task.task_id.value + named["start"].to_bytes(8))
-        new = new_collection(task, collection_request(task, named), seed)
-        self.database.run_sync("put", lambda tx: store.put_collection(tx, new))
-        return new.collection_id
-
-    def finish(
-        self, task: Task, start: datetime, values: list[int], length: timedelta = WEEK
-    ) -> str:
-        name = self.ask(task, start, length)
-        document = json.dumps(_result(task, start, values, length, name.hex()))
-        self.database.run_sync("finish", lambda tx: store.finish_collection(tx, name, document))
-        return name.hex()
-
-    def fill(self, task: Task, count: int, length: int) -> None:
-        """Finish so many weeks before the first Monday, in one transaction."""
-
-        def put(tx: Transaction) -> None:
-            for place in range(count):
-                start = MONDAY - (count - place) * WEEK
-                named = {"start": _seconds(start), "end": _seconds(start + WEEK)}
-                name = place.to_bytes(16)
-                request = encode(collection_request(task, named))
-                new = store.NewCollection(name, task.task_id.value, request, asks_for_next=False)
-                store.put_collection(tx, new)
-                values = [place + other for other in range(length)]
-                document = _result(task, start, values, WEEK, name.hex())
-                store.finish_collection(tx, name, json.dumps(document))
-
-        self.database.run_sync("fill", put)
-
-    def fail(self, task: Task, start: datetime) -> None:
-        name = self.ask(task, start)
-        problem = json.dumps(problem_document(InvalidBatchSize("2 reports of at least 3")))
-        self.database.run_sync("fail", lambda tx: store.fail_collection(tx, name, problem))
-
-    def pending(self) -> int:
-        stored = self.database.read_sync("list", store.list_collections)
-        return sum(each.ended_at is None for each in stored)
-
-
-def _result(
-    task: Task, start: datetime, values: list[int], length: timedelta, release: str
-) -> dict[str, object]:
-    mechanism, circuit = task.policy.mechanism, task.prio3.circuit
-    confidence, unit = Fraction(95, 100), task.time_precision
-    disclosure = disclose(task.policy, circuit, values, 600)
-    return result_document(
-        task,
-        Result(
-            values=disclosure.values,
-            report_count=600,
-            interval=Interval.of(
-                _seconds(start) // unit, max(1, int(length.total_seconds()) // unit)
-            ),
-            release=release,
-            mechanism=mechanism.name,
-            guarantee=mechanism.guarantee(circuit),
-            confidence=confidence,
-            half_width=mechanism.half_width(circuit, confidence),
-            joint_half_width=mechanism.joint_half_width(circuit, confidence),
-            scale=mechanism.describe_scale(circuit),
-            disclosure=disclosure,
-        ),
-    )
-
-
-def _seconds(moment: datetime) -> int:
-    return int(moment.timestamp())
+@pytest.fixture
+def world(tmp_path: Path) -> CollectorWorld:
+    return CollectorWorld(tmp_path)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
-
-
-@pytest.fixture
-async def browser(world: World) -> AsyncIterator[httpx.AsyncClient]:
+async def browser(world: CollectorWorld) -> AsyncIterator[httpx.AsyncClient]:
     transport = httpx.ASGITransport(world.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
         yield client
@@ -194,7 +86,7 @@ async def look(browser: httpx.AsyncClient, path: str, code: int = 200) -> Page:
 
 
 async def test_without_the_token_no_address_shows_anything(
-    world: World, browser: httpx.AsyncClient
+    world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     task = survey_task(("surgery", "medicine"), "Where were you?")
     world.add(task)
@@ -207,9 +99,11 @@ async def test_without_the_token_no_address_shows_anything(
     for path in ("/overview", home, f"{home}/about", f"{home}/batches"):
         for ending in ("json", "csv", "parquet"):
             assert (await browser.get(f"{path}.{ending}")).status_code == 401
-    assert (await browser.get(f"{home}/chart0.svg")).status_code == 401
+    for ending in ("svg", "png"):
+        assert (await browser.get(f"{home}/count.{ending}")).status_code == 401
     assert (await browser.post(f"{home}/batches", data={})).status_code == 303
-    assert (await browser.get("/docs")).status_code == 404
+    assert (await browser.get("/docs")).status_code == 303
+    assert (await browser.get("/openapi.json")).status_code == 401
     for foreign in ("elsewhere", "[::1"):
         assert (await browser.get("/login", headers={"host": foreign})).status_code == 421
 
@@ -238,7 +132,7 @@ async def test_the_token_begins_a_session_in_a_strict_cookie_and_another_does_no
     assert (await browser.get("/")).status_code == 303
 
 
-async def test_over_https_the_cookie_is_sent_over_https_only(world: World) -> None:
+async def test_over_https_the_cookie_is_sent_over_https_only(world: CollectorWorld) -> None:
     transport = httpx.ASGITransport(world.app)
     async with httpx.AsyncClient(transport=transport, base_url="https://collector") as browser:
         assert "Secure" in (await log_in(browser)).headers["set-cookie"]
@@ -259,7 +153,7 @@ async def test_a_cookie_that_was_made_up_or_changed_is_none(browser: httpx.Async
 
 
 async def test_the_overview_has_a_card_for_each_question_with_its_latest_result(
-    world: World, browser: httpx.AsyncClient
+    world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     task = survey_task(("surgery", "medicine"), "Where were you?")
     world.add(task)
@@ -283,7 +177,7 @@ async def test_the_overview_has_a_card_for_each_question_with_its_latest_result(
 
 
 async def test_a_question_shows_bars_over_time_a_comparison_and_files(
-    world: World, browser: httpx.AsyncClient
+    world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     task = survey_task(("surgery", "medicine"), "Where were you?")
     world.add(task)
@@ -293,15 +187,24 @@ async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     home = f"/questions/{task.task_id}"
     page = await look(browser, home)
     titles = [each.attributes["aria-label"] for each in page.all("svg")]
-    assert len(titles) == 3
-    assert "over time" in titles[1]
-    assert "Difference" in titles[2]
+    assert titles[::2] == titles[1::2]  # each chart for a wide window and for a narrow one
+    shown, over_time, groups, periods = titles[::2]
+    assert "count of each answer" in shown
+    assert "over time" in over_time
+    assert groups.startswith("Each count compared with that of surgery: Difference")
+    assert periods.startswith("2026-11-09 to 2026-11-15 compared with 2026-11-02 to 2026-11-08")
     text = page.all("main")[0].text
-    assert "medicine 2026-11-09 to 2026-11-15 is larger than medicine 2026-11-02" in text
-    assert "95 % confidence for all 2 comparisons at once" in text
+    assert "95 % confidence for 2 at once" in text
     assert f'collector.task("{task.task_id}")' in text
     document = (await browser.get(f"{home}.json", headers=BEARER)).json()
-    assert len(document["comparisons"]) == 2
+    group, fewer, more = document["comparisons"]
+    assert (group["first"], group["second"], group["estimate"]) == ("medicine", "surgery", -8)
+    assert (fewer["estimate"], more["estimate"]) == (-96, 96)
+    assert more["can_be_concluded"].startswith(
+        "medicine 2026-11-09 to 2026-11-15 is larger than medicine 2026-11-02 to 2026-11-08, by"
+    )
+    assert more["low"] > 0
+    assert more["low"] + more["high"] == 2 * 96
     rows = document["rows"]
     width = task.policy.mechanism.half_width(task.prio3.circuit, Fraction(95, 100))
     counts = [row for row in rows if row["shows"] == "count"]
@@ -309,18 +212,46 @@ async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     assert all(row["high"] - row["value"] == width for row in counts)
     listed = list(csv.DictReader((await browser.get(f"{home}.csv")).text.splitlines()))
     assert [row["collection_id"] for row in listed] == [first] * 4 + [last] * 4
-    svg = await browser.get(f"{home}/chart0.svg?result={first}")
+    svg = await browser.get(f"{home}/count.svg?result={first}")
     assert svg.headers["content-type"] == "image/svg+xml"
     assert "400" in svg.text
+    png = await browser.get(f"{home}/difference-of-periods.png?result={last}&with={first}")
+    assert png.headers["content-type"] == "image/png"
+    assert png.content.startswith(b"\x89PNG")
     parquet = await browser.get(f"{home}.parquet")
     assert parquet.content[:4] == b"PAR1"
     await look(browser, f"{home}?result={first}&with={last}&figure=1")
+    other = await look(browser, f"{home}?result={last}&group=1")
+    titles = [each.attributes["aria-label"] for each in other.all("svg")]
+    assert any(each.startswith("Each count compared with that of medicine") for each in titles)
+    await look(browser, f"{home}?result={last}&group=999999&figure={'9' * 5000}")
     await look(browser, f"{home}?result={'0' * 32}", 404)
     await look(browser, "/questions/nothing", 404)
 
 
+async def test_what_a_page_shows_as_python_is_the_same_in_python(
+    world: CollectorWorld,
+    browser: httpx.AsyncClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task = survey_task(("surgery", "medicine"), "Where were you?")
+    world.add(task)
+    first = world.finish(task, MONDAY, [401, 199])
+    world.finish(task, MONDAY + WEEK, [304, 296])
+    await log_in(browser)
+    (code,) = (await look(browser, f"/questions/{task.task_id}?result={first}")).all("code")
+    (tmp_path / "collector.toml").write_text('role = "collector"\ndatabase = "collector.sqlite"\n')
+    monkeypatch.setenv("PRIO_STORE_KEY", base64.urlsafe_b64encode(bytes(32)).decode().rstrip("="))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    *steps, last = code.text.splitlines()
+    await to_thread.run_sync(exec, "\n".join([*steps, f"frame = {last}"]), names)
+    assert list(names["frame"]["value"])[:2] == [401, 199]
+
+
 async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws_its_noise(
-    world: World, browser: httpx.AsyncClient
+    world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     task = survey_task(("surgery", "medicine"), "Where were you?")
     world.add(task)
@@ -333,7 +264,7 @@ async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws
     assert "at least one of the two aggregators" in text
     assert "Each aggregator refuses more than 52 releases" in text
     assert "Sum 2 of 2 was released as 200" in text
-    assert len(page.all("svg")) == 1
+    assert len(page.all("svg")) == 2  # for a wide window and for a narrow one
     document = (await browser.get(f"{path}.json")).json()
     assert document["privacy"]["epsilon"] == "1"
     assert any(row["epsilon"] == 1 and row["is_valid"] for row in document["rows"])
@@ -341,7 +272,7 @@ async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws
 
 
 async def test_about_a_value_above_a_threshold_has_an_interval_that_knows_it_was_chosen(
-    world: World, browser: httpx.AsyncClient
+    world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     privacy = {
         "mechanism": "PureDpDiscreteLaplace",
@@ -367,7 +298,7 @@ async def test_about_a_value_above_a_threshold_has_an_interval_that_knows_it_was
 
 
 async def test_about_a_number_whose_policy_binds_nobody_says_so(
-    world: World, browser: httpx.AsyncClient
+    world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     privacy = {"mechanism": "None", "suppress_at_or_below": 5, "bound": False}
     task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
@@ -382,7 +313,7 @@ async def test_about_a_number_whose_policy_binds_nobody_says_so(
 
 
 async def test_windows_are_open_ready_waiting_collected_or_too_few_with_a_button(
-    world: World, browser: httpx.AsyncClient
+    world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     task = survey_task(("surgery", "medicine"), "Where were you?")
     world.add(task)
@@ -401,7 +332,7 @@ async def test_windows_are_open_ready_waiting_collected_or_too_few_with_a_button
     assert f"Collect and close {ready}" in buttons
     start = MONDAY + 9 * WEEK
     csrf = page.form(path)["csrf"]
-    form = {"start": str(_seconds(start)), "end": str(_seconds(start + WEEK))}
+    form = {"start": str(seconds(start)), "end": str(seconds(start + WEEK))}
     assert (await browser.post(path, data=form)).status_code == 403
     assert (await browser.post(path, data=form | {"csrf": "A" * 43})).status_code == 403
     evil = {"origin": "http://elsewhere"}
@@ -414,27 +345,34 @@ async def test_windows_are_open_ready_waiting_collected_or_too_few_with_a_button
 
 
 async def test_a_window_that_is_not_over_is_closed_only_if_that_is_confirmed(
-    world: World, browser: httpx.AsyncClient
+    world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     task = survey_task(("surgery", "medicine"), "Where were you?")
     world.add(task)
     await log_in(browser)
     path = f"/questions/{task.task_id}/batches"
+    (row,) = (await browser.get(f"{path}.json")).json()["rows"]
+    assert row["why"].endswith(
+        "6.0 days of it are still to come; with how many reports, no earlier result tells"
+    )
+    world.finish(task, MONDAY, [400, 200])
+    world.finish(task, MONDAY + WEEK, [400, 200])
     form = (await look(browser, path)).form(path)
-    assert form["start"] == str(_seconds(MONDAY + 10 * WEEK))
+    assert form["start"] == str(seconds(MONDAY + 10 * WEEK))
     refused = await browser.post(path, data=form)
     assert refused.status_code == 400
     said = next(
         each.text for each in Page(refused.text).all("p") if each.attributes.get("role") == "alert"
     )
-    assert "reports that come after their batch was collected are refused" in said
+    expected = "6.0 days of it are still to come, with some 514 reports if they come as in the last"
+    assert f"{expected} 2 results, and reports that come after their batch was" in said
     assert world.pending() == 0
     assert (await browser.post(path, data=form | {"meant": "yes"})).status_code == 303
     assert world.pending() == 1
 
 
 async def test_a_task_of_no_survey_is_collected_by_any_interval(
-    world: World, browser: httpx.AsyncClient
+    world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     task = make_task(privacy=LAPLACE)
     world.add(task)
@@ -462,7 +400,7 @@ async def test_a_file_that_takes_long_to_make_keeps_nobody_waiting(
         return b"{}"
 
     monkeypatch.setattr(routes, "as_json", slow)
-    headers = {"authorization": bearer_header(TOKEN)}
+    headers = BEARER
     async with anyio.create_task_group() as group:
         answers: list[httpx.Response] = []
 
@@ -477,7 +415,9 @@ async def test_a_file_that_takes_long_to_make_keeps_nobody_waiting(
     assert [each.content for each in answers] == [b"{}"]
 
 
-async def test_hostile_labels_are_shown_as_text(world: World, browser: httpx.AsyncClient) -> None:
+async def test_hostile_labels_are_shown_as_text(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
     task = survey_task(HOSTILE, SCRIPT + TURNED + LONG)
     world.add(task)
     world.finish(task, MONDAY, [100, 200, 300, 400])
@@ -490,16 +430,67 @@ async def test_hostile_labels_are_shown_as_text(world: World, browser: httpx.Asy
     page = await look(browser, home)
     cells = [each.text for each in page.all("bdi")]
     assert set(HOSTILE) <= set(cells)
-    svg = (await browser.get(f"{home}/chart0.svg")).text
+    svg = (await browser.get(f"{home}/count.svg")).text
     assert "<script" not in svg
     listed = (await browser.get(f"{home}.csv")).text
     assert ",'=1+1," in listed
     assert ",=1+1" not in listed
 
 
+async def test_every_document_is_what_the_description_says(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    task, hostile = survey_tasks(
+        department()
+        + '[[question]]\nname = "wait"\nkind = "number"\nlow = 0\nhigh = 9\nunit = "min"\n'
+    )
+    other = make_task(privacy=LAPLACE, id=str(TaskId(bytes([9] * 32))))
+    for each in (task, hostile, other):
+        world.add(each)
+    world.finish(task, MONDAY, [400, 200])
+    world.finish(task, MONDAY + WEEK, [300, 300])
+    world.fail(task, MONDAY + 2 * WEEK)
+    world.ask(task, MONDAY + 3 * WEEK)
+    world.finish(hostile, MONDAY, [2000])
+    browser.headers.update(BEARER)
+    described = (await browser.get("/openapi.json")).json()["paths"]
+    seen = set()
+    for each in (task, hostile):
+        place = {"task_id": str(each.task_id)}
+        collections = (await browser.get(f"/api/tasks/{each.task_id}/collections")).json()
+        for path in described:
+            place["collection_id"] = collections[-1]["collection_id"]
+            answer = await browser.get(path.format(**place))
+            assert answer.status_code == 200, path
+            answered = described[path]["get"]["responses"]["200"]["content"]["application/json"]
+            named = answered["schema"].get("items", answered["schema"])["$ref"].rsplit("/", 1)[-1]
+            found = answer.json() if isinstance(answer.json(), list) else [answer.json()]
+            for document in found:
+                getattr(models, named).model_validate_json(json.dumps(document))
+            seen.add(named)
+    assert seen == {
+        "Task",
+        "Collection",
+        "Overview",
+        "Question",
+        "AboutNumber",
+        "Batches",
+    }
+    empty = (await browser.get(f"/questions/{other.task_id}.json")).content
+    assert models.Question.model_validate_json(empty).rows == []
+    await log_in(browser)
+    page = await look(browser, "/docs")
+    headings = [each.text for each in page.all("h3")]
+    assert "POST /api/tasks/{task_id}/collections" in headings
+    assert "GET /questions/{task_id}/about.json" in headings
+    anchors = {f"#{each.attributes['id']}" for each in page.all("h3") if "id" in each.attributes}
+    links = {each.attributes["href"] for each in page.all("a")}
+    assert {each for each in links if each.startswith("#")} <= anchors | {"#content"}
+
+
 @pytest.mark.slow
 async def test_pages_answer_soon_with_a_thousand_results_stored(
-    world: World, browser: httpx.AsyncClient
+    world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     task = survey_task(tuple(f"department {place}" for place in range(8)), "Where were you?")
     world.add(task)

@@ -96,7 +96,8 @@ async def test_the_page_has_the_form_and_what_follows_and_only_a_script_of_its_o
         )
     for each in page.elements:
         assert not any(name.startswith("on") or name == "style" for name in each.attributes)
-    titles = [each.attributes["aria-label"] for each in page.all("svg")]
+    charts = [each.attributes["aria-label"] for each in page.all("svg")]
+    titles = list(dict.fromkeys(charts))  # each for a wide window and a narrow one
     assert titles == [
         "How was your workload this month?: count",
         "Error against ε",

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from aggregator.collector import models
 from aggregator.collector.asking import new_collection
 from aggregator.collector.documents import Document
 from aggregator.collector.driver import Driver
@@ -73,6 +74,7 @@ async def collected(
         answer = await api.get(f"/api/collections/{new.collection_id.hex()}")
         document: Document = answer.json()
         assert document["state"] == CollectionState.FINISHED, document
+        models.Collection.model_validate_json(answer.content)
         yield document, api
     finally:
         await api.aclose()
@@ -162,7 +164,9 @@ async def test_post_processed_values_stand_beside_the_raw_ones(tmp_path: Path) -
         raw = result_of(document)["values"]
         assert isinstance(raw, list)
         for rule in ("clamp", "simplex"):
-            answer = (await api.get(url, params={"post_process": rule})).json()["result"]
+            shown = await api.get(url, params={"post_process": rule})
+            models.Collection.model_validate_json(shown.content)
+            answer = shown.json()["result"]
             assert answer["values"] == raw
             processed = answer["post_processed"]
             assert processed["rule"] == rule

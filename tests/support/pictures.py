@@ -9,7 +9,7 @@ from aggregator.planner.form import Draft
 from aggregator.planner.proposal import propose
 from aggregator.planner.rehearsal import rehearse
 from aggregator.planner.shown import figures
-from aggregator.web.pages.charts import standalone
+from aggregator.web.pages.charts import Chart, standalone
 from aggregator.web.pages.html import Html
 from tests.support.entropy import SeededEntropy
 
@@ -21,10 +21,11 @@ def pictures() -> Mapping[str, bytes]:
     """Return each picture by the name of its file."""
     proposal = propose(Draft.of({}, _TODAY))
     page = figures(proposal, rehearse(proposal, SeededEntropy(b"pictures")), "/plan")
-    charts = re.findall(r"<svg .*?</svg>", page, re.DOTALL)
+    charts = re.findall(r'<div class="wide">(<svg .*?</svg>)', page, re.DOTALL)
     names = ("planner-published.svg", "planner-error.svg", "planner-budget.svg")
     return {
-        name: standalone(Html(chart)) + b"\n" for name, chart in zip(names, charts, strict=True)
+        name: standalone(Chart(Html(chart), Html())) + b"\n"
+        for name, chart in zip(names, charts, strict=True)
     }
 
 

@@ -18,8 +18,8 @@ from aggregator.results.selection import Selected
 from aggregator.storage import collector as store
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
-from aggregator.web.pages.charts import curve, scrolled
-from aggregator.web.pages.html import Html, isolated, table, tag
+from aggregator.web.pages.charts import curve
+from aggregator.web.pages.html import Html, table, tag
 
 _DELTA = Fraction(1, 10**6)
 _POINTS = 60
@@ -92,7 +92,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
                 part
                 for name, text in facts
                 if text
-                for part in (tag("dt", name), tag("dd", isolated(str(text))))
+                for part in (tag("dt", name), tag("dd", str(text)))
             ),
         ),
         tag("h2", "What it costs a person so far"),
@@ -105,7 +105,13 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
         ),
         table(
             f"Epsilon of {made:,} results at delta {float(_DELTA):g}, by theorem",
-            ("theorem", "epsilon", "delta", "holds for a collector who decides when to stop", ""),
+            (
+                "theorem",
+                "epsilon",
+                "delta",
+                "holds for a collector who decides when to stop",
+                "of what",
+            ),
             said,
         ),
         *_noise(shown, chosen.get("value", "")),
@@ -200,7 +206,7 @@ def _noise(shown: Reading, wanted: str) -> list[Html]:
     return [
         tag("h2", "The noise on this value"),
         tag("p", said),
-        scrolled(chart, "Chart of the noise"),
+        chart.fitting,
         details,
     ]
 

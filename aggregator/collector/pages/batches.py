@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from aggregator.codec import decode
 from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row, moment
 from aggregator.collector.pages.view import View
+from aggregator.collector.shut_out import shut_out
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import InvalidBatchSize
 from aggregator.storage import collector as store
@@ -16,7 +17,7 @@ from aggregator.storage.collector import StoredCollection
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
 from aggregator.survey import Windows
-from aggregator.web.pages.html import Html, join, table, tag
+from aggregator.web.pages.html import Html, isolated, join, table, tag
 
 _COLLECTIONS = 500
 """The newest ones, among which those of the shown windows are looked for."""
@@ -33,11 +34,23 @@ class BatchState(StrEnum):
     FAILED = "failed"
 
 
+_MARKS = {
+    BatchState.OPEN: "○",
+    BatchState.READY: "◐",
+    BatchState.WAITING: "…",
+    BatchState.COLLECTED: "●",
+    BatchState.TOO_FEW: "−",  # noqa: RUF001  a minus, of the others' width
+    BatchState.FAILED: "✕",
+}
+"""Told apart by form as well as by colour."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class BatchLine:
     """One batch in the list.
 
     Attributes:
+        start: Its first second; 0 if that is yet to be known.
         period: Its time for a reader.
         state: How far it has come.
         why: What it waits for, or what went wrong.
@@ -46,12 +59,18 @@ class BatchLine:
         is_over: Whether its time is over.
     """
 
+    start: int
     period: str
     state: BatchState
     why: str
     named: Mapping[str, int]
     collection_id: str
     is_over: bool
+
+    @property
+    def anchor(self) -> str:
+        """Names its line on the page."""
+        return f"batch-{self.start}-{self.collection_id}"
 
     @property
     def row(self) -> Row:
@@ -80,8 +99,15 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
         found = [_line(asked, each, tx.now) for each in stored[:SHOWN_WINDOWS]]
     else:
         added_at = store.task_added_at(tx, asked.task.task_id.value)
-        found = list(_of_windows(asked, windows, stored, tx.now, added_at))
-    lines = ((line.period, str(line.state), line.why, _action(asked, line, csrf)) for line in found)
+        found = list(_of_windows(tx, asked, windows, stored, added_at))
+    lines = (
+        (
+            tag("span", *_unbroken(line.period), id=line.anchor),
+            join((_state_shown(line.state), tag("br"), isolated(line.why))),
+            _action(asked, line, csrf),
+        )
+        for line in found
+    )
     smallest = asked.task.min_batch_size
     content = [
         tag("p", tag("a", "The question", href=asked.path)),
@@ -94,7 +120,8 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
             "the aggregators know until it is collected. Collecting closes a batch for ever: later "
             "reports of its time are refused.",
         ),
-        table("Batches, the newest first", ("window", "state", "why", "collect"), lines),
+        _calendar(found) if windows else None,
+        table("Batches, the newest first", ("window", "state", "collect"), lines),
         None if windows else _free_form(asked, csrf),
     ]
     document = {"task_id": str(asked.task.task_id), "min_batch_size": smallest}
@@ -102,10 +129,10 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
 
 
 def _of_windows(
+    tx: Transaction,
     asked: Asked,
     windows: Windows,
     stored: list[StoredCollection],
-    now: int,
     added_at: int,
 ) -> Iterator[BatchLine]:
     """Give the windows from the present one to that in which the task was added, or before."""
@@ -114,19 +141,22 @@ def _of_windows(
         named = _named(asked, each)
         by_start.setdefault(named["start"], each)
     first = windows.start(datetime.fromtimestamp(min([added_at, *by_start]), UTC))
-    start = windows.start(datetime.fromtimestamp(now, UTC))
+    start = windows.start(datetime.fromtimestamp(tx.now, UTC))
     for _ in range(SHOWN_WINDOWS):
         if start < first:
             return
         named = {"start": int(start.timestamp()), "end": int(windows.end(start).timestamp())}
         collected = by_start.get(named["start"])
         if collected is not None:
-            yield _line(asked, collected, now)
+            yield _line(asked, collected, tx.now)
         else:
-            is_over = named["end"] <= now
-            why = "nobody has asked for it" if is_over else f"it ends {moment(named['end'])}"
+            is_over = named["end"] <= tx.now
+            why = "nobody has asked for it"
+            if not is_over:
+                why = f"it ends {moment(named['end'])}; {shut_out(tx, asked.task, **named)}"
             state = BatchState.READY if is_over else BatchState.OPEN
-            yield BatchLine(asked.period(**named), state, why, named, "", is_over)
+            period = asked.period(**named)
+            yield BatchLine(named["start"], period, state, why, named, "", is_over)
         start -= timedelta(seconds=windows.seconds)
 
 
@@ -136,7 +166,46 @@ def _line(asked: Asked, stored: StoredCollection, now: int) -> BatchLine:
     is_over = named.get("end", 0) <= now
     state, why = _state(stored, now)
     again = named if state in (BatchState.FAILED, BatchState.TOO_FEW) else {}
-    return BatchLine(period, state, why, again, stored.collection_id.hex(), is_over)
+    start, name = named.get("start", 0), stored.collection_id.hex()
+    return BatchLine(start, period, state, why, again, name, is_over)
+
+
+def _unbroken(period: str) -> Iterator[str]:
+    """Give the words of a period, so that no line ends within a date."""
+    for word in period.split():
+        yield tag("span", word, class_="word")
+        yield " "
+
+
+def _state_shown(state: BatchState) -> Html:
+    mark = tag("span", _MARKS[state], aria_hidden="true", class_=f"mark {state.name.lower()}")
+    return join((mark, " ", tag("strong", state)))
+
+
+def _calendar(lines: Sequence[BatchLine]) -> Html:
+    """Return the windows by month, each as a mark that leads to its line."""
+    months: dict[str, list[BatchLine]] = {}
+    for line in reversed(lines):
+        months.setdefault(f"{datetime.fromtimestamp(line.start, UTC):%Y-%m}", []).append(line)
+    rows = (
+        (
+            month,
+            join(
+                tag(
+                    "a",
+                    _MARKS[line.state],
+                    tag("span", f" {line.period}: {line.state}", class_="skip"),
+                    href=f"#{line.anchor}",
+                    title=f"{line.period}: {line.state}",
+                    class_=f"mark {line.state.name.lower()}",
+                )
+                for line in months[month]
+            ),
+        )
+        for month in sorted(months, reverse=True)
+    )
+    said = ", ".join(f"{mark} {state}" for state, mark in _MARKS.items())
+    return table(f"Windows by the month in which they begin: {said}", ("month", "windows"), rows)
 
 
 def _named(asked: Asked, stored: StoredCollection) -> Mapping[str, int]:
@@ -181,7 +250,7 @@ def _action(asked: Asked, line: BatchLine, csrf: str) -> Html | None:
         *(tag("input", type="hidden", name=key, value=each) for key, each in line.named.items()),
         tag("input", type="hidden", name="csrf", value=csrf),
         None if line.is_over else meant,
-        tag("button", f"Collect and close {line.period}"),
+        tag("button", "Collect and close", tag("span", f" {line.period}", class_="skip")),
         method="post",
         action=f"{asked.path}/batches",
     )

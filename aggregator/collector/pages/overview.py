@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from aggregator.collector.pages.readings import Asked, Reading, Readings, Row, number
+from aggregator.collector.pages.readings import Asked, Reading, Readings, Row, said
 from aggregator.collector.pages.view import View, bar_charts, budget
 from aggregator.storage.collector import count_collections
 from aggregator.storage.database import Transaction
@@ -68,21 +68,22 @@ def _card(asked: Asked, results: Sequence[Reading], made: int) -> Html:
     latest = results[-1]
     shown = [each for each in latest.estimates if each.is_main] or list(latest.estimates)
     if len(shown) == 1:
-        mark, unit = shown[0].mark, shown[0].unit
+        value, low, high = said(shown[0].mark)
         what = tag(
             "p",
-            tag("span", f"{number(mark.value)} ", isolated(unit), class_="big"),
+            tag("span", f"{value} ", isolated(shown[0].unit), class_="big"),
             tag("br"),
-            f"{shown[0].shows}, from {number(mark.low)} to {number(mark.high)} at 95 % confidence",
+            f"{shown[0].shows}, from {low} to {high} at 95 % confidence",
         )
-        charts: Sequence[Html] = [what, *bar_charts(shown, asked.title, is_small=True).values()]
     else:
-        charts = list(bar_charts(shown[:_BARS], asked.title, is_small=True).values())
+        what = None
+    charts = (each.narrow for each in bar_charts(shown[:_BARS], asked.title).values())
     more = len(shown) - _BARS
     return tag(
         "li",
         heading,
         tag("p", f"{latest.period}; {latest.batch.report_count:,} reports", class_="soft"),
+        what,
         *charts,
         tag("p", f"and {more:,} more", class_="soft") if more > 0 else None,
         _trend(results),
@@ -103,6 +104,7 @@ def _trend(results: Sequence[Reading]) -> Html | None:
         for figure in each.figures
         if (figure.shows, figure.quantity.label) == key and figure.quantity.estimate is not None
     ]
-    said = f"{first.shows} over {len(values)} results"
-    name = tag("span", f" {said}: ", isolated(first.quantity.label), class_="soft")
-    return tag("p", sparkline(values, said), name)
+    shown = f"{first.shows} over {len(values)} results"
+    label = first.quantity.label
+    name = tag("span", f" {shown}", *(": ", isolated(label)) if label else (), class_="soft")
+    return tag("p", sparkline(values, shown), name)

@@ -1,26 +1,30 @@
 """A question: one result with intervals, all of them over time, and two of them compared."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlencode
 
-from aggregator.collector.pages.readings import Asked, Reading, Readings, number
+from aggregator.collector.pages.comparisons import between_groups, between_periods
+from aggregator.collector.pages.readings import Asked, Reading, Readings, said
 from aggregator.collector.pages.view import (
     MOST_BARS,
     MOST_ROWS,
     View,
     bar_charts,
     budget,
+    chooser,
+    chosen_place,
     writes_parquet,
 )
 from aggregator.dap.problems import UnrecognizedCollectionJob
-from aggregator.results import Comparison, compare_all
 from aggregator.storage.collector import count_collections
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
-from aggregator.web.pages.charts import Mark, bars, over_time, scrolled
-from aggregator.web.pages.html import Html, isolated, join, table, tag
+from aggregator.web.pages.charts import Chart, Mark, over_time
+from aggregator.web.pages.html import Html, isolated, table, tag
+from aggregator.web.pages.png import draws_png
 
 _COLUMNS = ("label", "figure", "value", "from", "to", "unit", "interval by")
+_CHOICES = ("result", "with", "figure", "group", "all")
 
 
 def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str, str]) -> View:
@@ -30,8 +34,8 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
         tx: A transaction on the collector's store.
         readings: Of that store.
         asked: The question.
-        chosen: What the address says: `result` and `with`, collections by their ids; `figure`, a
-            number of a main figure; `all`, for the results that are too old to be shown.
+        chosen: What the address says: `result` and `with`, collections by their ids; `figure` and
+            `group`, numbers of main figures; `all`, for the results that are too old to be shown.
 
     Raises:
         UnrecognizedCollectionJob: The question has no such result.
@@ -49,18 +53,19 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
         nothing = tag("p", "No result yet.")
         return View(asked.title, [*head, nothing], document | {"comparisons": []}, list)
     shown = _named(results, chosen.get("result"), len(results) - 1)
-    charts = bar_charts(
+    main = bar_charts(
         [each for each in shown.estimates if each.is_main] or list(shown.estimates), asked.title
     )
-    trend, trend_chart = _trend(results, chosen)
-    charts |= {} if trend_chart is None else {"trend": trend_chart}
-    change, compared = _change(results, shown, chosen)
+    trend, trend_chart = _trend(results, shown, chosen)
+    found = (between_groups(shown, chosen), between_periods(results, shown, chosen))
+    compared = [each for each in found if each is not None]
+    charts = main | trend_chart | {each.name: each.chart for each in compared}
     more = len(shown.main) - MOST_BARS
     content = [
         *head,
         tag("h2", shown.period),
         tag("p", f"{shown.batch.report_count:,} reports, by the leader's word."),
-        *(scrolled(chart, name) for name, chart in charts.items() if name != "trend"),
+        *(chart.fitting for chart in main.values()),
         tag("p", f"The table has {more:,} more.", class_="soft") if more > 0 else None,
         tag(
             "p",
@@ -69,16 +74,23 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
             class_="soft",
         ),
         _table(shown),
-        _downloads(asked, charts, shown),
         *trend,
-        *change,
+        *(part for each in compared for part in each.content),
+        tag("h2", "Downloads"),
+        _downloads(asked, charts, shown, chosen),
         tag("h2", "As Python"),
-        tag("pre", tag("code", _python(asked, shown))),
+        tag(
+            "pre",
+            tag("code", _python(asked, shown)),
+            tabindex=0,
+            role="region",
+            aria_label="The same in Python",
+        ),
     ]
     return View(
         asked.title,
         content,
-        document | {"comparisons": [_comparison_document(each) for each in compared]},
+        document | {"comparisons": [part for each in compared for part in each.documents]},
         lambda: [row for each in results for row in each.rows],
         charts,
     )
@@ -106,9 +118,7 @@ def _table(shown: Reading) -> Html:
         (
             isolated(each.mark.label or shown.asked.title),
             each.shows,
-            number(each.mark.value),
-            number(each.mark.low),
-            number(each.mark.high),
+            *said(each.mark),
             isolated(each.unit),
             each.method,
         )
@@ -119,27 +129,51 @@ def _table(shown: Reading) -> Html:
     return table(f"{shown.period}, 95 % intervals{rest}", _COLUMNS, cells)
 
 
-def _downloads(asked: Asked, charts: Mapping[str, Html], shown: Reading) -> Html:
-    files = [
+def _downloads(
+    asked: Asked, charts: Mapping[str, Chart], shown: Reading, chosen: Mapping[str, str]
+) -> Html:
+    same = urlencode(
+        {key: chosen[key] for key in _CHOICES if key in chosen} | {"result": shown.name}
+    )
+    tables = [
         ("CSV", f"{asked.path}.csv"),
         ("JSON", f"{asked.path}.json"),
         *([("Parquet", f"{asked.path}.parquet")] if writes_parquet() else []),
         ("CSV of all results", f"{asked.path}.csv?all=yes"),
-        *((f"SVG of {name}", f"{asked.path}/{name}.svg?result={shown.name}") for name in charts),
     ]
-    links = (join((tag("a", name, href=path), " ")) for name, path in files)
-    return tag("p", "Downloads: ", *links)
+    endings = ["svg", *(["png"] if draws_png() else [])]
+    pictures = [
+        tag(
+            "li",
+            f"Chart {name.replace('-', ' ')}: ",
+            *(
+                tag(
+                    "span",
+                    _link(ending.upper(), f"{asked.path}/{name}.{ending}?{same}", name),
+                    " ",
+                )
+                for ending in endings
+            ),
+        )
+        for name in charts
+    ]
+    listed = tag("li", "Results: ", *(tag("span", _link(*each), " ") for each in tables))
+    return tag("ul", listed, *pictures)
+
+
+def _link(name: str, path: str, of: str = "") -> Html:
+    told_apart = tag("span", f" of {of.replace('-', ' ')}", class_="skip") if of else None
+    return tag("a", name, told_apart, href=path)
 
 
 def _trend(
-    results: Sequence[Reading], chosen: Mapping[str, str]
-) -> tuple[list[Html | None], Html | None]:
-    """Return one figure over time, and the chart alone."""
+    results: Sequence[Reading], shown: Reading, chosen: Mapping[str, str]
+) -> tuple[list[Html | None], dict[str, Chart]]:
+    """Return one figure over time, and the chart alone by its name."""
     if len(results) < 2:  # noqa: PLR2004  a line needs two points
-        return [], None
+        return [], {}
     names = [(figure.shows, figure.quantity.label) for figure in results[-1].main]
-    given = chosen.get("figure", "0")
-    place = int(given) if given.isdecimal() and int(given) < len(names) else 0
+    place = chosen_place(chosen.get("figure"), len(names))
     shows, label = names[place]
     found = [(each, each.estimate_of(shows, label)) for each in results]
     marks = [
@@ -148,103 +182,24 @@ def _trend(
         if known is not None
     ]
     chart = over_time(marks, f"{shows} of {label or 'all'} over time", shows)
-    choice = _chooser(
+    choice = chooser(
         "figure",
         "Figure",
         [(str(index), f"{label} ({kind})") for index, (kind, label) in enumerate(names)],
         str(place),
+        button="Show",
+        kept={"result": shown.name},
     )
-    cells = [
-        (mark.label, number(mark.value), number(mark.low), number(mark.high)) for mark in marks
-    ]
+    cells = [(mark.label, *said(mark)) for mark in marks]
     listed = table("Over time, 95 % intervals", ("window", "value", "from", "to"), cells)
     details = tag("details", tag("summary", "The same as a table"), listed)
     heading = tag("h2", "Over time")
     return [
         heading,
         choice if len(names) > 1 else None,
-        scrolled(chart, "Chart over time"),
+        chart.fitting,
         details,
-    ], chart
-
-
-def _change(
-    results: Sequence[Reading], shown: Reading, chosen: Mapping[str, str]
-) -> tuple[list[Html | None], list[Comparison]]:
-    """Return what can be said of the difference to another result."""
-    others = [each for each in results if each.name != shown.name]
-    if not others:
-        return [], []
-    before = [each for each in others if each.start < shown.start]
-    default = others.index(before[-1]) if before else 0
-    other = _named(others, chosen.get("with"), default)
-    theirs = {(each.shows, each.quantity.label): each.quantity for each in other.main}
-    pairs = [
-        (
-            dataclasses.replace(
-                figure.quantity, label=f"{figure.quantity.label} {shown.period}".strip()
-            ),
-            dataclasses.replace(theirs[key], label=f"{key[1]} {other.period}".strip()),
-        )
-        for figure in shown.main[:MOST_BARS]
-        if (key := (figure.shows, figure.quantity.label)) in theirs
-    ]
-    if not pairs:
-        return [], []
-    compared = compare_all(pairs)
-    marks = [
-        Mark(
-            figure.quantity.label,
-            None if each.estimate is None else float(each.estimate),
-            float(each.interval.low),
-            float(each.interval.high),
-        )
-        for figure, each in zip(shown.main, compared, strict=False)
-    ]
-    choice = tag(
-        "form",
-        tag("input", type="hidden", name="result", value=shown.name),
-        _select("with", "Compare with", [(each.name, each.period) for each in others], other.name),
-        tag("button", "Compare"),
-        method="get",
-    )
-    sentences = (tag("li", isolated(each.can_be_concluded)) for each in compared)
-    title = "Difference, with intervals that all hold at once"
-    content: list[Html | None] = [
-        tag("h2", f"{shown.period} compared with {other.period}"),
-        choice,
-        scrolled(bars(marks, title, compared[0].unit), "Chart of differences"),
-        tag("ul", *sentences),
-        tag("p", compared[0].cannot_be_concluded, class_="soft"),
-    ]
-    return content, compared
-
-
-def _chooser(name: str, label: str, options: Sequence[tuple[str, str]], chosen: str) -> Html:
-    return tag("form", _select(name, label, options, chosen), tag("button", "Show"), method="get")
-
-
-def _select(name: str, label: str, options: Sequence[tuple[str, str]], chosen: str) -> Html:
-    made = (
-        tag("option", text[:80], value=value, selected=value == chosen) for value, text in options
-    )
-    return join(
-        (tag("label", f"{label} ", for_=name), tag("select", *made, name=name, id=name), " ")
-    )
-
-
-def _comparison_document(each: Comparison) -> dict[str, object]:
-    interval = each.interval
-    return {
-        "first": each.first,
-        "second": each.second,
-        "estimate": None if each.estimate is None else float(each.estimate),
-        "low": float(interval.low) if interval.is_bounded else None,
-        "high": float(interval.high) if interval.is_bounded else None,
-        "jointly": interval.jointly,
-        "can_be_concluded": each.can_be_concluded,
-        "cannot_be_concluded": each.cannot_be_concluded,
-    }
+    ], {"over-time": chart}
 
 
 def _python(asked: Asked, shown: Reading) -> str:
@@ -252,7 +207,8 @@ def _python(asked: Asked, shown: Reading) -> str:
         "from aggregator.collector import Collector\n\n"
         'with Collector.open("collector.toml") as collector:\n'
         f'    task = collector.task("{asked.task.task_id}")\n'
-        "    for collected in collector.results(task):\n"
-        f'        if collected.document["collection_id"] == "{shown.name}":\n'
-        "            print(collected.table().frame())\n"
+        "    results = collector.results(task)\n\n"
+        f'name = "{shown.name}"\n'
+        '(shown,) = [each for each in results if each.document["collection_id"] == name]\n'
+        "shown.table().frame()\n"
     )

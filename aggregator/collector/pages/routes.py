@@ -4,10 +4,11 @@
     POST /login, /logout                     begin and end a session
     GET  /                                   the overview; also /overview.json, .csv, .parquet
     GET  /questions/{task_id}                one question; also .json, .csv, .parquet
-    GET  /questions/{task_id}/{chart}.svg    a chart of it
+    GET  /questions/{task_id}/{chart}.svg    a chart of it; also .png
     GET  /questions/{task_id}/about          about one number; also .json, .csv, .parquet
     GET  /questions/{task_id}/batches        its batches; also .json, .csv, .parquet
     POST /questions/{task_id}/batches        collects one
+    GET  /docs, /openapi.json                what programs can ask for
 
 A page is shown to who has begun a session with the service's token; files also to who shows the
 token as a bearer. A form carries what only this session's pages know.
@@ -16,13 +17,15 @@ token as a bearer. A form carries what only this session's pages know.
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from anyio import to_thread
 from fastapi import APIRouter, Request, Response, status
-from fastapi.responses import RedirectResponse
+from fastapi.responses import JSONResponse, RedirectResponse
 
+from aggregator.collector.models import AboutNumber, Batches, Overview, Question
+from aggregator.collector.openapi import described, openapi
 from aggregator.collector.pages.about import about
 from aggregator.collector.pages.batches import batches
 from aggregator.collector.pages.overview import overview
@@ -42,15 +45,17 @@ from aggregator.protocol.task import Task
 from aggregator.storage.database import Database, Transaction
 from aggregator.web.auth import require_token
 from aggregator.web.messages import read_bytes
-from aggregator.web.pages.charts import standalone
+from aggregator.web.pages.charts import Chart, standalone
 from aggregator.web.pages.frame import HEADERS, Link, page
 from aggregator.web.pages.html import Html, tag
+from aggregator.web.pages.png import as_png, draws_png
+from aggregator.web.pages.reference import reference
 from aggregator.web.pages.session import CSRF_FIELD, Session, Sessions
 from aggregator.web.pages.visit import Visit
 from aggregator.web.problems import abort_response
 
 _MAX_FORM_SIZE = 1024
-_HOME = [("/", "Overview")]
+_HOME = [("/", "Overview"), ("/docs", "For programs")]
 _FORM = "application/x-www-form-urlencoded"
 
 Read = Callable[[Transaction], View]
@@ -95,25 +100,61 @@ class Pages:
 
     def router(self) -> APIRouter:
         """Return the routes."""
-        router = APIRouter(include_in_schema=False)
-        router.get("/login")(self.login)
-        router.post("/login")(self.begin_session)
-        router.post("/logout")(self.end_session)
-        views: dict[str, Callable[[Request, str], Read]] = {
-            "/overview": self._overview,
-            "/questions/{task_id}": self._question,
-            "/questions/{task_id}/about": self._about,
-            "/questions/{task_id}/batches": self._batches,
+        hidden, shown = APIRouter(include_in_schema=False), APIRouter()
+        hidden.get("/login")(self.login)
+        hidden.post("/login")(self.begin_session)
+        hidden.post("/logout")(self.end_session)
+        hidden.get("/docs")(self.docs)
+        hidden.get("/openapi.json")(self.openapi)
+        question = ("result", "with", "group", "all")
+        views: dict[str, tuple[Callable[[Request, str], Read], dict[str, Any]]] = {
+            "/overview": (self._overview, described(Overview)),
+            "/questions/{task_id}": (
+                self._question,
+                described(Question, *question, in_path=True),
+            ),
+            "/questions/{task_id}/about": (
+                self._about,
+                described(AboutNumber, "result", "value", in_path=True),
+            ),
+            "/questions/{task_id}/batches": (self._batches, described(Batches, in_path=True)),
         }
-        for path, read in views.items():
-            for ending in ("json", "csv", "parquet"):
-                router.get(f"{path}.{ending}")(self._file(read, ending))
-        router.get("/questions/{task_id}/{chart}.svg")(self.chart)
-        router.get("/")(self._page(self._overview))
-        for path, read in list(views.items())[1:]:
-            router.get(path)(self._page(read))
-        router.post("/questions/{task_id}/batches")(self.collect)
-        return router
+        for path, (read, said) in views.items():
+            json_file = self._file(read, "json")
+            json_file.__doc__ = f"What the page {path} shows; also as .csv and .parquet."
+            shown.get(f"{path}.json", **said)(json_file)
+            for ending in ("csv", "parquet"):
+                hidden.get(f"{path}.{ending}")(self._file(read, ending))
+        hidden.get("/questions/{task_id}/{chart}.svg")(self.svg)
+        hidden.get("/questions/{task_id}/{chart}.png")(self.png)
+        hidden.get("/")(self._page(self._overview))
+        for path, (read, _) in list(views.items())[1:]:
+            hidden.get(path)(self._page(read))
+        hidden.post("/questions/{task_id}/batches")(self.collect)
+        both = APIRouter()
+        both.include_router(shown)
+        both.include_router(hidden)
+        return both
+
+    async def openapi(self, request: Request) -> Response:
+        """Return the description of the API."""
+        self._check_reader(request)
+        return JSONResponse(openapi(request.app), headers=HEADERS)
+
+    async def docs(self, request: Request) -> Response:
+        """Show the description of the API."""
+        self._check(request)
+        session = self._known(request)
+        if session is None:
+            return RedirectResponse("/login", status.HTTP_303_SEE_OTHER, HEADERS)
+        about = tag(
+            "p",
+            "A program shows the token as a bearer, Authorization: Bearer …; the same as ",
+            tag("a", "OpenAPI", href="/openapi.json"),
+            ".",
+        )
+        view = View("Requests for programs", [about, *reference(openapi(request.app))], {}, list)
+        return self._shown(view, session, status.HTTP_200_OK)
 
     def admit(self, request: Request) -> Visit | Response:
         """Say who may look at a page of a guest: who has a session, or shows the token."""
@@ -156,13 +197,27 @@ class Pages:
             self._sessions.begin(request, response)
         return response
 
-    async def chart(self, request: Request, chart: str) -> Response:
+    async def svg(self, request: Request, chart: str) -> Response:
         """Return a chart of a question as a file of its own."""
+        drawn = standalone(await self._chart(request, chart))
+        return _download(drawn, "image/svg+xml", f"{chart}.svg")
+
+    async def png(self, request: Request, chart: str) -> Response:
+        """Return a chart of a question as a picture."""
+        self._check_reader(request)
+        if not draws_png():
+            raise UnrecognizedCollectionJob(
+                "PNG needs matplotlib where the service runs: prio-aggregator[plots]"
+            )
+        drawn = await to_thread.run_sync(as_png, await self._chart(request, chart))
+        return _download(drawn, "image/png", f"{chart}.png")
+
+    async def _chart(self, request: Request, name: str) -> Chart:
         self._check_reader(request)
         charts = (await self._read(self._question(request, ""))).charts
-        if chart not in charts:
+        if name not in charts:
             raise UnrecognizedCollectionJob("the question has no such chart")
-        return _download(standalone(charts[chart]), "image/svg+xml", f"{chart}.svg")
+        return charts[name]
 
     async def collect(self, request: Request) -> Response:
         """Collect the batch that a form names, and go back to the list."""

@@ -5,13 +5,14 @@ import dataclasses
 import importlib.util
 import io
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from aggregator.results.tables import import_library
-from aggregator.web.pages.charts import Mark, bars
+from aggregator.web.pages.charts import Chart, Mark, bars
 from aggregator.web.pages.html import Html, tag
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ MOST_BARS = 40
 
 MOST_ROWS = 500
 """Of a table on a page; the downloads have all."""
+
+_LONGEST_OPTION = 80
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class View:
     content: Sequence[Html | None]
     document: Mapping[str, object]
     rows: Callable[[], list["Row"]]
-    charts: Mapping[str, Html] = dataclasses.field(default_factory=dict)
+    charts: Mapping[str, Chart] = dataclasses.field(default_factory=dict)
 
 
 def as_csv(rows: Sequence["Row"]) -> bytes:
@@ -80,19 +83,17 @@ def as_parquet(rows: Sequence["Row"]) -> bytes:
         return file.read_bytes()
 
 
-def bar_charts(
-    estimates: Sequence["Estimate"], title: str, *, is_small: bool = False
-) -> dict[str, Html]:
-    """Return a chart for each kind of figure and unit, by a name for it."""
+def bar_charts(estimates: Sequence["Estimate"], title: str) -> dict[str, Chart]:
+    """Return a chart for each kind of figure and unit, by a name that can stand in an address."""
     groups: dict[tuple[str, str], list[Mark]] = {}
     for each in estimates:
         groups.setdefault((each.shows, each.unit), []).append(each.mark)
-    charts = {}
-    for number, ((shows, unit), marks) in enumerate(groups.items()):
+    charts: dict[str, Chart] = {}
+    for (shows, unit), marks in groups.items():
         said = f"{shows} of each answer" if len(marks) > 1 else shows
-        charts[f"chart{number}"] = bars(
-            marks[:MOST_BARS], f"{title}: {said}", unit or shows, is_small=is_small
-        )
+        name = re.sub(r"[^a-z0-9]+", "-", shows.lower()).strip("-")
+        name = f"{name}-{len(charts)}" if name in charts else name
+        charts[name] = bars(marks[:MOST_BARS], f"{title}: {said}", unit or shows)
     return charts
 
 
@@ -105,6 +106,49 @@ def budget(made: int, most: int | None) -> Html:
         "p",
         tag("meter", f"{left} of {most}", min=0, max=most, value=left, aria_label="Budget left"),
         tag("span", f"{left:,} of {most:,} results left in the budget", class_="soft"),
+    )
+
+
+def chosen_place(given: str | None, count: int) -> int:
+    """Return the place that an address names, from 0; the first unless it names one of `count`."""
+    if given is None or re.fullmatch("[0-9]{1,9}", given) is None:
+        return 0
+    return int(given) if int(given) < count else 0
+
+
+def chooser(
+    name: str,
+    label: str,
+    options: Sequence[tuple[str, str]],
+    chosen: str,
+    *,
+    button: str,
+    kept: Mapping[str, str],
+) -> Html | None:
+    """Return a form that shows the page with another choice; None if there is nothing to choose.
+
+    Args:
+        name: Of the parameter in the address.
+        label: What is chosen.
+        options: Values and their names, which may be the text of others.
+        chosen: The value that is shown.
+        button: What it says.
+        kept: What the address says besides.
+    """
+    if len(options) < 2:  # noqa: PLR2004  a choice
+        return None
+    made = (
+        tag("option", text[:_LONGEST_OPTION], value=value, selected=value == chosen)
+        for value, text in options
+    )
+    return tag(
+        "form",
+        *(tag("input", type="hidden", name=key, value=value) for key, value in kept.items()),
+        tag("label", f"{label} ", for_=name),
+        tag("select", *made, name=name, id=name),
+        " ",
+        tag("button", button),
+        method="get",
     )
 
 

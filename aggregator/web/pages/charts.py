@@ -1,25 +1,25 @@
 """Charts as SVG: bars with whiskers, a line with a band, a sparkline, the law of noise.
 
 A chart has a title and a description for those who do not see it, takes its colours from the page's
-style sheet, and runs no script. Lengths are in SVG's user units.
+style sheet, and runs no script. It is drawn for a wide window and for a narrow one. Lengths are in
+SVG's user units.
 """
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from aggregator.web.pages.html import Html, join, tag
 
-WIDTH = 640
-_LABELS = 190
 _ROW = 30
 _TOP = 8
 _AXIS = 34
 _RIGHT = 24
-_LONGEST = 24
-"""Characters of a label that a chart shows; the table beside it and the tool tip show all."""
+_TICK, _UPRIGHT_TICK = 90, 45
+"""The least distance between ticks with long numbers, beside and above each other."""
 
-_TICKS = 5
+_LONGEST = 24
+"""Characters of a window's name or a unit that a chart shows."""
 
 STANDALONE_STYLE = """
 text{font:13px system-ui,sans-serif;fill:#1b1f24}.bar,.dot{fill:#2f6db3}.band{fill:#2f6db3;
@@ -47,23 +47,73 @@ class Mark:
     high: float
 
 
-def bars(marks: Sequence[Mark], title: str, unit: str = "", *, is_small: bool = False) -> Html:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chart:
+    """A chart in two widths, whose text is of the same size.
+
+    Attributes:
+        wide: For a page on a desk, and for a file.
+        narrow: For a card, and for a page on a phone.
+    """
+
+    wide: Html
+    narrow: Html
+
+    @property
+    def fitting(self) -> Html:
+        """Both, of which a window shows one."""
+        both = (("wide", self.wide), ("narrow", self.narrow))
+        return join(tag("div", chart, class_=name) for name, chart in both)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Room:
+    """What a chart may fill.
+
+    Attributes:
+        width: Of all of it.
+        labels: At the left, for names of bars.
+        longest: Characters of such a name; the table beside the chart and the tool tip show all.
+    """
+
+    width: int
+    labels: int
+    longest: int
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether two names of windows do not stand beside each other."""
+        return self.width < _WIDE.width
+
+
+_WIDE, _NARROW = _Room(640, 190, 24), _Room(340, 122, 13)
+
+
+def _chart(draw: Callable[[_Room], Html]) -> Chart:
+    return Chart(draw(_WIDE), draw(_NARROW))
+
+
+def bars(marks: Sequence[Mark], title: str, unit: str = "") -> Chart:
     """Return a horizontal bar for each mark, with whiskers over its interval.
 
     Args:
         marks: From top to bottom.
         title: Of the chart.
         unit: At its axis.
-        is_small: Whether it is for a card, where text would be too small in a wide chart.
     """
-    width, labels, longest = (340, 110, 14) if is_small else (WIDTH, _LABELS, _LONGEST)
+    return _chart(lambda room: _bars(marks, title, unit, room))
+
+
+def _bars(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Html:
+    width = room.width
+    labels = room.labels if any(mark.label for mark in marks) else _RIGHT
     scale = _Scale.over(marks, labels, width - _RIGHT, with_zero=True)
     bottom = _TOP + _ROW * len(marks)
     parts = [_grid(scale, bottom, unit, width)]
     for row, mark in enumerate(marks):
         top = _TOP + row * _ROW
         middle = top + _ROW / 2
-        parts.append(_label(mark.label, labels - 8, middle + 4, longest))
+        parts.append(_label(mark.label, labels - 8, middle + 4, room.longest))
         if mark.value is not None:
             left, right = sorted((scale(0), scale(mark.value)))
             parts.append(
@@ -86,16 +136,20 @@ def bars(marks: Sequence[Mark], title: str, unit: str = "", *, is_small: bool = 
     return _svg(bottom + _AXIS, title, _described(marks, unit), *parts, width=width)
 
 
-def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Html:
+def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Chart:
     """Return estimates one after the other as a line, with their intervals as a band."""
-    height, left = 220, 70
+    return _chart(lambda room: _over_time(marks, title, unit, room))
+
+
+def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Html:
+    height, left, width = 220, 70, room.width
     scale = _Scale.over(marks, height, _TOP, with_zero=False)
-    step = (WIDTH - _RIGHT - left) / max(1, len(marks) - 1)
+    step = (width - _RIGHT - left) / max(1, len(marks) - 1)
     places = [_rounded(left + step * index) for index in range(len(marks))]
     parts = [
         join(
             (
-                _line("grid", left, scale(tick), WIDTH - _RIGHT, scale(tick)),
+                _line("grid", left, scale(tick), width - _RIGHT, scale(tick)),
                 tag("text", _number(tick), x=left - 6, y=scale(tick) + 4, text_anchor="end"),
             )
         )
@@ -113,19 +167,26 @@ def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Html:
     parts += [tag("circle", class_="dot", cx=x, cy=y, r=3.5) for x, y in known]
     ends = [(0, "start"), (len(marks) - 1, "end")] if len(marks) > 1 else [(0, "start")]
     parts += [
-        tag("text", _shortened(marks[index].label), x=places[index], y=height + 22, text_anchor=at)
+        tag(
+            "text",
+            _shortened(marks[index].label),
+            x=places[index],
+            y=height + 20 + (16 if room.is_narrow and index else 0),
+            text_anchor=at,
+        )
         for index, at in ends
         if marks
     ]
-    return _svg(height + _AXIS, title, _described(marks, unit), *parts)
+    return _svg(height + _AXIS + 8, title, _described(marks, unit), *parts, width=width)
 
 
 def sparkline(values: Sequence[float], title: str) -> Html:
     """Return a small line without axes."""
     low, high = min(values, default=0), max(values, default=0)
-    step, span = 116 / max(1, len(values) - 1), (high - low) or 1
+    step, middle = 116 / max(1, len(values) - 1), low / 2 + high / 2
+    span = (high - low) or 1
     points = [
-        f"{_rounded(2 + step * index)},{_rounded(26 - 24 * (value - low) / span)}"
+        f"{_rounded(2 + step * index)},{_rounded(14 - 24 * (value - middle) / span)}"
         for index, value in enumerate(values)
     ]
     return tag(
@@ -140,8 +201,11 @@ def sparkline(values: Sequence[float], title: str) -> Html:
 
 
 def curve(
-    points: Sequence[tuple[float, float]], inner: tuple[float, float], title: str, description: str
-) -> Html:
+    points: Sequence[tuple[float, float]],
+    inner: tuple[float, float],
+    title: str,
+    description: str,
+) -> Chart:
     """Return a density over its values, filled where it lies within an interval.
 
     Args:
@@ -150,30 +214,35 @@ def curve(
         title: Of the chart.
         description: What it says, in words.
     """
-    height = 180
+    return _chart(lambda room: _curve(points, inner, title, description, room))
+
+
+def _curve(
+    points: Sequence[tuple[float, float]],
+    inner: tuple[float, float],
+    title: str,
+    description: str,
+    room: _Room,
+) -> Html:
+    height, width = 180, room.width
     ends = [Mark("", x, x, x) for x, _ in (points[0], points[-1])]
-    scale = _Scale.over(ends, 20, WIDTH - _RIGHT, with_zero=False)
+    scale = _Scale.over(ends, 20, width - _RIGHT, with_zero=False)
     peak = max(density for _, density in points)
     places = [(scale(x), _rounded(height - (height - _TOP) * y / peak)) for x, y in points]
     filled = [
         place for place, (x, _) in zip(places, points, strict=True) if inner[0] <= x <= inner[1]
     ]
-    parts = [_grid(scale, height, "", WIDTH)]
+    parts = [_grid(scale, height, "", width)]
     if filled:
         around = [(filled[0][0], height), *filled, (filled[-1][0], height)]
         parts.append(tag("polygon", class_="band", points=_points(around)))
     parts.append(tag("polyline", class_="line", points=_points(places)))
-    return _svg(height + _AXIS, title, description, *parts)
+    return _svg(height + _AXIS, title, description, *parts, width=width)
 
 
-def scrolled(chart: Html, name: str) -> Html:
-    """Return a chart that a narrow screen scrolls, so that its text stays readable."""
-    return tag("div", chart, class_="scroll", tabindex=0, role="region", aria_label=name)
-
-
-def standalone(chart: Html) -> bytes:
+def standalone(chart: Chart) -> bytes:
     """Return a chart as a file of its own, with its style."""
-    start, end = chart.split(">", 1)
+    start, end = chart.wide.split(">", 1)
     named = start.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
     return f"{named}><style>{STANDALONE_STYLE}</style>{end}".encode()
 
@@ -201,10 +270,10 @@ class _Scale:
         low, high = min(found), max(found)
         if low == high:
             low, high = low - 1, high + 1
-        step = _step(high - low)
-        low, high = math.floor(low / step) * step, math.ceil(high / step) * step
-        ticks = [low + step * index for index in range(round((high - low) / step) + 1)]
-        return cls(low, high, first, last, ticks)
+        least = _TICK if last > first else _UPRIGHT_TICK
+        step = _step(high - low, max(2, abs(last - first) / least))
+        begin, end = math.ceil(low / step), math.floor(high / step)
+        return cls(low, high, first, last, [step * index for index in range(begin, end + 1)])
 
     def __call__(self, value: float) -> float:
         part = (value - self.low) / (self.high - self.low)
@@ -215,10 +284,10 @@ class _Scale:
         return self(min(max(value, self.low), self.high))
 
 
-def _step(span: float) -> float:
-    """Return a round distance between ticks."""
-    power = 10.0 ** math.floor(math.log10(span / _TICKS))
-    return next(power * each for each in (1, 2, 5, 10, 20) if power * each * _TICKS >= span)
+def _step(span: float, most: float) -> float:
+    """Return a round distance of which a span has at most so many."""
+    power = 10.0 ** math.floor(math.log10(span / most))
+    return next(power * each for each in (1, 2, 5, 10, 20) if power * each * most >= span)
 
 
 def _grid(scale: _Scale, bottom: float, unit: str, width: float) -> Html:
@@ -239,7 +308,7 @@ def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> Html:
     return tag("line", class_=kind, x1=x1, y1=y1, x2=x2, y2=y2)
 
 
-def _svg(height: float, title: str, description: str, *parts: Html, width: float = WIDTH) -> Html:
+def _svg(height: float, title: str, description: str, *parts: Html, width: float) -> Html:
     return tag(
         "svg",
         tag("title", title),
@@ -248,7 +317,7 @@ def _svg(height: float, title: str, description: str, *parts: Html, width: float
         viewBox=f"0 0 {width:g} {height:g}",
         role="img",
         aria_label=title,
-        class_="chart" if width == WIDTH else "chart small",
+        class_="chart",
     )
 
 

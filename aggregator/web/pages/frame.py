@@ -22,24 +22,34 @@ border-bottom:1px solid var(--edge)}
 header form{margin-left:auto}
 a{color:var(--link)}
 a:focus-visible,button:focus-visible,input:focus-visible,select:focus-visible,summary:focus-visible,
-.scroll:focus-visible,textarea:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
+.scroll:focus-visible,.long:focus-visible,textarea:focus-visible{outline:3px solid var(--accent);
+outline-offset:2px}
 .skip{position:absolute;left:-99rem}.skip:focus{left:1rem}
 h1{font-size:1.6rem;line-height:1.2}h2{font-size:1.2rem;margin-top:2rem}h3{font-size:1rem}
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,20rem),1fr));gap:1rem;
 padding:0;list-style:none}
 .card{background:var(--card);border:1px solid var(--edge);border-radius:.5rem;padding:1rem}
-.card h3{margin:0;font-size:1.1rem;max-height:8rem;overflow:auto}
+.card h3{margin:0;font-size:1.1rem}
 .soft{color:var(--soft)}.good{color:var(--good)}.bad{color:var(--bad)}
 .big{font-size:1.5rem;font-weight:600}
 .scroll{overflow-x:auto}
+.mark{display:inline-block;min-width:1.75rem;text-align:center;text-decoration:none;
+border:1px solid var(--edge);border-radius:.25rem;margin:0 .2rem .2rem 0;color:var(--ink)}
+.mark.collected{color:var(--good)}.mark.ready,.mark.waiting{color:var(--link)}
+.mark.failed,.mark.too_few{color:var(--bad)}
+.long{display:block;max-height:6rem;overflow:auto}
 table{border-collapse:collapse;width:100%}
 caption{text-align:left;color:var(--soft);padding:.25rem 0}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--edge);vertical-align:top;
-font-variant-numeric:tabular-nums;min-width:4rem;max-width:24rem}
-tbody th{font-weight:500}
-svg.chart{width:100%;height:auto;max-width:60rem;min-width:36rem}
-svg.chart.small{min-width:0}
+font-variant-numeric:tabular-nums;overflow-wrap:break-word}
+tbody th{font-weight:500;min-width:9rem}td bdi,th bdi{overflow-wrap:anywhere}
+td:has(bdi){min-width:7rem}td:last-child{min-width:9rem}.word{white-space:nowrap}
+svg.chart{width:100%;height:auto;max-width:60rem}
+.narrow{display:none}
+@media(max-width:40rem){.wide{display:none}.narrow{display:block}}
+details{margin:.5rem 0}
 svg.spark{width:7.5rem;height:1.75rem}
+pre:focus-visible{outline:3px solid var(--accent)}
 svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
 .bar,.dot{fill:var(--accent)}.band{fill:var(--accent);fill-opacity:.22}
 .line{stroke:var(--accent);stroke-width:2;fill:none}.whisker{stroke:var(--ink);stroke-width:1.5}

@@ -11,6 +11,9 @@ _UNFIT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uff
 
 Attribute = str | int | float | bool | None
 
+_LONG = 300
+"""Characters of others' text from which on it gets a box that scrolls."""
+
 
 class Html(str):
     """Text that is markup already."""
@@ -50,8 +53,10 @@ def join(parts: Iterable[str | None]) -> Html:
 
 
 def isolated(text: str) -> Html:
-    """Return text of others, whose direction of writing stays its own."""
-    return tag("bdi", text)
+    """Return text of others, whose direction of writing stays its own; all of it, however long."""
+    if len(text) <= _LONG or isinstance(text, Html):
+        return tag("bdi", text)
+    return tag("bdi", text, class_="long", tabindex=0)
 
 
 def table(caption: str, names: Iterable[str], rows: Iterable[Iterable[str | None]]) -> Html:

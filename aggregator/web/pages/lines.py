@@ -4,15 +4,18 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from aggregator.web.pages.charts import WIDTH
+from aggregator.web.pages.charts import Chart
 from aggregator.web.pages.html import Html, join, tag
 
+_WIDE, _NARROW = 640, 340
 _LEFT = 64
 _RIGHT = 24
 _TOP = 30
 _HEIGHT = 230
 _UNDER = 44
 _TICKS = 5
+_BESIDE = 36
+"""The least distance between ticks beside each other."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def line(
     *,
     wanted: tuple[float, str] | None = None,
     chosen: tuple[float, float] | None = None,
-) -> Html:
+) -> Chart:
     """Return a line through points.
 
     Args:
@@ -73,7 +76,24 @@ def line(
         wanted: A level and its name, drawn across.
         chosen: A point that is marked.
     """
-    right, bottom = WIDTH - _RIGHT, _TOP + _HEIGHT
+
+    def draw(width: int) -> Html:
+        return _line(points, across, up, title, description, width, wanted, chosen)
+
+    return Chart(draw(_WIDE), draw(_NARROW))
+
+
+def _line(
+    points: Sequence[tuple[float, float]],
+    across: Axis,
+    up: Axis,
+    title: str,
+    description: str,
+    width: int,
+    wanted: tuple[float, str] | None,
+    chosen: tuple[float, float] | None,
+) -> Html:
+    right, bottom = width - _RIGHT, _TOP + _HEIGHT
 
     def place(x: float, y: float) -> tuple[float, float]:
         return (
@@ -88,8 +108,12 @@ def line(
             tag("line", class_="grid", x1=_LEFT, y1=y, x2=right, y2=y),
             tag("text", f"{tick:,.6g}", x=_LEFT - 6, y=y + 4, text_anchor="end"),
         ]
+    last = -math.inf
     for tick in across.ticks:
         x, _ = place(tick, up.low)
+        if x - last < _BESIDE:
+            continue
+        last = x
         parts += [
             tag("line", class_="grid", x1=x, y1=_TOP, x2=x, y2=bottom),
             tag("text", f"{tick:,.6g}", x=x, y=bottom + 17, text_anchor="middle"),
@@ -114,7 +138,7 @@ def line(
         tag("title", title),
         tag("desc", description),
         join(parts),
-        viewBox=f"0 0 {WIDTH} {bottom + _UNDER}",
+        viewBox=f"0 0 {width} {bottom + _UNDER}",
         role="img",
         aria_label=title,
         class_="chart",

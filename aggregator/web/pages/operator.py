@@ -8,13 +8,29 @@ from collections.abc import Iterable
 from fastapi import Response
 
 from aggregator.telemetry.health import Health
+from aggregator.web.pages.charts import sparkline
 from aggregator.web.pages.frame import page
 from aggregator.web.pages.html import Html, isolated, join, table, tag
 
 _OWN = ("version", "status", "faults", "role")
 """Members of the document that the heading says."""
 
+_NAMES = {
+    "store_bytes": "size of the store",
+    "free_bytes": "free beside it",
+    "hpke_keys": "HPKE keys",
+    "newest_hpke_key_seconds": "age of the newest HPKE key",
+}
+"""Of members, where a reader needs another."""
+
+_MOST_COLUMNS = 8
+"""Records with more members get a table each."""
+
+_MOST_OPEN = 3
+"""Such tables are folded if there are more."""
+
 _LINKS = [("/", "This page"), ("/health", "As JSON"), ("/metrics", "Metrics")]
+_COLUMNS = ("what", "how much")
 _BYTES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _SPANS = ((86400, "days"), (3600, "hours"), (60, "minutes"))
 
@@ -36,7 +52,7 @@ def operator_page(health: Health) -> Response:
         verdict,
         reasons if health.faults else None,
         tag("h2", "State"),
-        table("The service", ("what", "how much"), facts),
+        table("The service", _COLUMNS, facts),
         *(part for name, value in nested for part in _section(name, value)),
         links=_LINKS,
     )
@@ -52,8 +68,12 @@ def _section(name: str, value: object) -> Iterable[Html]:
         case list() if value:
             records: list[dict[str, object]] = value
             yield tag("h2", title)
-            rows = [[_shown(key, record[key]) for key in record] for record in records]
-            yield table(f"{title}: {len(rows):,}", map(_words, records[0]), rows)
+            if len(records[0]) > _MOST_COLUMNS:
+                is_open = len(records) <= _MOST_OPEN
+                yield from (_folded(record, is_open=is_open) for record in records)
+            else:
+                rows = [[_shown(key, record[key]) for key in record] for record in records]
+                yield table(f"{title}: {len(rows):,}", map(_words, records[0]), rows)
         case list():
             yield tag("h2", title)
             yield tag("p", "None.")
@@ -61,9 +81,18 @@ def _section(name: str, value: object) -> Iterable[Html]:
             pass
 
 
+def _folded(record: dict[str, object], *, is_open: bool) -> Html:
+    """Return a record under the value of its first member."""
+    name, *others = record
+    title = f"{_words(name)} {record[name]}"
+    rows = [(_words(key), _shown(key, record[key])) for key in others]
+    return tag("details", tag("summary", title), table(title, _COLUMNS, rows), open=is_open)
+
+
 def _words(name: str) -> str:
     """Return a member's name for a reader; its unit stands with the value."""
-    return name.removesuffix("_seconds").removesuffix("_bytes").replace("_", " ")
+    plain = name.removesuffix("_milliseconds").removesuffix("_seconds").removesuffix("_bytes")
+    return _NAMES.get(name) or plain.replace("_", " ")
 
 
 def _shown(name: str, value: object) -> Html:
@@ -77,6 +106,12 @@ def _shown(name: str, value: object) -> Html:
             text = _in_units(value, _SPANS, "s")
         case int() if name.endswith("_bytes"):
             text = _in_units(value, _BYTES, "bytes")
+        case int() if name.endswith("_milliseconds"):
+            text = f"{value:,} ms"
+        case list() if name.startswith("per_"):
+            numbers = [float(each) for each in value]
+            said = f"{numbers[-1]:g} at last, at most {max(numbers):g}"
+            return join((sparkline(numbers, f"{_words(name)}: {said}"), f" {said}"))
         case int():
             text = f"{value:,}"
         case dict():
@@ -86,7 +121,7 @@ def _shown(name: str, value: object) -> Html:
             )
             return join(items) if value else isolated("none")
         case _:
-            text = str(value)
+            text = str(value) or "none"
     return isolated(text)
 
 

@@ -323,3 +323,25 @@ def test_a_file_that_is_not_text_is_bad_input_and_none_of_it_is_shown(tmp_path: 
         done = run_here(*arguments)
         assert done.returncode == 2
         assert done.stderr == "prio: a file is not UTF-8 text\n"
+
+
+@pytest.mark.parametrize("name", ["Prio3SumVec", "sumvec", "sum-vec", "PRIO3SUMVEC"])
+def test_a_type_of_measurement_has_one_list_of_names_and_any_of_them_is_taken(
+    tmp_path: Path, name: str
+) -> None:
+    made = new_task(
+        tmp_path,
+        *("--vdaf", name, "--length", "3", "--max-measurement", "7"),
+        *("--mechanism", "PureDpDiscreteLaplace", "--epsilon", "1"),
+    )
+    assert made.returncode == 0, made.stderr
+    assert 'type = "Prio3SumVec"' in (tmp_path / "task" / "task.toml").read_text()
+    planned = run_here(
+        *("plan", "compose", "--releases", "2", "--delta", "1e-6", "--epsilon0", "1/2"),
+        *("--circuit", name, "--length", "3", "--max-measurement", "7"),
+    )
+    assert planned.returncode == 0, planned.stderr
+    wrong = new_task(tmp_path / "wrong", "--vdaf", f"{name}s", "--mechanism", "None")
+    assert wrong.returncode == 2
+    said = "vdaf must be one of count, sum, sumvec, histogram, multihot, l1boundsum, not"
+    assert said in " ".join(wrong.stderr.split())

@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.dp import accounting, pld
 from aggregator.dp.accounting import Pieces
-from aggregator.dp.composition import Bound, Releases, bounds, parts, smallest_valid, spent
+from aggregator.dp.composition import UNEQUAL, Bound, Releases, bounds, parts, smallest_valid, spent
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.filters import Cost, Filter, cost_of_dp, rho_of_pure
@@ -86,6 +86,17 @@ def test_one_release_costs_its_epsilon_by_the_basic_bound() -> None:
     assert (bound.epsilon, bound.delta) == (Fraction(1, 2), 0)
 
 
+def test_nobody_pays_with_delta_for_a_thousandth_of_epsilon() -> None:
+    plan = [Releases(HALF, Count(), 3)]
+    found = bounds(plan, Fraction(1, 10**6), plan=plan)
+    optimum = said(found)["optimal (KOV)"].epsilon
+    assert optimum is not None
+    assert Fraction(149, 100) < optimum < Fraction(3, 2)
+    chosen = smallest_valid(found)
+    assert chosen is not None
+    assert (chosen.epsilon, chosen.delta) == (Fraction(3, 2), 0)
+
+
 def test_bounds_of_the_library_agree_with_the_exact_optimum() -> None:
     # Discrete Laplace noise on counts is randomised response, so the optimum is its exact cost.
     found = planned(HALF, HISTOGRAM, 10, with_pld=True)
@@ -155,6 +166,10 @@ def test_tasks_of_different_epsilons_add_up_and_the_optimum_takes_the_larger() -
     assert rho < 30 * Fraction(1, 8) + 50 * Fraction(1, 200)
     assert found["filter on rho"].epsilon == implied_epsilon(rho, DELTA)
     assert found["optimal (KOV)"].epsilon == accounting.optimal(Fraction(1, 2), 80, DELTA)
+    assert found["optimal (KOV)"].note.endswith(UNEQUAL)
+    assert UNEQUAL not in found["advanced"].note
+    equal = [Releases(HALF, Count(), 30), Releases(HALF, Sum(7), 50)]
+    assert UNEQUAL not in said(bounds(equal, DELTA, plan=equal))["optimal (KOV)"].note
     # 15 (e^0.5 - 1) + 5 (e^0.1 - 1) + sqrt(2 ln(10^5) (30/4 + 50/100))
     assert epsilon(found["advanced"]) == pytest.approx(23.828954499711, rel=1e-9)
 

@@ -1,0 +1,58 @@
+"""The options by which whoever uploads refuses tasks that protect people too little."""
+
+from typing import Annotated
+
+import typer
+
+from aggregator.dp.rationals import format_rational, parse_rational
+from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
+
+MaxEpsilon = Annotated[
+    str | None,
+    typer.Option(help='Refuse tasks with a larger epsilon a release, or none; exact: "1/2".'),
+]
+MaxDelta = Annotated[str, typer.Option(help="Refuse tasks with a larger delta a release.")]
+MaxRho = Annotated[
+    str | None, typer.Option(help="Refuse tasks with a larger rho a release, or none.")
+]
+MinBatchSize = Annotated[
+    int, typer.Option(min=1, help="Refuse tasks with a smaller min_batch_size.")
+]
+LimitRequired = Annotated[
+    bool,
+    typer.Option("--limit-required", help="Refuse tasks with neither a budget nor max_releases."),
+]
+ExactResults = Annotated[
+    bool | None,
+    typer.Option(
+        help="Take part in tasks without noise, or refuse them; if neither is given, they are "
+        "refused with --max-epsilon or --max-rho.",
+        show_default=False,
+    ),
+]
+
+LARGEST_DELTA = format_rational(DEFAULT_MAX_DELTA)
+
+
+def floor_of(
+    max_epsilon: str | None,
+    max_delta: str,
+    max_rho: str | None,
+    min_batch_size: int,
+    exact_results: bool | None,
+    *,
+    limit_required: bool,
+) -> Floor:
+    """Return what these options require of a task.
+
+    Raises:
+        ParameterError: A number is none; the message names its option.
+    """
+    return Floor(
+        min_batch_size=min_batch_size,
+        max_epsilon=None if max_epsilon is None else parse_rational(max_epsilon, "max-epsilon"),
+        max_delta=parse_max_delta(max_delta, "max-delta"),
+        max_rho=None if max_rho is None else parse_rational(max_rho, "max-rho"),
+        limit_required=limit_required,
+        exact_results=exact_results,
+    )

@@ -1,0 +1,233 @@
+"""The documents of the collector's API as models, from which its OpenAPI description is made.
+
+Nothing is read or written through them: `documents` and the pages make the documents, and tests
+hold these to the models.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Exact = Annotated[str, Field(description="An exact number: an integer, a fraction or a decimal.")]
+Seconds = Annotated[int, Field(description="Seconds since the Unix epoch.")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Privacy(_Model):
+    """What is promised, to whom."""
+
+    mechanism: str
+    epsilon: Exact | None
+    delta: Exact | None
+    rho: Exact | None
+    neighbours: str = Field(description="Between which batches the guarantee is.")
+    statement: str = Field(description="The guarantee of one release, as a sentence.")
+    all_releases: str | None = Field(
+        description="That of all releases of the task together; null without a guarantee."
+    )
+    honest: str = Field(description="Who has to be, for it to hold.")
+    bound_into_reports: bool
+
+
+class Error(_Model):
+    """How far noise takes a value from the truth."""
+
+    confidence: Exact
+    variance: str | None = Field(None, description="Of the sum of both aggregators' noise.")
+    half_width: int | None = Field(description="Of the interval of one value by itself.")
+    joint_half_width: int | None = Field(description="Of intervals that all hold at once.")
+    holds: str | None = Field(None, description="When the intervals hold.")
+
+
+class Task(_Model):
+    """A task, as the collector's readers see it."""
+
+    version: Literal[1]
+    task_id: str = Field(description="32 bytes, base64url without padding.")
+    task_info: str
+    fingerprint: str = Field(description="To compare with the aggregators'.")
+    leader: str
+    helper: str
+    vdaf: dict[str, str | int | list[int]] = Field(description="The type and its parameters.")
+    batch_mode: Literal["time_interval", "leader_selected"]
+    time_precision_seconds: int
+    min_batch_size: int
+    privacy: Privacy
+    scale: str = Field(description="The law of each aggregator's noise, and its parameters.")
+    error: Error
+
+
+class PostProcessed(_Model):
+    """Values made of the released ones, beside them."""
+
+    rule: Literal["clamp", "simplex"]
+    statement: str
+    values: list[Exact | None]
+    integers: list[int | None]
+
+
+class Interval(_Model):
+    """From the first second to the one after the last."""
+
+    start: Seconds
+    end: Seconds
+
+
+class Result(_Model):
+    """What was released of a batch."""
+
+    version: Literal[1]
+    task_id: str
+    values: list[int | None] = Field(description="Sums with noise; null where one is withheld.")
+    report_count: int
+    report_count_source: str
+    interval: Interval = Field(description="That the reports are of.")
+    release: str = Field(description="Told apart by it from every other release of the task.")
+    privacy: Privacy
+    scale: str
+    error: Error
+    selection: dict[str, object] | None = Field(
+        description="The rule by which values are shown; null if all are."
+    )
+    post_processed: PostProcessed | None = None
+
+
+class Problem(BaseModel):
+    """Why something was refused: a problem document (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field("about:blank", description="Names the kind of problem.")
+    title: str = ""
+    status: int | None = None
+    detail: str = Field("", description="What was wrong with this request.")
+    taskid: str | None = None
+
+
+class Collection(_Model):
+    """The collection of one batch."""
+
+    version: Literal[1]
+    collection_id: str = Field(description="16 bytes, hexadecimal.")
+    task_id: str
+    query: dict[str, int] = Field(description="What named the batch, as in the request.")
+    state: Literal["pending", "finished", "failed"]
+    reason: str | None = Field(description="Why a pending one has not ended, if that is known.")
+    created_at: Seconds
+    ended_at: Seconds | None
+    result: Result | None = Field(description="Of a finished one.")
+    problem: Problem | None = Field(description="Of a failed one.")
+
+
+class Figure(_Model):
+    """One figure of one result, with its interval."""
+
+    window: str
+    reports: int
+    collection_id: str
+    shows: str = Field(description="What kind of figure, such as count or mean.")
+    label: str
+    value: float | None
+    low: float | None = Field(description="Of the interval; null if it has no such end.")
+    high: float | None
+    unit: str
+    confidence: float
+    method: str = Field(description="By which the interval was found.")
+
+
+class LatestFigure(Figure):
+    """One figure of a question's latest result."""
+
+    question: str
+    survey: str
+    task_id: str
+
+
+class QuestionLine(_Model):
+    """A question, and how much of it there is."""
+
+    question: str
+    survey: str
+    task_id: str
+    address: str
+    results: int
+    most_results: int | None = Field(description="That the budget allows; null if unlimited.")
+
+
+class Overview(_Model):
+    """All questions with their latest results."""
+
+    version: Literal[1]
+    questions: list[QuestionLine]
+    rows: list[LatestFigure]
+
+
+class Difference(_Model):
+    """The difference of two figures, and what can be said of it."""
+
+    heading: str
+    first: str
+    second: str
+    estimate: float | None
+    low: float | None
+    high: float | None
+    jointly: int = Field(description="Of how many differences the intervals hold at once.")
+    can_be_concluded: str
+    cannot_be_concluded: str
+
+
+class Question(_Model):
+    """One question with its results."""
+
+    version: Literal[1]
+    question: str
+    survey: str
+    task_id: str
+    results: int
+    comparisons: list[Difference]
+    rows: list[Figure]
+
+
+class Bound(_Model):
+    """What all results so far cost, by one theorem."""
+
+    theorem: str
+    epsilon: float | None
+    delta: float | None
+    is_valid: bool = Field(description="Whether it holds for who decides when to stop.")
+    note: str
+
+
+class AboutNumber(_Model):
+    """What stands behind a released value."""
+
+    version: Literal[1]
+    question: str
+    task_id: str
+    collection_id: str
+    privacy: Privacy
+    error: Error
+    rows: list[Bound]
+
+
+class Batch(_Model):
+    """One batch, and how far it has come."""
+
+    window: str
+    state: Literal["open", "ready", "waiting", "collected", "too few", "failed"]
+    why: str
+    start: Seconds | None
+    end: Seconds | None
+    collection_id: str = Field(description="Of its newest collection; empty without one.")
+
+
+class Batches(_Model):
+    """The newest batches of a question."""
+
+    version: Literal[1]
+    task_id: str
+    min_batch_size: int
+    rows: list[Batch]

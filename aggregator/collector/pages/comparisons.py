@@ -1,0 +1,187 @@
+"""A result beside another: two periods or two groups, and what can be said of their difference."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from aggregator.collector.pages.readings import Reading, said
+from aggregator.collector.pages.view import MOST_BARS, chooser, chosen_place
+from aggregator.dap.problems import UnrecognizedCollectionJob
+from aggregator.results import Comparison, Quantity, compare_all
+from aggregator.results.comparisons import ONLY_NOISE
+from aggregator.web.pages.charts import Chart, Mark, bars
+from aggregator.web.pages.html import Html, isolated, table, tag
+
+_TITLE = "Difference, with intervals that all hold at once"
+_LONGEST = 80
+"""Characters of a group's name in a heading."""
+
+_COLUMNS = ("first", "less", "difference", "from", "to", "what can be concluded")
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """Differences that hold at once.
+
+    Attributes:
+        name: Of the chart, in an address.
+        heading: What is compared with what.
+        choice: The form that compares with another; None where there is only one.
+        labels: Of the differences, for the chart.
+        found: The differences.
+    """
+
+    name: str
+    heading: str
+    choice: Html | None
+    labels: Sequence[str]
+    found: Sequence[Comparison]
+
+    @property
+    def marks(self) -> list[Mark]:
+        """The differences for a chart."""
+        return [_mark(label, each) for label, each in zip(self.labels, self.found, strict=True)]
+
+    @property
+    def chart(self) -> Chart:
+        """A bar for each difference."""
+        return bars(self.marks, f"{self.heading}: {_TITLE}", self.found[0].unit)
+
+    @property
+    def content(self) -> list[Html | None]:
+        """What a page shows."""
+        rows = [
+            (isolated(each.first), isolated(each.second), *said(mark), _concluded(each))
+            for mark, each in zip(self.marks, self.found, strict=True)
+        ]
+        return [
+            tag("h2", isolated(self.heading)),
+            self.choice,
+            self.chart.fitting,
+            table(f"{_TITLE}, {_confidence(self.found[0])}", _COLUMNS, rows),
+            tag("p", ONLY_NOISE, class_="soft"),
+        ]
+
+    @property
+    def documents(self) -> list[dict[str, object]]:
+        """The same as JSON."""
+        return [{"heading": self.heading, **_document(each)} for each in self.found]
+
+
+def between_periods(
+    results: Sequence[Reading], shown: Reading, chosen: Mapping[str, str]
+) -> Compared | None:
+    """Compare a result with that of another period, the one before unless `with` names another.
+
+    Raises:
+        UnrecognizedCollectionJob: `with` names no result.
+    """
+    others = [each for each in results if each.name != shown.name]
+    if not others:
+        return None
+    before = [each for each in others if each.start < shown.start]
+    other = _named(others, chosen.get("with"), before[-1] if before else others[0])
+    theirs = {(each.shows, each.quantity.label): each.quantity for each in other.main}
+    both = [
+        (each, theirs[each.shows, each.quantity.label])
+        for each in shown.main[:MOST_BARS]
+        if (each.shows, each.quantity.label) in theirs
+    ]
+    if not both:
+        return None
+    pairs = [
+        (_of(each.quantity, shown.period), _of(quantity, other.period)) for each, quantity in both
+    ]
+    return Compared(
+        "difference-of-periods",
+        f"{shown.period} compared with {other.period}",
+        chooser(
+            "with",
+            "Compare with",
+            [(each.name, each.period) for each in others],
+            other.name,
+            button="Compare",
+            kept={"result": shown.name},
+        ),
+        [each.quantity.label for each, _ in both],
+        compare_all(pairs),
+    )
+
+
+def between_groups(shown: Reading, chosen: Mapping[str, str]) -> Compared | None:
+    """Compare the figures of one result with one of them, the first unless `group` says which.
+
+    Only figures of the kind that is drawn first are: counts are not compared with means.
+    """
+    if not shown.main:
+        return None
+    kind = shown.main[0].shows, shown.main[0].quantity.unit
+    groups = [each for each in shown.main if (each.shows, each.quantity.unit) == kind][:MOST_BARS]
+    if len(groups) < 2:  # noqa: PLR2004  the least that can be compared
+        return None
+    place = chosen_place(chosen.get("group"), len(groups))
+    base = groups[place]
+    name = base.quantity.label[:_LONGEST]
+    others = [each for each in groups if each is not base]
+    return Compared(
+        "difference-of-groups",
+        f"Each {kind[0]} compared with that of {name}",
+        chooser(
+            "group",
+            "Compare with",
+            [(str(index), each.quantity.label) for index, each in enumerate(groups)],
+            str(place),
+            button="Compare",
+            kept={"result": shown.name},
+        ),
+        [each.quantity.label for each in others],
+        compare_all([(each.quantity, base.quantity) for each in others]),
+    )
+
+
+def _named(results: Sequence[Reading], name: str | None, otherwise: Reading) -> Reading:
+    if name is None:
+        return otherwise
+    for each in results:
+        if each.name == name:
+            return each
+    raise UnrecognizedCollectionJob("the question has no such result")
+
+
+def _of(quantity: Quantity, period: str) -> Quantity:
+    return dataclasses.replace(quantity, label=f"{quantity.label} {period}".strip())
+
+
+def _mark(label: str, each: Comparison) -> Mark:
+    estimate = None if each.estimate is None else float(each.estimate)
+    return Mark(label, estimate, float(each.interval.low), float(each.interval.high))
+
+
+def _concluded(each: Comparison) -> str:
+    match each.is_larger:
+        case None if not each.interval.is_bounded:
+            return "nothing"
+        case None:
+            return "not which is larger, nor that they are equal"
+        case True:
+            return "the first is larger"
+        case False:
+            return "the first is smaller"
+
+
+def _confidence(each: Comparison) -> str:
+    interval = each.interval
+    return f"{100 * float(interval.confidence):g} % confidence for {interval.jointly} at once"
+
+
+def _document(each: Comparison) -> dict[str, object]:
+    interval = each.interval
+    return {
+        "first": each.first,
+        "second": each.second,
+        "estimate": None if each.estimate is None else float(each.estimate),
+        "low": float(interval.low) if interval.is_bounded else None,
+        "high": float(interval.high) if interval.is_bounded else None,
+        "jointly": interval.jointly,
+        "can_be_concluded": each.can_be_concluded,
+        "cannot_be_concluded": each.cannot_be_concluded,
+    }

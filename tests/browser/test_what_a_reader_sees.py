@@ -1,0 +1,317 @@
+"""The collector's pages in a real browser: each page, file and button, for whoever looks.
+
+axe looks for what keeps people from reading a page; of each visit it is also checked that no policy
+was broken, no script was run and no other host was asked.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.image import imread
+from playwright.sync_api import Browser, Page, expect
+
+from aggregator.protocol.task import Task
+from tests.support.browser import PHONE, WIDE, Scheme, Visit, visiting
+from tests.support.collector_world import (
+    HOSTILE,
+    LONG,
+    MONDAY,
+    SCRIPT,
+    TOKEN,
+    TURNED,
+    WEEK,
+    CollectorWorld,
+    survey_tasks,
+)
+from tests.support.serving import serving
+
+pytestmark = pytest.mark.slow
+
+PICTURES = Path(__file__).parent / "pictures"
+
+QUESTIONS = f"""
+[[question]]
+name = "department"
+text = "Where were you treated?"
+kind = "choice"
+labels = ["Emergency medicine", "Surgery", "Children and adolescents", "Ophthalmology"]
+[[question]]
+name = "wait"
+text = "How long did you wait?"
+kind = "number"
+low = 0
+high = 240
+unit = "minutes"
+[[question]]
+name = "hostile"
+text = {json.dumps(SCRIPT + TURNED + LONG)}
+kind = "choice"
+labels = {json.dumps(HOSTILE)}
+[[question]]
+name = "unasked"
+kind = "yes-no"
+"""
+RELEASED = ([310, 180, 90, 55], [24_000], [100, 200, 300, 4000])
+COLOURS = """
+[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]
+"""
+CHARTS_ALONE = """() => {
+  const charts = [...document.querySelectorAll("svg.chart")].filter(each => each.checkVisibility());
+  document.querySelectorAll("svg text").forEach(each => { each.textContent = ""; });
+  document.querySelector("header").remove();
+  document.querySelector("main").replaceChildren(...charts);
+  charts.forEach(each => { each.style.display = "block"; });
+}"""
+FOCUSED = """
+[document.activeElement.innerText || document.activeElement.name || "",
+ getComputedStyle(document.activeElement).outlineStyle]
+"""
+PAGES = ("", "/about", "/batches")
+
+
+class Desk:
+    """The service, and its questions."""
+
+    def __init__(self, world: CollectorWorld, tasks: list[Task], address: str) -> None:
+        self.world = world
+        self.department, self.wait, self.hostile, self.unasked = tasks
+        self.address = address
+
+    def paths(self, *tasks: Task) -> list[str]:
+        homes = [f"/questions/{task.task_id}" for task in tasks]
+        return [f"{home}{page}" for home in homes for page in PAGES]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    world = CollectorWorld(tmp_path_factory.mktemp("collector"))
+    tasks = survey_tasks(QUESTIONS)
+    for task in tasks:
+        world.add(task)
+    for task, values in zip(tasks, RELEASED, strict=False):
+        for week in range(5):
+            world.finish(task, MONDAY + week * WEEK, [each + 7 * week for each in values])
+        world.fail(task, MONDAY + 6 * WEEK)
+        world.ask(task, MONDAY + 7 * WEEK)
+    with serving(world.app) as address:
+        yield Desk(world, tasks, address)
+
+
+@pytest.fixture
+def visit(browser: Browser, desk: Desk) -> Iterator[Visit]:
+    with visiting(browser, desk.address) as visit:
+        log_in(visit)
+        yield visit
+
+
+def log_in(visit: Visit) -> Page:
+    page = visit.see("/login")
+    page.get_by_label("The token of this service").fill(TOKEN)
+    page.get_by_role("button", name="Log in").click()
+    expect(page).to_have_url(re.compile("/$"))
+    return page
+
+
+def test_only_the_token_opens_the_pages(browser: Browser, desk: Desk) -> None:
+    with visiting(browser, desk.address) as visit:
+        page = visit.see("/")
+        expect(page).to_have_url(re.compile("/login$"))
+        page.get_by_label("The token of this service").fill("a guess")
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("alert")).to_have_text("This is not the token of this service.")
+        log_in(visit)
+        expect(page.get_by_role("heading", name="Overview", level=1)).to_be_visible()
+        assert page.evaluate("document.cookie") == ""  # a script would not see the session
+        page.get_by_role("button", name="Leave").click()
+        visit.see("/")
+        expect(page).to_have_url(re.compile("/login$"))
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", WIDE), ("dark", PHONE)])
+def test_every_page_is_readable_by_everybody(
+    browser: Browser, desk: Desk, scheme: Scheme, width: int
+) -> None:
+    with visiting(browser, desk.address, scheme=scheme, width=width) as visit:
+        visit.see("/login")
+        visit.check_access()
+        page = log_in(visit)
+        visit.check_access()
+        unasked, _, its_batches = desk.paths(desk.unasked)
+        for path in [*desk.paths(desk.department, desk.hostile), unasked, its_batches, "/docs"]:
+            visit.see(path)
+            visit.check_access()
+            hidden = page.locator(".wide" if width == PHONE else ".narrow")
+            assert not any(each.is_visible() for each in hidden.all())
+        ink, paper = (
+            sum(
+                map(int, re.findall(r"\d+", page.evaluate(f"getComputedStyle(document.body).{of}")))
+            )
+            for of in ("color", "backgroundColor")
+        )
+        assert (ink > paper) is (scheme == "dark")
+
+
+def test_a_card_leads_to_its_question_and_from_there_everywhere(visit: Visit) -> None:
+    page = visit.see("/")
+    page.get_by_role("link", name="Where were you treated?").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Where were you treated?")
+    expect(page.get_by_role("row", name=re.compile("^Surgery count 208"))).to_be_visible()
+    page.get_by_label("Figure").select_option(label="Surgery (count)")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("img", name="count of Surgery over time")).to_be_visible()
+    page.locator("#group").select_option(label="Ophthalmology")
+    page.get_by_role("button", name="Compare").first.click()
+    heading = "Each count compared with that of Ophthalmology"
+    expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    page.locator("#with").select_option(label="2026-11-02 to 2026-11-08")
+    page.get_by_role("button", name="Compare").last.click()
+    heading = "2026-11-30 to 2026-12-06 compared with 2026-11-02 to 2026-11-08"
+    expect(page.get_by_role("heading", name=heading)).to_be_visible()
+    page.get_by_role("link", name="About this number").click()
+    expect(page.get_by_text("epsilon 1/4 for each result")).to_be_visible()
+    page.get_by_role("link", name="The question").click()
+    page.get_by_role("link", name="Batches").click()
+    page.get_by_role("link", name="2026-11-02 to 2026-11-08: collected").click()
+    assert page.url.endswith(f"#batch-{int(MONDAY.timestamp())}-{page.url.rpartition('-')[2]}")
+    page.get_by_role("link", name="Result of 2026-11-02 to 2026-11-08").click()
+    expect(page.get_by_role("row", name=re.compile("^Surgery count 180"))).to_be_visible()
+
+
+def test_each_file_is_what_its_link_says(visit: Visit, desk: Desk, tmp_path: Path) -> None:
+    (question, _, _) = desk.paths(desk.department)
+    page = visit.see(question)
+    links = page.locator("main ul li a")
+    names = [re.sub(r"\s+", " ", each) for each in links.all_text_contents()]
+    assert names[:3] == ["CSV", "JSON", "Parquet"]
+    assert {"SVG of count", "PNG of over time", "SVG of difference of groups"} <= set(names)
+    for place, name in enumerate(names):
+        if name == "JSON":  # which a browser shows
+            answer = visit.page.context.request.get(links.nth(place).get_attribute("href") or "")
+            assert len(answer.json()["rows"]) == 5 * 8
+            continue
+        with page.expect_download() as download:
+            links.nth(place).click()
+        file = tmp_path / download.value.suggested_filename
+        download.value.save_as(file)
+        match file.suffix:
+            case ".csv":
+                rows = list(csv.DictReader(file.read_text().splitlines()))
+                assert [row["value"] for row in rows[:2]] == ["310.0", "180.0"]
+            case ".parquet":
+                assert pl.read_parquet(file)["value"][0] == 310
+            case ".svg":
+                assert file.read_text().startswith('<svg xmlns="http://www.w3.org/2000/svg"')
+            case ending:
+                assert ending == ".png"
+                assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_batch_is_collected_by_a_button_and_one_that_is_not_over_only_if_meant(
+    visit: Visit, desk: Desk
+) -> None:
+    batches = desk.paths(desk.wait)[-1]
+    page = visit.see(batches)
+    before = desk.world.pending()
+    page.get_by_role("button", name="Collect and close 2027-01-04 to 2027-01-10").click()
+    row = page.get_by_role("row", name=re.compile("^2027-01-04"))
+    expect(row).to_contain_text("waiting")
+    assert desk.world.pending() == before + 1
+    button = page.get_by_role("button", name="Collect and close 2027-01-11 to 2027-01-17")
+    button.click()
+    expect(page.get_by_role("alert")).to_contain_text("Not collected:")
+    assert desk.world.pending() == before + 1
+    page.get_by_label("shut out all later answers").check()
+    button.click()
+    expect(page.get_by_role("row", name=re.compile("^2027-01-11"))).to_contain_text("waiting")
+    assert desk.world.pending() == before + 2
+
+
+def test_everything_can_be_done_with_the_keyboard(browser: Browser, desk: Desk) -> None:
+    with visiting(browser, desk.address) as visit:
+        page = visit.see("/login")
+
+        def go_to(name: str) -> None:
+            for _ in range(60):
+                page.keyboard.press("Tab")
+                said, outline = page.evaluate(FOCUSED)
+                if name in said:
+                    assert outline != "none", name
+                    return
+            pytest.fail(f"the keyboard does not reach {name}")
+
+        go_to("To the content")
+        go_to("token")
+        page.keyboard.type(TOKEN)
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile("/$"))
+        go_to("unasked")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("unasked")
+        go_to("Batches")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Batches: unasked")
+        go_to("meant")
+        page.keyboard.press("Space")
+        go_to("Collect and close")
+        page.keyboard.press("Enter")
+        row = page.get_by_role("row", name=re.compile("^2027-01-11"))
+        expect(row).to_contain_text("waiting")
+
+
+def test_hostile_labels_are_text(visit: Visit, desk: Desk) -> None:
+    question, *others = desk.paths(desk.hostile)
+    page = visit.see(question)
+    for text in HOSTILE:
+        shown = page.locator("th bdi", has_text=re.compile(f"^{re.escape(text)}$")).first
+        expect(shown).to_be_visible()
+        box = shown.bounding_box()
+        assert box is not None
+        assert box["height"] < 120, "a long label takes the page"
+    # A mark that turns the direction of writing turns nothing beside it.
+    cells = page.get_by_role("row", name=re.compile("gnorts.*count")).first.locator("td")
+    assert cells.first.text_content() == "count"
+    left = [box["x"] for each in cells.all() if (box := each.bounding_box()) is not None]
+    assert left == sorted(left)
+    for path in ["/", question, *others]:
+        visit.see(path)
+        assert page.locator("script").count() == 0
+
+
+def test_a_chart_is_as_long_as_its_numbers(visit: Visit, desk: Desk) -> None:
+    page = visit.see(desk.paths(desk.department)[0])
+    bars = page.locator("svg.chart:visible").first.locator("rect.bar")
+    widths = [box["width"] for each in bars.all() if (box := each.bounding_box()) is not None]
+    values = [each + 28 for each in RELEASED[0]]
+    assert [each / widths[0] for each in widths] == pytest.approx(
+        [each / values[0] for each in values], abs=0.01
+    )
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", WIDE), ("dark", PHONE)])
+def test_charts_look_as_they_were_last_looked_at(
+    browser: Browser, desk: Desk, tmp_path: Path, scheme: Scheme, width: int
+) -> None:
+    """Compare with pictures that a person has looked at, without text, as fonts differ.
+
+    Where a chart was meant to change, look at the picture that the failure names, and copy it.
+    """
+    with visiting(browser, desk.address, scheme=scheme, width=width) as visit:
+        page = log_in(visit)
+        question, about, _ = desk.paths(desk.department)
+        charts = {"question": question, "about": about}
+        for name, path in charts.items():
+            visit.see(path)
+            page.evaluate(CHARTS_ALONE)
+            for place, chart in enumerate(page.locator("svg.chart:visible").all()):
+                file = f"{name}-{place}-{scheme}-{width}.png"
+                chart.screenshot(path=tmp_path / file, animations="disabled")
+                shown, expected = imread(tmp_path / file), imread(PICTURES / file)
+                assert shown.shape == expected.shape, tmp_path / file
+                differs = np.abs(shown - expected).max(axis=2) > 0.1
+                assert differs.mean() < 0.005, tmp_path / file

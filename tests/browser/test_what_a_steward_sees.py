@@ -1,0 +1,144 @@
+"""The planner in a real browser: sliders, fields, what it saves, with and without a script."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi import Request
+from playwright.sync_api import Browser, Page, expect
+
+from aggregator.planner import PATH, Planner
+from aggregator.survey import survey_from_toml
+from aggregator.web.app import create_app
+from aggregator.web.pages.visit import Visit as Admitted
+from tests.support.browser import PHONE, SCHEMES, WIDE, Scheme, visiting
+from tests.support.clock import ManualClock
+from tests.support.collector_world import SCRIPT, TURNED
+from tests.support.entropy import SeededEntropy
+from tests.support.serving import serving
+
+pytestmark = pytest.mark.slow
+
+NOVEMBER = 1_795_564_800
+PATIENCE = 30_000
+"""Milliseconds: the first answer may have to wait for a compiler."""
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    def admit(_request: Request) -> Admitted:
+        return Admitted()
+
+    planner = Planner(SeededEntropy(b"browser"), ManualClock(NOVEMBER), admit)
+    planner.warm_up()
+    with serving(create_app("planner", [planner.router()])) as address:
+        yield address
+
+
+def said(page: Page) -> str:
+    return page.locator("#said").inner_text()
+
+
+def redrawn(page: Page, before: str) -> str:
+    expect(page.locator("#said")).not_to_have_text(before, timeout=PATIENCE)
+    return said(page)
+
+
+def test_sliders_redraw_the_charts_by_keyboard_alone_and_the_other_field_follows(
+    browser: Browser, address: str
+) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.see(PATH)
+        before, bars = said(page), page.locator("#figures svg").first.inner_html()
+        error = page.locator("input[type=range][data-field=error]")
+        error.focus()
+        page.keyboard.press("PageUp")
+        after = redrawn(page, before)
+        assert "ε = 0.16" in before
+        assert "ε = 0.16 " not in after
+        assert page.locator("#figures svg").first.inner_html() != bars
+        assert float(page.input_value("#error")) > 3
+        assert float(page.input_value("#strength")) < 0.16
+        page.locator("input[type=range][data-field=strength]").focus()
+        page.keyboard.press("End")
+        assert "ε = 20 in" in redrawn(page, after)
+        assert page.locator("input[name=goal]:checked").get_attribute("value") == "strength"
+        assert float(page.input_value("#error")) < 1
+        focus = "getComputedStyle(document.activeElement).outlineStyle"
+        assert page.evaluate(focus) == "solid"
+
+
+def test_each_kind_shows_its_own_fields_and_a_mistake_is_said_and_mended(
+    browser: Browser, address: str
+) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.see(PATH)
+        assert page.is_visible("#labels")
+        assert not page.is_visible("#columns")
+        before = said(page)
+        page.select_option("#kind", "vector")
+        before = redrawn(page, before)
+        assert not page.is_visible("#labels")
+        assert page.is_visible("#columns")
+        page.fill("#people", "none")
+        alert = page.get_by_role("alert")
+        expect(alert).to_contain_text("people must be a whole number", timeout=PATIENCE)
+        page.fill("#people", "9000")
+        redrawn(page, before)
+        expect(alert).to_have_count(0)
+
+
+def test_the_survey_file_is_saved_and_is_one(
+    browser: Browser, address: str, tmp_path: Path
+) -> None:
+    with visiting(browser, address) as visit:
+        page = visit.see(PATH)
+        page.fill("#text", f"{SCRIPT}{TURNED}")
+        expect(page.locator("#figures")).to_contain_text(SCRIPT, timeout=PATIENCE)
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save survey.toml").click()
+        assert download.value.suggested_filename == "survey.toml"
+        file = tmp_path / "survey.toml"
+        download.value.save_as(file)
+        survey = survey_from_toml(file.read_text(encoding="utf-8"))
+        assert survey.questions[0].question.text == f"{SCRIPT}{TURNED}"
+
+
+def test_without_a_script_the_button_does_it(browser: Browser, address: str) -> None:
+    context = browser.new_context(base_url=address, java_script_enabled=False)
+    try:
+        page = context.new_page()
+        page.goto(PATH)
+        before = said(page)
+        assert not page.locator("input[type=range]").first.is_visible()
+        page.fill("#error", "8")
+        page.get_by_role("button", name="Show, with fresh noise").click()
+        assert said(page) != before
+        assert page.input_value("#error") == "8"
+        page.fill("#error", "-8")
+        page.get_by_role("button", name="Show, with fresh noise").click()
+        expect(page.get_by_role("alert")).to_contain_text("error must lie in (0, 100], not -8")
+    finally:
+        context.close()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("width", [WIDE, PHONE])
+def test_axe_finds_nothing_and_no_page_is_wider_than_its_window(
+    browser: Browser, address: str, scheme: Scheme, width: int
+) -> None:
+    hostile = f"{SCRIPT}{TURNED}{'x' * 50}"
+    forms = ({}, {"kind": "vector", "text": hostile}, {"kind": "tree", "regions": hostile})
+    for form in forms:
+        with visiting(browser, address, scheme=scheme, width=width) as visit:
+            page = visit.see(PATH)
+            for name, value in form.items():
+                if name == "kind":
+                    page.select_option("#kind", value)
+                else:
+                    page.fill(f"#{name}", value)
+            page.wait_for_timeout(400)
+            expect(page.locator("#figures[aria-busy]")).to_have_count(0, timeout=PATIENCE)
+            for summary in page.locator("summary").all():
+                summary.click()
+            visit.check_access()

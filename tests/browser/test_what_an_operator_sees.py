@@ -1,0 +1,85 @@
+"""The operator's page in a real browser: an aggregator whose reports wait, and one that is well."""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import anyio
+import pytest
+from playwright.sync_api import Browser, expect
+
+from aggregator.runtime.status import read_aggregator_health
+from aggregator.telemetry.by_minute import ByMinute
+from aggregator.telemetry.health import Health
+from aggregator.transport.answers import Answers
+from aggregator.web.health import create_health_app
+from tests.support.browser import PHONE, WIDE, Scheme, visiting
+from tests.support.collector_world import LONG, SCRIPT, TURNED
+from tests.support.pair import Pair, Service
+from tests.support.serving import serving
+from tests.support.tasks import make_task
+
+pytestmark = pytest.mark.slow
+
+STALLED_SECONDS = 120
+
+
+async def waiting(folder: Path) -> Pair:
+    pair = Pair(folder, make_task(task_info=(SCRIPT + TURNED + LONG)[:200]))
+    await pair.provision()
+    first = await pair.reports([0, 1, 2])
+    await pair.upload([*first, first[0]])
+    await pair.work_until_idle()
+    await pair.upload(await pair.reports([0, 1]))
+    pair.clock.advance(STALLED_SECONDS + 1)
+    return pair
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    # The browser's driver has the loop of this thread.
+    with ThreadPoolExecutor(1) as thread:
+        made = thread.submit(anyio.run, waiting, tmp_path_factory.mktemp("pair")).result()
+        yield made
+        thread.submit(anyio.run, made.close).result()
+
+
+def serve(service: Service, answers: Answers) -> ByMinute:
+    def examine() -> Health:
+        return service.database.read_sync(
+            "health", partial(read_aggregator_health, role=service.role, stalled_seconds=120)
+        )
+
+    return ByMinute(examine, lambda: {"helper_answers": answers.document()})
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", WIDE), ("dark", PHONE)])
+def test_at_first_sight_it_says_whether_all_is_well_and_below_why_not(
+    browser: Browser, pair: Pair, scheme: Scheme, width: int
+) -> None:
+    answers = Answers()
+    answers.note("helper.example:8002", 0.012, is_answer=True)
+    for service, verdict in ((pair.leader, "Not ready:"), (pair.helper, "Ready: nothing waits")):
+        app = create_health_app(serve(service, answers))
+        with (
+            serving(app) as address,
+            visiting(browser, address, scheme=scheme, width=width) as visit,
+        ):
+            page = visit.see("/")
+            heading = page.get_by_role("heading", name=service.role.name.capitalize())
+            for _ in range(50):  # the first look may take longer than a page waits for it
+                if heading.count():
+                    break
+                page.wait_for_timeout(100)
+                page.reload()
+            expect(page.get_by_text(verdict)).to_be_visible()
+            visit.check_access()
+            fingerprint = page.get_by_role("row", name=re.compile("^fingerprint"))
+            expect(fingerprint).to_contain_text(pair.task.fingerprint)
+            expect(page.get_by_role("cell", name="12 ms").first).to_be_visible()
+            if service is pair.leader:
+                expect(page.get_by_role("listitem").first).to_contain_text("2 reports and 0")
+                row = page.get_by_role("row", name=re.compile("^upload report_replayed"))
+                expect(row.get_by_role("img", name="per minute")).to_be_visible()

@@ -1,0 +1,134 @@
+"""Chromium, and visits in which nothing is loaded from elsewhere and no policy is broken."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    sync_playwright,
+)
+
+WIDE, PHONE = 1200, 360
+"""Widths of a window, in pixels of style sheets."""
+
+Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+
+_FLAGS = (
+    "--no-sandbox",  # which needs rights that containers do not give
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+_PATIENCE = 10_000
+"""Milliseconds for whatever a test waits for."""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run a browser without a window; the test is skipped where none is installed."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("no browser is installed (no chromium): apt-get install chromium")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=_FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Visit:
+    """One visitor to one address, who notes whatever a well-made page would not do.
+
+    Attributes:
+        page: The visitor's tab.
+    """
+
+    def __init__(self, context: BrowserContext, address: str) -> None:
+        self._host = urlsplit(address).netloc
+        self._faults: list[str] = []
+        context.set_default_timeout(_PATIENCE)
+        context.on("request", self._note_request)
+        self.page = context.new_page()
+        self.page.on("console", self._note_console)
+        self.page.on("pageerror", lambda error: self._faults.append(f"error: {error}"))
+        self.page.on("dialog", lambda dialog: self._faults.append(f"dialog: {dialog.message}"))
+
+    def see(self, path: str) -> Page:
+        """Open a page and check that it is one."""
+        answer = self.page.goto(path)
+        assert answer is not None
+        assert answer.ok, (path, answer.status)
+        return self.page
+
+    def check(self) -> None:
+        """Fail if a page has broken its policy, run a script or asked another host."""
+        assert self._faults == [], self._faults
+
+    def check_access(self) -> None:
+        """Fail where axe finds a fault of the shown page, or it is wider than its window."""
+        self.check()  # what axe itself does may be against the policy
+        self.page.evaluate(_axe())
+        try:
+            found = self.page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        finally:
+            self._faults.clear()
+        said = [
+            f"{rule['id']}: {rule['help']}: {[node['html'][:200] for node in rule['nodes'][:3]]}"
+            for rule in found["violations"]
+        ]
+        assert said == [], (self.page.url, said)
+        widths = self.page.evaluate(
+            "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+        )
+        assert widths[0] <= widths[1], (self.page.url, widths)
+
+    def _note_request(self, request: Request) -> None:
+        parts = urlsplit(request.url)
+        if parts.scheme != "data" and parts.netloc != self._host:
+            self._faults.append(f"asks {request.url}")
+
+    def _note_console(self, message: ConsoleMessage) -> None:
+        # A browser says so of each answer that is refused; which ones are, tests say.
+        is_answer = message.text.startswith("Failed to load resource: the server responded")
+        if message.type in ("warning", "error") and not is_answer:
+            self._faults.append(f"console: {message.text}")
+
+
+@contextmanager
+def visiting(
+    browser: Browser, address: str, *, scheme: Scheme = "light", width: int = WIDE
+) -> Iterator[Visit]:
+    """Yield a visit without cookies; at its end it must have been without faults."""
+    context = browser.new_context(
+        base_url=address,
+        color_scheme=scheme,
+        viewport={"width": width, "height": 800},
+        device_scale_factor=1,
+        accept_downloads=True,
+    )
+    try:
+        visit = Visit(context, address)
+        yield visit
+        visit.check()
+    finally:
+        context.close()
+
+
+@cache
+def _axe() -> str:
+    return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")

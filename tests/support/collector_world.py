@@ -1,0 +1,147 @@
+"""A collector's store filled with results that no aggregator released, and its service."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+
+import httpx
+
+from aggregator.codec import encode
+from aggregator.collector.asking import new_collection
+from aggregator.collector.documents import result_document
+from aggregator.collector.driver import Driver
+from aggregator.collector.service import create_collector_app
+from aggregator.dap.auth import bearer_header, hash_token
+from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import InvalidBatchSize, problem_document
+from aggregator.dap.times import Interval
+from aggregator.dp.disclosure import disclose
+from aggregator.protocol.results import Result, collection_request
+from aggregator.protocol.task import Task, task_to_toml
+from aggregator.storage import collector as store
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, Transaction
+from tests.support.clock import ManualClock
+from tests.support.empty_store import upgraded
+from tests.support.entropy import SeededEntropy
+from tests.support.pair import COLLECTOR_TOKEN
+from tests.support.surveys import VISITS, department, task_of
+from tests.support.tasks import collector_keypair
+
+TOKEN = "for the desk".replace(" ", "-")
+BEARER = {"authorization": bearer_header(TOKEN)}
+MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
+WEEK = timedelta(days=7)
+NOW = MONDAY + 10 * WEEK + timedelta(days=1)
+SCRIPT = "<script>alert(1)</script>"
+TURNED = "\u202egnorts\u202c"
+LONG = "very long, " * 909 + "x"
+HOSTILE = (SCRIPT, TURNED, LONG, "=1+1")
+
+
+def survey_tasks(questions: str) -> list[Task]:
+    """Return the tasks of a weekly survey that asks these questions."""
+    return [
+        task_of(VISITS + questions, place, id=str(TaskId(place.to_bytes(32))))
+        for place in range(questions.count("[[question]]"))
+    ]
+
+
+def survey_task(labels: Sequence[str], text: str) -> Task:
+    """Return the task of a weekly survey that asks for one of these labels."""
+    (task,) = survey_tasks(department(labels, text))
+    return task
+
+
+class CollectorWorld:
+    """A collector's store, with its service."""
+
+    def __init__(self, folder: Path) -> None:
+        url = f"sqlite:///{folder / 'collector.sqlite'}"
+        upgraded(url)
+        self.database = Database.open(url, Crypter([bytes(32)]), ManualClock(seconds(NOW)))
+        driver = Driver(self.database, collector_keypair(), httpx.AsyncClient())
+        self.app = create_collector_app(
+            self.database,
+            driver,
+            SeededEntropy(b"pages"),
+            lambda: [hash_token(TOKEN)],
+            {"collector", "127.0.0.1"},
+        )
+
+    def add(self, task: Task) -> None:
+        record = store.CollectorTask(task.task_id.value, task_to_toml(task), COLLECTOR_TOKEN)
+        self.database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
+
+    def ask(self, task: Task, start: datetime, length: timedelta = WEEK) -> bytes:
+        named = {"start": seconds(start), "end": seconds(start + length)}
+        seed = SeededEntropy(task.task_id.value + named["start"].to_bytes(8))
+        new = new_collection(task, collection_request(task, named), seed)
+        self.database.run_sync("put", lambda tx: store.put_collection(tx, new))
+        return new.collection_id
+
+    def finish(
+        self, task: Task, start: datetime, values: list[int], length: timedelta = WEEK
+    ) -> str:
+        name = self.ask(task, start, length)
+        document = json.dumps(_result(task, start, values, length, name.hex()))
+        self.database.run_sync("finish", lambda tx: store.finish_collection(tx, name, document))
+        return name.hex()
+
+    def fill(self, task: Task, count: int, length: int) -> None:
+        """Finish so many weeks before the first Monday, in one transaction."""
+
+        def put(tx: Transaction) -> None:
+            for place in range(count):
+                start = MONDAY - (count - place) * WEEK
+                named = {"start": seconds(start), "end": seconds(start + WEEK)}
+                name = place.to_bytes(16)
+                request = encode(collection_request(task, named))
+                new = store.NewCollection(name, task.task_id.value, request, asks_for_next=False)
+                store.put_collection(tx, new)
+                values = [place + other for other in range(length)]
+                document = _result(task, start, values, WEEK, name.hex())
+                store.finish_collection(tx, name, json.dumps(document))
+
+        self.database.run_sync("fill", put)
+
+    def fail(self, task: Task, start: datetime) -> None:
+        name = self.ask(task, start)
+        problem = json.dumps(problem_document(InvalidBatchSize("2 reports of at least 3")))
+        self.database.run_sync("fail", lambda tx: store.fail_collection(tx, name, problem))
+
+    def pending(self) -> int:
+        stored = self.database.read_sync("list", store.list_collections)
+        return sum(each.ended_at is None for each in stored)
+
+
+def _result(
+    task: Task, start: datetime, values: list[int], length: timedelta, release: str
+) -> dict[str, object]:
+    mechanism, circuit = task.policy.mechanism, task.prio3.circuit
+    confidence, unit = Fraction(95, 100), task.time_precision
+    disclosure = disclose(task.policy, circuit, values, 600)
+    return result_document(
+        task,
+        Result(
+            values=disclosure.values,
+            report_count=600,
+            interval=Interval.of(
+                seconds(start) // unit, max(1, int(length.total_seconds()) // unit)
+            ),
+            release=release,
+            mechanism=mechanism.name,
+            guarantee=mechanism.guarantee(circuit),
+            confidence=confidence,
+            half_width=mechanism.half_width(circuit, confidence),
+            joint_half_width=mechanism.joint_half_width(circuit, confidence),
+            scale=mechanism.describe_scale(circuit),
+            disclosure=disclosure,
+        ),
+    )
+
+
+def seconds(moment: datetime) -> int:
+    return int(moment.timestamp())

@@ -1,0 +1,44 @@
+"""Serves an application on a loopback port, from a thread of the test's own process."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from aggregator.web.connections import BoundedConnection
+
+_SECONDS = 20
+
+
+@contextmanager
+def serving(app: ASGIApp) -> Iterator[str]:
+    """Serve an application as services do; yield its address, without a slash at the end."""
+    config = uvicorn.Config(
+        app,
+        http=BoundedConnection.limited_to(64),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])))
+        thread.start()
+        try:
+            deadline = time.monotonic() + _SECONDS
+            while not server.started:
+                assert thread.is_alive(), "the server ended"
+                assert time.monotonic() < deadline, "the server does not start"
+                time.sleep(0.01)
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(_SECONDS)
+            assert not thread.is_alive(), "the server does not end"
