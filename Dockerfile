@@ -11,10 +11,12 @@ RUN /opt/prio/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.12-slim
 COPY --from=build /opt/prio /opt/prio
-# /data holds a party's own state, /key its store's key, /cache the compiled kernels; they are volumes, the rest is read-only.
+# /data holds a party's own state, /key its store's key, /secret its database's password, /cache the compiled kernels; they
+# are volumes, the rest is read-only.
 # Anybody may write to /cache, so that `docker run --user` works for whoever makes task files.
 RUN useradd --system --uid 10001 --no-create-home prio \
  && install -d -o prio -g prio -m 0700 /data /key \
+ && install -d -o prio -g prio -m 0755 /secret \
  && install -d -o prio -g prio -m 0777 /cache
 ENV PATH=/opt/prio/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \

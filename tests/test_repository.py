@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import click
 import pytest
+import yaml
 
 from aggregator.cli.commands import COMMANDS as ENTRIES
 from aggregator.dap.profile import Role
@@ -120,6 +121,22 @@ def test_the_compose_file_names_only_settings_that_exist() -> None:
     named = re.findall(r"^\s+PRIO_([A-Z_]+):", text, re.MULTILINE)
     assert len(named) > len(set(named)) > 1
     assert {name.lower() for name in named} <= setting_names()
+
+
+def test_a_newcomer_starts_one_service_of_each_party_and_a_profile_starts_others_instead() -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+
+    def started(profile: str) -> set[str]:
+        return {name for name, each in services.items() if profile in each.get("profiles", profile)}
+
+    (default,) = re.findall(r"^COMPOSE_PROFILES=(.*)$", (ROOT / ".env").read_text(), re.MULTILINE)
+    assert started(default) == {"leader", "helper", "collector"}
+    scaled = started("postgres")
+    assert {"leader-postgres", "helper-postgres", "collector"} <= scaled
+    assert not {"leader", "helper"} & scaled
+    assert [
+        name for name in scaled if name.endswith("-postgres") and "ports" in services[name]
+    ] == []
 
 
 def test_the_image_installs_what_the_tests_ran_with() -> None:

@@ -111,6 +111,14 @@ COMMANDS: Final = (
     ),
     Entry(
         RUN,
+        "doctor",
+        "doctor",
+        "doctor",
+        "Examine another aggregator: TLS, clocks, keys, and the tasks that we share with it.",
+        "prio doctor --config leader.toml --peer https://helper.example/",
+    ),
+    Entry(
+        RUN,
         "job",
         "jobs",
         "app",

@@ -14,7 +14,7 @@ import typer
 
 from aggregator.cli.at_work import at_work
 from aggregator.cli.faults import reported
-from aggregator.cli.plan_output import to_json, to_text
+from aggregator.cli.plan_serve import serve
 from aggregator.cli.types import (
     CIRCUITS,
     Circuit,
@@ -42,6 +42,7 @@ from aggregator.planning.advise import Question
 from aggregator.planning.advise import advise as advice_for
 from aggregator.planning.figures import draw_all
 from aggregator.planning.loss_law import worst_move
+from aggregator.planning.output import to_json, to_text
 from aggregator.planning.values import Value
 from aggregator.protocol.task import task_from_toml
 from aggregator.vdaf import circuits
@@ -359,6 +360,9 @@ def error(
         if not json:
             print(f"confidence: {confidence}")
         _print(answer, json=json)
+
+
+app.command(epilog="Example: prio plan serve")(serve)
 
 
 @app.command()

@@ -74,6 +74,7 @@ from aggregator.storage.reports import has_reports
 from aggregator.storage.selected_batches import next_batch
 from aggregator.storage.states import BatchState
 from aggregator.storage.waiting_reports import waiting_in_batch
+from aggregator.telemetry.metrics import COLLECTION_SECONDS, Outcome, note_outcome
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
@@ -112,12 +113,14 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             share = decode(AggregateShare, body) if body else None
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
+            note_outcome(Outcome.UNREACHABLE)
             await self._release(leased, str(error), error.retry_after)
         except PeerRefused as error:
             await self._refused(leased, error)
         except DecodeError as error:
             # The helper may have released its share, so the batch stays frozen.
             log.error("helper's aggregate share is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
+            note_outcome(Outcome.UNUSABLE)
             await self._release(leased, f"the helper's answer: {error}")
         else:
             if share is None:
@@ -170,6 +173,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
                 "aggregated yet"
             )
             release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
+            note_outcome(Outcome.WAITS)
             return None
         totals = seen[1]
         try:
@@ -194,10 +198,12 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             self._fail(tx, leased, InvalidBatchSize(detail, served.task.task_id))
         else:
             reason = "no batch that was not collected before is full"
+            note_outcome(Outcome.WAITS)
             release_collection_job(tx, leased.lease, _POLL_SECONDS, reason=reason, progressed=True)
 
     def _fail(self, tx: Transaction, leased: Leased[CollectionJob], problem: Problem) -> None:
         log.info("collection job failed", job=leased.job.job_id.hex(), reason=str(problem))
+        note_outcome(Outcome.ENDED)
         fail_collection_job(tx, leased.lease, json.dumps(problem_document(problem)))
 
     async def _ask(self, served: ServedTask, job: CollectionJob, request: bytes) -> Answer:
@@ -240,6 +246,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             )
 
         await database.run("release batch", finish)
+        COLLECTION_SECONDS.observe(self._runtime.clock.now() - job.created_at)
         log.info("collection job finished", job=job.job_id.hex())
         # The lease ended with the job, and with it the right to go on that its renewal checks.
         with anyio.CancelScope(shield=True):
@@ -247,6 +254,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
 
     async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
         """Remember where the helper will answer, and ask again later."""
+        note_outcome(Outcome.WAITS)
         delay = _POLL_SECONDS if answer.retry_after is None else answer.retry_after
 
         def wait(tx: Transaction) -> None:
@@ -276,6 +284,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         asks for it again makes the same request and gets that share.
         """
         log.error("helper refused an aggregate share", reason=str(error))
+        note_outcome(Outcome.REFUSED)
         is_lost = leased.job.helper_location is not None and is_gone(error)
 
         def refused(tx: Transaction) -> None:

@@ -61,6 +61,7 @@ from aggregator.storage.counters import reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Lease, Leased
 from aggregator.storage.reports import StoredReport, reports_of_job
+from aggregator.telemetry.metrics import Outcome, note_outcome
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
 
 log = structlog.get_logger()
@@ -120,19 +121,23 @@ class JobDriver(LeaseDriver[AggregationJob]):
             if not answer.carried(AggregationJobResp.message):
                 await self._wait(leased, answer)
                 return
-            verified, rejected = await self._finish(served, job, request, answer)
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
+            note_outcome(Outcome.UNREACHABLE)
             await self._release(
                 leased,
                 str(error),
                 error.retry_after,
                 is_unprocessed=error.is_unprocessed and job.helper_location is None,
             )
+            return
         except PeerRefused as error:
             await self._refused(leased, error)
+            return
+        try:
+            verified, rejected = await self._finish(served, job, request, answer)
         except (IncompatibleResponse, DecodeError) as error:
-            await self._unusable(leased, str(error))
+            await self._unusable(leased, str(error), answer.location)
         else:
             await self._commit(leased, request.body, verified, rejected)
             await self._forget_too_early(served, rejected, answer.location or job.helper_location)
@@ -259,6 +264,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
 
     async def _wait(self, leased: Leased[AggregationJob], answer: Answer) -> None:
         """Remember where the helper will answer, and ask again later."""
+        note_outcome(Outcome.WAITS)
         delay = _DEFAULT_POLL_SECONDS if answer.retry_after is None else answer.retry_after
 
         def wait(tx: Transaction) -> None:
@@ -291,6 +297,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
     async def _refused(self, leased: Leased[AggregationJob], error: PeerRefused) -> None:
         """Wait, and ask again; if the helper has lost the job, with its stored request."""
         log.error("helper refused an aggregation job", reason=str(error))
+        note_outcome(Outcome.REFUSED)
         was_sent = leased.job.helper_location is None
 
         def refused(tx: Transaction) -> int:
@@ -325,13 +332,21 @@ class JobDriver(LeaseDriver[AggregationJob]):
         release_aggregation_job(tx, lease, delay, reason=str(error))
         return delay
 
-    async def _unusable(self, leased: Leased[AggregationJob], reason: str) -> None:
-        """Ask again with the same bytes; hold the job when that has not helped."""
+    async def _unusable(
+        self, leased: Leased[AggregationJob], reason: str, location: str | None
+    ) -> None:
+        """Ask again with the same bytes; hold the job when that has not helped.
+
+        Where the helper says that it keeps the job is believed only then: the job may be deleted.
+        """
         log.error("helper's answer is unusable", reason=reason)
+        note_outcome(Outcome.UNUSABLE)
 
         def note(tx: Transaction) -> int | None:
             job = note_failure(tx, leased.lease)
             if job.failures >= self._settings.max_attempts:
+                if location is not None:
+                    store_job_location(tx, leased.lease, location)
                 hold_aggregation_job(tx, leased.lease, f"the helper's answer: {reason}")
                 return None
             delay = retry_delay(job.failures, None)

@@ -22,6 +22,7 @@ from aggregator.errors import AggregatorError, StoreError
 from aggregator.runtime import Runtime
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Lease, Leased, LeaseLost
+from aggregator.telemetry.metrics import Outcome, note_outcome, timed_step
 from aggregator.transport.peer import origin
 from aggregator.transport.permits import Demand, Permits
 
@@ -200,7 +201,8 @@ class Scheduler(Generic[J]):
                 async with anyio.create_task_group() as group:
                     group.cancel_scope.deadline = until
                     group.start_soon(self._renew, leased.lease, group.cancel_scope)
-                    await self._step_and_log(leased)
+                    with timed_step(self._jobs.kind):
+                        await self._step_and_log(leased)
                     is_done = True
                     group.cancel_scope.cancel()
                 if not is_done and anyio.current_time() >= group.cancel_scope.deadline:
@@ -232,8 +234,11 @@ class Scheduler(Generic[J]):
         try:
             await self._step(leased)
         except LeaseLost:
+            note_outcome(Outcome.LOST)
             log.info("job taken by another driver, or deleted")
         except AggregatorError as error:
+            note_outcome(Outcome.FAILED)
             log.exception("job failed", reason=str(error))
         except Exception:  # the outermost edge of a job: logged, and the next lease tries again
+            note_outcome(Outcome.FAILED)
             log.exception("job failed")

@@ -35,6 +35,7 @@ from aggregator.storage import locks
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.reports import StoredReport, put_reports
+from aggregator.telemetry.metrics import UPLOAD_GROUP_REPORTS
 
 MAX_REPORTS = 20_000
 """The most reports per request."""
@@ -187,6 +188,7 @@ class Uploads:
             group.append(self._waiting.take())
             size += group[-1].size
             reports += len(group[-1].reports)
+        UPLOAD_GROUP_REPORTS.observe(reports)
         try:
             await self._runtime.database.run("upload", lambda tx: _put(tx, group))
         except StoreError as error:

@@ -15,6 +15,7 @@ from aggregator.dp import accounting, composition
 from aggregator.dp.certified import exp, is_positive, round_up
 from aggregator.dp.decimals import Number, integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.filters import Cost
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import MECHANISMS, PrivacyPolicy, policy_from_mapping
 from aggregator.dp.rationals import at_most, format_rational
@@ -24,6 +25,7 @@ from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
+from aggregator.planning.suspicion import sure_at_most
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 CONFIDENCE = Fraction(95, 100)
@@ -38,9 +40,12 @@ _WEAK_YEAR = 12
 _LONG = 10**11
 """Denominators of computed bounds have twelve decimals."""
 _LEAST_STRENGTH = Fraction(1, 10**30)  # noise of a smaller one fits no field
-# The grid of epsilons and rhos: two digits, from 10^-9 up to below 100.
-_DIGITS = range(10, 100)
-_EXPONENTS = range(-10, 1)
+STRENGTHS = tuple(
+    Fraction(digits) * Fraction(10) ** exponent
+    for exponent in range(-10, 1)
+    for digits in range(10, 100)
+)
+"""The epsilons and rhos that are advised: two digits, from 10^-9 up to below 100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +229,9 @@ class Advice:
         yearly_epsilon: For a person in every release, by adding up; None if epsilons do not add up.
         yearly_bound: The smallest bound at the question's delta; the policy's limit enforces the
             number of releases that it is for.
+        sure_after_one: How sure of an answer a neighbour can be after one release to whom two
+            answers were equally likely; see `sure_at_most`.
+        sure_after_a_year: The same after all releases of a year.
         threshold: None where nothing is a bucket.
         sentences: Three, for a board.
         warnings: What the steward should consider first.
@@ -237,6 +245,8 @@ class Advice:
     joint_half_width: int
     yearly_epsilon: Fraction | None
     yearly_bound: composition.Bound
+    sure_after_one: Fraction
+    sure_after_a_year: Fraction
     threshold: ThresholdAdvice | None
     sentences: tuple[str, str, str]
     warnings: tuple[str, ...]
@@ -291,10 +301,18 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
         figures.joint,
         figures.total,
         bound,
+        sure_at_most(promised.epsilon, promised.delta),
+        _sure_after(yearly, bound),
         threshold,
         (_promise(question, figures), _accuracy(question, figures), _cost(question, figures)),
         _warnings(question, figures, threshold),
     )
+
+
+def _sure_after(yearly: Cost, bound: composition.Bound) -> Fraction:
+    """Return how sure a neighbour can be after a year, by adding up or by the smallest bound."""
+    costs = ((yearly.epsilon, yearly.delta), (bound.epsilon, bound.delta))
+    return min(sure_at_most(epsilon, delta or 0) for epsilon, delta in costs if epsilon is not None)
 
 
 def _error(text: str, largest_sum: int) -> Fraction:
@@ -306,18 +324,17 @@ def _error(text: str, largest_sum: int) -> Fraction:
 def _least_strength(question: Question) -> Fraction:
     """Return the smallest epsilon or rho with two digits whose interval is narrow enough."""
     wanted, name = question.error, question.mechanism.parameter_names[0]
-    grid = [Fraction(d) * Fraction(10) ** e for e in _EXPONENTS for d in _DIGITS]
 
     def suffices(strength: Fraction) -> bool:
         noise = question.noise(strength)
         return wanted is None or noise.half_width(question.circuit, CONFIDENCE) <= wanted
 
-    if not suffices(grid[-1]):
+    if not suffices(STRENGTHS[-1]):
         raise ParameterError(
             f"error must be larger than {float(wanted or 0):g}: no {name} below 100 has so small an"
             " error at 95 %"
         )
-    return grid[least(lambda index: suffices(grid[index]), 0, len(grid) - 1)]
+    return STRENGTHS[least(lambda index: suffices(STRENGTHS[index]), 0, len(STRENGTHS) - 1)]
 
 
 def _threshold(question: Question, mechanism: Mechanism) -> ThresholdAdvice:

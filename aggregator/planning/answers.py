@@ -32,6 +32,7 @@ from aggregator.planning.privacy_at_risk import (
     LABEL,
     claimed_confidence,
 )
+from aggregator.planning.suspicion import BEFORE
 from aggregator.planning.two_draw_loss import TwoDrawLaw
 from aggregator.planning.values import PlanAnswer, Value
 from aggregator.planning.vector_loss import VectorTwoDrawLaw
@@ -356,6 +357,11 @@ def advice(found: Advice) -> PlanAnswer:
                 "epsilon": found.yearly_bound.epsilon,
                 "delta": found.yearly_bound.delta,
             },
+        },
+        "neighbour": {
+            "sure_before": BEFORE,
+            "sure_after_one_release": found.sure_after_one,
+            "sure_after_a_year": found.sure_after_a_year,
         },
         "threshold": threshold,
         "sentences": list(found.sentences),

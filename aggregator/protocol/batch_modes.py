@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import BatchSelector, Query, ReportMetadata
-from aggregator.dap.times import Time
+from aggregator.dap.times import Interval, Time
 from aggregator.dp.window import Window
 from aggregator.protocol.batches import Batch
 
@@ -116,6 +116,10 @@ class Batching(ABC):
             InvalidMessage: One of them is of another mode.
             BatchInvalid: They determine no batch, or the selector does not fit the query.
         """
+
+    @abstractmethod
+    def may_span(self, query: Query, interval: Interval) -> bool:
+        """Return whether the times of the reports that a query got may be in an interval."""
 
     @abstractmethod
     def selector(self, batch: Batch) -> BatchSelector:

@@ -45,6 +45,7 @@ from aggregator.vdaf.instances import (
     vdaf_from_parameters,
 )
 from aggregator.vdaf.prio3 import Prio3
+from aggregator.words import acting_member
 
 TASK_FILE_VERSION = 1
 _MAX_TASK_INFO = 255
@@ -98,6 +99,7 @@ class Task:
             ParameterError: The task cannot be run; the message names the setting.
         """
         _check_numbers(configuration, max_reports)
+        _check_words(configuration, meaning)
         _check_extensions(configuration)
         _check_meaning(configuration.task_info, meaning)
         privacy = configuration.privacy
@@ -297,6 +299,18 @@ def info_with_digest(info: str, meaning: str) -> str:
     ending = _DIGEST_MARK + encode_base64url(digest)
     room = _MAX_TASK_INFO - len(ending)
     return info.encode()[:room].decode(errors="ignore") + ending
+
+
+def _check_words(configuration: TaskConfiguration, meaning: str) -> None:
+    """Refuse text that would act on who looks at it; a task file is often another party's."""
+    texts = {
+        "task_info": configuration.task_info.decode(errors="replace"),
+        "leader": configuration.leader_aggregator_endpoint,
+        "helper": configuration.helper_aggregator_endpoint,
+        "meaning": meaning,
+    }
+    if name := acting_member(texts):
+        raise ParameterError(f"{name}: must be one line, without control characters")
 
 
 def _check_meaning(task_info: bytes, meaning: str) -> None:

@@ -109,6 +109,10 @@ class TimeInterval(Batching):
         return batch_of_interval(selected)
 
     @override
+    def may_span(self, query: Query, interval: Interval) -> bool:
+        return not interval.is_empty and _interval(query).covers(interval)
+
+    @override
     def selector(self, batch: Batch) -> BatchSelector:
         return TimeIntervalSelector(interval_of_batch(batch))
 

@@ -57,13 +57,14 @@ def read_aggregator_health(tx: Transaction, role: Role, stalled_seconds: int) ->
         finished_at is None or tx.now - finished_at > stalled_seconds
     )
     waiting = sum(task.waiting for task in tasks)
-    faults = disk_faults(tx)
+    stalls = []
     if stalled:
-        faults.append(
+        stalls.append(
             f"{waiting:,} reports and {collecting.unfinished:,} collections wait, the oldest for "
             f"{tx.now - min(since):,} s, and nothing was finished lately: "
             f"{_cause(jobs, collecting, hindered)}"
         )
+    faults = [*disk_faults(tx), *stalls]
     keys = list_hpke_configs(tx)
     document: Document = {
         **common_details(tx, role.name.lower()),
@@ -117,7 +118,7 @@ def read_aggregator_health(tx: Transaction, role: Role, stalled_seconds: int) ->
             [({}, tx.now - keys[0].created_at if keys else 0)],
         ),
     ]
-    return Health(faults, document, metrics)
+    return Health(faults, document, metrics, stalls)
 
 
 def disk_faults(tx: Transaction) -> list[str]:

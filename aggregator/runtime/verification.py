@@ -15,6 +15,7 @@ import structlog
 from aggregator.dap.profile import Role
 from aggregator.protocol.task import Task
 from aggregator.runtime.turns import Threads
+from aggregator.telemetry.metrics import VERIFICATION_SECONDS, VERIFICATION_WAIT_SECONDS
 
 log = structlog.get_logger()
 
@@ -36,7 +37,14 @@ class VerificationThreads:
         The first step for a kind of task may have to compile its kernels; the log says so.
         """
         await self.warm_up(task)
-        return await self._threads.run(task.task_id.value, work)
+        asked = time.perf_counter()
+
+        def timed() -> T:
+            VERIFICATION_WAIT_SECONDS.observe(time.perf_counter() - asked)
+            with VERIFICATION_SECONDS.time():
+                return work()
+
+        return await self._threads.run(task.task_id.value, timed)
 
     async def warm_up(self, task: Task) -> None:
         """Compile the kernels of a task."""

@@ -13,9 +13,10 @@ rolled back.
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
@@ -39,9 +40,15 @@ from aggregator.storage.engine import (
 from aggregator.storage.key_file import KeyGone
 from aggregator.storage.schema import check
 from aggregator.storage.scrubber import Scrubber
+from aggregator.telemetry.metrics import (
+    TRANSACTION_RETRIES,
+    TRANSACTION_SECONDS,
+    TRANSACTION_WAIT_SECONDS,
+)
 
 __all__ = ["Database", "OnTransaction", "Transaction", "UnknownTask"]
 
+P = ParamSpec("P")
 T = TypeVar("T")
 E = TypeVar("E", bound=StoreError)
 OnTransaction = Callable[[str, str], None]
@@ -177,12 +184,14 @@ class Database:
             StoreError: The database failed; nothing was written.
         """
         limiter = _limiter(self._write_limiter, self._backend.writers)
-        return await to_thread.run_sync(self.run_sync, name, work, limiter=limiter)
+        run = _timed("write", self.run_sync)
+        return await to_thread.run_sync(run, name, work, limiter=limiter)
 
     async def read(self, name: str, work: Callable[[Transaction], T]) -> T:
         """Return `work(transaction)` over one snapshot; writing fails."""
         limiter = _limiter(self._read_limiter, _READERS)
-        return await to_thread.run_sync(self.read_sync, name, work, limiter=limiter)
+        read = _timed("read", self.read_sync)
+        return await to_thread.run_sync(read, name, work, limiter=limiter)
 
     def run_sync(self, name: str, work: Callable[[Transaction], T]) -> T:
         """`run` in the calling thread."""
@@ -236,14 +245,15 @@ class Database:
             raise
 
     def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
-        for _ in range(_ATTEMPTS - 1):
-            try:
-                return self._transact(engine, name, work)
-            except (Busy, LostRace, KeyGone):
-                # At once: a database that is busy has waited before it said so, and a batch that
-                # was collected since this snapshot was taken is so in the next.
-                continue
-        return self._transact(engine, name, work)
+        with TRANSACTION_SECONDS.labels(name).time():
+            for _ in range(_ATTEMPTS - 1):
+                try:
+                    return self._transact(engine, name, work)
+                except (Busy, LostRace, KeyGone):
+                    # At once: a database that is busy has waited before it said so, and a batch
+                    # that was collected since this snapshot was taken is so in the next.
+                    TRANSACTION_RETRIES.labels(name).inc()
+            return self._transact(engine, name, work)
 
     def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
         self._destroy(())
@@ -279,6 +289,17 @@ def _used_slots(tx: Transaction) -> set[int]:
 
 def _unused(held: Iterable[int], used: set[int]) -> list[int]:
     return [slot for slot in held if slot not in used]
+
+
+def _timed(access: str, run: Callable[P, T]) -> Callable[P, T]:
+    """Return `run`, whose wait for a thread began now."""
+    asked = time.perf_counter()
+
+    def begin(*args: P.args, **kwargs: P.kwargs) -> T:
+        TRANSACTION_WAIT_SECONDS.labels(access).observe(time.perf_counter() - asked)
+        return run(*args, **kwargs)
+
+    return begin
 
 
 def _ignore(_name: str, _moment: str) -> None:

@@ -10,9 +10,11 @@ from alembic.script import ScriptDirectory
 
 import aggregator
 from aggregator.errors import StoreError
-from aggregator.storage.engine import backend, translated
+from aggregator.storage.engine import Busy, backend, translated
 
 _SCRIPTS = "aggregator.storage:migrations"
+_MAKE_ATTEMPTS = 12
+"""How often a process waits for another one that makes the store; each time some 5 s."""
 
 
 class SchemaMismatch(StoreError):
@@ -25,8 +27,14 @@ def make(url: str) -> None:
     Several processes may do this at once: the first does the work and the others find it done.
     """
     backend(url).create()
-    if _version(url) is None:
-        _migrate(url, command.upgrade, "head")
+    for attempts_left in reversed(range(_MAKE_ATTEMPTS)):
+        if _version(url) is not None:
+            return
+        try:
+            _migrate(url, command.upgrade, "head")
+        except Busy:  # with what another process is making
+            if not attempts_left:
+                raise
 
 
 def upgrade(url: str) -> tuple[str, str]:

@@ -32,16 +32,23 @@ class Health:
         faults: Why it is not ready; empty if it is.
         document: The details, JSON.
         metrics: The same as numbers.
+        stalls: Those of the faults that keep work waiting, but no request from its answer.
     """
 
     faults: Sequence[str]
     document: Document
     metrics: Sequence[Metric]
+    stalls: Sequence[str] = ()
 
     @property
     def is_ready(self) -> bool:
         """Whether nothing is wrong."""
         return not self.faults
+
+    @property
+    def obstacles(self) -> Sequence[str]:
+        """Why requests should go to another process, if there is one; empty if they need not."""
+        return [fault for fault in self.faults if fault not in self.stalls]
 
     @property
     def whole_document(self) -> Document:

@@ -16,6 +16,8 @@ import email.utils
 import json
 import math
 import os
+import ssl
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -28,9 +30,13 @@ from aggregator.dap.auth import bearer_header
 from aggregator.dap.problems import Problem, abort_from_problem
 from aggregator.dap.resources import media_type, message_of
 from aggregator.errors import PeerError
+from aggregator.telemetry.metrics import PEER_REQUEST_SECONDS
 
 MAX_SHORT_ANSWER = 64 * 2**10
 """The most bytes of a problem document, or of an answer that should carry nothing."""
+
+MAX_LOCATION = 2048
+"""The most characters of a resource's URL: it is stored."""
 
 MAX_RETRY_AFTER_SECONDS = 3600
 _FAILURES: Mapping[type[BaseException], str] = {
@@ -137,7 +143,8 @@ class Peer:
         self._http = http
         self._base = httpx.URL(endpoint if endpoint.endswith("/") else endpoint + "/")
         self._token = token
-        self._name = f"{name} {origin(endpoint)}"
+        self._origin = origin(endpoint)
+        self._name = f"{name} {self._origin}"
         self._attempts = attempts
         self._seconds = seconds or http.timeout.read or math.inf
         self._sleep = sleep
@@ -186,7 +193,7 @@ class Peer:
         is_unprocessed = True
         for attempt in range(1, self._attempts + 1):
             try:
-                return await self._send_once(request, limit)
+                return await self._send_timed(request, limit)
             except PeerRefused as error:
                 error.is_unprocessed &= is_unprocessed
                 raise
@@ -197,6 +204,19 @@ class Peer:
                     raise
                 await self._sleep(_wait(attempt, error.retry_after))
         raise self._unreachable("no attempt was allowed")
+
+    async def _send_timed(self, request: httpx.Request, limit: int) -> Answer:
+        outcome, started = "unreachable", time.perf_counter()
+        try:
+            answer = await self._send_once(request, limit)
+            outcome = "answered"
+        except PeerRefused:
+            outcome = "refused"
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            PEER_REQUEST_SECONDS.labels(self._origin, outcome).observe(seconds)
+        return answer
 
     async def _send_once(self, request: httpx.Request, limit: int) -> Answer:
         try:
@@ -264,6 +284,8 @@ class Peer:
 
         An absolute path may leave out the endpoint's path prefix, as the draft's own examples do.
         """
+        if len(location) > MAX_LOCATION:
+            raise PeerRefused(Problem("the peer gave a resource too long a URL"), 502)
         is_absolute_path = location.startswith("/") and not location.startswith("//")
         is_without_prefix = is_absolute_path and not location.startswith(self._base.path)
         try:
@@ -301,6 +323,8 @@ def _cause(error: BaseException) -> str:
     """Return why a request failed: what the operating system said, or the kind of failure."""
     below: BaseException | None = error
     while below is not None:
+        if isinstance(below, ssl.SSLCertVerificationError):
+            return f"its certificate is refused: {below.verify_message}"
         if isinstance(below, OSError) and below.errno is not None:
             return os.strerror(below.errno).lower()
         if isinstance(below, BaseExceptionGroup):

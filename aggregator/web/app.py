@@ -24,6 +24,7 @@ from aggregator.config import ANSWER_SECONDS, MAX_BYTES_IN_FLIGHT
 from aggregator.dap.problems import InvalidMessage
 from aggregator.errors import Abort
 from aggregator.storage.engine import Busy, DiskFull
+from aggregator.telemetry.metrics import REQUEST_SECONDS
 from aggregator.web.intake import SCOPE_KEY, Intake
 from aggregator.web.problems import (
     abort_response,
@@ -35,7 +36,7 @@ from aggregator.web.problems import (
 
 log = structlog.get_logger()
 
-MONITORING_PATHS = ("/health", "/metrics", "/live")
+MONITORING_PATHS = ("/health", "/metrics", "/healthz", "/readyz")
 
 FULL_DISK_SECONDS = 60
 """When a peer is asked to come again after our disk was full."""
@@ -129,14 +130,21 @@ class Edge:
                 if not status:
                     await internal_error_response()(scope, receive, send_and_note)
             is_chatter = scope["path"] in MONITORING_PATHS or status == HTTP_202_ACCEPTED
+            seconds = time.perf_counter() - started
+            REQUEST_SECONDS.labels(_resource(scope), scope["method"], status).observe(seconds)
             report = log.debug if is_chatter else log.info
             report(
                 "request",
                 method=scope["method"],
                 path=scope["path"],
                 status=status,
-                milliseconds=round(1000 * (time.perf_counter() - started), 1),
+                milliseconds=round(1000 * seconds, 1),
             )
+
+
+def _resource(scope: Scope) -> str:
+    """Return the template of the request's path, of which there are few, if it is one of ours."""
+    return str(getattr(scope.get("route"), "path", "none"))
 
 
 @contextmanager

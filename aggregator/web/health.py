@@ -2,8 +2,13 @@
 
     GET /          a page for people, with the same as /health
     GET /health    200 while the work moves, 503 otherwise; a JSON document either way
-    GET /metrics   the same as Prometheus metrics
-    GET /live      200 while the process serves
+    GET /metrics   the same as Prometheus metrics, and what this process has measured
+    GET /healthz   200 while the process serves: if it does not answer, start it again
+    GET /readyz    200 while it can take requests, 503 otherwise: send them elsewhere
+
+/health is for whoever has to know that something is wrong; a leader whose helper does not answer is
+at fault by it, and takes uploads all the same. /healthz and /readyz are for what starts processes
+and spreads requests over them.
 
 It answers from the last look at the store while a new one takes long, and says so when it takes too
 long: a monitor learns most when the service is in trouble.
@@ -14,16 +19,19 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 import structlog
 from anyio import move_on_after, to_thread
-from fastapi import APIRouter, FastAPI, Response, status
+from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 
 import aggregator
 from aggregator.errors import AggregatorError
-from aggregator.telemetry.health import Health, exposition
+from aggregator.telemetry.health import Document, Health, exposition
+from aggregator.telemetry.metrics import process_exposition
 from aggregator.web.app import create_app
 from aggregator.web.pages.operator import operator_page
+from aggregator.web.site import check_site
 
 log = structlog.get_logger()
 
@@ -34,7 +42,7 @@ PATIENCE_SECONDS = 0.1
 """How long a request waits for a new look before it gets the last one."""
 
 SILENT_SECONDS = 30.0
-"""A store that has not answered for so long is not ready."""
+"""A store that has not answered a look for so long is not ready."""
 
 METRICS_MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _METHODS = ["GET", "HEAD"]
@@ -48,6 +56,7 @@ class Probe:
         self._examine = examine
         self._is_looking = threading.Lock()
         self._looked_at = time.monotonic()
+        self._looking_since: float | None = None
         self._last = Health(["the store has not answered yet"], {}, [])
         self._is_fresh = False
 
@@ -56,19 +65,22 @@ class Probe:
         if not self._is_fresh or time.monotonic() - self._looked_at > FRESH_SECONDS:
             with move_on_after(PATIENCE_SECONDS):
                 await to_thread.run_sync(self._look, abandon_on_cancel=True)
-        age = time.monotonic() - self._looked_at
-        if age <= SILENT_SECONDS:
+        since = self._looking_since
+        silence = 0.0 if since is None else time.monotonic() - since
+        if silence <= SILENT_SECONDS:
             return self._last
-        fault = f"the store has not answered for {age:.0f} s"
+        fault = f"the store has not answered for {silence:.0f} s"
         return dataclasses.replace(self._last, faults=[fault, *self._last.faults])
 
     def _look(self) -> None:
         if not self._is_looking.acquire(blocking=False):
             return
+        self._looking_since = time.monotonic()
         try:
             self._last = self._examined()
             self._looked_at, self._is_fresh = time.monotonic(), True
         finally:
+            self._looking_since = None
             self._is_looking.release()
 
     def _examined(self) -> Health:
@@ -79,14 +91,23 @@ class Probe:
             return Health([str(error)], {}, [])
 
 
-def create_health_app(examine: Callable[[], Health]) -> FastAPI:
+def create_health_app(
+    examine: Callable[[], Health], hosts: AbstractSet[str] | None = None
+) -> FastAPI:
     """Return the application of the health listener.
 
     Args:
         examine: Looks at the service's store; called in a thread.
+        hosts: The only names that it answers to, if they are known: a page of another site, which
+            gave our address a name of its own, would read everything otherwise.
     """
     probe = Probe(examine)
-    router = APIRouter()
+
+    def check(request: Request) -> None:
+        if hosts is not None:
+            check_site(request, hosts)
+
+    router = APIRouter(dependencies=[Depends(check)])
 
     @router.get("/")
     async def look() -> Response:
@@ -95,19 +116,26 @@ def create_health_app(examine: Callable[[], Health]) -> FastAPI:
     @router.api_route("/health", methods=_METHODS)
     async def health() -> Response:
         latest = await probe.latest()
-        return Response(
-            json.dumps(latest.whole_document),
-            status.HTTP_200_OK if latest.is_ready else status.HTTP_503_SERVICE_UNAVAILABLE,
-            media_type="application/json",
-        )
+        return _answer(latest.whole_document, is_well=latest.is_ready)
 
     @router.api_route("/metrics", methods=_METHODS)
     async def metrics() -> Response:
         latest = await probe.latest()
-        return Response(exposition(latest.metrics), media_type=METRICS_MEDIA_TYPE)
+        text = exposition(latest.metrics) + process_exposition()
+        return Response(text, media_type=METRICS_MEDIA_TYPE)
 
-    @router.api_route("/live", methods=_METHODS)
-    async def live() -> dict[str, str]:
+    @router.api_route("/healthz", methods=_METHODS)
+    async def healthz() -> dict[str, str]:
         return {"status": "ok", "prio": aggregator.__version__}
 
+    @router.api_route("/readyz", methods=_METHODS)
+    async def readyz() -> Response:
+        obstacles = (await probe.latest()).obstacles
+        return _answer({"obstacles": list(obstacles)}, is_well=not obstacles)
+
     return create_app("health", [router])
+
+
+def _answer(document: Document, *, is_well: bool) -> Response:
+    code = status.HTTP_200_OK if is_well else status.HTTP_503_SERVICE_UNAVAILABLE
+    return Response(json.dumps(document), code, media_type="application/json")

@@ -5,6 +5,7 @@ import re
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import anyio
 import httpx
 import pytest
 from anyio import to_thread
+from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
@@ -21,6 +23,7 @@ from aggregator.cli.services import run_services
 from aggregator.runtime import status
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.telemetry.health import Health, exposition
+from aggregator.telemetry.metrics import process_exposition
 from aggregator.web.health import create_health_app
 from aggregator.web.pages.operator import operator_page
 from tests.support.between import Between
@@ -177,6 +180,39 @@ async def test_the_operator_s_page_says_what_waits_what_was_released_and_what_to
     (task,) = health_of(pair.helper).document["tasks"]  # type: ignore[misc]  # a list
     assert (task["releases"], task["budget"]) == (1, None)
     assert task["reports"]["aggregation"] == {"aggregated": 3}
+
+
+async def test_every_stage_of_a_batch_is_measured(pair: Pair) -> None:
+    def counts() -> Counter[str]:
+        return Counter(
+            {
+                sample.name + "".join(f" {sample.labels[name]}" for name in labels): sample.value
+                for family in text_string_to_metric_families(process_exposition())
+                for sample in family.samples
+                if sample.name.endswith("_count")
+                for labels in [[name for name in sample.labels if name not in {"process", "peer"}]]
+            }
+        )
+
+    before = counts()
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.collect()
+    measured = counts() - before
+    for name in (
+        "prio_request_seconds_count POST /tasks/{task_id}/reports 200",
+        "prio_request_seconds_count POST /tasks/{task_id}/aggregation_jobs 201",
+        "prio_upload_group_reports_count",
+        "prio_verification_seconds_count",
+        "prio_verification_wait_seconds_count",
+        "prio_job_step_seconds_count aggregation moved",
+        "prio_job_step_seconds_count collection moved",
+        "prio_collection_seconds_count",
+        "prio_peer_request_seconds_count answered",
+        "prio_transaction_seconds_count finish aggregation job",
+        "prio_transaction_seconds_count release batch",
+        "prio_transaction_wait_seconds_count write",
+    ):
+        assert measured[name] >= 1, name
 
 
 def _page(service: Service) -> Page:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import threading
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 
@@ -16,6 +18,8 @@ from aggregator.codec import encode
 from aggregator.collector.asking import new_collection
 from aggregator.collector.documents import result_document
 from aggregator.collector.driver import Driver
+from aggregator.collector.pages import routes
+from aggregator.collector.pages.view import View
 from aggregator.collector.service import create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.ids import TaskId
@@ -445,6 +449,32 @@ async def test_a_task_of_no_survey_is_collected_by_any_interval(
     assert (await browser.post(path, data={"csrf": csrf} | times)).status_code == 303
     rows = (await browser.get(f"{path}.csv")).text
     assert "2026-11-02 00:00 to 2026-11-03 05:20 UTC,waiting" in rows
+
+
+async def test_a_file_that_takes_long_to_make_keeps_nobody_waiting(
+    browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the library that writes Parquet is imported."""
+    others_were_answered = threading.Event()
+
+    def slow(_view: View) -> bytes:
+        assert others_were_answered.wait(10)
+        return b"{}"
+
+    monkeypatch.setattr(routes, "as_json", slow)
+    headers = {"authorization": bearer_header(TOKEN)}
+    async with anyio.create_task_group() as group:
+        answers: list[httpx.Response] = []
+
+        async def download() -> None:
+            answers.append(await browser.get("/overview.json", headers=headers))
+
+        group.start_soon(download)
+        await anyio.sleep(0.1)
+        assert (await browser.get("/login")).status_code == 200
+        assert answers == []
+        others_were_answered.set()
+    assert [each.content for each in answers] == [b"{}"]
 
 
 async def test_hostile_labels_are_shown_as_text(world: World, browser: httpx.AsyncClient) -> None:

@@ -92,7 +92,9 @@ def doors(
     health = Door(
         create_health_app(lambda: Health([], {}, [])),
         None,
-        raw_requests.requests(METHODS, ("/health", "/metrics", "/live"), (), {b"host": [b"x"]}),
+        raw_requests.requests(
+            METHODS, ("/health", "/metrics", "/healthz", "/readyz"), (), {b"host": [b"x"]}
+        ),
     )
     yield {"leader": leader, "helper": helper, "collector": collector, "health": health}
     database.close()

@@ -1,27 +1,50 @@
 """A Docker engine with Compose: the one that is running, or the one that PRIO_DOCKER_UP starts."""
 
+import fcntl
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 UP_VARIABLE = "PRIO_DOCKER_UP"
 UP_SECONDS = 900.0
 COMMAND_SECONDS = 900.0
+PULL_SECONDS = 300.0
 
 
 class NoEngine(Exception):
     """There is no engine, and no command that starts one."""
 
 
-def engine_environment() -> dict[str, str]:
-    """Return the environment in which `docker` reaches an engine with Compose.
+@contextmanager
+def engine(*images: str) -> Iterator[dict[str, str]]:
+    """Yield the environment in which `docker` reaches an engine with Compose.
+
+    One caller on the machine at a time: an engine is started, and an image built, once.
+
+    Args:
+        images: What the engine must have, or be able to pull.
 
     Raises:
-        NoEngine: None can be reached or started.
+        NoEngine: None can be reached or started, or an image cannot be had.
     """
+    with Path(tempfile.gettempdir(), "prio-test-engine.lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        environment = _engine_environment()
+        for image in images:
+            if not any(
+                _succeeds(environment, *command)
+                for command in (("image", "inspect", image), ("pull", "--quiet", image))
+            ):
+                raise NoEngine(f"the engine has no image {image} and cannot pull it")
+        yield environment
+
+
+def _engine_environment() -> dict[str, str]:
     environment = dict(os.environ)
     if _answers(environment):
         return environment
@@ -45,33 +68,36 @@ def engine_environment() -> dict[str, str]:
 
 
 def _answers(environment: Mapping[str, str]) -> bool:
+    return _succeeds(environment, "info") and _succeeds(environment, "compose", "version")
+
+
+def _succeeds(environment: Mapping[str, str], *command: str) -> bool:
     try:
-        return all(
-            subprocess.run(  # noqa: S603 - a fixed command
-                ["docker", *command],  # noqa: S607 - found on the PATH
-                env=environment,
-                capture_output=True,
-                timeout=60,
-                check=False,
-            ).returncode
-            == 0
-            for command in (["info"], ["compose", "version"])
+        done = subprocess.run(  # noqa: S603 - a fixed command
+            ["docker", *command],  # noqa: S607 - found on the PATH
+            env=environment,
+            capture_output=True,
+            timeout=PULL_SECONDS,
+            check=False,
         )
     except FileNotFoundError:
         return False
+    return done.returncode == 0
 
 
 class Project:
     """The project of docker-compose.yml under a name of its own."""
 
-    def __init__(self, name: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, name: str, environment: Mapping[str, str], profile: str = "") -> None:
         self.name = name
         self._environment = environment
+        self._profile = ("--profile", profile) if profile else ()
 
     def compose(self, *arguments: str | Path, stdin: str = "") -> str:
         """Run `docker compose` and return what it printed."""
         return self.docker(
-            *("compose", "--project-name", self.name, "--project-directory", ROOT, *arguments),
+            *("compose", "--project-name", self.name, "--project-directory", ROOT),
+            *(*self._profile, *arguments),
             stdin=stdin,
         )
 
@@ -88,6 +114,15 @@ class Project:
         )
         assert done.returncode == 0, (arguments, done.returncode, done.stdout, done.stderr[-3000:])
         return done.stdout
+
+    @contextmanager
+    def removed_afterwards(self) -> Iterator[None]:
+        """Remove whatever there is of the project at the end, with its volumes."""
+        try:
+            yield
+        finally:
+            self.compose("--profile", "*", "down", "--volumes", "--timeout", "20")
+            assert self.left() == []
 
     def prio(self, service: str, *arguments: str, stdin: str = "") -> str:
         """Run `prio` in the container of a running service."""

@@ -123,6 +123,10 @@ class Processes:
         process.send_signal(signal.SIGTERM)
         return process.wait(STOP_SECONDS)
 
+    def health_url(self, name: str) -> str:
+        """Return the address of a service's health listener."""
+        return self._health[name].removesuffix("/health")
+
     def prio(self, *arguments: str | Path, status: int = 0, stdin: str = "") -> Done:
         """Run a command in this process and check its exit status."""
         done = run_here(*arguments, stdin=stdin)

@@ -1,7 +1,9 @@
 """What holds of stores on a PostgreSQL server only."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Busy, Conflict, backend
 from aggregator.storage.locks import change_batches, keep_batches
 from aggregator.storage.opening import open_database
+from aggregator.storage.schema import check, make
 from aggregator.storage.tasks import list_tasks
 from tests.support.empty_store import SERVER, new_place
 from tests.support.postgresql import execute
@@ -168,3 +171,20 @@ def test_commits_wait_for_the_disk_even_if_the_server_is_set_not_to(
 
 def server() -> str:
     return os.environ[SERVER]
+
+
+def test_a_process_waits_for_another_that_makes_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "LOCK_TIMEOUT_SECONDS", 0.05)
+    url = new_place(stored_in(tmp_path))
+    other = backend(url).engine()
+    with ThreadPoolExecutor(1) as threads, other.begin() as connection:
+        backend(url).lock(connection, {b"schema"}, shared=False)
+        making = threads.submit(make, url)
+        time.sleep(0.2)  # several times as long as it waits for the lock
+        assert not making.done()
+        connection.rollback()
+        making.result(30)
+    other.dispose()
+    check(url)

@@ -1,12 +1,16 @@
 """The health listener says whether work moves, at once, whatever the store does."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
 
+import anyio
 import httpx
 import pytest
 
+from aggregator.cli.services import health_listener
+from aggregator.config import HelperSettings
 from aggregator.errors import StoreError
 from aggregator.telemetry.health import Health, Metric, exposition
 from aggregator.web import health
@@ -17,7 +21,7 @@ from tests.support.look import Page
 pytestmark = pytest.mark.anyio
 
 READY = Health([], {"role": "leader"}, [Metric("prio_ready", "Is it?", "gauge", [({}, 1)])])
-STALLED = Health(["5 reports wait"], {"role": "leader"}, [])
+STALLED = Health(["5 reports wait"], {"role": "leader"}, [], ["5 reports wait"])
 
 
 @pytest.fixture
@@ -43,6 +47,31 @@ async def test_the_page_shows_names_and_reasons_of_others_as_text() -> None:
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
+@pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/live"])
+async def test_on_this_machine_only_a_page_of_another_site_reads_nothing(path: str) -> None:
+    """DNS rebinding: the page gave 127.0.0.1 a name of its own."""
+    settings = HelperSettings(database="helper.sqlite", health_listen="127.0.0.1:9001")
+    listener = health_listener(settings, lambda: READY)
+    assert listener is not None
+    transport = httpx.ASGITransport(listener[0])
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:9001") as http:
+        for host, code in (("evil.example:9001", 421), ("localhost:9001", 200), ("[::1]:1", 200)):
+            answer = await http.get(path, headers={"host": host})
+            assert answer.status_code == code, host
+        answer = await http.get(path, headers={"origin": "http://evil.example"})
+        assert (answer.status_code, READY.document["role"] in answer.text) == (403, False)
+
+
+async def test_on_other_addresses_monitors_may_have_any_name_for_it() -> None:
+    listener = health_listener(
+        HelperSettings(database="helper.sqlite", health_listen="0.0.0.0:9001"), lambda: READY
+    )
+    assert listener is not None
+    transport = httpx.ASGITransport(listener[0])
+    async with httpx.AsyncClient(transport=transport, base_url="http://helper.example") as http:
+        assert (await http.get("/live")).status_code == 200
+
+
 async def test_a_ready_service_is_200_and_one_whose_work_stands_still_503_with_its_reason() -> None:
     async with client(lambda: READY) as http:
         answer = await http.get("/health")
@@ -51,14 +80,27 @@ async def test_a_ready_service_is_200_and_one_whose_work_stands_still_503_with_i
     async with client(lambda: STALLED) as http:
         answer = await http.get("/health")
         assert (answer.status_code, answer.json()["faults"]) == (503, ["5 reports wait"])
-        assert (await http.get("/live")).status_code == 200
+        assert (await http.get("/healthz")).status_code == 200
+
+
+async def test_work_that_stands_still_keeps_no_request_away_and_a_full_disk_does() -> None:
+    async with client(lambda: STALLED) as http:
+        answer = await http.get("/readyz")
+        assert (answer.status_code, answer.json()["obstacles"]) == (200, [])
+    full = Health(["the disk is full", "5 reports wait"], {}, [], ["5 reports wait"])
+    async with client(lambda: full) as http:
+        answer = await http.get("/readyz")
+        assert (answer.status_code, answer.json()["obstacles"]) == (503, ["the disk is full"])
+        assert (await http.get("/healthz")).status_code == 200
 
 
 async def test_metrics_are_in_prometheus_text_format() -> None:
     async with client(lambda: READY) as http:
         answer = await http.get("/metrics")
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-    assert answer.text == "# HELP prio_ready Is it?\n# TYPE prio_ready gauge\nprio_ready 1\n"
+    mine = "# HELP prio_ready Is it?\n# TYPE prio_ready gauge\nprio_ready 1\n"
+    assert answer.text.startswith(mine)
+    assert f'process="{os.getpid()}"' in answer.text
 
 
 def test_labels_are_escaped() -> None:
@@ -105,3 +147,25 @@ async def test_while_the_store_is_slow_the_last_look_is_answered_at_once(
             if (await http.get("/health")).status_code == 503:
                 break
         assert (await http.get("/health")).json()["faults"] == ["5 reports wait"]
+
+
+async def test_a_store_that_nobody_looked_at_for_long_is_not_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_slow, is_open = threading.Event(), threading.Event()
+
+    def examine() -> Health:
+        if is_slow.is_set():
+            is_open.wait(10)
+        return READY
+
+    async with client(examine) as http:
+        assert (await http.get("/readyz")).status_code == 200
+        is_slow.set()
+        monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
+        monkeypatch.setattr(health, "SILENT_SECONDS", 1.0)
+        await anyio.sleep(1.1)  # nobody asks for longer than a look may take
+        assert (await http.get("/readyz")).status_code == 200
+        await anyio.sleep(1.1)
+        assert (await http.get("/readyz")).status_code == 503
+        is_open.set()

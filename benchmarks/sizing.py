@@ -1,0 +1,149 @@
+"""What to buy for so many reports a day, from measured costs: the tables of docs/sizing.md.
+
+    python -m benchmarks.sizing
+
+prints them; a test compares them with the page.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+
+DAYS = (10**6, 10**8, 10**9)
+"""Reports per day."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Costs:
+    """What one report costs, as `pytest -m bench tests/load -k postgresql` finds it.
+
+    Attributes:
+        leader: Processor time of all the leader's processes, in seconds.
+        helper: Of the helper's.
+        database: Of both servers together.
+        log: Bytes of both servers' write-ahead logs together.
+        upload: How long the transactions that store uploads take, in seconds.
+    """
+
+    leader: float
+    helper: float
+    database: float
+    log: int
+    upload: float
+
+
+MEASURED = Costs(leader=636e-6, helper=324e-6, database=321e-6, log=8824, upload=883e-6)
+"""Uploads of 200 reports each: the median of three runs; `upload` is the least of 40."""
+
+BODY = 5480
+"""Bytes of an uploaded report: a histogram of 256 buckets."""
+ID = 105
+"""Bytes of a report's id with its index, for ever, in each aggregator's database."""
+PEAK = 3
+"""How many times the day's mean the busiest hour brings."""
+LOAD = 0.6
+"""How busy a processor is at that hour; the rest is for what was not foreseen."""
+BACKLOG_SECONDS = 86_400
+"""For how long the leader can keep reports while its helper is away."""
+STORED = 6000
+"""Bytes of a report while it waits."""
+MEMORY_PER_CORE = 1.0
+"""GiB; a process needs at most 0.4 (docs/operations.md, "Watch")."""
+_TWO_DIGITS = 10
+DATABASE_CORES = 16
+"""What we would give one server before there is a second."""
+
+
+def peak(per_day: int) -> float:
+    """Return reports per second at the busiest hour."""
+    return PEAK * per_day / 86_400
+
+
+def cores(per_day: int, seconds: float) -> int:
+    """Return how many cores so much processor time per report needs at the busiest hour."""
+    return max(1, math.ceil(peak(per_day) * seconds / LOAD))
+
+
+def databases(per_day: int, costs: Costs) -> int:
+    """Return how many servers an aggregator needs, each with tasks of its own.
+
+    Each is given the time of both aggregators' servers, which was measured together. Uploads to one
+    hour of one task are stored one transaction at a time, so a server's tasks must be several where
+    that is the tighter limit; `tasks` says how many.
+    """
+    return math.ceil(cores(per_day, costs.database) / DATABASE_CORES)
+
+
+def tasks(per_day: int, costs: Costs) -> int:
+    """Return over how many tasks the reports have to be spread at least."""
+    return max(1, math.ceil(peak(per_day) * costs.upload / LOAD))
+
+
+def purchase(costs: Costs) -> Iterator[Sequence[str]]:
+    """Yield the table of what each aggregator's operator buys, row by row."""
+    yield ("", *(f"{_power(each)} a day" for each in DAYS))
+    yield ("reports per second, mean and peak", *(_rates(each) for each in DAYS))
+    for name, seconds in (("leader", costs.leader), ("helper", costs.helper)):
+        yield (f"{name}: cores", *(f"{cores(each, seconds):,}" for each in DAYS))
+        memory = (math.ceil(cores(each, seconds) * MEMORY_PER_CORE) for each in DAYS)
+        yield (f"{name}: memory, GiB", *(f"{each:,}" for each in memory))
+    yield ("tasks, at least", *(f"{tasks(each, costs):,}" for each in DAYS))
+    yield ("database servers of each", *(f"{databases(each, costs):,}" for each in DAYS))
+    yield (
+        "cores of all of them",
+        *(f"{cores(each, costs.database):,}" for each in DAYS),
+    )
+    yield ("their log at the peak, MB/s", *(_mega(peak(each) * costs.log) for each in DAYS))
+    yield ("ids, GB a year", *(f"{each * 365 * ID / 1e9:,.0f}" for each in DAYS))
+    yield (
+        "leader: a day's reports that wait, GB",
+        *(f"{each / 86_400 * BACKLOG_SECONDS * STORED / 1e9:,.0f}" for each in DAYS),
+    )
+    yield (
+        "leader: network at the peak, Mbit/s",
+        *(_mega(8 * peak(each) * BODY) for each in DAYS),
+    )
+
+
+def render() -> dict[str, str]:
+    """Return the page's tables by name, as Markdown."""
+    measured = [
+        ("of one report", "µs of a processor"),
+        *(
+            (name, _micro(seconds))
+            for name, seconds in (
+                ("leader", MEASURED.leader),
+                ("helper", MEASURED.helper),
+                ("databases of both", MEASURED.database),
+            )
+        ),
+    ]
+    return {"costs": _table(measured), "purchase": _table(list(purchase(MEASURED)))}
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    head, *below = rows
+    lines = [head, ["---"] * len(head), *below]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _power(number: int) -> str:
+    return "10" + "".join("⁰¹²³⁴⁵⁶⁷⁸⁹"[int(digit)] for digit in str(round(math.log10(number))))
+
+
+def _rates(per_day: int) -> str:
+    return f"{per_day / 86_400:,.0f}, {peak(per_day):,.0f}"
+
+
+def _mega(per_second: float) -> str:
+    millions = per_second / 1e6
+    return f"{millions:,.0f}" if round(millions) >= _TWO_DIGITS else f"{millions:,.1f}"
+
+
+def _micro(seconds: float) -> str:
+    return f"{1e6 * seconds:,.0f}"
+
+
+if __name__ == "__main__":
+    for name, table in render().items():
+        print(f"{name}:\n\n{table}")

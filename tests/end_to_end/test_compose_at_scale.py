@@ -1,0 +1,93 @@
+"""docker-compose.yml with `--profile postgres`: several containers of a service, one entry."""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.bounds import assert_near
+from tests.support.docker import NoEngine, Project, engine
+from tests.support.docker_survey import ANSWERS, BUCKETS, HOUR, Collecting, provision, upload
+from tests.support.processes import free_ports
+
+pytestmark = [pytest.mark.compose, pytest.mark.slow]
+
+SCALED = {"leader-http": 2, "leader-work": 2, "helper-http": 2}
+PARTIES = {"leader": "leader-work", "helper": "helper-http", "collector": "collector"}
+"""A service of each party in which its commands run."""
+
+
+@pytest.fixture(scope="module")
+def ports() -> dict[str, int]:
+    return dict(zip(PARTIES, free_ports(len(PARTIES)), strict=True))
+
+
+@pytest.fixture(scope="module")
+def project(ports: dict[str, int]) -> Iterator[Project]:
+    published = {f"{name.upper()}_PORT": str(port) for name, port in ports.items()}
+    scale = [f"--scale={service}={count}" for service, count in SCALED.items()]
+    try:
+        with engine("postgres:16") as environment:
+            project = Project(f"prio-scale-{os.getpid()}", environment | published, "postgres")
+            with project.removed_afterwards():
+                project.compose("up", "--build", "--detach", "--wait", *scale)
+                yield project
+    except NoEngine as reason:
+        pytest.skip(str(reason))
+
+
+def test_each_database_is_seen_by_its_own_aggregator_only(project: Project) -> None:
+    networks: dict[str, set[str]] = {}
+    containers = project.containers()
+    assert not {"leader", "helper"} & set(containers)
+    for name, container in containers.items():
+        host, settings = container["HostConfig"], container["NetworkSettings"]
+        assert isinstance(host, dict)
+        assert isinstance(settings, dict)
+        assert host["ReadonlyRootfs"] is True
+        assert host["CapDrop"] == ["ALL"]
+        assert not host["Privileged"]
+        has_port = name in {"leader-entry", "helper-entry", "collector"}
+        assert bool(host["PortBindings"]) is has_port
+        networks[name] = {each.rpartition("_")[2] for each in settings["Networks"]}
+    for party, members in (
+        ("leader", {"leader-postgres", "leader-http", "leader-work"}),
+        ("helper", {"helper-postgres", "helper-http"}),
+    ):
+        assert networks[f"{party}-postgres"] == {f"{party}-store"}
+        assert {name for name, joined in networks.items() if f"{party}-store" in joined} == members
+    secrets = {
+        project.compose("exec", "-T", service, "cat", "/secret/pgpass")
+        for service in ("leader-http", "helper-http")
+    }
+    assert len(secrets) == 2
+    assert all(len(secret.strip().rpartition(":")[2]) == 64 for secret in secrets)
+
+
+def test_replicas_behind_one_entry_count_every_report_once_though_one_of_each_is_killed(
+    project: Project, ports: dict[str, int], tmp_path: Path
+) -> None:
+    start = int(time.time()) // HOUR * HOUR - HOUR
+    task_id = provision(project, tmp_path, PARTIES)
+    half = len(ANSWERS) // 2
+    upload(project, tmp_path, ANSWERS[:half], start)
+    for service, count in SCALED.items():
+        ids = project.compose("ps", "--quiet", service).split()
+        assert len(ids) == count
+        project.docker("kill", ids[0])
+    upload(project, tmp_path, ANSWERS[half:], start)
+    with Collecting(project, ports["collector"]) as collecting:
+        result = collecting.result(collecting.ask(task_id, start))
+    assert result["report_count"] == len(ANSWERS)
+    values = result["values"]
+    assert isinstance(values, list)
+    counts = Counter(ANSWERS)
+    truth = [counts[bucket] for bucket in BUCKETS]
+    assert_near(values, truth, (tmp_path / "task" / "task.toml").read_text())
+    for party in ("leader", "helper"):
+        shown = json.loads(project.prio(PARTIES[party], "task", "show", task_id))
+        assert shown["reports"]["aggregation"] == {"aggregated": len(ANSWERS)}

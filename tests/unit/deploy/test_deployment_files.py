@@ -1,0 +1,172 @@
+"""deploy/: units, a proxy's configuration and manifests agree with the program and their tools."""
+
+import configparser
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from aggregator.cli.commands import COMMANDS
+from aggregator.config import HelperSettings, LeaderSettings
+from aggregator.web.app import MONITORING_PATHS
+from aggregator.web.connections import HEADER_SECONDS, MAX_HEADER_BYTES, UNREAD_SECONDS
+from tests.support.settings_table import setting_names
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+KUBERNETES = DEPLOY / "kubernetes"
+OVERLAYS = ("leader", "helper")
+KUBERNETES_VERSION = "1.30"
+MEBIBYTE = 2**20
+PROXY = (DEPLOY / "nginx" / "prio.conf").read_text(encoding="utf-8")
+
+
+def run(*command: str | Path) -> str:
+    if shutil.which(str(command[0])) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    done = subprocess.run(  # noqa: S603  our own command
+        command, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, (command, done.stdout[-3000:], done.stderr[-3000:])
+    return done.stdout
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_runs_a_command_that_exists_as_the_user_of_its_party(path: Path) -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]  # names as they are written
+    unit.read_string(path.read_text(encoding="utf-8"))
+    service = unit["Service"]
+    program, party, verb, option, config = service["ExecStart"].split()
+    assert (program, option, config) == (
+        "/opt/prio/bin/prio",
+        "--config",
+        f"/etc/prio/{party}.toml",
+    )
+    (entry,) = [entry for entry in COMMANDS if entry.name == party]
+    assert verb in getattr(entry.load(), "commands", {verb: None})
+    assert service["User"] == service["Group"] == f"prio-{party}"
+    accounts = (DEPLOY / "systemd" / "prio.sysusers").read_text(encoding="utf-8")
+    assert f"u prio-{party} " in accounts
+
+
+def test_units_are_correct_and_as_closed_as_they_are_said_to_be(tmp_path: Path) -> None:
+    assert len(UNITS) == 4
+    for path in UNITS:
+        # A unit is verified with the program that it runs, which is not where tests are.
+        text = path.read_text(encoding="utf-8").replace("/opt/prio/bin/prio", "/bin/true")
+        (tmp_path / path.name).write_text(text)
+        run("systemd-analyze", "verify", tmp_path / path.name)
+        run("systemd-analyze", "security", "--offline=true", "--threshold=15", path)
+
+
+def directive(name: str) -> str:
+    (value,) = re.findall(rf"^\s+{name}\s+([^;]+);", PROXY, re.MULTILINE)
+    return str(value)
+
+
+def test_the_proxys_limits_are_those_of_the_aggregators() -> None:
+    def default(name: str) -> int:
+        (value,) = {kind.model_fields[name].default for kind in (LeaderSettings, HelperSettings)}
+        assert isinstance(value, int)
+        return value
+
+    assert directive("client_max_body_size") == f"{default('max_body_size') // MEBIBYTE}m"
+    assert directive("client_header_timeout") == f"{HEADER_SECONDS:.0f}s"
+    assert directive("large_client_header_buffers").split()[1] == f"{MAX_HEADER_BYTES // 1024}k"
+    assert directive("send_timeout") == f"{UNREAD_SECONDS:.0f}s"
+    assert int(directive("proxy_read_timeout")[:-1]) > default("answer_seconds")
+    assert int(directive("limit_conn").split()[1]) < default("max_connections")
+    annotations = documents("base/network.yaml")["Ingress"]["metadata"]["annotations"]
+    for name in (
+        "body-size client_max_body_size",
+        "request-buffering proxy_request_buffering",
+        "connect-timeout proxy_connect_timeout",
+        "read-timeout proxy_read_timeout",
+        "send-timeout proxy_send_timeout",
+    ):
+        annotation, there = name.split()
+        value = annotations[f"nginx.ingress.kubernetes.io/proxy-{annotation}"]
+        assert value == directive(there).removesuffix("s"), name
+
+
+def test_the_proxy_takes_its_configuration(tmp_path: Path) -> None:
+    run("nginx", "-v")
+    run(
+        *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+        *("-nodes", "-subj", "/CN=leader.example", "-days", "2"),
+        *("-keyout", tmp_path / "privkey.pem", "-out", tmp_path / "fullchain.pem"),
+    )
+    text = PROXY.replace("/etc/letsencrypt/live/leader.example", str(tmp_path))
+    text = text.replace("/var/log/nginx", str(tmp_path))
+    (tmp_path / "prio.conf").write_text(text)
+    (tmp_path / "nginx.conf").write_text(
+        f"pid {tmp_path}/pid;\nevents {{}}\nhttp {{ include {tmp_path}/prio.conf; }}\n"
+    )
+    run("nginx", "-t", "-q", "-e", tmp_path / "log", "-c", tmp_path / "nginx.conf")
+
+
+def documents(name: str) -> dict[str, Any]:
+    """Return the documents of a file by their kinds."""
+    text = (KUBERNETES / name).read_text(encoding="utf-8")
+    return {each["kind"]: each for each in yaml.safe_load_all(text)}
+
+
+def pods() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name in ("base/http.yaml", "leader/work.yaml"):
+        yield name, documents(name)["Deployment"]["spec"]["template"]["spec"]
+
+
+def test_no_container_of_a_cluster_has_more_rights_than_it_needs() -> None:
+    for name, pod in pods():
+        assert pod["automountServiceAccountToken"] is False, name
+        assert pod["securityContext"]["runAsNonRoot"] is True, name
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        for container in (*pod["initContainers"], *pod["containers"]):
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }, name
+            assert {"requests", "limits"} <= set(container["resources"]), name
+            mounted = {mount["name"] for mount in container["volumeMounts"]}
+            assert mounted <= {volume["name"] for volume in pod["volumes"]}, name
+
+
+def test_pods_are_asked_at_paths_that_are_served_and_given_settings_that_exist() -> None:
+    for name, pod in pods():
+        (container,) = pod["containers"]
+        ports = {port["name"] for port in container["ports"]}
+        probes = [container[key]["httpGet"] for key in container if key.endswith("Probe")]
+        assert len(probes) >= 2
+        assert {probe["path"] for probe in probes} <= set(MONITORING_PATHS), name
+        assert {probe["port"] for probe in probes} <= ports, name
+        named = {each["name"] for each in container["env"]}
+        assert {"PRIO_DATABASE", "PRIO_STORE_KEY"} <= named
+        assert {each.removeprefix("PRIO_").lower() for each in named} <= setting_names(), name
+        assert all("secretKeyRef" in each["valueFrom"] for each in container["env"]), name
+    for overlay in OVERLAYS:
+        text = (KUBERNETES / overlay / "kustomization.yaml").read_text(encoding="utf-8")
+        (literals,) = [each["literals"] for each in yaml.safe_load(text)["configMapGenerator"]]
+        given = dict(literal.split("=", 1) for literal in literals)
+        assert given["PRIO_ROLE"] == overlay
+        assert {name.removeprefix("PRIO_").lower() for name in given} <= setting_names()
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_overlay_yields_manifests_of_the_published_schema(overlay: str) -> None:
+    validator = pytest.importorskip("kubernetes_validate")
+    manifests = list(yaml.safe_load_all(run("kubectl", "kustomize", KUBERNETES / overlay)))
+    kinds = [each["kind"] for each in manifests]
+    assert kinds.count("Deployment") == {"leader": 2, "helper": 1}[overlay]
+    assert "Secret" not in kinds
+    for manifest in manifests:
+        validator.validate(manifest, KUBERNETES_VERSION, strict=True)
+        assert manifest["metadata"]["namespace"] == f"prio-{overlay}"
+    text = yaml.safe_dump_all(manifests)
+    assert not {"ROLE", "HOST"} & set(re.findall(r"\w+", text)), "left for an overlay to say"
