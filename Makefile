@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 WORKERS := --numprocesses auto --maxprocesses 8
 
-.PHONY: demo check test lint bench fuzz clean
+.PHONY: demo check test lint bench fuzz docs clean
 
 demo: $(STAMP)
 	$(VENV)/bin/prio demo
@@ -34,6 +34,11 @@ bench: $(STAMP)
 SECONDS := 60
 fuzz: $(STAMP)
 	$(VENV)/bin/python -m tests.fuzz --seconds $(SECONDS)
+
+# The site, in build/site; nothing is fetched, and a warning is an error.
+docs: $(STAMP)
+	$(VENV)/bin/python -m sphinx --fail-on-warning --quiet -b html -c docs/site . build/site
+	@echo "open build/site/docs/site/index.html"
 
 # The stamp is written last, so an interrupted set-up is done again, not half used.
 $(STAMP): requirements.lock pyproject.toml

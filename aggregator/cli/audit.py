@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli.at_work import at_work
 from aggregator.cli.audit_pair import pair
 from aggregator.cli.faults import reported
 from aggregator.cli.types import (
@@ -62,7 +63,8 @@ def self_test(
         given = {"mechanism": mechanism, "epsilon": epsilon, "delta": delta, "rho": rho}
         privacy = {name: text for name, text in given.items() if text is not None}
         audited = AuditedTask(row.name, {**row.least(), **parameters}, privacy)
-        report = run_audit(audited, runs, processes or os.cpu_count() or 1)
+        with at_work(f"collecting {runs:,} batches"):
+            report = run_audit(audited, runs, processes or os.cpu_count() or 1)
     print(jsonlib.dumps(dataclasses.asdict(report)) if json else report.text())
     if report.refuted:
         raise typer.Exit(_REFUTED)

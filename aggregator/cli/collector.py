@@ -10,6 +10,7 @@ import typer
 
 from aggregator.cli.options import Config, TaskArgument, TaskCommand
 from aggregator.cli.parties import CollectorDesk, open_collector, task_id_of
+from aggregator.cli.plan_serve import planner_guest
 from aggregator.cli.services import health_listener, run_services
 from aggregator.clock import SystemClock
 from aggregator.codec import encode
@@ -71,6 +72,7 @@ async def _serve(desk: CollectorDesk) -> None:
             SystemEntropy(),
             _token_hashes(settings),
             settings.hosts,
+            [planner_guest()],
         )
         scheduler = Scheduler(
             desk.database, driver, settings.schedule, http, SystemClock(), SystemEntropy()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from aggregator.errors import Abort, AggregatorError, ConfigurationError, ParameterError, PeerError
+from aggregator.words import escaped
 
 PARTLY = 1
 BAD_INPUT = 2
@@ -46,7 +47,7 @@ def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[Non
         yield
     except* (AggregatorError, OSError, UnicodeDecodeError) as group:
         fault = _first(group)
-        print(f"prio: {_text(fault)}", file=sys.stderr)
+        print(f"prio: {escaped(_text(fault))}", file=sys.stderr)
         raise SystemExit(status(fault)) from None
 
 

@@ -1,6 +1,7 @@
 """An aggregator's jobs as its operator lists, compares and decides on them."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from aggregator.storage.tasks import get_task
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 
 _JOB_LIST_VERSION = 1
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +207,9 @@ def batch_of(document: Mapping[str, object]) -> tuple[TaskId, Batch]:
             for job in jobs
         ):
             raise ParameterError("a member has another type")
+        # They end up on a terminal, in a command to be run.
+        if not all(_DIGEST.fullmatch(str(job["job"])) for job in jobs):
+            raise ParameterError("a job is not named by a SHA-256 in hexadecimal")
         batch = Batch(bytes.fromhex(named["first"]), bytes.fromhex(named["last"]))
         return TaskId.parse(str(document["task_id"])), batch
     except (KeyError, TypeError, ValueError, DecodeError) as error:

@@ -4,7 +4,7 @@ import functools
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +13,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.job_desk import JobDesk, batch_of
+from aggregator.cli.job_helper import tell_helper
 from aggregator.cli.options import Config, parse_time, time_text
 from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.codec import DecodeError
@@ -97,10 +98,14 @@ def abandon(
     ],
     config: Config = None,
 ) -> None:
-    """Give a job of the leader up, and return its reports or drop them."""
-    with _open(config) as desk:
+    """Give a job of the leader up, return its reports or drop them, and tell the helper."""
+    with open_aggregator(config) as party:
+        desk = JobDesk(party.role, party.database)
         found = desk.abandon(_job_id(job), returned=returned)
-    print(_consequence(found, returned=returned))
+        print(_consequence(found, returned=returned), flush=True)
+        told = tell_helper(party, found)
+    if told is not None:
+        print(told)
 
 
 @app.command()
@@ -123,6 +128,8 @@ def compare(
         raise ParameterError(f"{theirs}: not a list of counted jobs")
     with _open(config) as desk:
         differences = desk.compare(document)
+        task_id, batch = batch_of(document)
+        named = _named(desk.task(task_id), batch)
     if as_json:
         rows = [{"job": row.job, "here": row.here, "there": row.there} for row in differences]
         print(json.dumps({"version": 1, "differences": rows}))
@@ -131,10 +138,9 @@ def compare(
     else:
         for row in differences:
             print(f"{row.job}: {_reports(row.here)} here, {_reports(row.there)} there")
-        task_id, batch = batch_of(document)
         print("to leave them out, at both aggregators, if both operators agree:")
         jobs = " ".join(row.job for row in differences)
-        print(f"prio job leave-out --task={task_id} --batch {_named(document, batch)} {jobs}")
+        print(f"prio job leave-out --task={task_id} --batch {named} {jobs}")
     if differences:
         raise SystemExit(faults.PARTLY)
 
@@ -201,8 +207,9 @@ def _key(text: str) -> bytes:
         raise ParameterError(f"batch: a key must be hexadecimal, not {text!r}") from None
 
 
-def _named(document: Mapping[str, object], batch: Batch) -> str:
-    return f"{document.get('start', batch.first.hex())}/{document.get('end', batch.last.hex())}"
+def _named(task: Task, batch: Batch) -> str:
+    own = task.batching.described(batch, task.time_precision)
+    return f"{own.get('start', batch.first.hex())}/{own.get('end', batch.last.hex())}"
 
 
 def _consequence(job: ListedJob, *, returned: bool) -> str:

@@ -14,7 +14,7 @@ from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.collector.documents import Document
 from aggregator.dp.composition import Bound, Releases, smallest_valid, spent
 from aggregator.dp.filters import Cost
-from aggregator.dp.rationals import format_rational, parse_probability
+from aggregator.dp.rationals import at_most, format_rational, parse_probability
 from aggregator.protocol.budget import (
     cost,
     declared_releases,
@@ -274,6 +274,6 @@ def _sum(document: Document, suffix: str = "") -> str:
 
 
 def _short(value: object) -> str:
-    """Return an exact rational unchanged if it is short, otherwise rounded to six digits."""
+    """Return an exact rational unchanged if it is short, otherwise in six digits, rounded up."""
     text = "" if value is None else str(value)
-    return text if len(text) <= 9 else f"{float(Fraction(text)):.6g}"  # noqa: PLR2004 - "1/1000000"
+    return text if len(text) <= 9 else at_most(Fraction(text), 6)  # noqa: PLR2004 - "1/1000000"

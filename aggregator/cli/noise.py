@@ -8,6 +8,7 @@ from typing import Annotated, Protocol
 import numpy as np
 import typer
 
+from aggregator.cli.at_work import at_work
 from aggregator.dp.rationals import format_rational, parse_probability, parse_rational
 from aggregator.dp.samplers import (
     DiscreteGaussianSampler,
@@ -60,7 +61,8 @@ def noise(
     otherwise as Python integers (dtype object), which `numpy.load` reads with `allow_pickle=True`.
     """
     sampler, description = _sampler(kind, parse_rational(scale, "scale"), bound, delta)
-    draws = sampler.sample(count, SystemEntropy())
+    with at_work("drawing"):
+        draws = sampler.sample(count, SystemEntropy())
     is_object = draws.dtype == np.object_
     with out.open("wb") as file:
         np.save(file, draws, allow_pickle=is_object)

@@ -5,18 +5,16 @@ out of range is named on standard error and ends the command with status 2.
 """
 
 import csv
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from aggregator.cli.at_work import at_work
 from aggregator.cli.faults import reported
-from aggregator.cli.plan_output import to_json, to_text
+from aggregator.cli.plan_serve import serve
 from aggregator.cli.types import (
     CIRCUITS,
     Circuit,
@@ -44,6 +42,7 @@ from aggregator.planning.advise import Question
 from aggregator.planning.advise import advise as advice_for
 from aggregator.planning.figures import draw_all
 from aggregator.planning.loss_law import worst_move
+from aggregator.planning.output import to_json, to_text
 from aggregator.planning.values import Value
 from aggregator.protocol.task import task_from_toml
 from aggregator.vdaf import circuits
@@ -121,18 +120,6 @@ def keep(
         _print(found, json=json)
 
 
-@contextmanager
-def _at_work(what: str) -> Iterator[None]:
-    """Show a bar that moves and the time taken, on a terminal, for work whose end is not known."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        progress.add_task(what, total=None)
-        yield
-
-
 @app.command()
 def threshold(
     reports: Annotated[int, typer.Option(help="Number of reports, 1 to 10^10.")],
@@ -148,8 +135,8 @@ def threshold(
     If the theorem says nothing, the figures are printed and the status is 2.
     """
     with reported():
-        # Many known answers far from the threshold take minutes.
-        with _at_work("averaging over what the attacker may know"):
+        # Billions of answers around the threshold may take half a minute.
+        with at_work("averaging over what the attacker may know"):
             answer, problem = answers.threshold(
                 reports, probability, threshold, known, active=active, epsilon=epsilon
             )
@@ -174,7 +161,8 @@ def risk(
     with reported():
         summed = _circuit(circuit, parameters)
         move = None if summed is None else worst_move(summed, honest_draws=aggregators)
-        answer = answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
+        with at_work("adding up losses"):
+            answer = answers.risk(move, epsilon0, epsilon, aggregators, published=published, k=k)
         _print(answer, json=json)
 
 
@@ -374,6 +362,9 @@ def error(
         _print(answer, json=json)
 
 
+app.command(epilog="Example: prio plan serve")(serve)
+
+
 @app.command()
 def figures(
     out: Annotated[Path, typer.Option(help="Directory to write SVG and PNG files to.")],
@@ -382,7 +373,8 @@ def figures(
     """Draw the papers' figures, keeping what was published apart from what is sound."""
     with reported():
         pictures = {**figures_selection.PICTURES, **figures_risk.PICTURES}
-        written: list[Value] = [str(path) for path in draw_all(pictures, out)]
+        with at_work("drawing"):
+            written: list[Value] = [str(path) for path in draw_all(pictures, out)]
         _print({"files": written}, json=json)
 
 

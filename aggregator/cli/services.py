@@ -45,7 +45,7 @@ from aggregator.storage.database import Database
 from aggregator.storage.opening import open_database
 from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
-from aggregator.transport.client import open_client
+from aggregator.transport.client import is_loopback, open_client
 from aggregator.web.app import create_app
 from aggregator.web.connections import BoundedConnection
 from aggregator.web.health import create_health_app
@@ -252,9 +252,16 @@ async def _helper(settings: HelperSettings, *, reuse_port: bool) -> None:
 def health_listener(
     settings: ServiceSettings, examine: Callable[[], Health]
 ) -> tuple[ASGIApp, str] | None:
-    """Return the health application with its address, if the settings name one."""
+    """Return the health application with its address, if the settings name one.
+
+    Whoever can only be on this machine has only its names for it.
+    """
     address = settings.health_listen
-    return None if address is None else (create_health_app(examine), address)
+    if address is None:
+        return None
+    host = address.rpartition(":")[0].strip("[]")
+    hosts = {"localhost", "127.0.0.1", "::1", host.lower()} if is_loopback(host) else None
+    return create_health_app(examine, hosts), address
 
 
 def examine_aggregator(settings: AggregatorSettings, role: Role, database: Database) -> Health:

@@ -44,12 +44,15 @@ CONCURRENCY = 16
 LEADER_CONCURRENCY = 4
 """How many of them may wait for one leader."""
 
+UNUSABLE_ANSWERS = 3
+"""After so many results that are none a collection fails: one may be garbled on its way."""
+
 
 class Driver:
     """Finishes pending collections.
 
-    A collection fails only by a decision of the leader. Whatever can be repaired, such as a wrong
-    token, makes it wait, with the reason in its row.
+    A collection fails by a decision of the leader, or when its result cannot be used and stays so.
+    Whatever can be repaired, such as a wrong token, makes it wait, with the reason in its row.
 
     Args:
         database: The Collector's store.
@@ -70,6 +73,7 @@ class Driver:
         self._leaders: dict[bytes, str] = {}
         self._asked: set[bytes] = set()
         self._due_at: dict[bytes, float] = {}
+        self._unusable: Counter[bytes] = Counter()
 
     def wake(self) -> None:
         """Look at the pending collections now, because there is a new one."""
@@ -192,7 +196,7 @@ class Driver:
                 return await self._wait(stored, str(error))
             await self._fail(stored, problem_document(error.problem, task.task_id))
         except UnusableResult as error:
-            await self._fail(stored, {"title": "the result cannot be used", "detail": str(error)})
+            return await self._doubt(stored, str(error))
         except PeerError as error:
             asked_for = error.retry_after if isinstance(error, PeerUnreachable) else None
             return await self._wait(stored, str(error), asked_for)
@@ -201,6 +205,14 @@ class Driver:
                 await self._note(stored, None)
                 return float(state.retry_after)
             await self._finish(task, record, stored, collection, state)
+        return None
+
+    async def _doubt(self, stored: StoredCollection, reason: str) -> float | None:
+        """Ask again for a result that is none, or give it up; return what `ask` does."""
+        self._unusable[stored.collection_id] += 1
+        if self._unusable[stored.collection_id] < UNUSABLE_ANSWERS:
+            return await self._wait(stored, reason)
+        await self._fail(stored, {"title": "the result cannot be used", "detail": reason})
         return None
 
     async def _wait(
@@ -254,6 +266,7 @@ class Driver:
         collection: Collection,
         result: Result,
     ) -> None:
+        del self._unusable[stored.collection_id]
         document = json.dumps(result_document(task, result))
         await self._database.run(
             "finish collection",
@@ -272,6 +285,7 @@ class Driver:
             log.info("leader keeps the collection job", reason=str(error))
 
     async def _fail(self, stored: StoredCollection, problem: dict[str, object]) -> None:
+        del self._unusable[stored.collection_id]
         document = json.dumps(problem)
         await self._database.run(
             "fail collection",

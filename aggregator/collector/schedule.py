@@ -34,6 +34,9 @@ log = structlog.get_logger()
 LOOK_SECONDS = 60
 """How often windows are looked for."""
 
+WEBHOOK_SECONDS = 10
+"""How long a webhook may take to answer, however steadily its answer drips."""
+
 _MOST_WINDOWS = 200
 """Windows of one task that are caught up with in one look."""
 
@@ -86,8 +89,11 @@ class Scheduler:
         """Ask for every window that is due, and tell webhooks of what has ended."""
         if await self._database.run("ask for windows", self._ask):
             self._driver.wake()
-        for schedule, meaning, stored in await self._database.read("list ended", self._ended):
-            await self._tell(schedule, meaning, stored)
+        ended = await self._database.read("list ended", self._ended)
+        silent: set[str] = set()  # whose webhook did not answer: it is told no more in this look
+        for schedule, meaning, stored in ended:
+            if schedule.survey not in silent and not await self._tell(schedule, meaning, stored):
+                silent.add(schedule.survey)
 
     def _ask(self, tx: Transaction) -> int:
         """Store a collection for each window that is due; return how many."""
@@ -136,26 +142,31 @@ class Scheduler:
             for stored in store.list_unannounced_collections(tx, task.task_id.value)
         ]
 
-    async def _tell(self, schedule: Schedule, meaning: Meaning, stored: StoredCollection) -> None:
-        """Post to the webhook; later again, for a day, if it does not answer with success."""
+    async def _tell(self, schedule: Schedule, meaning: Meaning, stored: StoredCollection) -> bool:
+        """Post to the webhook; later again, for a day, if it does not answer with success.
+
+        Returns:
+            Whether it may be told of others now.
+        """
         assert schedule.webhook is not None  # noqa: S101  `_ended` returns no others
         identifier, now = stored.collection_id, self._clock.now()
         tries, due_at = self._retries.get(identifier, (0, -math.inf))
         if now < due_at:
-            return
+            return True
         trouble = await self._post(schedule, _event(meaning, stored))
         ended_at = now if stored.ended_at is None else stored.ended_at
         if trouble and now - ended_at < _GIVE_UP.total_seconds():
             wait = min(_FIRST_RETRY_SECONDS * 2**tries, _LAST_RETRY_SECONDS)
             self._retries[identifier] = tries + 1, now + wait
             log.warning("the webhook did not answer", reason=trouble, next_in=f"{wait}s")
-            return
+            return False
         if trouble:
             log.error("the webhook was never told", reason=trouble, collection=identifier.hex())
         self._retries.pop(identifier, None)
         await self._database.run(
             "announce collection", lambda tx: store.announce_collection(tx, identifier)
         )
+        return not trouble
 
     async def _post(self, schedule: Schedule, event: Document) -> str:
         """Return why the webhook did not take an event; empty if it did."""
@@ -167,10 +178,13 @@ class Scheduler:
                 "POST", str(schedule.webhook), content=json.dumps(event), headers=headers
             )
             # The answer's body is not read: only its status counts.
-            response = await self._http.send(request, stream=True)
-            await response.aclose()
+            with anyio.fail_after(WEBHOOK_SECONDS):
+                response = await self._http.send(request, stream=True, follow_redirects=False)
+                await response.aclose()
         except (httpx.HTTPError, ParameterError) as error:
             return f"{type(error).__name__}: {error}"
+        except Exception as error:  # noqa: BLE001  a stranger's answer must not end the schedule
+            return type(error).__name__
         return "" if response.is_success else f"status {response.status_code}"
 
 

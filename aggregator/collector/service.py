@@ -49,6 +49,7 @@ from aggregator.web.app import create_app
 from aggregator.web.auth import require_token
 from aggregator.web.messages import read_bytes
 from aggregator.web.pages.session import Sessions
+from aggregator.web.pages.visit import Guest
 from aggregator.web.site import check_site
 
 MAX_QUERY_SIZE = 1024
@@ -143,6 +144,7 @@ def create_collector_app(
     entropy: Entropy,
     token_hashes: Callable[[], Sequence[bytes]],
     hosts: AbstractSet[str],
+    guests: Sequence[Guest] = (),
 ) -> FastAPI:
     """Return the Collector's application.
 
@@ -152,6 +154,7 @@ def create_collector_app(
         entropy: Where collection ids come from.
         token_hashes: Says, for each request, the SHA-256 of the tokens of which it must carry one.
         hosts: The names that the service answers to, lower case.
+        guests: Pages of others that are shown here, to whom the pages are.
     """
 
     def authorize(request: Request) -> None:
@@ -171,8 +174,10 @@ def create_collector_app(
         sessions=Sessions(entropy, SystemClock()),
         token_hashes=token_hashes,
         check=lambda request: check_site(request, hosts),
+        guests=[(guest.path, guest.name) for guest in guests],
     )
-    return create_app("collector", [router, pages.router()])
+    mounted = [guest.router(pages.admit) for guest in guests]
+    return create_app("collector", [router, pages.router(), *mounted])
 
 
 async def _read_query(request: Request) -> dict[str, int]:

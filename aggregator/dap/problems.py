@@ -16,6 +16,7 @@ from aggregator.codec import U16_MAX, DecodeError
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import DAP_18
 from aggregator.errors import Abort
+from aggregator.words import escaped
 
 OWN_NAMESPACE = "tag:prio-aggregator.invalid,2026:problem:"
 """Prefix of our own types: a tag URI in a domain that never resolves (RFC 4151)."""
@@ -307,8 +308,7 @@ def _text(document: Mapping[str, object], name: str) -> str:
     value = document.get(name)
     if not isinstance(value, str):
         return ""
-    # JSON can hold halves of surrogate pairs, which no encoding has, and control characters.
-    return "".join(each if each.isprintable() else "\ufffd" for each in value[:MAX_TEXT])
+    return escaped(value[:MAX_TEXT].replace("\n", " "))
 
 
 def _task_id(document: Mapping[str, object]) -> TaskId | None:

@@ -21,6 +21,7 @@ MAX_RELEASES = 100_000
 
 _DECIMALS = 12
 _GUARD_DIGITS = 60
+_LARGEST_EPSILON = 10**6
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,6 +99,8 @@ def optimal(
     if spent >= delta:
         return None
     left = (delta - spent) / (1 - spent)
+    if epsilon > _LARGEST_EPSILON:
+        return releases * epsilon  # but for about -ln(1 - left) the optimum, which overflows
     return min(releases * epsilon, _randomised_responses(epsilon, releases, left))
 
 

@@ -29,11 +29,27 @@ class Binomial:
         if not 0 <= s <= self.trials:
             return Decimal(0)
         with working(DIGITS + 15):
-            p = to_decimal(self.success)
-            logarithm = _log_choose(self.trials, s) + s * p.ln() + (self.trials - s) * log1p(-p)
-            value = logarithm.exp()
+            # Of p and 1 - p, the larger one may have no digit but nines.
+            is_small = self.success <= Fraction(1, 2)
+            smaller = to_decimal(min(self.success, 1 - self.success))
+            logarithms = smaller.ln(), log1p(-smaller)
+            yes, no = logarithms if is_small else logarithms[::-1]
+            value = (_log_choose(self.trials, s) + s * yes + (self.trials - s) * no).exp()
         with working(DIGITS):
             return +value
+
+    def masses(self, outcomes: range) -> list[Decimal]:
+        """Return P[X = s] for consecutive s."""
+        possible = range(max(outcomes.start, 0), min(outcomes.stop, self.trials + 1))
+        if not possible:
+            return [Decimal(0)] * len(outcomes)
+        found = [self.mass(possible.start)]
+        with working(DIGITS + 15):
+            odds = to_decimal(self.success / (1 - self.success))
+            for s in possible[:-1]:
+                found.append(found[-1] * odds * (self.trials - s) / (s + 1))
+        before, after = possible.start - outcomes.start, outcomes.stop - possible.stop
+        return [Decimal(0)] * before + found + [Decimal(0)] * after
 
     def at_least(self, m: int) -> Decimal:
         """Return P[X >= m]."""

@@ -30,6 +30,7 @@ from aggregator.dp.decimals import (
 from aggregator.errors import ParameterError
 
 MOST_REPORTS = 10**10
+_MOST_EPSILON = 1000  # e^epsilon is an ordinary number up to there
 
 CAVEATS = (
     (
@@ -175,12 +176,21 @@ class Thresholding:
         If p only bounds the probabilities, it is the least sound delta up to `epsilon_max`.
 
         Raises:
-            ParameterError: `epsilon` is negative.
+            ParameterError: `epsilon` is negative or above 1000.
         """
-        bound = rational_in(epsilon, "epsilon", 0, None)
-        return max(self._delta_of_yes(bound), self._delta_of_no(bound))
+        return self.deltas(range(self.threshold, self.threshold + 1), epsilon)[0]
 
-    def _delta_of_yes(self, epsilon: Fraction) -> Decimal:
+    def deltas(self, thresholds: range, epsilon: Number = 0) -> list[Decimal]:
+        """Return what `delta` is for consecutive thresholds instead of this one, -1 to n.
+
+        Raises:
+            ParameterError: `epsilon` is negative or above 1000.
+        """
+        level = level_in(epsilon)
+        yes = self._deltas_of_yes(thresholds, level)
+        return list(map(max, yes, self._deltas_of_no(thresholds, level)))
+
+    def _deltas_of_yes(self, thresholds: range, epsilon: Fraction) -> list[Decimal]:
         """Return the curve from "yes" to "no": counts k > T with f(k-1) > e^epsilon f(k).
 
         Those are the k above e^epsilon p n / (1-p + e^epsilon p), as f(k)/f(k-1) =
@@ -189,13 +199,21 @@ class Thresholding:
         with working(DIGITS):
             p, growth = to_decimal(self.probability), to_decimal(epsilon).exp()
             border = growth * p * self.reports / (1 - p + growth * p)
-            first = max(self.threshold + 1, int(border) + 1)
+            first = int(border) + 1
+            firsts = range(max(thresholds[0] + 1, first), max(thresholds[-1] + 1, first) + 1)
+            before = self._others.masses(range(firsts.start - 1, firsts.stop - 1))
             # S(K-1) - e^epsilon S(K) = f(K-1) - (e^epsilon - 1) S(K).
-            grown = expm1(to_decimal(epsilon))
-            value = self._others.mass(first - 1) - grown * self._others.at_least(first)
-            return max(Decimal(0), value)
+            found, grown = before, expm1(to_decimal(epsilon))
+            if grown:
+                at_least = [self._others.at_least(firsts[-1])]
+                for mass in reversed(before[1:]):
+                    at_least.append(at_least[-1] + mass)
+                tails = reversed(at_least)
+                found = [mass - grown * tail for mass, tail in zip(before, tails, strict=True)]
+            values = [max(Decimal(0), value) for value in found]
+            return [values[max(t + 1, first) - firsts.start] for t in thresholds]
 
-    def _delta_of_no(self, epsilon: Fraction) -> Decimal:
+    def _deltas_of_no(self, thresholds: range, epsilon: Fraction) -> list[Decimal]:
         """Return the curve from "no" to "yes": "suppressed" and the k with f(k) > e^epsilon f(k-1).
 
         Those counts follow T without a gap, and if there are any, "suppressed" counts too, since F
@@ -203,11 +221,24 @@ class Thresholding:
         """
         with working(DIGITS):
             p, growth = to_decimal(self.probability), to_decimal(epsilon).exp()
-            border = p * self.reports / (p + (1 - p) * growth)
-            last = max(self.threshold, _below(border))
-            grown = expm1(to_decimal(epsilon))
-            value = growth * self._others.mass(last) - grown * self._others.at_most(last)
-            return max(Decimal(0), value)
+            last = _below(p * self.reports / (p + (1 - p) * growth))
+            lasts = range(max(thresholds[0], last), max(thresholds[-1], last) + 1)
+            masses = self._others.masses(lasts)
+            found, grown = masses, expm1(to_decimal(epsilon))
+            if grown:
+                at_most = [self._others.at_most(lasts[0])]
+                for mass in masses[1:]:
+                    at_most.append(at_most[-1] + mass)
+                found = [
+                    growth * mass - grown * tail for mass, tail in zip(masses, at_most, strict=True)
+                ]
+            values = [max(Decimal(0), value) for value in found]
+            return [values[max(t, last) - lasts.start] for t in thresholds]
+
+
+def level_in(epsilon: Number) -> Fraction:
+    """Return `epsilon`, checked to be one at which a curve is read off, from 0 to 1000."""
+    return rational_in(epsilon, "epsilon", 0, _MOST_EPSILON)
 
 
 def against_active_attacker(release: Thresholding, known: int) -> Thresholding:

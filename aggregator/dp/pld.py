@@ -23,6 +23,8 @@ _GRID = 1e-4
 _LARGEST_SHIFT = 10_000
 _LARGEST_COMPOSITION = 5_000  # more take longer than ten seconds
 _LARGEST_EPSILON = 100  # the package overflows above
+_LARGEST_SIGMA = 10**5  # and lists as many outcomes
+_LARGEST_RHO_OF_DRAW = 1  # so many draws have ten million losses
 
 # The error of doubles, compared with the exact optimum for up to 10,000 randomised responses:
 # measured, not proved.
@@ -78,7 +80,9 @@ def of_discrete_laplace(scale: Fraction, draws: int, shift: int) -> ReleaseLosse
     Raises:
         ConfigurationError: `dp-accounting` is not installed.
     """
-    if shift > _LARGEST_SHIFT or draws * shift > _LARGEST_EPSILON * scale:
+    if draws > _LARGEST_COMPOSITION or shift > _LARGEST_SHIFT:
+        return None
+    if draws * shift > _LARGEST_EPSILON * scale:
         return None
     single: _LossDistribution = _library().from_discrete_laplace_mechanism(
         parameter=float(1 / scale), sensitivity=shift, value_discretization_interval=_GRID
@@ -92,7 +96,9 @@ def of_discrete_gaussian(sigma_squared: Fraction, draws: int, shift: int) -> Rel
     Raises:
         ConfigurationError: `dp-accounting` is not installed.
     """
-    if shift > _LARGEST_SHIFT:
+    if draws > _LARGEST_COMPOSITION or shift > _LARGEST_SHIFT:
+        return None
+    if sigma_squared > _LARGEST_SIGMA**2 or shift**2 > 2 * _LARGEST_RHO_OF_DRAW * sigma_squared:
         return None
     single: _LossDistribution = _library().from_discrete_gaussian_mechanism(
         sigma=math.sqrt(sigma_squared), sensitivity=shift, value_discretization_interval=_GRID

@@ -4,7 +4,9 @@ Epsilons are exact from the task file ("1/10", "0.1", "1e-6") to the sampler. A 
 is refused: 0.1 as a float is 3602879701896397/2^55, which nobody meant.
 """
 
+import decimal
 import re
+from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.errors import ParameterError
@@ -95,6 +97,12 @@ def require_probability(value: Fraction, name: str) -> None:
 def format_rational(value: Fraction) -> str:
     """Return the canonical text of a rational: "1/10", or "3" for an integer."""
     return str(value)
+
+
+def at_most(value: Fraction, digits: int = 3) -> str:
+    """Return a number in so many digits, rounded up: a stated maximum must be one."""
+    with decimal.localcontext(prec=digits, rounding=decimal.ROUND_CEILING):
+        return f"{Decimal(value.numerator) / Decimal(value.denominator):g}"
 
 
 def _exact(text: str, name: str, kind: str) -> Fraction:

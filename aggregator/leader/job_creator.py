@@ -19,7 +19,7 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.reports import JobSize, claimable_reports, tasks_with_unclaimed_reports
 from aggregator.storage.selected_batches import batch_with_room
 
-MAX_JOB_BYTES = 32 * 2**20
+MAX_JOB_BYTES = 16 * 2**20
 """The most stored bytes of the reports of one job, if it has more than one."""
 
 

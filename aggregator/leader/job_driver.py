@@ -121,7 +121,6 @@ class JobDriver(LeaseDriver[AggregationJob]):
             if not answer.carried(AggregationJobResp.message):
                 await self._wait(leased, answer)
                 return
-            verified, rejected = await self._finish(served, job, request, answer)
         except PeerUnreachable as error:
             log.warning("helper unreachable", reason=str(error))
             note_outcome(Outcome.UNREACHABLE)
@@ -131,10 +130,14 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 error.retry_after,
                 is_unprocessed=error.is_unprocessed and job.helper_location is None,
             )
+            return
         except PeerRefused as error:
             await self._refused(leased, error)
+            return
+        try:
+            verified, rejected = await self._finish(served, job, request, answer)
         except (IncompatibleResponse, DecodeError) as error:
-            await self._unusable(leased, str(error))
+            await self._unusable(leased, str(error), answer.location)
         else:
             await self._commit(leased, request.body, verified, rejected)
             await self._forget_too_early(served, rejected, answer.location or job.helper_location)
@@ -329,14 +332,21 @@ class JobDriver(LeaseDriver[AggregationJob]):
         release_aggregation_job(tx, lease, delay, reason=str(error))
         return delay
 
-    async def _unusable(self, leased: Leased[AggregationJob], reason: str) -> None:
-        """Ask again with the same bytes; hold the job when that has not helped."""
+    async def _unusable(
+        self, leased: Leased[AggregationJob], reason: str, location: str | None
+    ) -> None:
+        """Ask again with the same bytes; hold the job when that has not helped.
+
+        Where the helper says that it keeps the job is believed only then: the job may be deleted.
+        """
         log.error("helper's answer is unusable", reason=reason)
         note_outcome(Outcome.UNUSABLE)
 
         def note(tx: Transaction) -> int | None:
             job = note_failure(tx, leased.lease)
             if job.failures >= self._settings.max_attempts:
+                if location is not None:
+                    store_job_location(tx, leased.lease, location)
                 hold_aggregation_job(tx, leased.lease, f"the helper's answer: {reason}")
                 return None
             delay = retry_delay(job.failures, None)

@@ -242,15 +242,17 @@ def _pieces(reports: list[StoredReport]) -> Iterator[list[StoredReport]]:
 def _put(tx: Transaction, group: list[_Upload]) -> None:
     # Other processes write their groups too: all take the locks of all reports in one order.
     for task_id in sorted({upload.task.task_id.value for upload in group}):
-        buckets = {
-            report.bucket
+        batches = {
+            report.bucket: upload.task.smallest_batch(report.bucket)
             for upload in group
             if upload.task.task_id.value == task_id
             for report in upload.reports
         }
         locks.keep_batches(tx, task_id)
-        locks.fill_buckets(tx, task_id, buckets)
+        locks.fill_batches(tx, task_id, batches)
     for upload in group:
         task = upload.task
-        upload.outcomes = put_reports(tx, task.task_id.value, upload.reports, task.max_reports)
+        upload.outcomes = put_reports(
+            tx, task.task_id.value, upload.reports, task.max_reports, task.smallest_batch
+        )
         count_reports(tx, task.task_id.value, Stage.UPLOAD, upload.refused)

@@ -6,7 +6,6 @@ with two digits that keeps the wanted error; a smaller error costs privacy, and 
 around that.
 """
 
-import decimal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,15 +15,17 @@ from aggregator.dp import accounting, composition
 from aggregator.dp.certified import exp, is_positive, round_up
 from aggregator.dp.decimals import Number, integer_in, rational_in
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
+from aggregator.dp.filters import Cost
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import MECHANISMS, PrivacyPolicy, policy_from_mapping
-from aggregator.dp.rationals import format_rational
+from aggregator.dp.rationals import at_most, format_rational
 from aggregator.dp.search import least
 from aggregator.dp.sensitivity import furthest_move, max_entry, nothing_changes
 from aggregator.dp.thresholds import Thresholds
 from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
+from aggregator.planning.suspicion import sure_at_most
 from aggregator.vdaf.circuits import Circuit, Count, Histogram
 
 CONFIDENCE = Fraction(95, 100)
@@ -39,9 +40,12 @@ _WEAK_YEAR = 12
 _LONG = 10**11
 """Denominators of computed bounds have twelve decimals."""
 _LEAST_STRENGTH = Fraction(1, 10**30)  # noise of a smaller one fits no field
-# The grid of epsilons and rhos: two digits, from 10^-9 up to below 100.
-_DIGITS = range(10, 100)
-_EXPONENTS = range(-10, 1)
+STRENGTHS = tuple(
+    Fraction(digits) * Fraction(10) ** exponent
+    for exponent in range(-10, 1)
+    for digits in range(10, 100)
+)
+"""The epsilons and rhos that are advised: two digits, from 10^-9 up to below 100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +229,9 @@ class Advice:
         yearly_epsilon: For a person in every release, by adding up; None if epsilons do not add up.
         yearly_bound: The smallest bound at the question's delta; the policy's limit enforces the
             number of releases that it is for.
+        sure_after_one: How sure of an answer a neighbour can be after one release to whom two
+            answers were equally likely; see `sure_at_most`.
+        sure_after_a_year: The same after all releases of a year.
         threshold: None where nothing is a bucket.
         sentences: Three, for a board.
         warnings: What the steward should consider first.
@@ -238,6 +245,8 @@ class Advice:
     joint_half_width: int
     yearly_epsilon: Fraction | None
     yearly_bound: composition.Bound
+    sure_after_one: Fraction
+    sure_after_a_year: Fraction
     threshold: ThresholdAdvice | None
     sentences: tuple[str, str, str]
     warnings: tuple[str, ...]
@@ -292,10 +301,18 @@ def advise(question: Question, population: str = "", *, with_threshold: bool = F
         figures.joint,
         figures.total,
         bound,
+        sure_at_most(promised.epsilon, promised.delta),
+        _sure_after(yearly, bound),
         threshold,
         (_promise(question, figures), _accuracy(question, figures), _cost(question, figures)),
         _warnings(question, figures, threshold),
     )
+
+
+def _sure_after(yearly: Cost, bound: composition.Bound) -> Fraction:
+    """Return how sure a neighbour can be after a year, by adding up or by the smallest bound."""
+    costs = ((yearly.epsilon, yearly.delta), (bound.epsilon, bound.delta))
+    return min(sure_at_most(epsilon, delta or 0) for epsilon, delta in costs if epsilon is not None)
 
 
 def _error(text: str, largest_sum: int) -> Fraction:
@@ -307,18 +324,17 @@ def _error(text: str, largest_sum: int) -> Fraction:
 def _least_strength(question: Question) -> Fraction:
     """Return the smallest epsilon or rho with two digits whose interval is narrow enough."""
     wanted, name = question.error, question.mechanism.parameter_names[0]
-    grid = [Fraction(d) * Fraction(10) ** e for e in _EXPONENTS for d in _DIGITS]
 
     def suffices(strength: Fraction) -> bool:
         noise = question.noise(strength)
         return wanted is None or noise.half_width(question.circuit, CONFIDENCE) <= wanted
 
-    if not suffices(grid[-1]):
+    if not suffices(STRENGTHS[-1]):
         raise ParameterError(
             f"error must be larger than {float(wanted or 0):g}: no {name} below 100 has so small an"
             " error at 95 %"
         )
-    return grid[least(lambda index: suffices(grid[index]), 0, len(grid) - 1)]
+    return STRENGTHS[least(lambda index: suffices(STRENGTHS[index]), 0, len(STRENGTHS) - 1)]
 
 
 def _threshold(question: Question, mechanism: Mechanism) -> ThresholdAdvice:
@@ -354,7 +370,7 @@ class _Figures:
 
 def _promise(question: Question, figures: _Figures) -> str:
     releases = "each release" if question.releases == 1 else f"each of {question.releases} releases"
-    factor = _at_most(round_up(lambda digits: exp(figures.epsilon, digits)))
+    factor = at_most(round_up(lambda digits: exp(figures.epsilon, digits)))
     delta, failure = "", ""
     if figures.delta:
         delta = f" and delta = {plain(figures.delta)}"
@@ -390,13 +406,13 @@ def _accuracy(question: Question, figures: _Figures) -> str:
 def _cost(question: Question, figures: _Figures) -> str:
     best = figures.bound.epsilon or Fraction(0)
     other = (
-        f"{_at_most(best)} but for a delta of {plain(question.delta)}, since no aggregator allows"
+        f"{at_most(best)} but for a delta of {plain(question.delta)}, since no aggregator allows"
         " more releases"
     )
     if figures.total is None:
         spent = f"{other}, in a year"
     else:
-        failure = f" but for a delta of {_at_most(figures.total_delta)}"
+        failure = f" but for a delta of {at_most(figures.total_delta)}"
         spent = f"{plain(figures.total)}{failure if figures.total_delta else ''} in a year"
         if best < figures.total * Fraction(98, 100):
             spent += f", or {other}"
@@ -454,18 +470,12 @@ def _warnings(
 
 def shown(value: Fraction) -> str:
     """Return a number as it was chosen; one that was computed has three digits, rounded up."""
-    return plain(value) if value.denominator < _LONG else _at_most(value)
-
-
-def _at_most(value: Fraction) -> str:
-    """Return three digits of a number, rounded up: a stated maximum must be one."""
-    with decimal.localcontext(prec=3, rounding=decimal.ROUND_CEILING):
-        return f"{Decimal(value.numerator) / Decimal(value.denominator):g}"
+    return plain(value) if value.denominator < _LONG else at_most(value)
 
 
 def plain(value: Fraction) -> str:
     """Return a decimal where it ends soon, else a fraction; a tiny one is rounded up."""
     number = Decimal(value.numerator) / Decimal(value.denominator)
     if Fraction(number) == value:
-        return f"{number.normalize():f}" if number >= Decimal("1e-4") else _at_most(value)
+        return f"{number.normalize():f}" if number >= Decimal("1e-4") else at_most(value)
     return format_rational(value)

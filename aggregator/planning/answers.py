@@ -18,6 +18,7 @@ from aggregator.dp.partial_knowledge import (
     SuppressionBound,
     Thresholding,
     against_active_attacker,
+    level_in,
 )
 from aggregator.dp.policy import policy_to_mapping
 from aggregator.dp.rationals import format_rational
@@ -31,6 +32,7 @@ from aggregator.planning.privacy_at_risk import (
     LABEL,
     claimed_confidence,
 )
+from aggregator.planning.suspicion import BEFORE
 from aggregator.planning.two_draw_loss import TwoDrawLaw
 from aggregator.planning.values import PlanAnswer, Value
 from aggregator.planning.vector_loss import VectorTwoDrawLaw
@@ -51,7 +53,7 @@ def threshold(
 ) -> tuple[PlanAnswer, ParameterError | None]:
     """Weigh suppression without noise; if the theorem does not apply, say why."""
     release = Thresholding.of(reports, probability, threshold)
-    rational_in(epsilon, "epsilon", 0, None)
+    level = level_in(epsilon)
     caveats = list(CAVEATS)
     bound: SuppressionBound | None = None
     problem: ParameterError | None = None
@@ -68,7 +70,6 @@ def threshold(
         problem = error
         caveats.insert(0, str(error))
     limit = release.epsilon_max if passive.known == 0 else None
-    level = Fraction(epsilon)
     if limit is not None and level > limit:
         caveats.insert(
             0,
@@ -76,13 +77,14 @@ def threshold(
             f" bound for each, delta(epsilon_max) = {release.delta(limit):.10g} is what holds at"
             " this epsilon.",
         )
+    at_zero = passive.delta(0)
     answer: PlanAnswer = {
         "applies": bound is not None,
         "r": bound.ratio if bound else release.ratio,
         "bound": _bound(bound) if bound else None,
         "exact": {
-            "delta_at_zero": passive.delta(0),
-            "delta": passive.delta(epsilon),
+            "delta_at_zero": at_zero,
+            "delta": passive.delta(level) if level else at_zero,
             "epsilon_max": limit,
             "release_probability": release.release_probability(),
             "suppressed_loss": release.suppressed_loss(),
@@ -355,6 +357,11 @@ def advice(found: Advice) -> PlanAnswer:
                 "epsilon": found.yearly_bound.epsilon,
                 "delta": found.yearly_bound.delta,
             },
+        },
+        "neighbour": {
+            "sure_before": BEFORE,
+            "sure_after_one_release": found.sure_after_one,
+            "sure_after_a_year": found.sure_after_a_year,
         },
         "threshold": threshold,
         "sentences": list(found.sentences),

@@ -25,7 +25,7 @@ from aggregator.dp.decimals import (
 )
 from aggregator.dp.sensitivity import l1_sensitivity, nothing_changes
 from aggregator.errors import ParameterError
-from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move
+from aggregator.planning.loss_law import MOST_EPSILON0, LaplaceLaw, LatticeLaw, Move
 from aggregator.planning.privacy_at_risk import LABEL
 from aggregator.planning.spread import least_epsilon
 from aggregator.vdaf.circuits import Circuit
@@ -103,12 +103,12 @@ class CostModel:
         """Return the paper's cheapest epsilon for one-coordinate Laplace noise, with its label.
 
         Raises:
-            ParameterError: `epsilon0` is not above 0.
+            ParameterError: `epsilon0` is not above 0 and at most 1000.
 
         Source:
             [DBB20], equations (9) and (10).
         """
-        noise = rational_in(epsilon0, "epsilon0", 0, None, open_low=True)
+        noise = rational_in(epsilon0, "epsilon0", 0, MOST_EPSILON0, open_low=True)
         with working():
             scale = to_decimal(noise)
             epsilon = _published_minimum(scale)

@@ -141,6 +141,8 @@ class LatticeLaw:
     def delta(self, epsilon: Number) -> Decimal:
         """Return the exact delta at `epsilon`."""
         bound = rational_in(epsilon, "epsilon", 0, None)
+        if bound >= self.epsilon0:
+            return Decimal(0)
         last, size = self._first_at_most(bound) - 1, self.move.length
         with working(self._digits):
             if self.move.coordinates == 1:

@@ -7,16 +7,18 @@ Source:
     [Des20], Theorem 4, second form; Definition 58.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-import numpy as np
-
 from aggregator.dp.binomial import DIGITS, Binomial
-from aggregator.dp.decimals import Number, integer_in, rational_in, to_decimal, working
-from aggregator.dp.partial_knowledge import SuppressionBound, Thresholding, epsilon_of
+from aggregator.dp.decimals import Number, integer_in, to_decimal, working
+from aggregator.dp.partial_knowledge import SuppressionBound, Thresholding, epsilon_of, level_in
+from aggregator.dp.search import least
 from aggregator.errors import ParameterError
+
+_FIRST_DELTAS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +48,21 @@ class PassiveAttacker:
         """
         if self.known == 0:
             return self.release.bound()
-        bounds = [self._bound_at(b_max) for b_max in self._candidates()]
-        if not bounds:
+        span = self._splits()
+        if not span:
             raise ParameterError(
                 "no b_max in 1 to T-1 has p|B|/((1-p)b_max) < 1 and p(n-|B|-1)/((1-p)(T-b_max)) < 1"
                 " for this threshold, probability and known: the theorem says nothing"
             )
-        best = min(bounds, key=lambda bound: bound.delta)
-        if best.delta >= 1:
-            raise ParameterError(
-                f"the theorem's delta is {best.delta:.6g}, above 1: it says nothing"
-            )
-        return best
+        with working():
+            b_max, known, other = min(self._parts(span), key=lambda parts: parts[1] + parts[2])
+            delta = known + other
+            if delta >= 1:
+                raise ParameterError(
+                    f"the theorem's delta is {delta:.6g}, above 1: it says nothing"
+                )
+            ratio = to_decimal(self._odds * self._others / (self.release.threshold - b_max))
+            return SuppressionBound(epsilon_of(other), delta, ratio, b_max)
 
     def delta(self, epsilon: Number = 0) -> Decimal:
         """Return the exact delta at `epsilon`, averaged over what the attacker may know.
@@ -65,27 +70,27 @@ class PassiveAttacker:
         It is sum_b f(b, |B|, p) delta(n-|B|, T-b) over the number b of "yes" among the known.
 
         Raises:
-            ParameterError: `epsilon` is negative.
+            ParameterError: `epsilon` is negative or above 1000.
         """
-        rational_in(epsilon, "epsilon", 0, None)
+        level_in(epsilon)
         known = Binomial(self.known, self.release.probability)
-        unknown = self.release.reports - self.known
-        mode = int((self.known + 1) * self.release.probability)
+        mode = min(self.known, int((self.known + 1) * self.release.probability))
         with working(DIGITS):
-            total = Decimal(0)
-            weight = at_mode = known.mass(mode)
+            odds = to_decimal(known.success / (1 - known.success))
+            total, weight = Decimal(0), known.mass(mode)
+            at_mode = weight
             # Upwards delta may grow to 1 while its weight falls: stop once the remaining weights,
             # at most a geometric series, cannot matter. Downwards delta falls with the weight.
-            for b in range(mode, self.known + 1):
-                total += weight * self._delta_given(unknown, b, epsilon)
-                ratio = _ratio(known, b)
+            for b, delta in self._deltas_given(range(mode, self.known + 1), epsilon):
+                total += weight * delta
+                ratio = odds * (self.known - b) / (b + 1)
                 if ratio < 1 and weight * ratio < total * Decimal("1e-30") * (1 - ratio):
                     break
                 weight *= ratio
             weight = at_mode
-            for b in range(mode - 1, -1, -1):
-                weight /= _ratio(known, b)
-                part = weight * self._delta_given(unknown, b, epsilon)
+            for b, delta in self._deltas_given(range(mode - 1, -1, -1), epsilon):
+                weight *= (b + 1) / (odds * (self.known - b))
+                part = weight * delta
                 total += part
                 if weight * mode < total * Decimal("1e-30") or part * mode < total * Decimal(
                     "1e-35"
@@ -93,72 +98,70 @@ class PassiveAttacker:
                     break
             return total
 
-    def _delta_given(self, unknown: int, b: int, epsilon: Number) -> Decimal:
-        # Below zero every threshold shows every count, as -1 does.
-        threshold = max(self.release.threshold - b, -1)
-        return Thresholding(unknown, self.release.probability, min(threshold, unknown)).delta(
-            epsilon
-        )
+    def _deltas_given(self, known: range, epsilon: Number) -> Iterator[tuple[int, Decimal]]:
+        """Yield each number of "yes" among the known, and the delta that is left.
 
-    def _candidates(self) -> list[int]:
-        """Return the few values of b_max whose delta may be the smallest, found in floating point.
+        Neighbours share their sums of masses, so they are computed together, twice as many each
+        time.
+        """
+        unknown = Thresholding(self.release.reports - self.known, self.release.probability, -1)
+        start, size = 0, _FIRST_DELTAS
+        while some := known[start : start + size]:
+            low, high = min(some[0], some[-1]), max(some[0], some[-1])
+            # Below zero every threshold shows every count, as -1 does.
+            thresholds = range(self._left(high), self._left(low) + 1)
+            deltas = unknown.deltas(thresholds, epsilon)
+            for b in some:
+                yield b, deltas[self._left(b) - thresholds.start]
+            start, size = start + size, 2 * size
 
-        Both terms' logarithms are running sums of logarithms of simple ratios; their error is far
-        below the margin, and the candidates are compared exactly.
+    def _left(self, b: int) -> int:
+        """Return the threshold that is left for the unknown answers, after `b` known "yes"."""
+        unknown = self.release.reports - self.known
+        return min(max(self.release.threshold - b, -1), unknown)
+
+    def _splits(self) -> range:
+        """Return where the b_max with the smallest delta is; empty if the theorem allows none.
+
+        The known part falls with b_max and the other one grows, so the smallest sum is at most the
+        sum where they meet: it is not where either of them is above that.
         """
         release = self.release
-        odds = release.probability / (1 - release.probability)
-        others = release.reports - self.known - 1
-        low = int(odds * self.known) + 1
+        low = int(self._odds * self.known) + 1
         # T - b_max > odds * others.
-        high = min(release.threshold - 1, -int(-(release.threshold - odds * others) // 1) - 1)
-        if high < low:
-            return []
-        b = np.arange(low, high + 1, dtype=np.float64)
-        rest = release.threshold - b
-        log_odds = _log_float(odds)
-        with np.errstate(divide="ignore"):
-            # f(b+1)/f(b) and f(T-b)/f(T-b-1); a count above the number of answers has none.
-            known_steps = np.log(np.maximum(self.known - b[:-1], 0)) - np.log(b[1:]) + log_odds
-            other_steps = np.log(np.maximum(others - rest[1:], 0)) - np.log(rest[:-1]) + log_odds
-            log_known = np.concatenate(([0.0], np.cumsum(known_steps)))
-            log_other = np.concatenate((np.cumsum(other_steps[::-1])[::-1], [0.0]))
-            log_known += _log_mass(Binomial(self.known, release.probability), low)
-            log_other += _log_mass(Binomial(others, release.probability), release.threshold - high)
-            log_known -= np.log1p(-float(odds) * self.known / b)
-            log_other -= np.log1p(-float(odds) * others / rest)
-        total = np.logaddexp(log_known, log_other)
-        near = np.flatnonzero(total <= total.min() + 1e-4)
-        best = near[np.argsort(total[near])][:16]
-        return [low + int(i) for i in best]
+        beyond = min(release.threshold, -int(-(release.threshold - self._odds * self._others) // 1))
+        if beyond <= low:
+            return range(0)
 
-    def _bound_at(self, b_max: int) -> SuppressionBound:
-        release = self.release
+        def parts(b_max: int) -> tuple[Decimal, Decimal]:
+            ((_, known, other),) = self._parts(range(b_max, b_max + 1))
+            return known, other
+
         with working():
-            p = to_decimal(release.probability)
-            odds = p / (1 - p)
-            others = release.reports - self.known - 1
-            rest = release.threshold - b_max
-            known_part = Binomial(self.known, release.probability).mass(b_max) / (
-                1 - odds * self.known / b_max
-            )
-            ratio = odds * others / rest
-            other_part = Binomial(others, release.probability).mass(rest) / (1 - ratio)
-            epsilon = epsilon_of(other_part) if other_part < 1 else Decimal("Infinity")
-            return SuppressionBound(epsilon, known_part + other_part, ratio, b_max)
+            meeting = least(lambda b: parts(b)[0] <= parts(b)[1], low, beyond - 1)
+            best = sum(parts(meeting))
+            first = least(lambda b: parts(b)[0] <= best, low, meeting)
+            return range(first, least(lambda b: parts(b)[1] > best, meeting, beyond))
 
+    def _parts(self, span: range) -> list[tuple[int, Decimal, Decimal]]:
+        """Return for each b_max the two terms of the theorem's delta, of the known and the rest."""
+        threshold, probability = self.release.threshold, self.release.probability
+        known = Binomial(self.known, probability).masses(span)
+        rest = range(threshold - span[-1], threshold - span[0] + 1)
+        others = reversed(Binomial(self._others, probability).masses(rest))
+        with working():
+            odds_known = to_decimal(self._odds * self.known)
+            odds_others = to_decimal(self._odds * self._others)
+            return [
+                (b, mass / (1 - odds_known / b), other / (1 - odds_others / (threshold - b)))
+                for b, mass, other in zip(span, known, others, strict=True)
+            ]
 
-def _ratio(law: Binomial, s: int) -> Decimal:
-    """Return P[X = s + 1] / P[X = s]."""
-    return to_decimal(law.success / (1 - law.success) * Fraction(law.trials - s, s + 1))
+    @property
+    def _odds(self) -> Fraction:
+        return self.release.probability / (1 - self.release.probability)
 
-
-def _log_float(value: Fraction) -> float:
-    with working():
-        return float(to_decimal(value).ln())
-
-
-def _log_mass(law: Binomial, s: int) -> float:
-    mass = law.mass(s)
-    with working():
-        return float(mass.ln()) if mass else -np.inf
+    @property
+    def _others(self) -> int:
+        """How many answers are neither known nor the person's."""
+        return self.release.reports - self.known - 1

@@ -129,14 +129,14 @@ class _SumOfTwo:
 
     def __init__(self, rate: Fraction, step: int) -> None:
         self.step = step
-        self._q = to_decimal(-rate).exp()
-        self._c = (1 + self._q * self._q) / (1 - self._q * self._q)
         far = int(_REACH * Decimal(10).ln() / to_decimal(rate)) + step + 40
         if far > _MOST_ATOMS:
             raise ParameterError(
-                f"epsilon0 is so small that the exact law has {2 * far} losses, more than"
-                f" {2 * _MOST_ATOMS}: quote the figures for one honest aggregator"
+                f"epsilon0 is so small that the exact law has more than {2 * _MOST_ATOMS} losses:"
+                " quote the figures for one honest aggregator"
             )
+        self._q = to_decimal(-rate).exp()
+        self._c = (1 + self._q * self._q) / (1 - self._q * self._q)
         self.reach = range(-far, far + 1)
         self._rate = to_decimal(rate)
         self._losses: list[Decimal] = []

@@ -1,13 +1,19 @@
 """The privacy loss of a vector under the noise of two honest aggregators, rounded up.
 
 More than two coordinates have too many different losses to list. So each coordinate's loss is put
-on a grid, and the coordinates are added by Fourier transform. An atom between two grid points is
-split between them so that its probability under both neighbours does not change: the curve
-delta(epsilon) of a coordinate then runs along chords of the true, convex one. It is never below the
-truth, and above it only in second order of the grid, by a relative 10^-9 at most; where epsilon is
-a possible loss, such as 0, the curve has a kink, and that may be 10^-6. Doubles err in either
-direction, most of all in the transform, by up to 3 10^-16 per coordinate where we measured it:
-10^-15 per coordinate is added, and where that is a part in 10^3 or more nothing is said.
+on a grid, and the coordinates are added by Fourier transform. The result is never below the truth;
+where what is added for the errors of doubles is more than a hundredth of it, nothing is said.
+
+**The grid rounds up.** delta(epsilon) is E[max(0, 1 - e^epsilon v_1 ... v_n)] over the coordinates'
+v = e^-loss, which is convex in each v. An atom between two grid points is split between them so
+that its probability and its part of E[v] do not change: by Jensen's inequality, one coordinate
+after the other, the mean can only grow. It does in second order of the grid: by a relative 10^-9
+where we measured it, or 10^-6 where epsilon is a possible loss, such as 0. It also grows with
+each loss and each probability, so the errors of the doubles that these are computed in are added to
+them (`_ERROR_OF_LOSS`, `_ERROR_OF_MASS`; sums of n terms err by n units), and the probability
+of what lies further out than the grid's atoms is added to the largest loss.
+
+**The transform is bounded** by `grid_sum`.
 
 As for fewer coordinates (`two_draw_loss`): the largest loss stays epsilon0, and the figures need
 trust in both aggregators. Do not advertise them.
@@ -27,17 +33,19 @@ from numpy.typing import NDArray
 
 from aggregator.dp.decimals import Number, rational_in
 from aggregator.errors import ParameterError
+from aggregator.planning.grid_sum import GridSum
 from aggregator.planning.loss_law import MOST_EPSILON0, Move
 
 # Grid points from 0 to epsilon0, and atoms of one coordinate on either side of zero.
 _GRID_BITS = 20
 _MOST_ATOMS = 4_000_000
 _MOST_COORDINATES = 2**12
-# What is added for the errors of doubles: of the sum itself, and of one coordinate's transform.
-_SLACK = 1e-12
-_SLACK_OF_ONE = 1e-15
-_LEAST_MULTIPLE = 1000
-# The mass further out is less than e^-45 of the whole; it is added to the largest loss.
+# Errors of doubles, in what they are relative to: generous sums of half units of the last place.
+_UNIT = 2.0**-53
+_ERROR_OF_LOSS = 32 * _UNIT  # of the largest loss of a coordinate
+_ERROR_OF_MASS = 256 * _UNIT  # where it counts, exponents are up to 60
+_LEAST_MULTIPLE = 100
+# Atoms further out have less than e^-40 of the whole.
 _REACH = 45
 
 
@@ -69,21 +77,19 @@ class VectorTwoDrawLaw:
         return cls(number, move)
 
     def delta(self, epsilon: Number) -> Decimal | None:
-        """Return delta at `epsilon`, rounded up by less than 0.002 of itself.
+        """Return delta at `epsilon`, rounded up, by little more than a hundredth at most.
 
         None if it is too small for doubles: the figures for one honest aggregator bound it.
         """
         bound = rational_in(epsilon, "epsilon", 0, None)
         if bound >= self.epsilon0:
             return Decimal(0)
-        masses, step = _grid_law(self.epsilon0, self.move)
-        middle = (masses.size - 1) // 2
-        first = math.floor(float(bound) / step) + 1
-        losses = np.arange(first, middle + 1) * step
-        share = -np.expm1(float(bound) - losses)
-        found = float(np.dot(masses[middle + first :], np.maximum(share, 0))) * (1 + _SLACK)
-        slack = self.move.coordinates * _SLACK_OF_ONE
-        return Decimal(found + slack) if found > _LEAST_MULTIPLE * slack else None
+        law, error_of_mass = _grid_law(self.epsilon0, self.move)
+        found, error = law.above(bound)
+        scale = 1 + 1.01 * self.move.coordinates * error_of_mass
+        if found <= _LEAST_MULTIPLE * error:
+            return None
+        return Decimal(min(1.0, scale * (found + error)))
 
     def expected(self) -> Decimal:
         """Return the expected loss: the coordinates' losses add up."""
@@ -108,23 +114,33 @@ def _coordinate(epsilon0: Fraction, move: Move) -> tuple[NDArray[np.float64], ND
     return losses, masses
 
 
-@lru_cache(maxsize=4)
-def _grid_law(epsilon0: Fraction, move: Move) -> tuple[NDArray[np.float64], float]:
-    """Return the law of the sum on a grid around zero, and the grid's step."""
+@lru_cache(maxsize=2)
+def _grid_law(epsilon0: Fraction, move: Move) -> tuple[GridSum, float]:
+    """Return the law of the sum of all coordinates, each rounded up to a grid around zero.
+
+    And the relative error of a coordinate's probabilities.
+    """
     count = move.coordinates
     points = 2**_GRID_BITS // 2 ** math.ceil(math.log2(count))
-    largest = float(epsilon0 / count)
+    largest = math.nextafter(float(epsilon0 / count), math.inf)
     step = largest / points
     losses, masses = _coordinate(epsilon0, move)
-    place = np.clip(losses / step, -points, points)
+    place = np.clip((losses + _ERROR_OF_LOSS * largest) / step, -points, points)
     below = np.minimum(np.floor(place), points - 1)
     # p = p1 + p2 and p e^-loss = p1 e^-g + p2 e^-(g + step).
     upper = masses * np.expm1(-(place - below) * step) / math.expm1(-step)
     index = below.astype(np.int64) + points
-    single = np.bincount(index, masses - upper, minlength=2 * points + 1)
+    single = np.zeros(2 * points + 1)
+    single += np.bincount(index, np.maximum(masses - upper, 0), minlength=2 * points + 1)
     single += np.bincount(index + 1, upper, minlength=2 * points + 1)
-    single[-1] += max(0.0, 1 - float(masses.sum()))
-    size = 2 * points * count + 1
-    length = 1 << (size - 1).bit_length()
-    total = np.fft.irfft(np.fft.rfft(single, length) ** count, length)[:size]
-    return np.maximum(total, 0), step
+    single[-1] += _mass_beyond(epsilon0, move)
+    return GridSum.of(single, count, step), _ERROR_OF_MASS + losses.size * _UNIT
+
+
+def _mass_beyond(epsilon0: Fraction, move: Move) -> float:
+    """Return the probability of what `_coordinate` leaves out, or a little more."""
+    rate, first = float(epsilon0 / move.length), _reach(epsilon0, move) + 1
+    q = math.exp(-rate)
+    # Both tails, each q^m (c + m) (1 - q) / (1 + q)^2 and q^(m + 1) / (1 + q)^2.
+    edge = (1 / math.tanh(rate) + first) * -math.expm1(-rate) + q
+    return 2 * math.exp(-rate * first) * edge / (1 + q) ** 2 * (1 + _ERROR_OF_MASS)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import BatchSelector, Query, ReportMetadata
-from aggregator.dap.times import Time
+from aggregator.dap.times import Interval, Time
 from aggregator.dp.window import Window
 from aggregator.protocol.batches import Batch
 
@@ -99,6 +99,15 @@ class Batching(ABC):
             BatchInvalid: It is not.
         """
 
+    def smallest_batch(self, bucket: bytes, window: Window | None) -> Batch:  # noqa: ARG002  where time does not decide
+        """Return the smallest batch that can be asked for of those that hold a bucket.
+
+        Args:
+            bucket: Its key.
+            window: The windows that the task's policy binds into its reports, if any.
+        """
+        return Batch(bucket, bucket)
+
     @abstractmethod
     def selected(self, selector: BatchSelector, query: Query) -> Batch:
         """Return the batch that the leader selected for the collector's query.
@@ -107,6 +116,10 @@ class Batching(ABC):
             InvalidMessage: One of them is of another mode.
             BatchInvalid: They determine no batch, or the selector does not fit the query.
         """
+
+    @abstractmethod
+    def may_span(self, query: Query, interval: Interval) -> bool:
+        """Return whether the times of the reports that a query got may be in an interval."""
 
     @abstractmethod
     def selector(self, batch: Batch) -> BatchSelector:

@@ -26,7 +26,7 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, UnsupportedExtension
 from aggregator.dap.profile import JOB_EXTENSION_BATCH_ID
-from aggregator.dap.times import Time
+from aggregator.dap.times import Interval, Time
 from aggregator.dp.window import Window
 from aggregator.entropy import Entropy
 from aggregator.protocol.batch_modes import Batching
@@ -94,6 +94,10 @@ class LeaderSelected(Batching):
         if not isinstance(selector, LeaderSelectedSelector):
             raise _other_mode()
         return Batch(selector.batch_id.value, selector.batch_id.value)
+
+    @override
+    def may_span(self, query: Query, interval: Interval) -> bool:
+        return not interval.is_empty
 
     @override
     def selector(self, batch: Batch) -> BatchSelector:

@@ -46,8 +46,8 @@ def refusal(
         timing: The report's time and its limits; None where they were checked before.
         is_seen: Whether its id was seen before.
         is_closed: Whether its batch is being, or was, collected.
-        is_full: Whether its bucket holds `max_reports`. A batch with more could never be collected:
-            its sum might wrap around.
+        is_full: Whether the smallest batch that it can be collected in holds `max_reports`. One
+            with more could never be collected: its sum might wrap around.
     """
     if is_seen:
         return ReportError.REPORT_REPLAYED

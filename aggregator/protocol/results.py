@@ -117,11 +117,10 @@ def open_result(
 
     Raises:
         UnusableResult: A share does not open under our view of the task, or does not decode, or
-            the leader says that there was no report.
+            the leader says of the batch what cannot be.
     """
     shares = open_agg_shares(task, keypair, request, response)
-    if response.report_count < 1:
-        raise UnusableResult("the leader says that the batch holds no report")
+    _check_claims(task, request, response)
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     # Noise may make a sum negative, so noised sums are read centred, exact ones in [0, p).
     vdaf = task.vdaf(AggregationParameter(request.agg_param))
@@ -157,6 +156,22 @@ def open_agg_shares(
         _open_share(task, keypair, request, Role.LEADER, leader),
         _open_share(task, keypair, request, Role.HELPER, helper),
     )
+
+
+def _check_claims(task: Task, request: CollectionJobReq, response: CollectionJobResp) -> None:
+    """Refuse what no batch of the task can be; within that, both are the leader's word.
+
+    Raises:
+        UnusableResult: The count or the interval.
+    """
+    count, least, most = response.report_count, task.min_batch_size, task.max_reports
+    if not least <= count <= most:
+        raise UnusableResult(
+            f"the leader says that the batch holds {count} reports; a batch of the task may hold "
+            f"from {least} to {most}"
+        )
+    if not task.batching.may_span(request.query, response.interval):
+        raise UnusableResult("the leader says that the batch reaches beyond what was asked for")
 
 
 def _release(response: CollectionJobResp) -> str:

@@ -34,6 +34,7 @@ from aggregator.dp.policy import (
 from aggregator.dp.release import check_no_wrap
 from aggregator.errors import ParameterError
 from aggregator.protocol.batch_modes import Batching
+from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.time_interval import TimeInterval
 from aggregator.protocol.toml_table import TomlTable
@@ -44,6 +45,7 @@ from aggregator.vdaf.instances import (
     vdaf_from_parameters,
 )
 from aggregator.vdaf.prio3 import Prio3
+from aggregator.words import acting_member
 
 TASK_FILE_VERSION = 1
 _MAX_TASK_INFO = 255
@@ -97,6 +99,7 @@ class Task:
             ParameterError: The task cannot be run; the message names the setting.
         """
         _check_numbers(configuration, max_reports)
+        _check_words(configuration, meaning)
         _check_extensions(configuration)
         _check_meaning(configuration.task_info, meaning)
         privacy = configuration.privacy
@@ -130,6 +133,10 @@ class Task:
     def batching(self) -> Batching:
         """How the task's reports fall into batches."""
         return BATCH_MODES[self.configuration.batch_mode]
+
+    def smallest_batch(self, bucket: bytes) -> Batch:
+        """Return the smallest batch that can be asked for of those that hold a bucket."""
+        return self.batching.smallest_batch(bucket, self.policy.window)
 
     def vdaf(self, agg_param: AggregationParameter) -> Prio3:
         """Return the VDAF as it verifies, aggregates and unshards under a parameter.
@@ -292,6 +299,18 @@ def info_with_digest(info: str, meaning: str) -> str:
     ending = _DIGEST_MARK + encode_base64url(digest)
     room = _MAX_TASK_INFO - len(ending)
     return info.encode()[:room].decode(errors="ignore") + ending
+
+
+def _check_words(configuration: TaskConfiguration, meaning: str) -> None:
+    """Refuse text that would act on who looks at it; a task file is often another party's."""
+    texts = {
+        "task_info": configuration.task_info.decode(errors="replace"),
+        "leader": configuration.leader_aggregator_endpoint,
+        "helper": configuration.helper_aggregator_endpoint,
+        "meaning": meaning,
+    }
+    if name := acting_member(texts):
+        raise ParameterError(f"{name}: must be one line, without control characters")
 
 
 def _check_meaning(task_info: bytes, meaning: str) -> None:

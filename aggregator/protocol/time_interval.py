@@ -24,6 +24,7 @@ from aggregator.protocol.batch_modes import Batching
 from aggregator.protocol.batches import Batch
 
 _KEY_SIZE = 8
+_UNITS_END = 2 ** (8 * _KEY_SIZE)
 _BOUNDS = ("start", "end")
 """What names an interval for a person: its first second, and the one after its last."""
 
@@ -94,11 +95,22 @@ class TimeInterval(Batching):
             )
 
     @override
+    def smallest_batch(self, bucket: bytes, window: Window | None) -> Batch:
+        if window is None:
+            return Batch(bucket, bucket)
+        first = window.first_unit(int.from_bytes(bucket, "big"))
+        return Batch(_key(max(first, 0)), _key(min(first + window.length, _UNITS_END) - 1))
+
+    @override
     def selected(self, selector: BatchSelector, query: Query) -> Batch:
         asked, selected = _interval(query), _interval(selector)
         if not asked.covers(selected):
             raise BatchInvalid("the batch selector reaches beyond the query's interval")
         return batch_of_interval(selected)
+
+    @override
+    def may_span(self, query: Query, interval: Interval) -> bool:
+        return not interval.is_empty and _interval(query).covers(interval)
 
     @override
     def selector(self, batch: Batch) -> BatchSelector:

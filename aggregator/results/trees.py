@@ -17,6 +17,7 @@ import dataclasses
 import itertools
 from collections.abc import Collection, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -126,7 +127,7 @@ class Tree:
         The two passes run backwards: first what of the sum hangs on each estimate from below, then
         what of it hangs on each count.
         """
-        above, own, shares = self._passes()
+        above, own, shares = self._passes
         on_estimates, hangs = [], wanted
         for parents, shared in zip(reversed(above), reversed(shares), strict=True):
             from_children = _added_up(parents, hangs * shared)
@@ -138,6 +139,7 @@ class Tree:
             hangs = on + ((1 - part) * hangs)[parents]
         return float(weights[0][0]), [*weights[1:], hangs]
 
+    @cached_property
     def _passes(self) -> tuple[list[Ints], list[Floats], list[Floats]]:
         """Return each level's parents, each node's weight of its own count, and its share.
 

@@ -37,9 +37,10 @@ def commit(tx: Transaction, verified: Verified, job: bytes) -> dict[ReportId, Re
     task_id = task.task_id.value
     buckets = [verified.bucket(metadata) for metadata in accepted]
     locks.keep_batches(tx, task_id)
-    locks.fill_buckets(tx, task_id, buckets)
+    batches = {bucket: task.smallest_batch(bucket) for bucket in buckets}
+    locks.fill_batches(tx, task_id, batches)
     closed = closed_batches(tx, task_id, Batch.spanning(buckets))
-    room = room_in_buckets(tx, task_id, set(buckets), task.max_reports)
+    room = room_in_buckets(tx, task_id, batches, task.max_reports)
     arrivals = [
         (metadata.report_id.value, bucket)
         for metadata, bucket in zip(accepted, buckets, strict=True)

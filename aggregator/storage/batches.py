@@ -10,7 +10,7 @@ single unit; only buckets that hold reports have rows.
 
 import bisect
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from sqlalchemy import (
     Column,
@@ -32,6 +32,7 @@ from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.storage import locks, tables
 from aggregator.storage.crypter import KEY_SIZE, Crypter
 from aggregator.storage.database import Transaction
+from aggregator.storage.report_ids import Room
 from aggregator.storage.states import BatchState, CollectionJobState
 
 _BUCKETS_PER_QUERY = 500
@@ -144,34 +145,39 @@ def closed_to_uploads(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBa
 def room_in_buckets(
     tx: Transaction,
     task_id: bytes,
-    buckets: Collection[bytes],
+    batches: Mapping[bytes, Batch],
     max_reports: int,
     *,
     beside_waiting: bool = False,
-) -> dict[bytes, int]:
-    """Return how many more reports buckets may take, so that none has more than `max_reports`.
+) -> dict[bytes, Room]:
+    """Return how many more reports buckets may take, so that no batch has to hold too many.
 
     Args:
         tx: The transaction.
         task_id: The task.
-        buckets: Their keys; the empty one is no bucket and has no limit.
-        max_reports: The most that a batch may hold, and so a bucket, the smallest batch.
+        batches: The smallest batch that each bucket can be collected in, by the bucket's key. The
+            empty key is no bucket and has no limit.
+        max_reports: The most that a batch may hold, and so these.
         beside_waiting: Whether stored reports that are not aggregated yet have their places too.
     """
     counts = [tables.buckets.c.report_count]
     if beside_waiting:
         counts.append(tables.waiting_reports.c.reports)
-    room = {bucket: max_reports for bucket in buckets if bucket}
-    keys = list(room)
+    room = {batch: Room(max_reports) for bucket, batch in batches.items() if bucket}
+    alone = [batch.first for batch in room if batch.first == batch.last]
     for count in counts:
         table = count.table.c
-        for some in _in_chunks(keys):
-            query = select(table.bucket, count).where(
-                table.task == tx.task_key(task_id), table.bucket.in_(some)
-            )
+        of_task = table.task == tx.task_key(task_id)
+        for some in _in_chunks(alone):
+            query = select(table.bucket, count).where(of_task, table.bucket.in_(some))
             for bucket, taken in tx.connection.execute(query):
-                room[bucket] -= taken
-    return room
+                room[Batch(bucket, bucket)].left -= taken
+        for batch, shared in room.items():
+            if batch.first != batch.last:
+                inside = table.bucket.between(batch.first, batch.last)
+                total = select(func.coalesce(func.sum(count), 0)).where(of_task, inside)
+                shared.left -= int(tx.connection.execute(total).scalar_one())
+    return {bucket: room[batch] for bucket, batch in batches.items() if bucket}
 
 
 def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -> None:
@@ -214,6 +220,7 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         counts.append({**place, **totals_columns(totals)})
     if keys:
         slots = tx.keys.put(sealed, _first_unused_slot(tx))
+        tx.made_slots += slots
         rows = [{**place, "slot": slot} for place, slot in zip(keys, slots, strict=True)]
         tx.connection.execute(insert(tables.bucket_keys), rows)
     _put(tx, tables.bucket_shares, shares)

@@ -14,8 +14,8 @@ rolled back.
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -73,6 +73,7 @@ class Transaction:
     keys: KeySlots
     is_writing: bool
     now: int  # seconds since the Unix epoch by the database's clock, fixed for the transaction
+    made_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, used if committed
     destroyed_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, at the commit
     scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
     failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
@@ -136,7 +137,6 @@ class Database:
         self._keys = backend.bucket_keys()
         self._undestroyed: set[int] = set()
         self._scrubber = Scrubber(backend.empty_log)
-        self._is_log_unknown = True  # a killed process may have left secrets there: empty it once
         # Writers wait for their turn in the event loop, without holding a thread each.
         self._write_limiter: RunVar[CapacityLimiter] = RunVar(f"store writers {id(self)}")
         self._read_limiter: RunVar[CapacityLimiter] = RunVar(f"store readers {id(self)}")
@@ -172,6 +172,7 @@ class Database:
             _ignore if on_transaction is None else on_transaction,
         )
         database._destroy_what_a_killed_process_left()
+        database._scrubber.request()  # it may have left destroyed secrets in the log as well
         return database
 
     async def run(self, name: str, work: Callable[[Transaction], T]) -> T:
@@ -230,6 +231,18 @@ class Database:
             self._keys.destroy(pending)
             self._undestroyed.difference_update(pending)
 
+    @contextmanager
+    def _destroying_if_it_fails(self, transaction: Transaction) -> Iterator[None]:
+        """Have the keys of a transaction destroyed that is not going to be committed.
+
+        What it has written may lie in the log all the same.
+        """
+        try:
+            yield
+        except BaseException:
+            self._undestroyed.update(transaction.made_slots)
+            raise
+
     def _persist(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
         with TRANSACTION_SECONDS.labels(name).time():
             for _ in range(_ATTEMPTS - 1):
@@ -257,14 +270,14 @@ class Database:
                     engine is self._writers,
                     now,
                 )
-                result = work(transaction)
-                if transaction.failure is not None:
-                    raise transaction.failure
-                self._on_transaction(name, "before commit")
+                with self._destroying_if_it_fails(transaction):
+                    result = work(transaction)
+                    if transaction.failure is not None:
+                        raise transaction.failure
+                    self._on_transaction(name, "before commit")
             self._on_transaction(name, "committed")
             self._destroy(transaction.destroyed_slots)
-            if transaction.scrub_log or (self._is_log_unknown and engine is self._writers):
-                self._is_log_unknown = False
+            if transaction.scrub_log:
                 self._scrubber.request()
             return result
 

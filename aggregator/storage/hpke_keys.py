@@ -1,7 +1,8 @@
 """A party's own HPKE key pairs: advertised, then retired, then destroyed.
 
 A retired key is advertised no more, but still opens what was sealed to it. Destroying it deletes
-the private key, overwrites it and empties the log, so that nobody ever opens that again.
+the private key, overwrites it and empties the log as soon as nobody reads what was there before.
+From then on nobody opens that again; until then it takes the log and the store's key.
 """
 
 import dataclasses

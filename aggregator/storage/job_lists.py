@@ -47,6 +47,7 @@ class ListedJob:
         is_driven: Whether a worker holds it now, until `next_at` at the latest.
         batch: The batch that a collection asks for; None if the Leader has yet to select one.
         problem: The problem document of a failed collection, JSON.
+        location: Where the Helper keeps an aggregation job, if it said so.
     """
 
     kind: str
@@ -65,6 +66,7 @@ class ListedJob:
     is_driven: bool = False
     batch: Batch | None = None
     problem: str | None = None
+    location: str | None = None
 
 
 def list_waiting(tx: Transaction, task_id: bytes | None = None) -> list[ListedJob]:
@@ -140,6 +142,7 @@ def _aggregations(tx: Transaction, *conditions: ColumnElement[bool]) -> list[Lis
             request_sha256=row.request_sha256,
             failures=row.failures,
             may_be_counted=row.unanswered > 0,
+            location=row.helper_location,
         )
         for row in tx.connection.execute(
             _with_task(job, *columns, left.label("reports")).where(*conditions)

@@ -8,8 +8,9 @@ race is run again, and finds what the other has stored (`engine.LostRace`).
 """
 
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
+from aggregator.protocol.batches import Batch
 from aggregator.storage.database import Transaction
 
 _STRIPES = 64
@@ -23,6 +24,17 @@ def keep_batches(tx: Transaction, task_id: bytes) -> None:
 def change_batches(tx: Transaction, task_id: bytes) -> None:
     """Be the only one who closes or opens batches of the task, while nobody keeps them."""
     tx.lock({b"batches" + task_id})
+
+
+def fill_batches(tx: Transaction, task_id: bytes, batches: Mapping[bytes, Batch]) -> None:
+    """Be the only one who adds to buckets, or stores reports for them, or for their batches.
+
+    Args:
+        tx: The transaction.
+        task_id: The task.
+        batches: The smallest batch that each bucket can be collected in, by the bucket's key.
+    """
+    fill_buckets(tx, task_id, {*batches, *(batch.first for batch in batches.values())})
 
 
 def fill_buckets(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> None:

@@ -1,5 +1,6 @@
 """Narrow tables of report ids, which serve as the duplicate check and the replay check."""
 
+import dataclasses
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 
@@ -12,13 +13,24 @@ from aggregator.storage.database import Transaction
 _IDS_PER_QUERY = 500
 
 
+@dataclasses.dataclass(eq=False, slots=True)
+class Room:
+    """Places in a batch for more reports; the buckets of one batch share it.
+
+    Attributes:
+        left: How many there are.
+    """
+
+    left: int
+
+
 def admit(
     tx: Transaction,
     table: Table,
     task_id: bytes,
     arrivals: Sequence[tuple[bytes, bytes]],
     closed: Container[bytes],
-    room: Mapping[bytes, int],
+    room: Mapping[bytes, Room],
 ) -> list[ReportError | None]:
     """Decide which reports count, and remember their ids, in the transaction that counts them.
 
@@ -30,25 +42,24 @@ def admit(
         task_id: The task.
         arrivals: Each report's id, and the key of its bucket.
         closed: The buckets that take no more reports.
-        room: How many more a bucket takes, for those with a limit.
+        room: What is left for a bucket, for those with a limit; it is taken from.
 
     Returns:
         For each report, why it does not count, or None. Of two with the same id, the first is new.
     """
     task = tx.task_key(task_id)
-    arriving = Counter(bucket for _, bucket in arrivals)
-    tight = {bucket for bucket, left in room.items() if left < arriving[bucket]}
+    arriving = Counter(room[bucket] for _, bucket in arrivals if bucket in room)
+    tight = {bucket: shared for bucket, shared in room.items() if shared.left < arriving[shared]}
     known = _known(
         tx, table, task, [each for each, bucket in arrivals if bucket in closed or bucket in tight]
     )
-    left = {bucket: room[bucket] for bucket in tight}
     entering: set[bytes] = set()
     enters = []
     for report_id, bucket in arrivals:
         is_let_in = bucket not in closed and report_id not in known
         if is_let_in and bucket in tight and report_id not in entering:
-            is_let_in = left[bucket] > 0
-            left[bucket] -= is_let_in
+            is_let_in = tight[bucket].left > 0
+            tight[bucket].left -= is_let_in
         if is_let_in:
             entering.add(report_id)
         enters.append(is_let_in)

@@ -7,7 +7,7 @@ counter that says what became of it.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sqlalchemy import (
     ColumnElement,
@@ -66,7 +66,11 @@ class Claimable:
 
 
 def put_reports(
-    tx: Transaction, task_id: bytes, reports: Sequence[StoredReport], max_reports: int
+    tx: Transaction,
+    task_id: bytes,
+    reports: Sequence[StoredReport],
+    max_reports: int,
+    smallest_batch: Callable[[bytes], Batch] = lambda bucket: Batch(bucket, bucket),
 ) -> list[ReportError | None]:
     """Store the reports whose ids are new and whose batches take them; count all by outcome.
 
@@ -77,7 +81,9 @@ def put_reports(
         tx: The transaction.
         task_id: The task.
         reports: The reports.
-        max_reports: The most reports of a bucket, stored and aggregated together.
+        max_reports: The most reports of a batch, stored and aggregated together.
+        smallest_batch: Gives the smallest batch that a bucket can be collected in: that must not
+            have more.
 
     Returns:
         Why each report was refused, or None, in order. Of two reports with the same id in
@@ -86,12 +92,12 @@ def put_reports(
     if not reports:
         return []
     key = tx.task_key(task_id)
-    buckets = {report.bucket for report in reports}
+    batches = {bucket: smallest_batch(bucket) for bucket in {each.bucket for each in reports}}
     locks.keep_batches(tx, task_id)
-    locks.fill_buckets(tx, task_id, buckets)  # or there would be room for more than there is
-    closed = closed_to_uploads(tx, task_id, Batch.spanning(buckets))
+    locks.fill_batches(tx, task_id, batches)  # or there would be room for more than there is
+    closed = closed_to_uploads(tx, task_id, Batch.spanning(batches))
     arrivals = [(report.report_id, report.bucket) for report in reports]
-    room = room_in_buckets(tx, task_id, buckets, max_reports, beside_waiting=True)
+    room = room_in_buckets(tx, task_id, batches, max_reports, beside_waiting=True)
     errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room)
     stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
     rows = [

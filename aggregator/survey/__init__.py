@@ -11,21 +11,25 @@ A question (`questions`) knows what an answer is and by which designs (`designs`
 from aggregator.survey.answers import Answers, Columns, csv_rows, read_answers, rows_of
 from aggregator.survey.bundle import TaskTables, join, split, task_tables
 from aggregator.survey.cells import AnswerError
-from aggregator.survey.designs import Design, Figure
+from aggregator.survey.designs import Design, Figure, Spread
 from aggregator.survey.meaning import Meaning
-from aggregator.survey.model import Survey, survey_from_toml
-from aggregator.survey.plan import PlannedQuestion, Way, plan
+from aggregator.survey.model import Budget, Survey, survey_from_toml
+from aggregator.survey.plan import PlannedQuestion, Way, mechanism_tables, plan
+from aggregator.survey.questions import Question
 from aggregator.survey.results import SurveyResults
 from aggregator.survey.windows import Windows
 
 __all__ = [
     "AnswerError",
     "Answers",
+    "Budget",
     "Columns",
     "Design",
     "Figure",
     "Meaning",
     "PlannedQuestion",
+    "Question",
+    "Spread",
     "Survey",
     "SurveyResults",
     "TaskTables",
@@ -33,6 +37,7 @@ __all__ = [
     "Windows",
     "csv_rows",
     "join",
+    "mechanism_tables",
     "plan",
     "read_answers",
     "rows_of",

@@ -15,7 +15,9 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.task import Task
 from aggregator.survey.designs import Design
 from aggregator.survey.questions import AnyQuestion, Question
+from aggregator.survey.questions.base import MAY_HAVE_LINES
 from aggregator.survey.windows import Windows
+from aggregator.words import acting_member
 
 _VERSION = 1
 _QUESTION: TypeAdapter[Question] = TypeAdapter(AnyQuestion)
@@ -72,6 +74,8 @@ class Meaning:
             )
         except (ValueError, TypeError, KeyError, ValidationError):
             raise ParameterError("meaning: not that of a survey's question") from None
+        if name := acting_member(table, MAY_HAVE_LINES):
+            raise ParameterError(f"meaning: {name}: must be without control characters")
         if meaning.to_json() != text:
             raise ParameterError("meaning: not as a survey writes it")
         return meaning

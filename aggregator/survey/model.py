@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from aggregator.errors import ParameterError
 from aggregator.survey.exact import Positive
 from aggregator.survey.questions import AnyQuestion, Question
+from aggregator.survey.questions.base import MAY_HAVE_LINES
 from aggregator.survey.windows import Windows
+from aggregator.words import acting_member
 
 _CONFIG = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -141,6 +143,8 @@ def survey_from_toml(text: str) -> Survey:
         table = tomllib.loads(text, parse_float=Decimal)
     except (ValueError, ArithmeticError, RecursionError) as error:  # also for numbers out of reach
         raise ParameterError(f"survey: not TOML: {error}") from None
+    if name := acting_member(table, MAY_HAVE_LINES):
+        raise ParameterError(f"survey: {name}: must be without control characters")
     if table.pop("version", 1) != 1:
         raise ParameterError("survey: version must be 1")
     try:

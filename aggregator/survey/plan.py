@@ -9,7 +9,7 @@ from aggregator.dp.policy import MECHANISMS, policy_from_mapping
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.survey.designs import Design
-from aggregator.survey.model import Asked, Survey
+from aggregator.survey.model import Asked, Budget, Survey
 from aggregator.survey.questions import Question
 
 
@@ -66,7 +66,7 @@ def _planned(survey: Survey, asked: Asked, part: Fraction) -> PlannedQuestion:
     designs = question.designs() if asked.design is None else [question.design(asked.design)]
     ways, troubles = [], []
     for design in designs:
-        for table in _mechanisms(survey, part):
+        for table in mechanism_tables(survey.budget, part):
             try:
                 ways.append((_way(design, table, survey.min_batch_size), table))
             except ParameterError as trouble:  # such as a mechanism for histograms only
@@ -97,9 +97,10 @@ def _way(design: Design, privacy: Mapping[str, str | int], min_batch_size: int) 
     return Way(design, policy.mechanism, error, figure.shows, figure.quantity.unit)
 
 
-def _mechanisms(survey: Survey, part: Fraction) -> Iterator[dict[str, str | int]]:
-    """Give the mechanisms that a part of the budget of one window allows."""
-    budget = survey.budget
+def mechanism_tables(
+    budget: Budget, part: Fraction = Fraction(1)
+) -> Iterator[dict[str, str | int]]:
+    """Give the mechanisms that a part of the budget of one window allows, as a policy's tables."""
     given = {"epsilon": budget.epsilon, "delta": budget.delta, "rho": budget.rho}
     parts = {name: value * part for name, value in given.items() if value is not None}
     for kind in MECHANISMS.values():

@@ -2,7 +2,8 @@
 
 A log line is an event and a few fields. Fields are numbers, booleans and text meant for a reader.
 Bytes, vectors and settings are refused whatever they hold, as is every field whose name says that
-it is a key, a token, a seed or a share. What is refused is named, never shown.
+it is a key, a token, a seed or a share. What is refused is named, never shown. Text is of others as
+often as not, such as the path of a stranger's request: what would act on a terminal is escaped.
 """
 
 import logging
@@ -14,6 +15,8 @@ from fractions import Fraction
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
+
+from aggregator.words import escaped
 
 REFUSED = "[refused]"
 _SECRET_NAME = re.compile(
@@ -123,14 +126,14 @@ def _fit_to_print(value: object) -> object:
         case None | bool() | int() | float():
             return value
         case str():
-            return _BEARER.sub(REFUSED, value)
+            return escaped(_BEARER.sub(REFUSED, value))
         case Enum() | Fraction():
             return str(value)
         case list() | tuple() | set() | frozenset():
             return [_fit_to_print(item) for item in value]
         case dict():
             return {
-                str(key): REFUSED if _SECRET_NAME.search(str(key)) else _fit_to_print(item)
+                escaped(str(key)): REFUSED if _SECRET_NAME.search(str(key)) else _fit_to_print(item)
                 for key, item in value.items()
             }
         case _:

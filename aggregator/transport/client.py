@@ -1,10 +1,12 @@
 """The HTTP client with which our processes speak to other parties.
 
 Tokens travel in its requests. So, unless the operator says otherwise, it speaks plain HTTP only to
-this machine and ignores the proxies of the environment.
+this machine and ignores the proxies of the environment. It keeps no cookies: a peer could fill our
+memory with them, and what we send to others on the same host, whatever their port.
 """
 
 import ipaddress
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 
 import httpx
 
@@ -33,6 +35,7 @@ def open_client(
         verify=httpx.create_ssl_context(trust_env=True),
         trust_env=environment_proxy,
         event_hooks={"request": [refuse]},
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
     )
 
 

@@ -35,6 +35,9 @@ from aggregator.telemetry.metrics import PEER_REQUEST_SECONDS
 MAX_SHORT_ANSWER = 64 * 2**10
 """The most bytes of a problem document, or of an answer that should carry nothing."""
 
+MAX_LOCATION = 2048
+"""The most characters of a resource's URL: it is stored."""
+
 MAX_RETRY_AFTER_SECONDS = 3600
 _FAILURES: Mapping[type[BaseException], str] = {
     httpx.ConnectTimeout: "no connection in time",
@@ -281,6 +284,8 @@ class Peer:
 
         An absolute path may leave out the endpoint's path prefix, as the draft's own examples do.
         """
+        if len(location) > MAX_LOCATION:
+            raise PeerRefused(Problem("the peer gave a resource too long a URL"), 502)
         is_absolute_path = location.startswith("/") and not location.startswith("//")
         is_without_prefix = is_absolute_path and not location.startswith(self._base.path)
         try:

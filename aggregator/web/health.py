@@ -19,10 +19,11 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 
 import structlog
 from anyio import move_on_after, to_thread
-from fastapi import APIRouter, FastAPI, Response, status
+from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 
 import aggregator
 from aggregator.errors import AggregatorError
@@ -30,6 +31,7 @@ from aggregator.telemetry.health import Document, Health, exposition
 from aggregator.telemetry.metrics import process_exposition
 from aggregator.web.app import create_app
 from aggregator.web.pages.operator import operator_page
+from aggregator.web.site import check_site
 
 log = structlog.get_logger()
 
@@ -89,14 +91,23 @@ class Probe:
             return Health([str(error)], {}, [])
 
 
-def create_health_app(examine: Callable[[], Health]) -> FastAPI:
+def create_health_app(
+    examine: Callable[[], Health], hosts: AbstractSet[str] | None = None
+) -> FastAPI:
     """Return the application of the health listener.
 
     Args:
         examine: Looks at the service's store; called in a thread.
+        hosts: The only names that it answers to, if they are known: a page of another site, which
+            gave our address a name of its own, would read everything otherwise.
     """
     probe = Probe(examine)
-    router = APIRouter()
+
+    def check(request: Request) -> None:
+        if hosts is not None:
+            check_site(request, hosts)
+
+    router = APIRouter(dependencies=[Depends(check)])
 
     @router.get("/")
     async def look() -> Response:

@@ -1,7 +1,8 @@
 """The collector service under bad input, and its driver under leaders that answer nonsense."""
 
+import itertools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import anyio
@@ -9,7 +10,7 @@ import httpx
 import pytest
 
 from aggregator.collector.asking import new_collection
-from aggregator.collector.driver import CONCURRENCY, RETRY_SECONDS, Driver
+from aggregator.collector.driver import CONCURRENCY, RETRY_SECONDS, UNUSABLE_ANSWERS, Driver
 from aggregator.collector.service import MAX_QUERY_SIZE, create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.ids import TaskId
@@ -216,24 +217,72 @@ async def test_a_page_that_gave_our_address_its_own_name_collects_nothing(
     assert len(pending(database)) == (status == 201)
 
 
-async def test_a_leader_that_counts_no_report_does_not_stop_the_driver(
-    tmp_path: Path, database: Database
-) -> None:
-    """The shares are good, the count is the leader's word: nothing can be decoded of no report."""
-    pair = Pair(tmp_path, TASK)
+async def sealed_result(folder: Path) -> bytes:
+    """Return what an honest leader answers to the collector's request: three reports."""
+    pair = Pair(folder, TASK)
     await pair.provision()
     await pair.upload(await pair.reports([0, 1, 2]))
     await pair.ask()
     await pair.work_until_idle()
-    good = (await pair.ask()).body
-    lying = (0).to_bytes(8, "big") + good[8:]
-
-    def answer(_request: httpx.Request) -> httpx.Response:
-        headers = {"location": "/x", "content-type": media_type(CollectionJobResp.message)}
-        return httpx.Response(201, content=lying, headers=headers)
-
-    await driver_of(database, answer).ask(put_collection(database))
+    body = (await pair.ask()).body
     await pair.close()
+    return body
+
+
+def answering(bodies: Iterator[bytes]) -> Handler:
+    """Return a leader that gives one result after the other, and forgets what it is told to."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "DELETE":
+            return httpx.Response(204)
+        headers = {"location": "/x", "content-type": media_type(CollectionJobResp.message)}
+        return httpx.Response(201, content=next(bodies), headers=headers)
+
+    return answer
+
+
+COUNT_OF_REPORTS, START_OF_INTERVAL, LAST_BYTE = 7, 15, -1
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (COUNT_OF_REPORTS, "holds 2 reports"),
+        (0, "reports; a batch of the task may hold from"),
+        (START_OF_INTERVAL, "beyond what was asked for"),
+        (LAST_BYTE, "the helper's aggregate share does not open"),
+    ],
+)
+async def test_a_result_that_is_none_is_asked_for_again_before_the_collection_fails(
+    tmp_path: Path, database: Database, place: int, said: str
+) -> None:
+    good = await sealed_result(tmp_path)
+    false = bytearray(good)
+    false[place] ^= 1
+    asked = put_collection(database)
+    driver = driver_of(database, answering(itertools.repeat(bytes(false))))
+    for _ in range(UNUSABLE_ANSWERS - 1):
+        assert await driver.ask(asked) == RETRY_SECONDS
+        (waiting,) = pending(database)
+        assert said in str(waiting.reason)
+    assert await driver.ask(asked) is None
+    failed = database.read_sync("get", lambda tx: store.get_collection(tx, asked))
+    assert failed is not None
+    assert (failed.state, said in str(failed.problem)) == (CollectionState.FAILED, True)
+
+
+async def test_a_result_that_was_garbled_once_is_not_lost(
+    tmp_path: Path, database: Database
+) -> None:
+    good = await sealed_result(tmp_path)
+    garbled = good[:-1] + bytes([good[-1] ^ 1])
+    asked = put_collection(database)
+    driver = driver_of(database, answering(iter([garbled, good])))
+    assert await driver.ask(asked) == RETRY_SECONDS
+    assert await driver.ask(asked) is None
+    finished = database.read_sync("get", lambda tx: store.get_collection(tx, asked))
+    assert finished is not None
+    assert (finished.state, finished.reason) == (CollectionState.FINISHED, None)
 
 
 async def test_one_failing_collection_does_not_hold_up_the_others(

@@ -1,6 +1,6 @@
 """A batch that has reached `max_reports`: more reports are refused, and it can be collected."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,16 +9,20 @@ from aggregator.codec import decode, encode
 from aggregator.dap.messages import (
     AggregationJobInitReq,
     AggregationJobResp,
+    Report,
     ReportUploadStatus,
     VerifyRespReject,
 )
 from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import Interval
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.storage.counters import Stage, report_counts
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Pair, Service
-from tests.support.tasks import make_task
+from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio
+
+FIRST_UNIT = NOW // TIME_PRECISION - 3
 
 
 @pytest.fixture
@@ -51,10 +55,46 @@ async def test_whoever_fills_a_batch_does_not_make_it_uncollectable(
     assert (result.report_count, list(result.values)) == (100, [90, 10, 0, 0])
 
 
-async def test_a_helper_takes_no_more_than_max_reports_whatever_its_leader_sends(
-    pair: Pair,
+@pytest.fixture
+async def windowed(tmp_path: Path) -> AsyncIterator[Pair]:
+    """Run both aggregators with a task of windows of two units, one of which has ended."""
+    privacy = {**LAPLACE, "window": 2, "window_start": FIRST_UNIT % 2}
+    made = Pair(tmp_path, make_task(privacy=privacy, max_reports=100))
+    await made.provision()
+    yield made
+    await made.close()
+
+
+@pytest.mark.parametrize("aggregated_before", [False, True])
+async def test_whoever_fills_one_unit_of_a_window_does_not_make_the_window_uncollectable(
+    windowed: Pair, *, aggregated_before: bool
 ) -> None:
-    reports = await pair.reports([0] * 101)
+    first, second, third = (unit * TIME_PRECISION for unit in range(FIRST_UNIT, FIRST_UNIT + 3))
+    assert (await windowed.upload(await windowed.reports([0] * 90, first))).status == ()
+    if aggregated_before:
+        await windowed.work_until_idle()
+    others = await windowed.reports([1] * 11, second)
+    refused = ReportUploadStatus(others[10].report_metadata.report_id, ReportError.REPORT_DROPPED)
+    assert (await windowed.upload(others)).status == (refused,)
+    assert (await windowed.upload(others[10:])).status == (refused,)
+    assert (await windowed.upload(await windowed.reports([2], third))).status == ()
+    assert (await windowed.collect(Interval.of(FIRST_UNIT, 2))).report_count == 100
+
+
+async def test_a_helper_takes_no_more_into_a_window_whatever_its_leader_sends(
+    windowed: Pair,
+) -> None:
+    reports = [
+        *await windowed.reports([0] * 60, FIRST_UNIT * TIME_PRECISION),
+        *await windowed.reports([0] * 60, (FIRST_UNIT + 1) * TIME_PRECISION),
+    ]
+    answers = await answers_of_helper(windowed, reports)
+    assert [isinstance(each, VerifyRespReject) for each in answers] == [False] * 100 + [True] * 20
+    assert (await counts(windowed, windowed.helper, Stage.AGGREGATION))["batch_full"] == 20
+
+
+async def answers_of_helper(pair: Pair, reports: list[Report]) -> Sequence[object]:
+    """Return what the helper says of reports that a leader sends it, whatever it may send."""
     keypairs = await pair.leader.runtime.keypairs()
     init = leader_init(pair.task, VerificationKey(0, VERIFY_KEY), keypairs, reports, NOW)
     assert init.request is not None
@@ -65,7 +105,13 @@ async def test_a_helper_takes_no_more_than_max_reports_whatever_its_leader_sends
         encode(init.request),
         LEADER_TOKEN,
     )
-    last = decode(AggregationJobResp, answer.body).verify_resps[100]
+    return decode(AggregationJobResp, answer.body).verify_resps
+
+
+async def test_a_helper_takes_no_more_than_max_reports_whatever_its_leader_sends(
+    pair: Pair,
+) -> None:
+    last = (await answers_of_helper(pair, await pair.reports([0] * 101)))[100]
     assert isinstance(last, VerifyRespReject)
     assert last.report_error is ReportError.REPORT_DROPPED
     assert await counts(pair, pair.helper, Stage.AGGREGATION) == {

@@ -1,5 +1,7 @@
 """HPKE keys change by age; private keys are destroyed when no report can need them."""
 
+import contextlib
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -16,10 +18,11 @@ from aggregator.runtime import Runtime
 from aggregator.runtime.key_rotation import new_key
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
-from aggregator.storage.hpke_keys import retire_hpke_key
+from aggregator.storage.hpke_keys import list_hpke_configs, list_hpke_keys, retire_hpke_key
 from aggregator.storage.tables import hpke_keys
 from aggregator.storage.tasks import end_task
 from tests.support.pair import Pair, Service
+from tests.support.raw_bytes import reading
 from tests.support.reports import make_reports
 from tests.support.tasks import make_task
 
@@ -116,6 +119,43 @@ async def test_the_helper_keeps_a_key_for_reports_that_wait_and_for_open_windows
     await wait_until_gone(secret, tmp_path)
 
 
+async def test_while_the_store_is_read_a_destroyed_key_needs_the_stores_key(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """What a reader keeps in the log is a ciphertext; it goes as soon as they end."""
+    (key,) = await pair.helper.database.read("keys", list_hpke_keys)
+    sealed = stored_private_key(pair.helper)
+    await retired_and_not_needed(pair)
+    with reading(tmp_path / "helper.sqlite"):
+        assert await rotate(pair.helper) == 1
+        assert await opening(pair.helper) == {1}
+        found = raw_bytes(tmp_path)
+        assert sealed in found  # where this test would find a private key that is not encrypted
+        assert key.private_key not in found
+    await wait_until_gone(sealed, tmp_path)
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["alone", "with a reader"])
+async def test_a_process_that_died_leaves_no_destroyed_key_to_one_that_only_reads(
+    pair: Pair, tmp_path: Path, *, is_read: bool
+) -> None:
+    sealed = stored_private_key(pair.helper)
+    await retired_and_not_needed(pair)
+    copy = tmp_path / "copy"
+    with reading(tmp_path / "helper.sqlite"):
+        assert await rotate(pair.helper) == 1
+        copy.mkdir()
+        for file in ("helper.sqlite", "helper.sqlite-wal"):  # as the process left them
+            shutil.copy(tmp_path / file, copy / file)
+    assert sealed in raw_bytes(copy)
+    with reading(copy / "helper.sqlite") if is_read else contextlib.nullcontext():
+        successor = Database.open(f"sqlite:///{copy}/helper.sqlite", Crypter([bytes(32)]))
+        keys = successor.read_sync("keys", list_hpke_configs)
+        assert [key.config_id for key in keys] == [1]
+    await wait_until_gone(sealed, copy)
+    successor.close()
+
+
 async def test_a_task_that_ended_keeps_no_key(pair: Pair) -> None:
     await pair.upload(await pair.reports(MEASUREMENTS))
     await pair.work_until_idle()
@@ -148,6 +188,13 @@ async def test_configurations_are_answered_without_decrypting_a_private_key(pair
     database.close()
 
 
+async def retired_and_not_needed(pair: Pair) -> None:
+    """Let the helper's key be replaced, and time pass until nothing can need the old one."""
+    pair.clock.advance(MONTH)
+    assert await rotate(pair.helper) == 1
+    pair.clock.advance(2 * CACHE + 600 + WAIT)
+
+
 def stored_private_key(service: Service) -> bytes:
     """Return the ciphertext of the one private key, as it lies in the file."""
 
@@ -160,7 +207,7 @@ def stored_private_key(service: Service) -> bytes:
 
 def raw_bytes(folder: Path) -> bytes:
     """Return what both stores and their logs hold, free pages included."""
-    return b"".join(file.read_bytes() for file in sorted(folder.iterdir()))
+    return b"".join(file.read_bytes() for file in sorted(folder.iterdir()) if file.is_file())
 
 
 async def wait_until_gone(secret: bytes, folder: Path) -> None:

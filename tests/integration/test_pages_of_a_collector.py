@@ -2,6 +2,7 @@
 
 import csv
 import json
+import threading
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 
@@ -16,6 +18,8 @@ from aggregator.codec import encode
 from aggregator.collector.asking import new_collection
 from aggregator.collector.documents import result_document
 from aggregator.collector.driver import Driver
+from aggregator.collector.pages import routes
+from aggregator.collector.pages.view import View
 from aggregator.collector.service import create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.ids import TaskId
@@ -120,10 +124,11 @@ def _result(
 ) -> dict[str, object]:
     mechanism, circuit = task.policy.mechanism, task.prio3.circuit
     confidence, unit = Fraction(95, 100), task.time_precision
+    disclosure = disclose(task.policy, circuit, values, 600)
     return result_document(
         task,
         Result(
-            values=tuple(values),
+            values=disclosure.values,
             report_count=600,
             interval=Interval.of(
                 _seconds(start) // unit, max(1, int(length.total_seconds()) // unit)
@@ -135,7 +140,7 @@ def _result(
             half_width=mechanism.half_width(circuit, confidence),
             joint_half_width=mechanism.joint_half_width(circuit, confidence),
             scale=mechanism.describe_scale(circuit),
-            disclosure=disclose(task.policy, circuit, values, 600),
+            disclosure=disclosure,
         ),
     )
 
@@ -335,6 +340,47 @@ async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws
     await look(browser, f"{path}?result=zz", 404)
 
 
+async def test_about_a_value_above_a_threshold_has_an_interval_that_knows_it_was_chosen(
+    world: World, browser: httpx.AsyncClient
+) -> None:
+    privacy = {
+        "mechanism": "PureDpDiscreteLaplace",
+        "epsilon": "1/2",
+        "private_threshold": 20,
+        "population": "patients",
+    }
+    task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
+    world.add(task)
+    world.finish(task, MONDAY, [21, 3, 400])
+    await log_in(browser)
+    path = f"/questions/{task.task_id}/about"
+    texts = [(await look(browser, f"{path}?value={j}")).all("main")[0].text for j in (0, 2)]
+    by_itself = task.policy.mechanism.half_width(task.prio3.circuit, Fraction(95, 100))
+    assert f"from {21 - by_itself} to" not in texts[0]
+    assert "from 0 to " in texts[0]  # most of what passes by so little is the noise's
+    assert f"here from {400 - by_itself} to {400 + by_itself}," in texts[1]
+    for text in texts:
+        assert "cases of those in which it is shown, if both aggregators" in text
+        assert "the chance that any of 3 buckets is shown if nobody chose it" in text
+        assert "The policy is bound into every report" in text
+        assert "Questions to the same people (population patients) add to this cost." in text
+
+
+async def test_about_a_number_whose_policy_binds_nobody_says_so(
+    world: World, browser: httpx.AsyncClient
+) -> None:
+    privacy = {"mechanism": "None", "suppress_at_or_below": 5, "bound": False}
+    task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
+    world.add(task)
+    world.finish(task, MONDAY, [30, 3, 400])
+    await log_in(browser)
+    text = (await look(browser, f"/questions/{task.task_id}/about")).all("main")[0].text
+    assert "No differential privacy" in text
+    assert "Nothing: the policy is not bound into the reports" in text
+    assert "No guarantee: nothing is proved for Prio3Histogram." in text
+    assert "The collector sees every count before it suppresses any" in text
+
+
 async def test_windows_are_open_ready_waiting_collected_or_too_few_with_a_button(
     world: World, browser: httpx.AsyncClient
 ) -> None:
@@ -403,6 +449,32 @@ async def test_a_task_of_no_survey_is_collected_by_any_interval(
     assert (await browser.post(path, data={"csrf": csrf} | times)).status_code == 303
     rows = (await browser.get(f"{path}.csv")).text
     assert "2026-11-02 00:00 to 2026-11-03 05:20 UTC,waiting" in rows
+
+
+async def test_a_file_that_takes_long_to_make_keeps_nobody_waiting(
+    browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the library that writes Parquet is imported."""
+    others_were_answered = threading.Event()
+
+    def slow(_view: View) -> bytes:
+        assert others_were_answered.wait(10)
+        return b"{}"
+
+    monkeypatch.setattr(routes, "as_json", slow)
+    headers = {"authorization": bearer_header(TOKEN)}
+    async with anyio.create_task_group() as group:
+        answers: list[httpx.Response] = []
+
+        async def download() -> None:
+            answers.append(await browser.get("/overview.json", headers=headers))
+
+        group.start_soon(download)
+        await anyio.sleep(0.1)
+        assert (await browser.get("/login")).status_code == 200
+        assert answers == []
+        others_were_answered.set()
+    assert [each.content for each in answers] == [b"{}"]
 
 
 async def test_hostile_labels_are_shown_as_text(world: World, browser: httpx.AsyncClient) -> None:

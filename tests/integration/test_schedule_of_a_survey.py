@@ -1,12 +1,15 @@
 """Windows are collected by themselves when they are over, once, and a webhook hears of each."""
 
 import json
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import anyio
 import httpx
 import pytest
 
+from aggregator.collector import schedule
 from aggregator.collector.driver import Driver
 from aggregator.collector.schedule import Scheduler
 from aggregator.config import CollectorSettings, Schedule, read_settings_of
@@ -46,20 +49,23 @@ class World:
         )
         self.database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
         self.status = 200
+        self.trouble: Callable[[], Awaitable[None]] | None = None
         self.sent: list[httpx.Request] = []
         http = httpx.AsyncClient(transport=httpx.MockTransport(self._answer))
-        schedule = Schedule.model_validate({"survey": "Visits", **settings})
+        scheduled = Schedule.model_validate({"survey": "Visits", **settings})
         self.scheduler = Scheduler(
             self.database,
             Driver(self.database, collector_keypair(), http),
-            [schedule],
+            [scheduled],
             http,
             self.clock,
             SeededEntropy(b"schedule"),
         )
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    async def _answer(self, request: httpx.Request) -> httpx.Response:
         self.sent.append(request)
+        if self.trouble is not None:
+            await self.trouble()
         return httpx.Response(self.status)
 
     async def step(self, moment: datetime) -> list[store.StoredCollection]:
@@ -135,6 +141,28 @@ async def test_a_webhook_that_does_not_answer_is_told_again_later_and_not_for_ev
     count = len(world.sent)
     await world.step(now + timedelta(days=3))
     assert len(world.sent) == count
+
+
+async def _broken() -> None:
+    raise AttributeError("as libraries do where a peer is odd enough")
+
+
+@pytest.mark.parametrize("trouble", [anyio.sleep_forever, _broken])
+async def test_a_webhook_that_never_ends_its_answer_or_breaks_a_library_stops_no_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: Callable[[], Awaitable[None]]
+) -> None:
+    monkeypatch.setattr(schedule, "WEBHOOK_SECONDS", 0.05)
+    world = World(tmp_path, webhook=WEBHOOK)
+    ended = await world.step(MONDAY + 3 * WEEK + HOUR)
+    for each in ended:
+        world.fail(each)
+    world.trouble = trouble
+    with anyio.fail_after(5):
+        assert len(await world.step(MONDAY + 4 * WEEK + HOUR)) == len(ended) + 1
+    assert len(world.sent) == 1
+    world.trouble = None
+    await world.step(MONDAY + 4 * WEEK + 2 * HOUR)
+    assert len({json.loads(each.content)["collection_id"] for each in world.sent}) == len(ended)
 
 
 async def test_a_survey_that_is_not_scheduled_is_left_alone(tmp_path: Path) -> None:

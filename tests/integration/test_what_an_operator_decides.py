@@ -1,23 +1,26 @@
 """`prio job`: a way on from every state in which something waits."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
+from aggregator.cli import job_helper
 from aggregator.cli.job_desk import JobDesk
 from aggregator.dap.ids import encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.storage.counters import Stage, report_counts
-from tests.support.between import Between, refusal
+from tests.support.between import Between, Change, refusal
 from tests.support.commands import Done, run_here
 from tests.support.pair import NOW, Pair
 from tests.support.tasks import TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio
 
+BOTH = ("content-type", "location")
 START = NOW - NOW % TIME_PRECISION
 BATCH = f"{START}/{START + TIME_PRECISION}"
 
@@ -37,6 +40,19 @@ async def between(pair: Pair) -> AsyncIterator[Between]:
     await made.close()
 
 
+@pytest.fixture(autouse=True)
+def _nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands find no helper; those who test what it is told give it to them."""
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("nobody is there", request=request)
+
+    def open_client(*_: object, **__: object) -> httpx.AsyncClient:
+        return httpx.AsyncClient(transport=httpx.MockTransport(refuse))
+
+    monkeypatch.setattr(job_helper, "open_client", open_client)
+
+
 def job(pair: Pair, tmp_path: Path, role: str, *arguments: str | Path) -> Done:
     """Run `prio job` at an aggregator of the pair."""
     config = tmp_path / f"{role}.toml"
@@ -46,7 +62,10 @@ def job(pair: Pair, tmp_path: Path, role: str, *arguments: str | Path) -> Done:
     )
     config.chmod(0o600)
     assert pair.leader.url.endswith(f"{tmp_path}/leader.sqlite")
-    return run_here("job", arguments[0], "--config", config, *arguments[1:])
+    with ThreadPoolExecutor(1) as pool:  # a command has an event loop of its own
+        return pool.submit(
+            run_here, "job", arguments[0], "--config", config, *arguments[1:]
+        ).result()
 
 
 def batch_at(pair: Pair, tmp_path: Path, role: str) -> str:
@@ -66,10 +85,12 @@ def _cut(_request: httpx.Request, answer: httpx.Response) -> httpx.Response:
     return httpx.Response(answer.status_code, content=answer.content[:-1], headers=headers)
 
 
-async def hold(pair: Pair, between: Between, measurements: list[int]) -> None:
+async def hold(
+    pair: Pair, between: Between, measurements: list[int], change: Change = _cut
+) -> None:
     """Let the leader hold a job whose reports the helper has counted."""
     await pair.upload(await pair.reports(measurements))
-    between.change = _cut
+    between.change = change
     for _ in range(6):
         await pair.work()
         pair.clock.advance(61)
@@ -163,6 +184,63 @@ async def test_reports_of_an_abandoned_job_are_returned_or_dropped(
         assert await counts(pair) == {"dropped_by_operator": 3}
 
 
+@pytest.mark.parametrize(
+    ("kept", "answered", "told"),
+    [
+        (BOTH, None, "the helper has deleted the job"),
+        (BOTH, refusal(404), "the helper no longer had the job"),
+        (BOTH, httpx.Response(500), "the helper was not told: the helper https://helper.example"),
+        (BOTH[:1], None, "the helper was not told: it has not said where it keeps the job"),
+    ],
+)
+async def test_the_helper_is_asked_to_delete_a_job_that_was_given_up(
+    pair: Pair,
+    between: Between,
+    tmp_path: Path,
+    kept: Sequence[str],
+    answered: httpx.Response | None,
+    told: str,
+) -> None:
+    def change(request: httpx.Request, answer: httpx.Response) -> httpx.Response:
+        cut = _cut(request, answer)
+        headers = {name: cut.headers[name] for name in kept}
+        return httpx.Response(201, content=cut.content, headers=headers)
+
+    await hold(pair, between, [0, 1, 2], change)
+    (held,) = waiting(pair, tmp_path)
+    desk = JobDesk(Role.LEADER, pair.leader.database)
+    found = desk.find(bytes.fromhex(str(held["job"])))
+    between.requests.clear()
+    between.gate = lambda _: answered
+    if found.location is None:
+        done = job(pair, tmp_path, "leader", "abandon", str(held["job"]), "--drop-reports")
+        assert done.stdout.splitlines()[1:] == [told]
+        assert between.requests == []
+        return
+    said = await job_helper.delete_at_helper(
+        desk.database, pair.http, found.task_id, found.location
+    )
+    assert said.startswith(told)
+    (request,) = between.requests
+    assert (request.method, str(request.url)) == ("DELETE", found.location)
+    at_helper = job(
+        pair, tmp_path, "helper", "list", f"--task={pair.task.task_id}", "--batch", BATCH
+    )
+    assert "3 reports, counted" in at_helper.stdout
+
+
+async def test_a_job_whose_place_at_the_helper_is_known_goes_on_from_there(
+    pair: Pair, between: Between, tmp_path: Path
+) -> None:
+    await hold(pair, between, [0, 1, 2])
+    (held,) = waiting(pair, tmp_path)
+    between.requests.clear()
+    job(pair, tmp_path, "leader", "retry", str(held["job"]))
+    assert (await pair.collect()).report_count == 3
+    assert between.requests[0].method == "GET"
+    assert between.posts == []
+
+
 async def test_a_batch_on_which_the_aggregators_disagree_is_collected_without_what_differs(
     pair: Pair, between: Between, tmp_path: Path
 ) -> None:
@@ -170,7 +248,9 @@ async def test_a_batch_on_which_the_aggregators_disagree_is_collected_without_wh
     await hold(pair, between, [0, 0, 0])
     (held,) = waiting(pair, tmp_path)
     done = job(pair, tmp_path, "leader", "abandon", str(held["job"]), "--drop-reports")
-    assert done.stdout == "3 reports dropped (dropped_by_operator)\n"
+    assert done.stdout.startswith(
+        "3 reports dropped (dropped_by_operator)\nthe helper was not told"
+    )
     await pair.upload(await pair.reports([1, 2, 2, 3]))
     asked = await pair.ask()
     await pair.work_until_idle()
@@ -193,6 +273,28 @@ async def test_a_batch_on_which_the_aggregators_disagree_is_collected_without_wh
     assert job(pair, tmp_path, "leader", "compare", theirs).returncode == 0
     result = await pair.collect()
     assert (result.report_count, result.values) == (4, (0, 1, 2, 1))
+
+
+async def test_the_command_that_leaves_jobs_out_holds_no_words_of_the_other_aggregator(
+    pair: Pair, tmp_path: Path
+) -> None:
+    """It is printed to be run in a shell."""
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    document = json.loads(batch_at(pair, tmp_path, "helper"))
+    document["jobs"][0]["report_count"] = 2
+    document |= {"start": "0;id", "end": "$(id)"}
+    theirs = tmp_path / "theirs.json"
+    theirs.write_text(json.dumps(document))
+    compared = job(pair, tmp_path, "leader", "compare", theirs)
+    assert compared.returncode == 1
+    assert f"--batch {BATCH} {document['jobs'][0]['job']}\n" in compared.stdout
+    for name in ("$(id)", "\x1b[31m", "00" * 33, "0" * 63 + "\n", None):
+        document["jobs"][0]["job"] = name
+        theirs.write_text(json.dumps(document))
+        refused = job(pair, tmp_path, "leader", "compare", theirs)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "not named by a SHA-256" in refused.stderr
 
 
 async def test_a_job_of_several_buckets_is_left_out_of_one_batch_only(

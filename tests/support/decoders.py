@@ -6,6 +6,7 @@ fuzzing and the replay of its corpus all call the same.
 
 import asyncio
 import dataclasses
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -176,7 +177,12 @@ def service_file(data: bytes) -> None:
 
 def is_text(reason: str) -> bool:
     """Return whether a log, a store and a terminal can take what a peer's words became."""
-    return all(each.isprintable() or each == "\n" for each in reason)
+    acting = {"Cc", "Cs", "Zl", "Zp"}
+    turning = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
+    return not any(
+        unicodedata.category(each) in acting or unicodedata.bidirectional(each) in turning
+        for each in reason.replace("\n", " ")
+    )
 
 
 def peer_answer(data: bytes) -> None:

@@ -1,15 +1,22 @@
 """What a peer may answer that means ill, is broken, or is only unlike ours; each is a trouble."""
 
+import dataclasses
 import functools
 import gzip
 import itertools
 import json
 from collections.abc import Callable, Mapping
 
-from aggregator.codec import decode, encode
-from aggregator.dap.messages import AggregationJobInitReq, AggregationJobResp, VerifyRespReject
+from aggregator.codec import U64_MAX, decode, encode
+from aggregator.dap.messages import (
+    AggregationJobInitReq,
+    AggregationJobResp,
+    CollectionJobResp,
+    VerifyRespReject,
+)
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.resources import media_type
+from aggregator.dap.times import Interval
 from tests.support.slow_peers import Call, Trouble
 
 PROBLEM = "application/problem+json"
@@ -90,6 +97,49 @@ def cut_short(call: Call) -> None:
     call.write([head, real.content[:-1]])
 
 
+def problem_without_end(call: Call) -> None:
+    """Refuse with a problem document that does not end."""
+    head = b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n\r\n{"
+    call.write(itertools.chain([head], itertools.repeat(MEBIBYTE, FOREVER)))
+
+
+def deep_problem(call: Call) -> None:
+    """Refuse with a problem document of lists in lists."""
+    call.answer(400, b'{"type":' + b"[" * 60_000, [("content-type", PROBLEM)])
+
+
+def garbled_result() -> Trouble:
+    """Return the trouble of a leader whose first result is garbled on its way."""
+    results = itertools.count()
+
+    def change(real: CollectionJobResp) -> CollectionJobResp:
+        sealed = real.helper_encrypted_agg_share
+        garbled = dataclasses.replace(sealed, payload=bytes(len(sealed.payload)))
+        is_first = next(results) == 0
+        return dataclasses.replace(real, helper_encrypted_agg_share=garbled) if is_first else real
+
+    return lie(change)()
+
+
+def long_location(call: Call) -> None:
+    """Name the resource by more than anybody can mean."""
+    call.answer(201, b"", [("location", "/" + "a/" * 10_000)])
+
+
+def lie(change: Callable[[CollectionJobResp], CollectionJobResp]) -> Callable[[], Trouble]:
+    """Return what makes a leader that says of each of its results what is not."""
+
+    def answer(call: Call) -> None:
+        real = call.ask_behind()
+        kept = [(n, real.headers[n]) for n in ("content-type", "location") if n in real.headers]
+        body = real.content
+        if real.is_success and body:
+            body = encode(change(decode(CollectionJobResp, body)))
+        call.answer(real.status_code, body, kept)
+
+    return always(answer)
+
+
 def too_early(call: Call) -> None:
     """Have a clock by which every report is of the future."""
     job = decode(AggregationJobInitReq, call.body)
@@ -161,6 +211,30 @@ TROUBLES: Mapping[str, Callable[[], Trouble]] = {
     "well": always(lambda call: call.pass_on()),
 }
 """Makes each trouble by its name; all of them end, so that every report can be counted."""
+
+_HELPERS_ONLY = {"early", "asynchronous", "forgetful", "garbled"}
+
+LEADER_TROUBLES: Mapping[str, Callable[[], Trouble]] = {
+    **{name: TROUBLES[name] for name in TROUBLES.keys() - _HELPERS_ONLY - {"silent"}},
+    "garbled-result": garbled_result,
+    "problem-without-end": once(problem_without_end),
+    "deep-problem": once(deep_problem),
+    "long-location": once(long_location),
+}
+"""Makes each trouble of a leader with its collector; all of them end, and soon."""
+
+LEADER_LIES: Mapping[str, Callable[[], Trouble]] = {
+    "counts-none": lie(lambda real: dataclasses.replace(real, report_count=0)),
+    "counts-too-many": lie(lambda real: dataclasses.replace(real, report_count=U64_MAX)),
+    "before-the-query": lie(lambda real: dataclasses.replace(real, interval=Interval.of(0, 1))),
+    "all-time": lie(lambda real: dataclasses.replace(real, interval=Interval.of(0, U64_MAX))),
+    "one-share-twice": lie(
+        lambda real: dataclasses.replace(
+            real, helper_encrypted_agg_share=real.leader_encrypted_agg_share
+        )
+    ),
+}
+"""Makes each leader whose results are none."""
 
 SLOW_TO_END = {"early"}
 """Those after which a leader waits a minute."""

@@ -34,6 +34,7 @@ from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.floor import Floor
+from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.results import Result, open_result
 from aggregator.protocol.task import Task, task_to_toml
@@ -78,13 +79,21 @@ class Service:
     """One aggregator: a store that outlives its processes, and the process that runs now."""
 
     def __init__(
-        self, role: Role, folder: Path, clock: ManualClock, *, floor: Floor, limits: object
+        self,
+        role: Role,
+        folder: Path,
+        clock: ManualClock,
+        *,
+        floor: Floor,
+        limits: object,
+        rotation: HpkeRotation,
     ) -> None:
         self.role = role
         self.url = url_of(folder / f"{role.name.lower()}.sqlite")
         self.clock = clock
         self.floor = floor
         self.limits = limits
+        self.rotation = rotation
         self.on_moment: OnMoment = nothing_happens
         self.entropy = SeededEntropy(role.name.encode())
         self.starts = 0
@@ -108,6 +117,7 @@ class Service:
             self.clock,
             self.entropy,
             floor=self.floor,
+            rotation=self.rotation,
             verification_threads=1,
         )
         if isinstance(self.limits, LeaderLimits):
@@ -165,6 +175,7 @@ class Pair:
         leader_floor: Floor | None = None,
         helper_floor: Floor | None = None,
         leader_limits: LeaderLimits | None = None,
+        rotation: HpkeRotation = HpkeRotation(),  # noqa: B008  frozen
         job_size: int = 100,
     ) -> None:
         self.task = task
@@ -176,9 +187,15 @@ class Pair:
             self.clock,
             floor=leader_floor or Floor(),
             limits=leader_limits or LEADER_LIMITS,
+            rotation=rotation,
         )
         self.helper = Service(
-            Role.HELPER, folder, self.clock, floor=helper_floor or Floor(), limits=HELPER_LIMITS
+            Role.HELPER,
+            folder,
+            self.clock,
+            floor=helper_floor or Floor(),
+            limits=HELPER_LIMITS,
+            rotation=rotation,
         )
         self.client_entropy = SeededEntropy(b"client")
         self.http = httpx.AsyncClient(

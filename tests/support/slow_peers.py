@@ -3,6 +3,7 @@
 It stands in front of a real service, to which it passes on what no trouble is meant for.
 """
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -11,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
 import httpx
+from typing_extensions import override
 
 HOP = {"connection", "transfer-encoding", "content-length", "date", "server"}
 
@@ -88,6 +90,15 @@ def dripping(seconds: float) -> Trouble:
     return lambda call: call.drip(seconds)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    @override
+    def handle_error(self, request: object, client_address: object) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):  # a caller that has had enough is no fault
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # as it came
+
+
 class SlowPeer:
     """A server in a thread; `trouble` answers all but requests for HPKE configurations.
 
@@ -120,8 +131,7 @@ class SlowPeer:
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/{prefix}"
         if prefix:
             self.url += "/"

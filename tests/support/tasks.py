@@ -63,4 +63,4 @@ def make_task(
 
 def _lines(table: Mapping[str, str | int | bool]) -> list[str]:
     # JSON writes text, whole numbers and truth values as TOML does.
-    return [f"{name} = {json.dumps(value)}" for name, value in table.items()]
+    return [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in table.items()]

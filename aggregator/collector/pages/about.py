@@ -10,9 +10,11 @@ from aggregator.collector.pages.view import View, budget
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.certified import to_float
 from aggregator.dp.laws import NoiseLaw
+from aggregator.dp.rationals import at_most
 from aggregator.dp.utility import half_width_of
 from aggregator.protocol.budget import task_bounds
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.results.selection import Selected
 from aggregator.storage import collector as store
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
@@ -54,19 +56,28 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
     said = (
         (
             each.name,
-            "nothing" if each.epsilon is None else f"{float(each.epsilon):.6g}",
-            "" if each.delta is None else f"{float(each.delta):.3g}",
+            "nothing" if each.epsilon is None else at_most(each.epsilon, 6),
+            "" if each.delta is None else at_most(each.delta),
             "yes" if each.is_valid else "no",
             each.note,
         )
         for each in bounds
     )
+    selection = shown.result["selection"]
+    selected = selection if isinstance(selection, dict) else {}
+    caveats = selected.get("caveats")
     facts = (
         ("What is promised, and to whom", privacy["statement"]),
+        ("What binds the aggregators to it", _bound(privacy)),
         ("The noise of each aggregator", shown.result["scale"]),
         ("All results of this question together", privacy["all_releases"]),
         ("Who must be honest", privacy["honest"]),
         ("When the intervals hold", error["holds"]),
+        ("Which values are shown", selected.get("guarantee")),
+        *(
+            ("What to bear in mind", each)
+            for each in (caveats if isinstance(caveats, list) else ())
+        ),
         ("The number of reports", shown.result["report_count_source"]),
     )
     promise = _promise(privacy)
@@ -88,7 +99,8 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
         budget(made, asked.most_releases),
         tag(
             "p",
-            "As far as this collector's own results go: each aggregator's ledger has all releases.",
+            "As far as this collector's own results go: each aggregator's ledger has all releases."
+            + _others(asked.task.policy.population),
             class_="soft",
         ),
         table(
@@ -131,23 +143,42 @@ def _promise(privacy: Document) -> str:
     return f"epsilon {privacy['epsilon']}{delta} for each result"
 
 
+def _bound(privacy: Document) -> str:
+    if privacy["bound_into_reports"]:
+        return (
+            "The policy is bound into every report: an aggregator that was configured otherwise "
+            "opens none. That it adds its noise is proved by nothing; an honest one does."
+        )
+    return (
+        "Nothing: the policy is not bound into the reports (bound = false), and an aggregator may "
+        "have been configured otherwise."
+    )
+
+
+def _others(population: str) -> str:
+    if not population:
+        return ""
+    return f" Questions to the same people (population {population}) add to this cost."
+
+
 def _noise(shown: Reading, wanted: str) -> list[Html]:
     """Return a picture of the noise's law around one released value."""
     task = shown.asked.task
     law = task.policy.mechanism.law(task.prio3.circuit, 2)
-    values = [
-        (place, each) for place, each in enumerate(shown.batch.values.values()) if each is not None
-    ]
+    places = [place for place, each in enumerate(shown.batch.values.values()) if each is not None]
+    values = list(zip(places, shown.batch.quantities(), strict=True))
     if law is None or not values:
         return []
     place, value = next((each for each in values if str(each[0]) == wanted), values[0])
-    width, points = _law(law)
-    released = float(value.value)
-    low, high = released - width, released + width
+    points = _law(law)
+    released, interval = float(value.estimate or 0), value.interval()
+    low, high = float(interval.low), float(interval.high)
+    chosen = " of those in which it is shown" if isinstance(value, Selected) else ""
     said = (
         f"Sum {place + 1} of {len(shown.batch.values)} was released as {number(released)}. An "
         f"interval so made, here from {number(low)} to {number(high)}, holds the true sum in at "
-        "least 95 of 100 cases: the curve is how likely each distance from the truth is."
+        f"least 95 of 100 cases{chosen}, if both aggregators added their noise and nothing else. "
+        "The curve is how likely each distance from the truth is, before values are chosen."
     )
     chart = curve(
         [(released + distance, density) for distance, density in points],
@@ -175,13 +206,13 @@ def _noise(shown: Reading, wanted: str) -> list[Html]:
 
 
 @lru_cache(maxsize=64)
-def _law(law: NoiseLaw) -> tuple[int, tuple[tuple[int, float], ...]]:
-    """Return the half width at 95 %, and probabilities by distance as far as twice that."""
+def _law(law: NoiseLaw) -> tuple[tuple[int, float], ...]:
+    """Return probabilities by distance, as far as twice the half width at 95 %."""
     width = half_width_of(law, DEFAULT_CONFIDENCE)
     step = max(1, 2 * width // _POINTS)
     reach = range(0, max(2, 2 * width) + 1, step)
     half = [(distance, to_float(law.probability(distance))) for distance in reach]
-    return width, (*((-distance, density) for distance, density in reversed(half[1:])), *half)
+    return (*((-distance, density) for distance, density in reversed(half[1:])), *half)
 
 
 def _member(document: Document, name: str) -> Document:

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Protocol
 from urllib.parse import parse_qsl
 
+from anyio import to_thread
 from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import RedirectResponse
 
@@ -42,9 +43,10 @@ from aggregator.storage.database import Database, Transaction
 from aggregator.web.auth import require_token
 from aggregator.web.messages import read_bytes
 from aggregator.web.pages.charts import standalone
-from aggregator.web.pages.frame import HEADERS, page
+from aggregator.web.pages.frame import HEADERS, Link, page
 from aggregator.web.pages.html import Html, tag
 from aggregator.web.pages.session import CSRF_FIELD, Session, Sessions
+from aggregator.web.pages.visit import Visit
 from aggregator.web.problems import abort_response
 
 _MAX_FORM_SIZE = 1024
@@ -71,6 +73,7 @@ class Pages:
         sessions: Who may look.
         token_hashes: Says, for each request, the SHA-256 of the tokens that begin a session.
         check: Refuses a request for or from another site.
+        guests: Pages of others that are shown here: their paths and names.
     """
 
     def __init__(
@@ -80,7 +83,9 @@ class Pages:
         sessions: Sessions,
         token_hashes: Callable[[], Sequence[bytes]],
         check: Callable[[Request], None],
+        guests: Sequence[Link] = (),
     ) -> None:
+        self._links = [*_HOME, *guests]
         self._database = database
         self._begin = begin
         self._sessions = sessions
@@ -109,6 +114,17 @@ class Pages:
             router.get(path)(self._page(read))
         router.post("/questions/{task_id}/batches")(self.collect)
         return router
+
+    def admit(self, request: Request) -> Visit | Response:
+        """Say who may look at a page of a guest: who has a session, or shows the token."""
+        self._check(request)
+        session = self._known(request)
+        if session is not None:
+            return Visit(self._links, self._leave(session))
+        if "authorization" not in request.headers:
+            return RedirectResponse("/login", status.HTTP_303_SEE_OTHER, HEADERS)
+        require_token(request, self._token_hashes())
+        return Visit(self._links)
 
     async def login(self, request: Request) -> Response:
         """Show the form that asks for the token."""
@@ -193,7 +209,7 @@ class Pages:
                 view = await self._read(read(request, self._sessions.csrf(session)))
             except Abort as error:
                 said = tag("p", str(getattr(error, "detail", error)))
-                return page("Not here", said, links=_HOME, status=_code(error))
+                return page("Not here", said, links=self._links, status=_code(error))
             return self._shown(view, session, status.HTTP_200_OK)
 
         return handle
@@ -210,16 +226,8 @@ class Pages:
                     "Parquet needs polars where the service runs: prio-aggregator[frames]"
                 )
             view = await self._read(read(request, ""))
-            name = f"results.{ending}"
-            match ending:
-                case "json":
-                    return Response(as_json(view), headers=HEADERS, media_type="application/json")
-                case "csv":
-                    return _download(as_csv(view.rows()), "text/csv; charset=utf-8", name)
-                case _:
-                    return _download(
-                        as_parquet(view.rows()), "application/vnd.apache.parquet", name
-                    )
+            # A library that is imported, or a hundred thousand rows, must keep nobody waiting.
+            return await to_thread.run_sync(_as_file, view, ending)
 
         return handle
 
@@ -249,14 +257,18 @@ class Pages:
             require_token(request, self._token_hashes())
 
     def _shown(self, view: View, session: Session, code: int) -> Response:
-        leave = tag(
+        return page(
+            view.title, *view.content, links=self._links, aside=self._leave(session), status=code
+        )
+
+    def _leave(self, session: Session) -> Html:
+        return tag(
             "form",
             self._csrf_field(session),
             tag("button", "Leave"),
             method="post",
             action="/logout",
         )
-        return page(view.title, *view.content, links=_HOME, aside=leave, status=code)
 
     def _login_page(self, request: Request, why: str, code: int) -> Response:
         response = Response()
@@ -289,6 +301,17 @@ class Pages:
     def _csrf_field(self, session: Session) -> Html:
         csrf = self._sessions.csrf(session)
         return tag("input", type="hidden", name=CSRF_FIELD, value=csrf)
+
+
+def _as_file(view: View, ending: str) -> Response:
+    name = f"results.{ending}"
+    match ending:
+        case "json":
+            return Response(as_json(view), headers=HEADERS, media_type="application/json")
+        case "csv":
+            return _download(as_csv(view.rows()), "text/csv; charset=utf-8", name)
+        case _:
+            return _download(as_parquet(view.rows()), "application/vnd.apache.parquet", name)
 
 
 def _download(content: bytes, media_type: str, name: str) -> Response:

@@ -15,6 +15,9 @@ from aggregator.survey.exact import Grid
 from aggregator.vdaf.circuits.measurements import Measurement
 
 MAX_LABELS = 100_000
+MAY_HAVE_LINES = frozenset({"text"})
+"""Members of a question that may be more than one line of text."""
+
 _PERCENT = 100
 
 

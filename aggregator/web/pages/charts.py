@@ -24,8 +24,8 @@ _TICKS = 5
 STANDALONE_STYLE = """
 text{font:13px system-ui,sans-serif;fill:#1b1f24}.bar,.dot{fill:#2f6db3}.band{fill:#2f6db3;
 fill-opacity:.22}.line{stroke:#2f6db3;stroke-width:2;fill:none}.whisker{stroke:#1b1f24;
-stroke-width:1.5}.grid{stroke:#c9d0d8}
-@media(prefers-color-scheme:dark){text{fill:#e8ebee}.whisker{stroke:#e8ebee}.grid{stroke:#454c55}
+stroke-width:1.5}.grid{stroke:#c9d0d8}.wanted{stroke:#a51d1d;stroke-width:1.5;stroke-dasharray:6 4}
+@media(prefers-color-scheme:dark){text{fill:#e8ebee}.whisker{stroke:#e8ebee}.grid{stroke:#454c55}.wanted{stroke:#ff9c94}
 .bar,.dot,.band{fill:#7db3ee}.line{stroke:#7db3ee}}
 """
 

@@ -22,7 +22,7 @@ border-bottom:1px solid var(--edge)}
 header form{margin-left:auto}
 a{color:var(--link)}
 a:focus-visible,button:focus-visible,input:focus-visible,select:focus-visible,summary:focus-visible,
-.scroll:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
+.scroll:focus-visible,textarea:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 .skip{position:absolute;left:-99rem}.skip:focus{left:1rem}
 h1{font-size:1.6rem;line-height:1.2}h2{font-size:1.2rem;margin-top:2rem}h3{font-size:1rem}
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,20rem),1fr));gap:1rem;
@@ -43,20 +43,26 @@ svg.spark{width:7.5rem;height:1.75rem}
 svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
 .bar,.dot{fill:var(--accent)}.band{fill:var(--accent);fill-opacity:.22}
 .line{stroke:var(--accent);stroke-width:2;fill:none}.whisker{stroke:var(--ink);stroke-width:1.5}
-.grid{stroke:var(--edge)}
+.grid{stroke:var(--edge)}.wanted{stroke:var(--bad);stroke-width:1.5;stroke-dasharray:6 4}
 meter{width:100%;height:1rem}
-button,input,select{font:inherit;padding:.35rem .7rem;max-width:100%}
+button,input,select,textarea{font:inherit;padding:.35rem .7rem;max-width:100%}
 pre{background:var(--card);border:1px solid var(--edge);padding:.75rem;overflow-x:auto}
 dt{font-weight:600}dd{margin:0 0 .6rem}
 """
 
-_HASH = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
+
+def _policy(style: str, *, has_script: bool = False) -> str:
+    """Return the content security policy of a page with this style sheet, and a script if any."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    script = "script-src 'self'; connect-src 'self'; " if has_script else ""
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src 'self' data:; {script}"
+        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    )
+
 
 HEADERS = {
-    "Content-Security-Policy": (
-        f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src 'self' data:; "
-        "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-    ),
+    "Content-Security-Policy": _policy(_STYLE),
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     # Not `no-referrer`, with which browsers send forms with the origin `null`.
@@ -66,7 +72,7 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-"""Of everything that is looked at: no script, no other host, no frame, no copy in a cache."""
+"""Of what is looked at: no script but one of ours, no other host, no frame, no copy in a cache."""
 
 Link = tuple[str, str]
 """A path and its name."""
@@ -78,6 +84,8 @@ def page(
     links: Sequence[Link] = (),
     aside: Html | None = None,
     status: int = 200,
+    style: str = "",
+    script: str | None = None,
 ) -> Response:
     """Return a whole page.
 
@@ -87,14 +95,18 @@ def page(
         links: Of the navigation.
         aside: The last of the navigation, such as the button that ends a session.
         status: Of HTTP.
+        style: Added to the style sheet.
+        script: The path of the page's script, which may ask its own host only.
     """
+    sheet = _STYLE + style
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width,initial-scale=1"),
         tag("title", f"{title[:80]} · Prio"),
         tag("link", rel="icon", href="data:,"),
-        tag("style", Html(_STYLE)),
+        tag("style", Html(sheet)),
+        None if script is None else tag("script", src=script, defer=True),
     )
     navigation = tag("nav", *(_link(each) for each in links), aria_label="Pages") if links else None
     body = tag(
@@ -104,7 +116,9 @@ def page(
         tag("main", tag("h1", isolated(title)), *content, id="content"),
     )
     text = "<!doctype html>\n" + tag("html", head, body, lang="en")
-    return Response(text, status, HEADERS, "text/html; charset=utf-8")
+    policy = _policy(sheet, has_script=script is not None)
+    headers = {**HEADERS, "Content-Security-Policy": policy}
+    return Response(text, status, headers, "text/html; charset=utf-8")
 
 
 def _link(link: Link) -> Html:

@@ -12,11 +12,11 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from aggregator.cli.plan import app
-from aggregator.cli.plan_output import to_json, to_text
 from aggregator.dp.mechanisms import Mechanism
 from aggregator.dp.policy import MECHANISMS, policy_from_mapping
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.truncated_geometric import TruncatedGeometric
+from aggregator.planning.output import to_json, to_text
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.task import task_to_toml
 from aggregator.vdaf.instances import TYPES, VdafType
@@ -461,6 +461,32 @@ def test_a_wrong_parameter_is_named_and_the_status_is_2(arguments: str, message:
     assert result.exit_code == 2
     assert message in result.stderr
     assert result.stdout == ""
+
+
+GAUSSIAN = "compose --releases 100 --delta 1e-6 --mechanism DiscreteGaussian --circuit sumvec"
+TRUNCATED = "compose --releases 9 --delta 1e-3 --mechanism TruncatedGeometric --circuit histogram"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outcome"),
+    [
+        ("threshold --reports 1000 --probability 0.005 --threshold 20 --epsilon 1e30", "[0, 1000]"),
+        ("threshold --reports 99 --probability 1e-300 --threshold 9 --known 30 --epsilon 0.5", ""),
+        ("threshold --reports 10000000 --probability 5e-3 --threshold 51000 --known 5000000", ""),
+        ("risk --epsilon0 1 --epsilon 1e300", ""),
+        ("risk --circuit sum --epsilon0 1e-300 --epsilon 0.5 --aggregators 2", "epsilon0 is so"),
+        ("budget --people 9 --compensation 5 --epsilon0 1e30", "epsilon0 must lie in (0, 1000]"),
+        (f"{GAUSSIAN} --rho 1e-30", ""),
+        (f"{GAUSSIAN} --rho 1e30", ""),
+        (f"{GAUSSIAN} --rho 999", ""),
+        (f"{GAUSSIAN} --rho 1/100 --length 10000000 --max-measurement 100", ""),
+        (f"{TRUNCATED} --epsilon0 1e30 --release-delta 1e-7", ""),
+    ],
+)
+def test_whatever_is_asked_for_is_answered_or_refused_soon(arguments: str, outcome: str) -> None:
+    result = run(*arguments.split())
+    assert outcome in result.stderr
+    assert result.exit_code == (2 if outcome else 0)
 
 
 def test_text_is_the_same_answer_for_a_reader() -> None:

@@ -2,7 +2,12 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.dp.rationals import format_rational, parse_probability, parse_rational
+from aggregator.dp.rationals import (
+    at_most,
+    format_rational,
+    parse_probability,
+    parse_rational,
+)
 from aggregator.errors import ParameterError
 
 
@@ -59,3 +64,10 @@ def test_a_probability_is_below_one() -> None:
     assert parse_probability("0.99", "delta") == Fraction(99, 100)
     with pytest.raises(ParameterError, match="delta must be below 1, not 1"):
         parse_probability("1", "delta")
+
+
+def test_a_stated_maximum_is_rounded_up() -> None:
+    assert at_most(Fraction(1, 3)) == "0.334"
+    assert at_most(Fraction(1, 3), 6) == "0.333334"
+    assert at_most(Fraction(16, 25), 10) == "0.64"
+    assert at_most(Fraction(1, 10**400)) == "1e-400"

@@ -62,7 +62,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: Thresholding.of(10**11, "0.1", 5), "reports must be an integer from 1 to 10000000000"),
     (lambda: Thresholding.of(1000, "0.005", 5).bound(), r"r = .* \[0, 1\), not 1.00402"),
     (lambda: Thresholding.of(1000, "0.005", 0).bound(), r"r = .* \[0, 1\), but T is 0"),
-    (lambda: Thresholding.of(20, "0.4", 13).delta(-1), r"epsilon must lie in \[0, infinity\)"),
+    (lambda: Thresholding.of(20, "0.4", 13).delta(-1), r"epsilon must lie in \[0, 1000\]"),
     (lambda: Thresholding.of(40, "0.24", 13).bound(), r"f\(T, n-1, p\)/\(1-r\) must lie in"),
     (lambda: PassiveAttacker.of(Thresholding.of(9, "0.1", 2), 9), "known must be .* 0 to 8, not 9"),
     (lambda: PassiveAttacker.of(Thresholding.of(99, "0.2", 20), 50).bound(), "no b_max in 1 to"),

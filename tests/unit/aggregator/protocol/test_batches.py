@@ -14,6 +14,7 @@ from aggregator.dap.messages import (
 )
 from aggregator.dap.problems import BatchInvalid, InvalidMessage, Problem, UnsupportedExtension
 from aggregator.dap.times import Interval, Time
+from aggregator.dp.window import Window
 from aggregator.errors import LocalError, ParameterError
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.collection import check_aggregate_share_request, check_collection_request
@@ -187,3 +188,23 @@ def test_a_job_of_the_time_interval_mode_has_no_extension() -> None:
 def test_a_batch_is_described_in_seconds() -> None:
     batch = batch_of_interval(Interval.of(5, 2))
     assert MODE.described(batch, 3600) == {"start": 18000, "end": 25200}
+
+
+@pytest.mark.parametrize(
+    ("window", "unit", "first", "last"),
+    [
+        (None, 7, 7, 7),
+        (Window(1), 7, 7, 7),
+        (Window(4), 7, 4, 7),
+        (Window(4, start=3), 7, 7, 10),
+        (Window(4, start=3), 6, 3, 6),
+        (Window(4, start=3), 2, 0, 2),  # begins before the first unit that there is
+        (Window(5), 2**64 - 1, 2**64 - 1, 2**64 - 1),
+        (Window(10), 2**64 - 1, 2**64 - 6, 2**64 - 1),  # ends after the last one
+    ],
+)
+def test_the_smallest_batch_of_a_unit_of_time_is_its_window(
+    window: Window | None, unit: int, first: int, last: int
+) -> None:
+    found = TimeInterval().smallest_batch(unit.to_bytes(8), window)
+    assert found == Batch(first.to_bytes(8), last.to_bytes(8))

@@ -152,6 +152,28 @@ def test_a_share_that_opens_but_does_not_decode_is_no_result(plaintext: bytes) -
         open_result(task, collector_keypair(), REQUEST, response)
 
 
+@pytest.mark.parametrize(
+    ("claim", "match"),
+    [
+        ({"report_count": 2}, "holds 2 reports; a batch of the task may hold from 3 to 1000"),
+        ({"report_count": 0}, "holds 0 reports"),
+        ({"report_count": 1001}, "holds 1001 reports"),
+        ({"report_count": 2**64 - 1}, "holds 18446744073709551615 reports"),
+        ({"interval": Interval.of(4, 2)}, "beyond what was asked for"),
+        ({"interval": Interval.of(5, 3)}, "beyond what was asked for"),
+        ({"interval": Interval.of(5, 0)}, "beyond what was asked for"),
+        ({"interval": Interval.of(2**64 - 2, 1)}, "beyond what was asked for"),
+    ],
+)
+def test_what_no_batch_of_the_query_can_be_is_no_result(
+    claim: dict[str, int | Interval], match: str
+) -> None:
+    task = make_task()
+    response = dataclasses.replace(released(task, [0] * 4, [0] * 4), **claim)
+    with pytest.raises(UnusableResult, match=match):
+        open_result(task, collector_keypair(), REQUEST, response)
+
+
 def test_the_request_for_an_interval_is_always_the_same_bytes() -> None:
     named = {"start": 5 * TIME_PRECISION, "end": 7 * TIME_PRECISION}
     assert encode(collection_request(make_task(), named)) == encode(REQUEST)

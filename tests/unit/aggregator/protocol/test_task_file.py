@@ -27,7 +27,7 @@ SUM_VEC = {"type": "Prio3SumVec", "length": 3, "max_measurement": 2**40, "chunk_
         make_task(),
         make_task(SUM_VEC, LAPLACE, INTERVAL),
         make_task({"type": "Prio3Count"}, {**LAPLACE, "bound": False}),
-        make_task(task_info='quotes " and \\ and \x7f and ü'),
+        make_task(task_info='quotes " and \\ and € and ü'),
         make_task(privacy={**LAPLACE, "budget": "3", "population": "patients"}),
         make_task(
             privacy={"mechanism": "TruncatedGeometric", "epsilon": "1", "delta": "1e-5"},
@@ -132,6 +132,9 @@ def test_a_policy_that_is_not_canonical_is_refused() -> None:
         ("min_batch_size = 3\n", "", "min_batch_size"),
         ("min_batch_size = 3\n", "min_batch_size = 3\nmax_batch = 3\n", "max_batch"),
         ('task_info = "a task of the tests"', 'task_info = ""', "task_info"),
+        ("task of the tests", r"task\u001b[31m", "task_info: must be one line, without control"),
+        ("task of the tests", r"task\nof two lines", "task_info: must be one line"),
+        ('leader = "https://', r'leader = "https://\u0007', "leader: must be one line"),
         ('id = "AAEC', 'id = "AAE', "id: "),
         ('collector_hpke_config = "', 'collector_hpke_config = "B', "collector_hpke_config"),
         ('type = "Prio3Histogram"', 'type = "Prio4"', "type"),

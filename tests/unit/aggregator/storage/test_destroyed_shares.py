@@ -138,6 +138,25 @@ def test_a_killed_process_leaves_nothing_that_the_next_one_does_not_destroy_when
         successor.close()
 
 
+def test_a_transaction_that_fails_leaves_no_key_behind(tmp_path: Path) -> None:
+    """Of a large one the log may have shares, although it was never committed."""
+    store = make_store(tmp_path)
+
+    def fail(tx: Transaction) -> None:
+        ids = totals([report_id(5)], 5)
+        add_to_bucket(tx, TASK_ID, unit(5), lambda _: SHARE, ids)
+        assert len(keys_left(tmp_path)) == 1
+        raise tx.refuse(StoreError("on purpose"))
+
+    with pytest.raises(StoreError, match="on purpose"):
+        store.run_sync("fail", fail)
+    store.read_sync("whatever comes next", lambda tx: tx.now)
+    assert keys_left(tmp_path) == set()
+    put_share(store)
+    assert store.read_sync("read", lambda tx: read_shares(tx, TASK_ID, BATCH)) == [SHARE]
+    store.close()
+
+
 def test_a_slot_that_is_not_overwritten_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

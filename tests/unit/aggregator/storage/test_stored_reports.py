@@ -212,6 +212,22 @@ def test_a_full_bucket_takes_no_more_and_its_neighbours_do(store: Database) -> N
     }
 
 
+def test_buckets_that_are_collected_together_share_their_room(store: Database) -> None:
+    def put_at_most(limit: int, *arrivals: tuple[int, int]) -> list[ReportError | None]:
+        sent = [report for number, time in arrivals for report in new_reports([number], time)]
+        return store.run_sync(
+            "put", lambda tx: put_reports(tx, TASK_ID, sent, limit, lambda _: units(4, 7))
+        )
+
+    assert put_at_most(4, (1, 4), (2, 5)) == [STORED, STORED]
+    create_job(store)
+    finish_job(store, lease_job(store))
+    assert put_at_most(4, (3, 6)) == [STORED]
+    assert put_at_most(4, (4, 5), (3, 6), (5, 4), (6, 6)) == [STORED, REPLAYED, FULL, FULL]
+    assert put_at_most(4, (6, 4), (2, 5)) == [FULL, REPLAYED]
+    assert put_at_most(5, (6, 4)) == [STORED]
+
+
 def test_a_report_that_was_rejected_leaves_its_place_to_another(store: Database) -> None:
     def put_at_most_two(number: int) -> ReportError | None:
         sent = new_reports([number])

@@ -53,6 +53,21 @@ def test_what_is_no_meaning_is_refused(text: str) -> None:
         Meaning.from_json(text)
 
 
+@pytest.mark.parametrize("acting", [r"\u001b[31m", r"\u009b", r"\n"])
+def test_labels_that_would_act_on_a_terminal_are_refused(acting: str) -> None:
+    with pytest.raises(ParameterError, match="survey: labels: must be without control characters"):
+        task_of(SURVEY.replace("alert(1)", acting))
+    text = Meaning.of_task(task_of(SURVEY)).to_json()
+    assert "alert(1)" in text
+    with pytest.raises(ParameterError, match="meaning: labels: must be without control characters"):
+        Meaning.from_json(text.replace("alert(1)", acting))
+
+
+def test_labels_keep_the_joiners_and_marks_of_their_languages() -> None:
+    word = "\u0646\u0645\u06cc\u200c\u062e \u200e👩\u200d🌾"
+    assert word in Meaning.of_task(task_of(SURVEY.replace("alert(1)", word))).to_json()
+
+
 def test_the_files_of_a_survey_s_tasks_are_one_file() -> None:
     files = [task_to_toml(task_of(SURVEY)), "another\n"]
     assert split(join(files)) == files

@@ -124,6 +124,22 @@ def test_an_error_of_a_database_server_is_named_by_its_code() -> None:
     assert "secret" not in str(event)
 
 
+@pytest.mark.parametrize("log_format", LogFormat)
+def test_text_of_others_does_not_act_on_a_terminal(
+    lines: io.StringIO, log_format: LogFormat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by a terminal's commands, a C1 control, a deletion or a turned direction."""
+    monkeypatch.setattr(sys, "stderr", lines)
+    configure_logs(log_format, "info", "leader")
+    acting = "/\x1b[2J\x9b31m\x7f\x08\r\u202e"
+    structlog.get_logger().info("request", path=acting, nested={acting: [acting]})
+    logging.getLogger("a library").warning("of %s", acting)
+    written = lines.getvalue()
+    assert written.count("\n") == 2
+    assert all(each.isprintable() for each in written.replace("\n", ""))
+    assert "x1b[2J" in written
+
+
 def test_every_line_names_the_role(lines: io.StringIO) -> None:
     structlog.get_logger().info("an event")
     logging.getLogger("a library").warning("its own")

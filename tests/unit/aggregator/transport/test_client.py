@@ -39,6 +39,23 @@ async def test_an_operator_may_allow_plain_http() -> None:
             await http.get("http://192.0.2.1:1/", timeout=0.01)
 
 
+async def test_cookies_of_a_peer_are_neither_kept_nor_sent_to_anybody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        cookies = [("set-cookie", f"c{len(asked)}{each}=x; Path=/") for each in range(20)]
+        return httpx.Response(200, headers=cookies)
+
+    asked: list[httpx.Request] = []
+    async with open_client(1) as http:
+        monkeypatch.setattr(http, "_transport", httpx.MockTransport(answer))
+        for url in ("http://127.0.0.1:1/", "http://127.0.0.1:1/", "http://127.0.0.1:2/"):
+            await http.get(url)
+        assert len(http.cookies.jar) == 0
+    assert not any("cookie" in request.headers for request in asked)
+
+
 @pytest.mark.parametrize("is_asked_for", [False, True])
 async def test_a_proxy_of_the_environment_is_used_if_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch,

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from aggregator.dap.problems import BatchMismatch, BatchOverlap, UnsupportedExtension
-from aggregator.transport.peer import Peer, PeerRefused, PeerUnreachable
+from aggregator.transport.peer import MAX_LOCATION, Peer, PeerRefused, PeerUnreachable
 
 pytestmark = pytest.mark.anyio
 
@@ -91,6 +91,14 @@ async def test_every_form_of_location_within_the_origin_is_understood(location: 
 async def test_a_location_of_another_origin_is_refused(location: str) -> None:
     with pytest.raises(PeerRefused):
         await peer_of(answering(201, location=location)).post("/tasks/x/jobs", "a/b", b"")
+
+
+async def test_a_location_that_is_too_long_to_keep_is_refused() -> None:
+    longest = "/" + "a" * (MAX_LOCATION - 1)
+    answer = await peer_of(answering(201, location=longest)).post("/tasks/x/jobs", "a/b", b"")
+    assert str(answer.location).endswith(longest)
+    with pytest.raises(PeerRefused, match="too long"):
+        await peer_of(answering(201, location=longest + "a")).post("/tasks/x/jobs", "a/b", b"")
 
 
 async def test_a_redirect_is_not_followed_so_the_token_stays_within_the_origin() -> None:

@@ -9,6 +9,8 @@ import anyio
 import httpx
 import pytest
 
+from aggregator.cli.services import health_listener
+from aggregator.config import HelperSettings
 from aggregator.errors import StoreError
 from aggregator.telemetry.health import Health, Metric, exposition
 from aggregator.web import health
@@ -43,6 +45,31 @@ async def test_the_page_shows_names_and_reasons_of_others_as_text() -> None:
         answer = await http.get("/")
     assert (answer.status_code, Page(answer.text).all("script")) == (200, [])
     assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/healthz"])
+async def test_on_this_machine_only_a_page_of_another_site_reads_nothing(path: str) -> None:
+    """DNS rebinding: the page gave 127.0.0.1 a name of its own."""
+    settings = HelperSettings(database="helper.sqlite", health_listen="127.0.0.1:9001")
+    listener = health_listener(settings, lambda: READY)
+    assert listener is not None
+    transport = httpx.ASGITransport(listener[0])
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:9001") as http:
+        for host, code in (("evil.example:9001", 421), ("localhost:9001", 200), ("[::1]:1", 200)):
+            answer = await http.get(path, headers={"host": host})
+            assert answer.status_code == code, host
+        answer = await http.get(path, headers={"origin": "http://evil.example"})
+        assert (answer.status_code, READY.document["role"] in answer.text) == (403, False)
+
+
+async def test_on_other_addresses_monitors_may_have_any_name_for_it() -> None:
+    listener = health_listener(
+        HelperSettings(database="helper.sqlite", health_listen="0.0.0.0:9001"), lambda: READY
+    )
+    assert listener is not None
+    transport = httpx.ASGITransport(listener[0])
+    async with httpx.AsyncClient(transport=transport, base_url="http://helper.example") as http:
+        assert (await http.get("/healthz")).status_code == 200
 
 
 async def test_a_ready_service_is_200_and_one_whose_work_stands_still_503_with_its_reason() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from aggregator.web.pages.charts import Mark, bars, curve, over_time, sparkline, standalone
 from aggregator.web.pages.html import Html, escape, isolated, table, tag
+from aggregator.web.pages.lines import Axis, line
 
 HOSTILE = '"><script>alert(1)</script>&amp;\x00\ud800\u202e'
 Chart = Callable[[list[Mark]], Html]
@@ -93,3 +94,26 @@ def test_the_filled_part_of_a_curve_is_the_interval() -> None:
 def test_a_sparkline_of_one_value_or_none_is_drawn() -> None:
     for values in ([], [1.0], [1.0, 1.0], [1.0, -2.0]):
         assert ET.fromstring(sparkline(values, "t")).get("aria-label") == "t"  # noqa: S314  our own
+
+
+def test_a_line_has_its_point_and_its_level_within_the_axes() -> None:
+    made = standalone(
+        line(
+            [(0.01, 90.0), (0.1, 9.0), (1.0, 0.9)],
+            Axis(HOSTILE, 0.01, 1.0, is_log=True),
+            Axis("%", 0, 90),
+            HOSTILE,
+            HOSTILE,
+            wanted=(9.0, HOSTILE),
+            chosen=(0.1, 9.0),
+        )
+    )
+    root = ET.fromstring(made)  # noqa: S314  our own
+    name = "{http://www.w3.org/2000/svg}"
+    (level,) = (each for each in root.iter(f"{name}line") if each.get("class") == "wanted")
+    (point,) = root.iter(f"{name}circle")
+    assert point.get("cy") == level.get("y1")
+    assert Axis("", 0.01, 1.0, is_log=True).part(0.1) == pytest.approx(0.5)
+    assert Axis("", 0, 90).part(100) == 1.0
+    assert Axis("", 0.01, 1.0, is_log=True).ticks == [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
+    assert Axis("", 0, 90).ticks == [0, 20, 40, 60, 80]

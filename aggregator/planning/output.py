@@ -11,6 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from aggregator.dp.decimals import to_decimal, working
+from aggregator.dp.rationals import at_most
 from aggregator.planning.values import Value
 
 # Between these a double has its full precision.
@@ -38,7 +39,10 @@ def to_json(value: Value, indent: int = 0) -> str:
 
 
 def to_text(value: Mapping[str, Value], indent: int = 0) -> str:
-    """Return `value` as text for a reader: one line per value or sentence, ten digits."""
+    """Return `value` as text for a reader: one line per value or sentence, ten digits.
+
+    Rationals, such as bounds on epsilon, are rounded up.
+    """
     lines = []
     for key, item in value.items():
         name = "  " * indent + key.replace("_", " ")
@@ -61,11 +65,15 @@ def _inline(value: Value) -> str:
         case str() | int():
             return str(value)
         case float() | Decimal() | Fraction():
-            return f"{_as_decimal(value):.10g}"
+            return _rounded(value)
         case Mapping():
             return ", ".join(f"{key} {_inline(item)}" for key, item in value.items())
         case _:
             return ", ".join(_inline(item) for item in value)
+
+
+def _rounded(value: float | Decimal | Fraction) -> str:
+    return at_most(value, 10) if isinstance(value, Fraction) else f"{Decimal(value):.10g}"
 
 
 def _number(value: float | Decimal | Fraction) -> str:

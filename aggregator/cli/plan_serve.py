@@ -1,0 +1,62 @@
+"""`prio plan serve`: the steward's planner as a page, on this machine only."""
+
+from typing import Annotated
+
+import anyio
+import typer
+from anyio import to_thread
+from fastapi import Request
+
+from aggregator.cli.faults import reported
+from aggregator.cli.services import run_services
+from aggregator.clock import SystemClock
+from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError
+from aggregator.planner import NAME, PATH, Planner
+from aggregator.telemetry.logs import LogFormat, configure_logs
+from aggregator.web.app import create_app
+from aggregator.web.pages.visit import Admit, Guest, Visit
+from aggregator.web.site import check_site
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_MAX_CONNECTIONS = 32
+_MOST_PORT = 65535
+
+
+def serve(
+    port: Annotated[int, typer.Option(help="Of this machine, 1 to 65535.")] = 8470,
+) -> None:
+    """Open the planner as a page: charts with real noise, costs, and survey.toml to save.
+
+    It answers on this machine only (127.0.0.1), keeps nothing and asks for no token.
+    """
+    with reported():
+        if not 1 <= port <= _MOST_PORT:
+            raise ParameterError(f"port must be from 1 to {_MOST_PORT}, not {port}")
+        configure_logs(LogFormat.CONSOLE, "warning", "planner")
+        anyio.run(_serve, port, backend_options={"use_uvloop": True})
+
+
+def planner_guest() -> Guest:
+    """Return the planner as a page of a service."""
+    return Guest(PATH, NAME, lambda admit: _planner(admit).router())
+
+
+def _planner(admit: Admit) -> Planner:
+    return Planner(SystemEntropy(), SystemClock(), admit)
+
+
+async def _serve(port: int) -> None:
+    planner = _planner(_admit)
+    application = create_app("planner", [planner.router()])
+
+    async def announce(_stop: anyio.Event) -> None:
+        print(f"the planner is at http://127.0.0.1:{port}{PATH} (Ctrl-C ends it)", flush=True)
+        await to_thread.run_sync(planner.warm_up)
+
+    await run_services([(application, f"127.0.0.1:{port}")], [announce], _MAX_CONNECTIONS)
+
+
+def _admit(request: Request) -> Visit:
+    check_site(request, frozenset(LOOPBACK))
+    return Visit()

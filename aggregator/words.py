@@ -1,0 +1,47 @@
+"""Text of others, which terminals, logs and tables show: nothing in it may act on them.
+
+Characters that do are controls, such as those that begin a terminal's commands, and halves of
+surrogate pairs, which no encoding has. What turns the direction in which a line is read is shown as
+an escape, too, but is no fault of a label: pages keep it to itself.
+"""
+
+import re
+from collections.abc import Set as AbstractSet
+
+_ACTING = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+_TURNING = "\u202a-\u202e\u2066-\u2069"
+_ESCAPED = re.compile(f"[{_ACTING}{_TURNING}]")
+_FAULTS = re.compile(f"[\n{_ACTING}]")
+
+
+def escaped(text: str) -> str:
+    r"""Return text with such characters as `\x1b` and the like; ends of lines are left."""
+    return _ESCAPED.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def acts(text: str) -> bool:
+    """Return whether a line of text has acting characters, or is more than a line."""
+    return _FAULTS.search(text) is not None
+
+
+def acting_member(document: object, of_lines: AbstractSet[str] = frozenset()) -> str | None:
+    """Return the name of a member whose text, or a text below it, `acts`; None if there is none.
+
+    Args:
+        document: Tables, lists, text and other values in one another, as of TOML or JSON.
+        of_lines: Names of members whose text may have several lines.
+    """
+    waiting = [("", document)]
+    while waiting:
+        name, value = waiting.pop()
+        match value:
+            case str() if acts(value.replace("\n", " ") if name in of_lines else value):
+                return name
+            case list():
+                waiting += [(name, each) for each in value]
+            case dict():
+                waiting += [(str(key), each) for key, each in value.items()]
+                waiting += [(name, key) for key in value]
+            case _:
+                pass
+    return None

@@ -1,0 +1,113 @@
+"""A disk that is full loses no accepted report, and stops nobody once there is room: processes."""
+
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from aggregator.runtime.status import LEAST_FREE_BYTES
+from tests.support.processes import COMMANDS, Processes
+from tests.support.uploader import Uploader
+
+pytestmark = pytest.mark.slow
+
+TASK = (
+    *("--vdaf", "Prio3Histogram", "--length", "256", "--mechanism", "None"),
+    *("--privacy", "max_releases=1", "--min-batch-size", "2", "--max-reports", "100000"),
+)
+DISK = 4 * LEAST_FREE_BYTES
+HOUR = 3600
+SECONDS = 120
+BATCH = 50
+"""Reports of an upload, a quarter of a MiB."""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A small disk of its own, which a test may fill."""
+    folder = tmp_path / "disk"
+    folder.mkdir(mode=0o700)
+    options = f"size={DISK},mode=0700"
+    mount, umount = shutil.which("mount"), shutil.which("umount")
+    command = [mount or "mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:  # noqa: S603 - as above
+        pytest.skip("needs the right to mount a small disk")
+    yield folder
+    subprocess.run([umount or "umount", "--lazy", str(folder)], check=True)  # noqa: S603 - as above
+
+
+def fill(disk: Path) -> None:
+    """Leave no room on a disk."""
+    with (disk / "filler").open("ab", buffering=0) as file:
+        for size in (2**16, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                assert os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize < size
+
+
+def aggregated(services: Processes, task_id: str) -> int:
+    config = services.configs["leader"]
+    shown = json.loads(services.prio("task", "show", "--config", config, task_id).stdout)
+    return int(shown["reports"]["aggregation"].get("aggregated", 0))
+
+
+def wait_until_aggregated(services: Processes, task_id: str, count: int) -> None:
+    deadline = time.monotonic() + SECONDS
+    while aggregated(services, task_id) < count:
+        assert time.monotonic() < deadline, (aggregated(services, task_id), count)
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])
+def test_a_full_disk_loses_no_accepted_report_and_passes(
+    tmp_path: Path, disk: Path, *, dies: bool
+) -> None:
+    with Processes(tmp_path) as services, httpx.Client(trust_env=False, timeout=60) as http:
+        for role in ("leader", "helper"):
+            config = services.configs[role]
+            config.write_text(config.read_text().replace(f'"{role}.', f'"disk/{role}.'))
+        begin = int(time.time()) // HOUR * HOUR
+        task_id, task_file = services.make_task("survey", *TASK)
+        services.start(*COMMANDS)
+        uploader = Uploader(services, task_file, http)
+        assert uploader.send(BATCH).is_success
+        wait_until_aggregated(services, task_id, BATCH)
+
+        fill(disk)
+        refused = next(
+            answer
+            for answer in (uploader.send(BATCH) for _ in itertools.repeat(None, 100))
+            if not answer.is_success
+        )
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "60")
+        time.sleep(5)  # the workers find the disk full as well
+        errors = [line.get("database_error") for line in services.log("leader")]
+        assert "SQLITE_FULL: the disk is full" in errors
+        status = services.prio("status", "--config", services.configs["leader"], status=1)
+        assert "leader.sqlite is full: " in status.stdout
+        assert all(services.exit_status(name) is None for name in COMMANDS)
+        if dies:
+            services.kill("leader")
+            services.kill("helper")
+
+        (disk / "filler").unlink()
+        if dies:
+            services.start("helper", "leader")
+        assert uploader.send(BATCH).is_success
+        wait_until_aggregated(services, task_id, uploader.accepted)
+        collected = services.prio(
+            *("collect", "--config", services.configs["collector"], task_id, "--json", "--now"),
+            *("--start", str(begin), "--end", str((int(time.time()) // HOUR + 1) * HOUR)),
+        )
+        result = json.loads(collected.stdout)["result"]
+        assert result["report_count"] == uploader.accepted
+        assert result["values"][:3] == [0, uploader.accepted, 0]

@@ -1,0 +1,36 @@
+"""`prio plan serve` says where its page is, and has it there for this machine only."""
+
+import signal
+import subprocess
+import sys
+
+import httpx
+
+from aggregator.planner import PATH
+from tests.support.look import Page
+from tests.support.processes import free_ports
+
+
+def test_the_planner_is_where_it_says_until_it_is_told_to_stop() -> None:
+    (port,) = free_ports(1)
+    command = [sys.executable, "-m", "aggregator.cli", "plan", "serve", "--port", str(port)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603  our own
+    try:
+        assert running.stdout is not None
+        said = running.stdout.readline()
+        address = f"http://127.0.0.1:{port}{PATH}"
+        assert address in said
+        with httpx.Client(trust_env=False, timeout=60) as browser:
+            answer = browser.get(address)
+            assert "For the board" in Page(answer.text).all("main")[0].text
+            assert browser.get(address, headers={"host": "planner.example"}).status_code == 421
+    finally:
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=60)
+    assert running.returncode == 0
+
+
+def test_a_port_that_is_none_is_refused() -> None:
+    command = [sys.executable, "-m", "aggregator.cli", "plan", "serve", "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  our own
+    assert (done.returncode, done.stderr) == (2, "prio: port must be from 1 to 65535, not 0\n")

@@ -1,0 +1,258 @@
+"""The planner's page, by itself and in a collector: what it shows, saves, refuses and to whom."""
+
+import json
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+from fastapi import Request
+from typer.testing import CliRunner
+
+from aggregator.cli import survey as survey_command
+from aggregator.cli.plan_serve import LOOPBACK, planner_guest
+from aggregator.collector.driver import Driver
+from aggregator.collector.service import create_collector_app
+from aggregator.dap.auth import bearer_header, hash_token
+from aggregator.planner import PATH, Planner
+from aggregator.planner.asked import KINDS
+from aggregator.planner.routes import MAX_FORM_SIZE
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database
+from aggregator.web.app import create_app
+from aggregator.web.pages.visit import Visit
+from aggregator.web.site import check_site
+from tests.support.clock import ManualClock
+from tests.support.empty_store import upgraded
+from tests.support.entropy import SeededEntropy
+from tests.support.look import Page
+from tests.support.tasks import collector_keypair
+
+pytestmark = pytest.mark.anyio
+
+NOW = int(datetime(2026, 11, 25, tzinfo=UTC).timestamp())
+TOKEN = "for the desk".replace(" ", "-")
+SCRIPT = "<script>alert(1)</script>"
+TURNED = "\N{RIGHT-TO-LEFT OVERRIDE}egnorts"
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+POSTED = (PATH, f"{PATH}/figures", f"{PATH}/survey.toml", f"{PATH}.json")
+
+
+def admit(request: Request) -> Visit:
+    check_site(request, frozenset(LOOPBACK))
+    return Visit()
+
+
+@pytest.fixture
+async def browser() -> AsyncIterator[httpx.AsyncClient]:
+    """One that looks at the planner by itself."""
+    planner = Planner(SeededEntropy(b"planner"), ManualClock(NOW), admit)
+    transport = httpx.ASGITransport(create_app("planner", [planner.router()]))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        yield client
+
+
+@pytest.fixture
+async def guest(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """One that looks at a collector, with the planner in it."""
+    url = f"sqlite:///{tmp_path / 'collector.sqlite'}"
+    upgraded(url)
+    database = Database.open(url, Crypter([bytes(32)]), ManualClock(NOW))
+    driver = Driver(database, collector_keypair(), httpx.AsyncClient())
+    app = create_collector_app(
+        database,
+        driver,
+        SeededEntropy(b"collector"),
+        lambda: [hash_token(TOKEN)],
+        {"collector"},
+        [planner_guest()],
+    )
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
+        yield client
+
+
+async def test_the_page_has_the_form_and_what_follows_and_only_a_script_of_its_own(
+    browser: httpx.AsyncClient,
+) -> None:
+    answer = await browser.get(PATH)
+    assert answer.status_code == 200
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self'; connect-src 'self'" in policy
+    assert "unsafe" not in policy
+    page = Page(answer.text)
+    assert [each.attributes["src"] for each in page.all("script")] == [f"{PATH}/planner.js"]
+    labelled = {each.attributes.get("for") for each in page.all("label")}
+    for each in [*page.all("input"), *page.all("select"), *page.all("textarea")]:
+        kind = each.attributes.get("type")
+        assert (
+            kind == "radio"
+            or each.attributes.get("id") in labelled
+            or (kind == "range" and each.attributes["aria-label"])
+        )
+    for each in page.elements:
+        assert not any(name.startswith("on") or name == "style" for name in each.attributes)
+    titles = [each.attributes["aria-label"] for each in page.all("svg")]
+    assert titles == [
+        "How was your workload this month?: count",
+        "Error against ε",
+        "The year's budget filling up",
+    ]
+    text = page.all("main")[0].text
+    assert "within 51 of the truth 95 times in 100" in text
+    assert "A neighbour who is 50 % sure is at most 54 % sure after one window" in text
+    assert len(next(each for each in page.all("ol")).text) > 500
+    script = await browser.get(f"{PATH}/planner.js")
+    assert script.headers["content-type"].startswith("text/javascript")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+async def test_each_kind_of_question_is_shown_and_saved_as_prio_survey_check_takes_it(
+    browser: httpx.AsyncClient, kind: str, tmp_path: Path
+) -> None:
+    form = {"kind": kind, "error": "4", "people": "5000", "unit": "km"}
+    shown = await browser.post(PATH, data=form)
+    assert shown.status_code == 200
+    page = Page(shown.text)
+    chosen = [
+        each.attributes["value"] for each in page.all("option") if "selected" in each.attributes
+    ]
+    assert chosen[0] == kind
+    document = (await browser.post(f"{PATH}.json", data=form)).json()
+    saved = await browser.post(f"{PATH}/survey.toml", data=form)
+    assert saved.headers["content-disposition"] == 'attachment; filename="survey.toml"'
+    assert saved.text == document["survey"]
+    file = tmp_path / "survey.toml"
+    file.write_text(saved.text, encoding="utf-8")
+    checked = CliRunner().invoke(survey_command.app, ["check", str(file), "--json"])
+    (question,) = json.loads(checked.stdout)["questions"]
+    assert question["ways"][0]["error"] == document["half_width"]
+    # The strength that follows from the wanted error stands in its field.
+    strength = next(each for each in page.all("input") if each.attributes.get("id") == "strength")
+    found = document["parameters"]["epsilon"]
+    assert float(strength.attributes["value"]) == pytest.approx(found, rel=1e-3)
+
+
+async def test_the_noise_is_drawn_anew_each_time_and_the_rest_stays(
+    browser: httpx.AsyncClient,
+) -> None:
+    form = {"kind": "choice"}
+    first, second = [(await browser.post(f"{PATH}/figures", data=form)).text for _ in range(2)]
+    assert first != second
+    assert "<html" not in first
+    assert Page(first).all("p")[0].text == Page(second).all("p")[0].text
+    documents = [(await browser.get(f"{PATH}.json")).text for _ in range(2)]
+    assert documents[0] == documents[1]
+
+
+@pytest.mark.slow
+async def test_what_a_steward_writes_is_shown_as_text(browser: httpx.AsyncClient) -> None:
+    written = f'{SCRIPT} "{TURNED}"'
+    for form in (
+        {"text": written, "title": written, "asked": written, "labels": f"{SCRIPT}\n{TURNED}"},
+        {"people": written},
+        {"kind": "vector", "columns": f"{SCRIPT}, 0, 3\n{TURNED}, 0, 9, 1, {SCRIPT[:9]}"},
+        {"kind": SCRIPT},
+    ):
+        answer = await browser.post(PATH, data=form)
+        assert answer.status_code in {200, 422}
+        assert len(Page(answer.text).all("script")) == 1
+        assert SCRIPT not in answer.text
+
+
+REFUSED = {
+    "huge count": ({"people": "9" * 400}, 422, "people must be a whole number from 1 to"),
+    "no people": ({"people": "0"}, 422, "people must be a whole number from 1 to"),
+    "negative": ({"goal": "strength", "strength": "-1"}, 422, "strength must lie in (0, 20]"),
+    "long text": ({"text": "x" * 10_000}, 422, "text may have 500 characters, not 10,000"),
+    "control": ({"text": "a\x00b"}, 422, "text may have no control characters"),
+    "many labels": ({"labels": "x\n" * 10_000}, 422, "labels may have 200 lines, not 10,000"),
+    "a million labels": ({"labels": "x\n" * 10**6}, 413, "the body may have 65536 bytes"),
+    "many fields": ({str(name): "" for name in range(99)}, 400, "a form may have 64 fields"),
+}
+_PLACES = "\n".join(
+    f"a{top}\n" + "\n".join(f" {top}b{low}" for low in range(9)) for top in range(4)
+)
+_COLUMNS = "\n".join(f"c{each}, 0, 9" for each in range(30))
+COSTLY = {
+    "largest tree": {"kind": "tree", "regions": _PLACES},
+    "longest grid": {"kind": "number", "low": "0", "high": "1099511627776"},
+    "histogram of numbers": {"kind": "number", "low": "0", "high": "999"},
+    "most windows": {"windows": "1000", "window": "day", "mechanism": "DiscreteGaussian"},
+    "least error": {"people": "1000000000", "error": "0.0001"},
+    "one person": {"people": "1", "error": "100"},
+    "least strength": {"goal": "strength", "strength": "0.001"},
+    "most strength": {"goal": "strength", "strength": "20"},
+    "nothing to hide": {"goal": "strength", "strength": "20", "kind": "yes-no"},
+    "most labels": {"labels": "\n".join(map(str, range(200)))},
+    "most columns": {"kind": "vector", "columns": _COLUMNS},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", REFUSED)
+async def test_hostile_forms_get_a_clear_answer_at_once(
+    browser: httpx.AsyncClient, case: str
+) -> None:
+    form, code, said = REFUSED[case]
+    body = urlencode(form).encode()
+    for path in POSTED:
+        started = time.process_time()  # the machine may be busy, too
+        answer = await browser.post(path, content=body, headers=FORM)
+        assert time.process_time() - started < 1
+        assert said in answer.text
+        assert answer.status_code == (code if path in POSTED[:2] or code != 422 else 400)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", COSTLY)
+async def test_the_largest_forms_are_answered(browser: httpx.AsyncClient, case: str) -> None:
+    await browser.get(PATH)  # what is computed once for all is
+    started = time.process_time()
+    answer = await browser.post(PATH, data=COSTLY[case])
+    assert answer.status_code == 200
+    assert "For the board" in answer.text
+    assert time.process_time() - started < 5
+
+
+async def test_other_sites_other_hosts_and_other_bodies_are_refused(
+    browser: httpx.AsyncClient,
+) -> None:
+    form = {"kind": "choice"}
+    for path in POSTED:
+        foreign = await browser.post(path, data=form, headers={"origin": "http://elsewhere"})
+        assert foreign.status_code == 403
+        host = await browser.post(path, data=form, headers={"host": "elsewhere"})
+        assert host.status_code == 421
+        assert (await browser.post(path, json={})).status_code == 415
+    assert (await browser.get(PATH, headers={"host": "elsewhere:80"})).status_code == 421
+    body = b"text=" + b"x" * MAX_FORM_SIZE
+    assert (await browser.post(PATH, content=body, headers=FORM)).status_code == 413
+
+
+@pytest.mark.slow
+async def test_in_a_collector_it_is_linked_and_shown_to_who_has_the_token(
+    guest: httpx.AsyncClient,
+) -> None:
+    for path in (PATH, f"{PATH}.json", f"{PATH}/planner.js"):
+        answer = await guest.get(path)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+    for path in POSTED:
+        assert (await guest.post(path, data={})).headers["location"] == "/login"
+    wrong = await guest.get(f"{PATH}.json", headers={"authorization": bearer_header("another")})
+    assert wrong.status_code == 401
+    shown = await guest.get(f"{PATH}.json", headers={"authorization": bearer_header(TOKEN)})
+    assert shown.json()["mechanism"] == "PureDpDiscreteLaplace"
+    form = Page((await guest.get("/login")).text).form("/login") | {"token": TOKEN}
+    await guest.post("/login", data=form)
+    overview = Page((await guest.get("/")).text)
+    assert (PATH, "Planner") in [(each.attributes["href"], each.text) for each in overview.all("a")]
+    page = Page((await guest.get(PATH)).text)
+    assert "For the board" in page.all("main")[0].text
+    assert page.form("/logout")
+    assert ("/", "Overview") in [(each.attributes["href"], each.text) for each in page.all("a")]

@@ -1,0 +1,391 @@
+"""A random history of all four parties in one process, and what must hold of it at its end.
+
+A seed decides all of it: what clients and the collector do and when, which requests the network
+loses, repeats, delays or reorders, which answers it drops, at which moment of which transaction an
+aggregator dies, when keys change, and how time passes. At the end the network recovers, every party
+repeats what it was never answered, and the books are compared.
+"""
+
+import contextlib
+import dataclasses
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+from typing_extensions import override
+
+from aggregator.codec import decode, encode
+from aggregator.dap.messages import Report, UploadErrors, UploadRequest
+from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import Interval
+from aggregator.leader.collections import CollectionDriver
+from aggregator.leader.job_creator import JobCreator
+from aggregator.leader.job_driver import JobDriver
+from aggregator.leader.scheduler import DriverSettings
+from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.storage.counters import Stage, report_counts
+from aggregator.storage.ledger import list_ledger
+from aggregator.storage.states import LedgerState
+from tests.support.entropy import SeededEntropy
+from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, Service, nothing_happens
+from tests.support.reports import make_reports
+from tests.support.tasks import (
+    HELPER_URL,
+    LAPLACE,
+    LEADER_URL,
+    NO_NOISE,
+    TIME_PRECISION,
+    make_task,
+)
+
+if TYPE_CHECKING:
+    from aggregator.dap.hpke import HpkeConfig
+    from aggregator.protocol.results import Result
+    from aggregator.protocol.task import Task
+
+ROTATION = HpkeRotation(cache_seconds=60, age_seconds=400, wait_seconds=5_000)
+QUIET_SECONDS = 10_000
+"""Longer than any retired key is kept."""
+LOST, LATE, UNANSWERED, REPEATED = 0.07, 0.14, 0.24, 0.31
+"""Where the chances end that a request is lost, late, not answered, or carried twice."""
+STEPS = 14
+"""Steps of one era."""
+COLLECTION_STEPS = 3
+LONGEST_PAUSE = 700
+"""More than a collection that waits is put off, in seconds."""
+DEATHS = 0.02
+"""How likely an aggregator dies at one moment of a transaction that writes."""
+STARTING = ("look for keys", "destroy keys")
+"""Transactions of a process that starts; it would have to be started again."""
+SETTINGS = DriverSettings(
+    concurrency=1, lease_seconds=LEASE_SECONDS, max_attempts=1_000, peer_attempts=1
+)
+SIZE = 3
+"""The least size of a batch whose leader selects."""
+
+
+class Network(httpx.AsyncBaseTransport):
+    """Carries requests to both aggregators, not always once, in order, or with an answer."""
+
+    def __init__(self, choose: random.Random, services: dict[str, Service]) -> None:
+        self.is_calm = False
+        self._choose = choose
+        self._wires = {
+            httpx.URL(url).host: httpx.ASGITransport(service) for url, service in services.items()
+        }
+        self._late: list[httpx.Request] = []
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await request.aread()
+        fate = 1.0 if self.is_calm else self._choose.random()
+        if fate < LOST:
+            raise httpx.ConnectError("lost", request=request)
+        if fate < LATE:
+            self._late.append(request)
+            raise httpx.ReadTimeout("late", request=request)
+        if fate < UNANSWERED:
+            await self._deliver(request)
+            raise httpx.ReadError("the answer is lost", request=request)
+        if fate < REPEATED:
+            await self._deliver(request)
+        return await self._deliver(request)
+
+    async def deliver_late(self) -> None:
+        """Deliver one of the requests that nobody waits for any more."""
+        if not self._late:
+            return
+        request = self._late.pop(self._choose.randrange(len(self._late)))
+        with contextlib.suppress(httpx.TransportError):
+            await self._deliver(request)
+
+    async def _deliver(self, request: httpx.Request) -> httpx.Response:
+        again = httpx.Request(
+            request.method, request.url, headers=request.headers, content=request.content
+        )
+        answer = await self._wires[request.url.host].handle_async_request(again)
+        await answer.aread()
+        assert answer.status_code < 500, (request.method, str(request.url), answer.content)
+        return answer
+
+
+@dataclasses.dataclass(slots=True)
+class Sent:
+    """A report of a client: what it says, and what the client was told of it."""
+
+    report: Report
+    measurement: int
+    unit: int
+    error: ReportError | None = None
+    is_answered: bool = False
+    was_unsure: bool = False
+
+    @property
+    def must_count(self) -> bool:
+        return self.is_answered and self.error is None
+
+    @property
+    def may_count(self) -> bool:
+        """Whether it may have been stored by an attempt that was never answered."""
+        return self.must_count or self.was_unsure
+
+
+class History:
+    """One history; `run` lives it, and raises what does not hold."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.choose = random.Random(seed)  # noqa: S311  no secrets
+        mode = self.choose.choice(["time_interval", "leader_selected"])
+        self.task: Task = make_task(
+            privacy=self.choose.choice([NO_NOISE, LAPLACE]),
+            batch_mode=mode,
+            min_batch_size=SIZE if mode == "leader_selected" else 1,
+        )
+        self.pair = Pair(
+            folder, self.task, rotation=ROTATION, job_size=self.choose.choice([1, 2, 5])
+        )
+        self.pair.client_entropy = SeededEntropy(b"client %d" % seed)
+        self.network = Network(
+            self.choose, {LEADER_URL: self.pair.leader, HELPER_URL: self.pair.helper}
+        )
+        self.sent: list[Sent] = []
+        self.asked: dict[str, Interval | None] = {}
+        self.results: dict[str, tuple[bytes, Result]] = {}
+        self._unanswered: list[Interval] = []
+        self._configs: tuple[int, tuple[HpkeConfig, HpkeConfig]] | None = None
+
+    async def run(self) -> None:
+        """Live two eras with a long silence between them, and compare the books."""
+        await self.pair.http.aclose()
+        self.pair.http = httpx.AsyncClient(transport=self.network)
+        try:
+            await self.pair.provision()
+            for _ in range(2):
+                await self._era()
+                await self._recover()
+                self.pair.clock.advance(QUIET_SECONDS)
+                await self._rotate()
+            await self._collect_the_rest()
+            await self._check()
+        finally:
+            await self.pair.close()
+
+    async def _era(self) -> None:
+        self.network.is_calm = False
+        for service in (self.pair.leader, self.pair.helper):
+            service.on_moment = self._may_die
+        steps: Sequence[Callable[[], Awaitable[object]]] = (
+            self._upload,
+            self._upload,
+            self._repeat,
+            self._aggregate,
+            self._aggregate,
+            self._aggregate,
+            self._aggregate,
+            self._drive_collections,
+            self._drive_collections,
+            self._drive_collections,
+            self._ask,
+            self._ask,
+            self._poll,
+            self._rotate,
+            self.network.deliver_late,
+        )
+        for step in [self._upload, *self.choose.choices(steps, k=STEPS)]:
+            await self._survive(step)
+            self.pair.clock.advance(self.choose.choice([0, 1, 7, LEASE_SECONDS + 1, 60]))
+
+    def _may_die(self, transaction: str, _moment: str) -> None:
+        if transaction not in STARTING and self.choose.random() < DEATHS:
+            raise Died
+
+    async def _survive(self, step: Callable[[], Awaitable[object]]) -> None:
+        """Take a step; a leader whose worker died is started again."""
+        try:
+            await step()
+        except* Died:
+            self.pair.leader.restart()
+        except* httpx.TransportError:
+            pass
+
+    # Clients.
+
+    async def _upload(self) -> None:
+        now = self.pair.clock.now()
+        seconds = now - self.choose.choice([0, 0, 30, TIME_PRECISION])
+        measurements = [self.choose.randrange(4) for _ in range(self.choose.randint(1, 4))]
+        if self._configs is None or now - self._configs[0] > ROTATION.cache_seconds:
+            self._configs = now, await self.pair.configs()
+        time = self.task.time(seconds)
+        made = make_reports(
+            self.task, *self._configs[1], measurements, time, self.pair.client_entropy
+        )
+        new = [
+            Sent(report, measurement, time.units)
+            for report, measurement in zip(made, measurements, strict=True)
+        ]
+        self.sent += new
+        await self._send(new)
+
+    async def _repeat(self) -> None:
+        """Send reports again, some of which were answered before."""
+        await self._send([each for each in self.sent if self.choose.random() < 0.3])
+
+    async def _send(self, chosen: list[Sent]) -> None:
+        if not chosen:
+            return
+        body = encode(UploadRequest(tuple(each.report for each in chosen)))
+        unsure = [(each, each.was_unsure) for each in chosen if not each.is_answered]
+        for each, _ in unsure:
+            each.was_unsure = True
+        answer = await self.pair.send(
+            "POST", self.pair.url_of("reports"), UploadRequest.message, body
+        )
+        assert answer.status == 200, answer.problem
+        errors = {status.id: status.error for status in decode(UploadErrors, answer.body).status}
+        for each, was_unsure in unsure:
+            error = errors.get(each.report.report_metadata.report_id)
+            each.is_answered, each.error = True, error
+            each.was_unsure = was_unsure or error is ReportError.REPORT_REPLAYED
+
+    # The leader's workers, and what both aggregators do by themselves.
+
+    async def _aggregate(self) -> int:
+        runtime = self.pair.leader.runtime
+        creator = JobCreator(runtime, job_size=self.pair.job_size, linger_seconds=0)
+        done = await creator.run_once()
+        return done + await JobDriver(runtime, self.pair.http, SETTINGS).run_once()
+
+    async def _drive_collections(self) -> None:
+        await CollectionDriver(self.pair.leader.runtime, self.pair.http, SETTINGS).run_once()
+
+    async def _rotate(self) -> None:
+        for service in (self.pair.leader, self.pair.helper):
+            try:
+                await service.runtime.key_rotation().run_once()
+            except Died:
+                service.restart()
+
+    # The collector.
+
+    async def _ask(self) -> None:
+        unit = self.pair.clock.now() // TIME_PRECISION - self.choose.randint(0, 2)
+        await self._ask_for(Interval.of(unit, self.choose.choice([1, 1, 2])))
+
+    async def _ask_for(self, interval: Interval) -> Answer:
+        asked = None if self.task.batching.leader_selects else interval
+        self._unanswered.append(interval)
+        answer = await self.pair.ask(asked)
+        self._unanswered.remove(interval)
+        if answer.status == 201:
+            self.asked[answer.headers["location"]] = asked
+        return answer
+
+    async def _poll(self) -> None:
+        for location in list(self.asked):
+            await self._poll_for(location)
+
+    async def _poll_for(self, location: str) -> bool:
+        """Return whether there is a result, which is the same however often it is fetched."""
+        answer = await self.pair.poll(location)
+        if answer.problem or not answer.body:
+            return False
+        interval = self.asked[location]
+        known = self.results.setdefault(
+            location, (answer.body, self.pair.open(answer.body, interval))
+        )
+        assert known[0] == answer.body
+        if interval is None:  # the leader gives the next batch when this one is forgotten
+            await self.pair.forget(location)
+            del self.asked[location]
+        return True
+
+    # The end.
+
+    async def _recover(self) -> None:
+        """Let everything arrive that is under way, and everybody finish what was begun."""
+        self.network.is_calm = True
+        for service in (self.pair.leader, self.pair.helper):
+            service.on_moment = nothing_happens
+        for _ in range(STEPS):
+            await self.network.deliver_late()
+        await self._send([each for each in self.sent if not each.is_answered])
+        for interval in list(self._unanswered):
+            await self._ask_for(interval)
+            self._unanswered.remove(interval)
+        await self._work()
+        await self._poll()
+
+    async def _work(self) -> None:
+        """Aggregate all that waits, then step each collection, as late as it is put off."""
+        idle = 0
+        while idle < 2:
+            idle = 0 if await self._aggregate() else idle + 1
+            self.pair.clock.advance(LEASE_SECONDS + 1)
+        for _ in range(COLLECTION_STEPS):
+            await self._drive_collections()
+            self.pair.clock.advance(LONGEST_PAUSE)
+
+    async def _collect_the_rest(self) -> None:
+        if self.task.batching.leader_selects:
+            await self._collect_selected()
+        else:
+            await self._collect_units()
+
+    async def _collect_units(self) -> None:
+        covered = {
+            unit
+            for location in self.results
+            if (interval := self.asked[location]) is not None
+            for unit in range(interval.start.units, interval.end.units)
+        }
+        for unit in sorted({each.unit for each in self.sent if each.must_count} - covered):
+            answer = await self._ask_for(Interval.of(unit, 1))
+            assert answer.status == 201, (unit, answer.problem)
+            await self._work()
+            assert await self._poll_for(answer.headers["location"])
+
+    async def _collect_selected(self) -> None:
+        while True:
+            answer = await self._ask_for(Interval.of(0, 1))
+            assert answer.status == 201, answer.problem
+            await self._work()
+            if not await self._poll_for(answer.headers["location"]):
+                return
+
+    async def _check(self) -> None:
+        await self._check_ledgers()
+        results = [result for _, result in self.results.values()]
+        certain = Counter(each.measurement for each in self.sent if each.must_count)
+        possible = Counter(each.measurement for each in self.sent if each.may_count)
+        counted = sum(result.report_count for result in results)
+        left = SIZE - 1 if self.task.batching.leader_selects else 0
+        assert certain.total() - left <= counted <= possible.total(), (certain, possible, counted)
+        bound = self.task.policy.mechanism.tail_bound(self.task.prio3.circuit, aggregators=2)
+        slack = bound * len(results)
+        for bucket in range(4):
+            values = [result.values[bucket] for result in results]
+            total = sum(value for value in values if value is not None)
+            assert certain[bucket] - left - slack <= total <= possible[bucket] + slack
+
+    async def _check_ledgers(self) -> None:
+        """Both charged the same batches, each once, and counted the same reports."""
+        ledgers, counts = [], []
+        for service in (self.pair.leader, self.pair.helper):
+            entries = await service.database.read("ledger", list_ledger)
+            assert all(entry.state is LedgerState.CHARGED for entry in entries)
+            batches = [entry.batch for entry in entries]
+            assert len(set(batches)) == len(batches)
+            ledgers.append(set(batches))
+            counts.append(
+                await service.database.read(
+                    "counts",
+                    lambda tx: report_counts(tx, self.task.task_id.value, Stage.AGGREGATION),
+                )
+            )
+        assert ledgers[0] == ledgers[1]
+        assert len(ledgers[0]) == len(self.results)
+        assert counts[0] == counts[1], counts

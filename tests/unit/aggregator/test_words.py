@@ -1,0 +1,47 @@
+"""What in the text of others acts on who looks at it."""
+
+import pytest
+
+from aggregator.words import acting_member, acts, escaped
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31m", r"\x1b[31m"),
+        ("a\rb\tc\x00", r"a\rb\tc\x00"),
+        ("\x7f\x9b", r"\x7f\x9b"),
+        ("\u2028", r"\u2028"),
+        ("\ud800", r"\ud800"),
+    ],
+)
+def test_what_acts_is_shown_as_an_escape(text: str, shown: str) -> None:
+    assert (escaped(text), acts(text)) == (shown, True)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "größer ½", "नमस्ते", "\u200c\u200d\u200e", "👩\u200d🌾", "\\x1b"]
+)
+def test_words_of_every_language_are_left(text: str) -> None:
+    assert (escaped(text), acts(text)) == (text, False)
+
+
+def test_what_turns_a_line_is_shown_as_an_escape_and_is_no_fault() -> None:
+    assert escaped("a\u202eb\u2066") == r"a\u202eb\u2066"
+    assert not acts("a\u202eb\u2066")
+
+
+def test_more_than_a_line_is_shown_as_lines_and_is_no_line() -> None:
+    assert escaped("one\ntwo") == "one\ntwo"
+    assert acts("one\ntwo")
+
+
+def test_the_member_of_a_document_is_named_wherever_it_is() -> None:
+    deep: object = "\x1b"
+    for _ in range(10_000):
+        deep = [deep]
+    assert acting_member({"labels": deep}) == "labels"
+    assert acting_member({"labels": [{"\x1b": 1}]}) == "labels"
+    assert acting_member({"text": "one\ntwo", "n": 1}, {"text"}) is None
+    assert acting_member({"text": "one\ntwo"}) == "text"
+    assert acting_member({"text": "one\n\x1b"}, {"text"}) == "text"
