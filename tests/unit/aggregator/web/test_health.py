@@ -47,7 +47,7 @@ async def test_the_page_shows_names_and_reasons_of_others_as_text() -> None:
     assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/live"])
+@pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/healthz"])
 async def test_on_this_machine_only_a_page_of_another_site_reads_nothing(path: str) -> None:
     """DNS rebinding: the page gave 127.0.0.1 a name of its own."""
     settings = HelperSettings(database="helper.sqlite", health_listen="127.0.0.1:9001")
@@ -69,7 +69,7 @@ async def test_on_other_addresses_monitors_may_have_any_name_for_it() -> None:
     assert listener is not None
     transport = httpx.ASGITransport(listener[0])
     async with httpx.AsyncClient(transport=transport, base_url="http://helper.example") as http:
-        assert (await http.get("/live")).status_code == 200
+        assert (await http.get("/healthz")).status_code == 200
 
 
 async def test_a_ready_service_is_200_and_one_whose_work_stands_still_503_with_its_reason() -> None:
