@@ -15,7 +15,7 @@ COPY --from=build /opt/prio /opt/prio
 # are volumes, the rest is read-only.
 # Anybody may write to /cache, so that `docker run --user` works for whoever makes task files.
 RUN useradd --system --uid 10001 --no-create-home prio \
- && install -d -o prio -g prio -m 0700 /data /key \
+ && install -d -o prio -g prio -m 0700 /data /key /journal \
  && install -d -o prio -g prio -m 0755 /secret \
  && install -d -o prio -g prio -m 0777 /cache
 ENV PATH=/opt/prio/bin:$PATH \
