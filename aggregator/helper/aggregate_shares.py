@@ -30,7 +30,8 @@ from aggregator.storage.aggregate_shares import (
     find_aggregate_share,
     put_aggregate_share,
 )
-from aggregator.storage.batches import check_unchanged, closed_batches, summarize_batch
+from aggregator.storage.batches import check_unchanged, summarize_batch
+from aggregator.storage.closed_batches import closed_batches
 from aggregator.storage.database import Transaction
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 

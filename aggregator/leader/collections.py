@@ -47,12 +47,8 @@ from aggregator.protocol.task import Task
 from aggregator.runtime import ServedTask, charge_of, check_limits
 from aggregator.runtime.release_steps import delete_leftovers, merge_batch
 from aggregator.storage import locks
-from aggregator.storage.batches import (
-    check_unchanged,
-    closed_batches,
-    report_count,
-    summarize_batch,
-)
+from aggregator.storage.batches import check_unchanged, report_count, summarize_batch
+from aggregator.storage.closed_batches import closed_batches
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,

@@ -19,7 +19,7 @@ from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.reports import report_sizes
 from aggregator.runtime import Runtime
 from aggregator.runtime.release_steps import delete_leftovers
-from aggregator.storage.batches import closed_batches
+from aggregator.storage.closed_batches import closed_batches
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,

@@ -6,12 +6,8 @@ from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
 from aggregator.storage import locks
-from aggregator.storage.batches import (
-    Addition,
-    accumulate,
-    closed_batches,
-    room_in_buckets,
-)
+from aggregator.storage.batches import Addition, accumulate, room_in_buckets
+from aggregator.storage.closed_batches import closed_batches
 from aggregator.storage.database import Transaction
 from aggregator.storage.job_shares import JobShare, put_job_share
 from aggregator.storage.report_ids import admit

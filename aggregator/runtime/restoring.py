@@ -23,7 +23,8 @@ from aggregator.protocol.task import Task, task_from_toml
 from aggregator.protocol.time_interval import batch_of_interval
 from aggregator.runtime.spending import charge_of
 from aggregator.storage import ledger
-from aggregator.storage.batches import buckets_without_key, closed_batches, open_buckets
+from aggregator.storage.batches import buckets_without_key, open_buckets
+from aggregator.storage.closed_batches import closed_batches
 from aggregator.storage.database import Transaction
 from aggregator.storage.progress import newest_entry_at
 from aggregator.storage.reconciliation import close, close_selected

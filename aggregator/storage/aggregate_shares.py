@@ -6,7 +6,7 @@ import hashlib
 from sqlalchemy import ColumnElement, insert, select, update
 
 from aggregator.protocol.batches import Batch
-from aggregator.storage import batches, ledger, locks, tables
+from aggregator.storage import closed_batches, ledger, locks, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import Charge
@@ -70,7 +70,7 @@ def put_aggregate_share(
     locks.change_batches(tx, task_id)
     if find_aggregate_share(tx, task_id, share.selector) is not None:
         raise tx.refuse(Conflict("the batch was released already"))
-    batches.mark_collected(tx, task_id, share.batch)
+    closed_batches.mark_collected(tx, task_id, share.batch)
     ledger.charge(tx, task_id, share.batch, charge, hashlib.sha256(share.response).digest())
     stored = StoredAggregateShare(tx.random_id(), share.selector, share.body_sha256, share.response)
     tx.connection.execute(

@@ -22,7 +22,7 @@ from sqlalchemy import ColumnElement, func, insert, select, update
 from aggregator.dap.times import Interval
 from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch
-from aggregator.storage import batches, leases, ledger, locks, tables
+from aggregator.storage import closed_batches, leases, ledger, locks, tables
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.leases import Lease, Leased
@@ -233,7 +233,7 @@ def freeze_collection_job(
     waiting = waiting_in_batch(tx, job.task_id, batch)
     if waiting:
         raise tx.refuse(BatchBusy(f"{waiting} reports of the batch are not aggregated yet"))
-    batches.freeze(tx, job.task_id, batch)
+    closed_batches.freeze(tx, job.task_id, batch)
     ledger.reserve(tx, job.task_id, batch, charge)
 
 
@@ -265,7 +265,7 @@ def finish_collection_job(tx: Transaction, lease: Lease, result: CollectionResul
     locks.change_batches(tx, job.task_id)
     _advance(tx, "finish_collection_job", lease, values, ends=True)
     batch = _selected(tx, job)
-    batches.mark_collected(tx, job.task_id, batch)
+    closed_batches.mark_collected(tx, job.task_id, batch)
     ledger.settle(tx, job.task_id, batch, hashlib.sha256(result.leader_share).digest())
 
 
@@ -280,7 +280,7 @@ def fail_collection_job(tx: Transaction, lease: Lease, problem: str) -> None:
     _advance(tx, "fail_collection_job", lease, {"problem": problem}, ends=True)
     if job.state is CollectionJobState.FROZEN:
         batch = _selected(tx, job)
-        batches.unfreeze(tx, job.task_id, batch)
+        closed_batches.unfreeze(tx, job.task_id, batch)
         ledger.cancel(tx, job.task_id, batch)
 
 
@@ -312,7 +312,7 @@ def delete_collection_job(tx: Transaction, task_id: bytes, job_id: bytes) -> boo
     )
     if job.state is CollectionJobState.FROZEN:
         batch = _selected(tx, job)
-        batches.mark_collected(tx, task_id, batch)
+        closed_batches.mark_collected(tx, task_id, batch)
         ledger.settle(tx, task_id, batch)
     return True
 

@@ -9,7 +9,7 @@ from sqlalchemy import Table, delete, select, tuple_, update
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.storage import locks, tables
-from aggregator.storage.batches import destroy_shares
+from aggregator.storage.closed_batches import destroy_shares
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.states import CollectionJobState

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from sqlalchemy import Table, select, update
 
 from aggregator.protocol.batches import Batch
-from aggregator.storage import batches, ledger, locks, tables
+from aggregator.storage import closed_batches, ledger, locks, tables
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
@@ -135,10 +135,10 @@ def abandon_collection_job(tx: Transaction, job_id: bytes, problem: str, *, retu
         return
     batch = Batch(first, last)
     if returned:
-        batches.unfreeze(tx, task_id, batch)
+        closed_batches.unfreeze(tx, task_id, batch)
         ledger.cancel(tx, task_id, batch)
     else:
-        batches.mark_collected(tx, task_id, batch)
+        closed_batches.mark_collected(tx, task_id, batch)
         ledger.settle(tx, task_id, batch)
 
 

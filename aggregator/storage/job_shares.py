@@ -12,14 +12,8 @@ from sqlalchemy import delete, insert, select, update
 
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.storage import locks, tables
-from aggregator.storage.batches import (
-    BatchClosed,
-    bucket_cipher,
-    closed_batches,
-    replace_share,
-    totals_columns,
-    totals_of,
-)
+from aggregator.storage.batches import bucket_cipher, replace_share, totals_columns, totals_of
+from aggregator.storage.closed_batches import BatchClosed, closed_batches
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import ANSWERED_JOB, ResourceState

@@ -16,7 +16,7 @@ from aggregator.dap.ids import BatchId, TaskId
 from aggregator.dap.problems import CollectionFailed, problem_document
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
-from aggregator.storage import batches, ledger, tables
+from aggregator.storage import closed_batches, ledger, tables
 from aggregator.storage.counters import reason
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.journal import Contradiction, Journal, JournalError, Release
@@ -144,7 +144,7 @@ def close_selected(tx: Transaction, task_id: bytes) -> None:
 
 def close(tx: Transaction, task_id: bytes, batch: Batch) -> None:
     """Close a range of buckets for ever: its collections fail, its waiting reports are rejected."""
-    batches.close_for_ever(tx, task_id, batch)
+    closed_batches.close_for_ever(tx, task_id, batch)
     _fail_collections(tx, task_id, batch)
     ledger.cancel_in(tx, task_id, batch)
     reject_waiting(tx, task_id, batch, reason(ReportError.BATCH_COLLECTED))

@@ -27,7 +27,8 @@ from sqlalchemy import (
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.storage import locks, tables
-from aggregator.storage.batches import closed_to_uploads, room_in_buckets
+from aggregator.storage.batches import room_in_buckets
+from aggregator.storage.closed_batches import closed_to_uploads
 from aggregator.storage.counters import STORED, Stage, count_reports, reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict

@@ -33,7 +33,7 @@ from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task, task_to_toml
-from aggregator.storage.batches import mark_collected
+from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.collector import CollectorTask, put_collector_task
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database

@@ -27,7 +27,8 @@ from aggregator.storage.aggregation_jobs import (
     store_request,
 )
 from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
-from aggregator.storage.batches import BatchClosed, closed_batches, summarize_batch
+from aggregator.storage.batches import summarize_batch
+from aggregator.storage.closed_batches import BatchClosed, closed_batches
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,

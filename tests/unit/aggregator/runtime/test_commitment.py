@@ -13,7 +13,8 @@ from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.task import Task
 from aggregator.runtime import commit
-from aggregator.storage.batches import mark_collected, summarize_batch
+from aggregator.storage.batches import summarize_batch
+from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.database import Database
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 from aggregator.vdaf.prio3 import OutShares

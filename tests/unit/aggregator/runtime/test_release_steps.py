@@ -11,13 +11,8 @@ from aggregator.protocol.batches import Batch
 from aggregator.runtime import release_steps
 from aggregator.runtime.release_steps import MergedBatch, delete_leftovers, merge_batch
 from aggregator.storage import leftovers
-from aggregator.storage.batches import (
-    BatchChanged,
-    check_unchanged,
-    freeze,
-    mark_collected,
-    summarize_batch,
-)
+from aggregator.storage.batches import BatchChanged, check_unchanged, summarize_batch
+from aggregator.storage.closed_batches import freeze, mark_collected
 from aggregator.storage.database import Database
 from aggregator.storage.tables import bucket_keys, bucket_shares
 from field import Vector

@@ -10,7 +10,8 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.runtime.restoring import Presumed, close_without_keys, presume_released
-from aggregator.storage.batches import closed_batches, mark_collected, open_buckets
+from aggregator.storage.batches import open_buckets
+from aggregator.storage.closed_batches import closed_batches, mark_collected
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
 from aggregator.storage.ledger import list_ledger, releases_made

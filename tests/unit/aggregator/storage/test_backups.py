@@ -10,7 +10,8 @@ from sqlalchemy.engine import make_url
 from aggregator.errors import ConfigurationError, ParameterError, StoreError
 from aggregator.storage.backup import back_up, check_backup
 from aggregator.storage.backup_contents import NoBackup
-from aggregator.storage.batches import buckets_without_key, mark_collected, open_buckets
+from aggregator.storage.batches import buckets_without_key, open_buckets
+from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
 from aggregator.storage.key_file import KeyGone

@@ -5,12 +5,12 @@ import pytest
 
 from aggregator.dap.times import Interval
 from aggregator.protocol.batches import Batch, BatchTotals
-from aggregator.storage.batches import (
+from aggregator.storage.batches import summarize_batch
+from aggregator.storage.closed_batches import (
     BatchClosed,
     closed_batches,
     freeze,
     mark_collected,
-    summarize_batch,
     unfreeze,
 )
 from aggregator.storage.crypter import CrypterError

@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aggregator.storage.batches import BatchClosed, closed_batches
+from aggregator.storage.closed_batches import BatchClosed, closed_batches
 from aggregator.storage.collection_jobs import (
     BatchBusy,
     CollectionJob,

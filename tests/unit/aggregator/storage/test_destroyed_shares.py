@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.errors import StoreError
-from aggregator.storage.batches import mark_collected
+from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.key_file import KeyFile, KeyGone
@@ -101,7 +101,7 @@ DYING = """
     import os, sys
     from pathlib import Path
     from tests.support.store import *
-    from aggregator.storage.batches import mark_collected
+    from aggregator.storage.closed_batches import mark_collected
 
     moment, folder = sys.argv[1], Path(sys.argv[2])
 

@@ -12,8 +12,8 @@ from aggregator.storage.aggregate_shares import (
     put_aggregate_share,
 )
 from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
-from aggregator.storage.batches import closed_batches, mark_collected
 from aggregator.storage.caller_tokens import put_caller_token
+from aggregator.storage.closed_batches import closed_batches, mark_collected
 from aggregator.storage.collection_jobs import (
     delete_collection_job,
     finish_collection_job,

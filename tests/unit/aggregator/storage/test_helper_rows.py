@@ -18,7 +18,7 @@ from aggregator.storage.answered_jobs import (
     get_answered_job,
     put_answered_job,
 )
-from aggregator.storage.batches import BatchClosed
+from aggregator.storage.closed_batches import BatchClosed
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import list_ledger

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from aggregator.errors import StoreError
-from aggregator.storage.batches import mark_collected
+from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.crypter import Crypter, CrypterError
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.key_file import KeyGone

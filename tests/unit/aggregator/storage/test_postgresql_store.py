@@ -13,7 +13,7 @@ from aggregator.config import HelperSettings
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, StoreError
 from aggregator.storage import postgresql
-from aggregator.storage.batches import freeze
+from aggregator.storage.closed_batches import freeze
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Busy, Conflict, backend

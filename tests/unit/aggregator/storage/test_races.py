@@ -24,18 +24,14 @@ from aggregator.storage.aggregation_jobs import (
     store_request,
 )
 from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
-from aggregator.storage.batches import (
-    BatchClosed,
-    freeze,
-    mark_collected,
-    summarize_batch,
-)
+from aggregator.storage.batches import summarize_batch
 from aggregator.storage.caller_tokens import (
     add_caller_token,
     end_caller_token,
     list_caller_tokens,
     put_caller_token,
 )
+from aggregator.storage.closed_batches import BatchClosed, freeze, mark_collected
 from aggregator.storage.collection_jobs import (
     BatchBusy,
     create_collection_job,

@@ -8,7 +8,7 @@ import pytest
 
 from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch
-from aggregator.storage.batches import closed_batches, mark_collected
+from aggregator.storage.closed_batches import closed_batches, mark_collected
 from aggregator.storage.collection_jobs import get_collection_job
 from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.database import Database

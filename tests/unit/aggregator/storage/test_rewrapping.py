@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.storage import rewrapping
-from aggregator.storage.batches import mark_collected
+from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.crypter import Crypter, CrypterError
 from aggregator.storage.database import Database
 from aggregator.storage.hpke_keys import HpkeKey, list_hpke_keys, put_hpke_key

@@ -13,7 +13,7 @@ import pytest
 
 from aggregator.errors import StoreError
 from aggregator.storage import schema, sqlite
-from aggregator.storage.batches import mark_collected
+from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Busy

@@ -8,10 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from aggregator.errors import StoreError
-from aggregator.storage.batches import (
-    BatchClosed,
-    freeze,
-)
+from aggregator.storage.closed_batches import BatchClosed, freeze
 from aggregator.storage.database import Database, Transaction, UnknownTask
 from aggregator.storage.reports import put_reports
 from tests.support.clock import ManualClock

@@ -3,7 +3,7 @@ import threading
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.storage.aggregation_jobs import store_request
-from aggregator.storage.batches import freeze, mark_collected, unfreeze
+from aggregator.storage.closed_batches import freeze, mark_collected, unfreeze
 from aggregator.storage.counters import Stage, count_reports, report_counts
 from aggregator.storage.database import Database
 from aggregator.storage.report_ids import admit
