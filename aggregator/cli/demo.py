@@ -38,13 +38,14 @@ from aggregator.protocol.provisioning import provision
 from aggregator.protocol.task import Task
 from aggregator.results import Noised
 from aggregator.survey import (
+    AnswerTable,
     Columns,
     Design,
     PlannedQuestion,
     plan,
     read_answers,
-    rows_of,
     survey_from_toml,
+    table_in,
     task_tables,
 )
 from aggregator.transport.client import open_client
@@ -200,9 +201,11 @@ def _ask(configs: Mapping[str, Path], urls: Mapping[str, str], window: datetime)
     """Make the survey's tasks, hand each party its files, and read the answers."""
     with open_collector(configs["collector"]) as desk:
         collector_config = desk.keypair().config
-    rows = ({**row, "time": window} for row in rows_of(ANSWERS))
+    table = table_in(ANSWERS)
+    rows = ({**row, "time": window} for row in table.rows)
+    timed = AnswerTable([*table.names, "time"], rows)
     questions = [asked.question for asked in SURVEY.questions]
-    answers = read_answers(rows, questions, SURVEY.windows, Columns(time="time"))
+    answers = read_answers(timed, questions, SURVEY.windows, Columns(time="time"))
     asked = []
     for planned, given in zip(plan(SURVEY), answers, strict=True):
         tables = task_tables(SURVEY, planned)

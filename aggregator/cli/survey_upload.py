@@ -33,7 +33,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor, check_floor
 from aggregator.protocol.task import Task
-from aggregator.survey import Answers, Columns, Meaning, csv_rows, read_answers, rows_of
+from aggregator.survey import Answers, Columns, Meaning, csv_table, read_answers, table_in
 from aggregator.transport.client import open_client
 
 
@@ -130,8 +130,8 @@ def upload(
     if delimiter is not None and len(delimiter) != 1:
         raise ParameterError(f"delimiter: must be one character, not {delimiter!r}")
     is_input = str(answers) == "-"
-    rows = csv_rows(csv_text(answers), delimiter) if is_input else rows_of(answers, delimiter)
-    given = read_answers(rows, questions, tasks[0][1].windows, columns)
+    table = csv_table(csv_text(answers), delimiter) if is_input else table_in(answers, delimiter)
+    given = read_answers(table, questions, tasks[0][1].windows, columns)
     _print_answers(given)
     if dry_run:
         return

@@ -8,7 +8,14 @@ A question (`questions`) knows what an answer is and by which designs (`designs`
 `plan` chooses by their errors. What the numbers mean (`meaning`) is bound into each task.
 """
 
-from aggregator.survey.answers import Answers, Columns, csv_rows, read_answers, rows_of
+from aggregator.survey.answers import (
+    Answers,
+    AnswerTable,
+    Columns,
+    csv_table,
+    read_answers,
+    table_in,
+)
 from aggregator.survey.bundle import TaskTables, join, split, task_tables
 from aggregator.survey.cells import AnswerError
 from aggregator.survey.designs import Design, Figure, Spread
@@ -21,6 +28,7 @@ from aggregator.survey.windows import Windows
 
 __all__ = [
     "AnswerError",
+    "AnswerTable",
     "Answers",
     "Budget",
     "Columns",
@@ -35,13 +43,13 @@ __all__ = [
     "TaskTables",
     "Way",
     "Windows",
-    "csv_rows",
+    "csv_table",
     "join",
     "mechanism_tables",
     "plan",
     "read_answers",
-    "rows_of",
     "split",
     "survey_from_toml",
+    "table_in",
     "task_tables",
 ]

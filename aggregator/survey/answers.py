@@ -23,6 +23,19 @@ Row = Mapping[str, Cell | datetime | date]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class AnswerTable:
+    """A table that is read as it is gone through, once.
+
+    Attributes:
+        names: Of its columns; those of a table without rows, too.
+        rows: By the names of their columns.
+    """
+
+    names: Collection[str]
+    rows: Iterable[Row]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Columns:
     """Where in a table things stand.
 
@@ -86,24 +99,40 @@ class Answers:
 
 
 def read_answers(
-    rows: Iterable[Row], questions: Sequence[Question], windows: Windows, columns: Columns
+    table: AnswerTable, questions: Sequence[Question], windows: Windows, columns: Columns
 ) -> list[Answers]:
     """Return the answers in a table, all of them checked.
 
     Args:
-        rows: One per person and window.
+        table: One row per person and window.
         questions: What is asked; each is read from its columns.
         windows: In which a person may have one row.
         columns: Where things stand.
 
     Raises:
-        AnswerError: Names row and column of each fault, of the first 20; rows count from 1, without
-            the line of column names. No person is named.
+        AnswerError: Names the columns that the table has not, or row and column of each fault, of
+            the first 20; rows count from 1, without the line of column names. No person is named.
     """
+    _check_columns(table.names, questions, columns)
     reader = _Reader(questions, windows, columns)
-    for number, row in enumerate(rows, start=1):
+    for number, row in enumerate(table.rows, start=1):
         reader.take(number, row)
     return reader.finish()
+
+
+def _check_columns(names: Collection[str], questions: Sequence[Question], columns: Columns) -> None:
+    wanted = [columns.time]
+    wanted += [] if columns.person is None else [columns.person]
+    for question in questions:
+        wanted += columns.of(question)
+    absent = [name for name in dict.fromkeys(wanted) if name not in names]
+    if absent:
+        plural = "s" if len(absent) > 1 else ""
+        raise AnswerError(
+            f"column{plural} {', '.join(map(repr, absent))}: not in the table, which has "
+            f"{', '.join(names) or 'none'}; a question may stand in a column of another name "
+            "(--column QUESTION=COLUMN)"
+        )
 
 
 class _Reader:
@@ -120,8 +149,6 @@ class _Reader:
         self._fault_count = 0
 
     def take(self, number: int, row: Row) -> None:
-        if number == 1:
-            self._check_columns(row)
         try:
             start = self._windows.start(self._columns.moment(row))
         except AnswerError as error:
@@ -161,20 +188,6 @@ class _Reader:
             for question, answers in zip(self._questions, self._answers, strict=True)
         ]
 
-    def _check_columns(self, row: Row) -> None:
-        wanted = [self._columns.time]
-        wanted += [] if self._columns.person is None else [self._columns.person]
-        for question in self._questions:
-            wanted += self._columns.of(question)
-        absent = [name for name in dict.fromkeys(wanted) if name not in row]
-        if absent:
-            plural = "s" if len(absent) > 1 else ""
-            raise AnswerError(
-                f"column{plural} {', '.join(map(repr, absent))}: not in the table, which has "
-                f"{', '.join(row)}; a question may stand in a column of another name "
-                "(--column QUESTION=COLUMN)"
-            )
-
     def _check_person(self, number: int, row: Row, start: datetime) -> None:
         if self._columns.person is None:
             return
@@ -193,49 +206,64 @@ class _Reader:
             self._faults.append(f"row {number}, {column}: {error}")
 
 
-def rows_of(path: Path, delimiter: str | None = None) -> Iterator[Row]:
-    """Give the rows of a CSV or Parquet file; the ending of its name says which.
+def table_in(path: Path, delimiter: str | None = None) -> AnswerTable:
+    """Return the table in a CSV or Parquet file; the ending of its name says which.
 
     Args:
         path: The file; CSV is UTF-8, with or without a byte order mark.
         delimiter: Of CSV; the one most frequent in the first line unless given.
 
     Raises:
-        AnswerError: A row has more or fewer cells than the first line has names.
+        AnswerError: The first line is not CSV; going through the rows also raises it, where one has
+            more or fewer cells than the first line has names.
         ConfigurationError: It is Parquet, and polars is not installed.
     """
     if path.suffix.lower() in (".parquet", ".pq"):
-        yield from _parquet_rows(path)
-        return
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        yield from csv_rows(file, delimiter)
+        return _parquet(path)
+
+    def lines() -> Iterator[list[str]]:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield from _lines(file, delimiter)
+
+    return _table(lines())
 
 
-def csv_rows(file: TextIO, delimiter: str | None = None) -> Iterator[Row]:
-    """Give the rows of CSV.
+def csv_table(file: TextIO, delimiter: str | None = None) -> AnswerTable:
+    """Return the table in CSV.
 
     Args:
         file: Opened as text with `newline=""`.
         delimiter: The one most frequent in the first line unless given.
 
     Raises:
-        AnswerError: It is not CSV in UTF-8, or a row has more or fewer cells than there are names.
+        AnswerError: The first line is not CSV in UTF-8; going through the rows also raises it.
     """
+    return _table(_lines(file, delimiter))
+
+
+def _table(lines: Iterator[list[str]]) -> AnswerTable:
+    names = next(lines)
+    return AnswerTable(names, (dict(zip(names, line, strict=True)) for line in lines))
+
+
+def _lines(file: TextIO, delimiter: str | None) -> Iterator[list[str]]:
+    """Give the cells of each line: those of the first are names, and no other has more or fewer."""
     try:
         line = file.readline()
         if delimiter is None:
             delimiter = max(DELIMITERS, key=line.count)
-        yield from _rows(itertools.chain([line], file), delimiter)
+        yield from _cells(itertools.chain([line], file), delimiter)
     except UnicodeDecodeError:
         raise AnswerError("the table is not UTF-8") from None
 
 
-def _rows(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
+def _cells(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         names = next(rows, [])
         if len(set(names)) != len(names):
             raise AnswerError("the first line names a column twice")
+        yield names
         number = 0
         for row in rows:
             if not row:
@@ -243,12 +271,12 @@ def _rows(lines: Iterable[str], delimiter: str) -> Iterator[Row]:
             number += 1
             if len(row) != len(names):
                 raise AnswerError(f"row {number}: has {len(row)} cells, not {len(names)}")
-            yield dict(zip(names, row, strict=True))
+            yield row
     except csv.Error as error:
         raise AnswerError(f"line {rows.line_num}: not CSV: {error}") from None
 
 
-def _parquet_rows(path: Path) -> Iterator[Row]:
+def _parquet(path: Path) -> AnswerTable:
     try:
         polars = importlib.import_module("polars")
     except ImportError:
@@ -257,7 +285,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
         frame = polars.read_parquet(path)
     except polars.exceptions.PolarsError as error:
         raise ParameterError(f"{path.name}: not Parquet: {error}") from None
-    yield from frame.iter_rows(named=True)
+    return AnswerTable(frame.columns, frame.iter_rows(named=True))
 
 
 def _moment(cell: Cell | datetime | date, time_format: str | None) -> datetime:

@@ -12,10 +12,10 @@ from aggregator.survey import (
     AnswerError,
     Columns,
     Windows,
-    csv_rows,
+    csv_table,
     read_answers,
-    rows_of,
     survey_from_toml,
+    table_in,
 )
 from aggregator.survey.answers import Answers
 from tests.support.surveys import VISITS, department
@@ -40,8 +40,8 @@ MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 
 
 def read(path: Path, columns: Columns | None = None, delimiter: str | None = None) -> list[Answers]:
-    rows = rows_of(path, delimiter)
-    return read_answers(rows, QUESTIONS, WINDOWS, columns or Columns(time="day"))
+    given = table_in(path, delimiter)
+    return read_answers(given, QUESTIONS, WINDOWS, columns or Columns(time="day"))
 
 
 def table(path: Path, text: str, encoding: str = "utf-8") -> Path:
@@ -75,8 +75,8 @@ def test_a_table_is_read_from_a_pipe_which_cannot_go_back() -> None:
         def seek(self, cookie: int, whence: int = 0, /) -> int:
             raise io.UnsupportedOperation
 
-    rows = csv_rows(Pipe("day;department;age\n2026-11-02;surgery;40\n"))
-    department, _ = read_answers(rows, QUESTIONS, WINDOWS, Columns(time="day"))
+    given = csv_table(Pipe("day;department;age\n2026-11-02;surgery;40\n"))
+    department, _ = read_answers(given, QUESTIONS, WINDOWS, Columns(time="day"))
     assert department.count == 1
 
 
@@ -121,6 +121,8 @@ def test_a_second_row_of_a_person_in_one_window_is_refused_without_naming_them(
     [
         ("day,age\n2026-11-02,4\n", "column 'department': not in the table"),
         ("a,b\n1,2\n", "columns 'day', 'department', 'age': not in the table, which has a, b"),
+        ("a,b\n", "columns 'day', 'department', 'age': not in the table, which has a, b"),
+        ("", "columns 'day', 'department', 'age': not in the table, which has none"),
         ("day,day\n", "names a column twice"),
         ("day,department,age\n2026-11-02,surgery\n", "row 1: has 2 cells, not 3"),
         ('day,department,age\n2026-11-02,"surgery,4\n', "not CSV"),
