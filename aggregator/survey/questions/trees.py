@@ -1,6 +1,7 @@
 """Questions about the leaves of a hierarchy."""
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
@@ -68,6 +69,7 @@ class Hierarchy(Question):
             if len(depths) != 1 or None in depths:
                 raise ValueError("regions: every branch must have the same depth")
             check_labels(self.levels()[0][-1])
+            check_labels([name for level in _told_apart(*self.levels()) for name in level])
         elif self.regions or self._range is None:
             raise ValueError("tree: needs either regions, or low, high and leaves")
         else:
@@ -102,6 +104,8 @@ class Hierarchy(Question):
     @override
     def designs(self) -> tuple[Design, ...]:
         labels, parents = self.levels()
+        # Ranges of one name are the same range.
+        names = labels if self._range is not None else _told_apart(labels, parents)
         leaves = len(labels[-1])
         # For each leaf its place in every level, top first.
         paths = [list(range(leaves))]
@@ -110,11 +114,11 @@ class Hierarchy(Question):
         starts = [0, *itertools.accumulate(map(len, labels))]
 
         def from_leaves(values: Sequence[Noised], reports: int) -> list[Figure]:
-            return _nodes(Tree([values], [], reports or None), labels, paths, reports)
+            return _nodes(Tree([values], [], reports or None), names, paths, reports)
 
         def from_all(values: Sequence[Noised], reports: int) -> list[Figure]:
             levels = [values[low:high] for low, high in itertools.pairwise(starts)]
-            return _nodes(Tree(levels, parents, reports or None), labels, paths, reports)
+            return _nodes(Tree(levels, parents, reports or None), names, paths, reports)
 
         def hot(answer: Answer) -> Measurement:
             vector = [0] * starts[-1]
@@ -143,6 +147,22 @@ def _nodes(
         figures += [Figure("count", count, is_wanted=True) for count in counts]
         figures += shares(counts, reports)
     return figures
+
+
+def _told_apart(
+    labels: Sequence[Sequence[str]], parents: Sequence[Sequence[int]]
+) -> list[list[str]]:
+    """Return each level's names: labels, with all that is above them where there are several."""
+    full = [list(labels[0])]
+    for level, above in zip(labels[1:], parents, strict=True):
+        full.append(
+            [f"{full[-1][place]} / {label}" for label, place in zip(level, above, strict=True)]
+        )
+    count = Counter(itertools.chain.from_iterable(labels))
+    return [
+        [label if count[label] == 1 else name for label, name in zip(level, names, strict=True)]
+        for level, names in zip(labels, full, strict=True)
+    ]
 
 
 def _edges(low: Fraction, high: Fraction, leaves: int) -> list[Fraction]:

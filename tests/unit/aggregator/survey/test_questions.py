@@ -83,6 +83,29 @@ def shown(design: Design, question: Question, rows: Sequence[Sequence[Cell]]) ->
     }
 
 
+def test_regions_of_one_name_are_told_apart_by_what_is_above_them() -> None:
+    asked = survey_of(
+        """
+regions = [
+  {label = "North", below = [{label = "Hill", below = [{label = "a"}, {label = "North"}]}]},
+  {label = "South", below = [{label = "Hill", below = [{label = "b"}]}]},
+]
+""",
+        "tree",
+    ).questions[0]
+    for design in asked.question.designs():
+        said = shown(design, asked.question, [["a"], ["North"], ["b"]])
+        assert {name: value for name, value in said.items() if name.startswith("count")} == {
+            "count North": 2,
+            "count South": 1,
+            "count North / Hill": 2,
+            "count South / Hill": 1,
+            "count a": 1,
+            "count North / Hill / North": 1,
+            "count b": 1,
+        }
+
+
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_every_design_of_a_question_says_the_same_of_the_same_answers(name: str) -> None:
     asked = question(name)
@@ -300,6 +323,14 @@ def test_the_budget_of_a_window_is_split_by_weight() -> None:
         ("edges = [0, 2, 1]", "bins", "ascending"),
         ("high = 1", "scale", "from 2"),
         ("low = 0\nhigh = 1", "tree", "needs either regions"),
+        (
+            """regions = [
+                {label = "a", below = [{label = "b"}]},
+                {label = "a", below = [{label = "c"}]},
+            ]""",
+            "tree",
+            "'a' is there twice",
+        ),
         ('regions = [{label = "a", below = [{label = "b"}]}, {label = "c"}]', "tree", "same depth"),
         ("low = 0\nhigh = 1\nleaves = 5000000", "tree", "at most 1,024 leaves"),
         ("", "pie", "kind|pie"),
