@@ -269,7 +269,8 @@ class _Scale:
             found.append(0.0)
         low, high = min(found), max(found)
         if low == high:
-            low, high = low - 1, high + 1
+            around = max(1.0, abs(low) / 2**20)  # a large number plus one is the same number
+            low, high = low - around, high + around
         least = _TICK if last > first else _UPRIGHT_TICK
         step = _step(high - low, max(2, abs(last - first) / least))
         begin, end = math.ceil(low / step), math.floor(high / step)

@@ -94,6 +94,14 @@ def test_the_filled_part_of_a_curve_is_the_interval() -> None:
     assert root.findtext("desc") == "what it says"
 
 
+@pytest.mark.parametrize("value", [0.0, 2.0**60, -1e17, 1e300])
+def test_the_same_value_twice_is_a_line_however_large_it_is(value: float) -> None:
+    chart = over_time([Mark("a", value, value, value)] * 2, "twice")
+    (drawn,) = ET.fromstring(chart.wide).findall("polyline")  # noqa: S314  our own
+    (_, first), (_, second) = (each.split(",") for each in drawn.attrib["points"].split())
+    assert first == second
+
+
 def test_a_sparkline_of_one_value_or_none_is_drawn() -> None:
     for values in ([], [1.0], [1.0, 1.0], [1.0, -2.0]):
         assert ET.fromstring(sparkline(values, "t")).get("aria-label") == "t"  # noqa: S314  our own
