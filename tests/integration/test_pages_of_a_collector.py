@@ -389,6 +389,24 @@ async def test_a_task_of_no_survey_is_collected_by_any_interval(
     assert "2026-11-02 00:00 to 2026-11-03 05:20 UTC,waiting" in rows
 
 
+async def test_a_batch_in_a_year_that_no_calendar_has_is_shown_by_its_seconds(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    task = make_task(privacy=LAPLACE)
+    world.add(task)
+    await log_in(browser)
+    path = f"/questions/{task.task_id}/batches"
+    csrf = (await look(browser, path)).form(path)["csrf"]
+    unit = task.time_precision
+    first = 10**12 // unit * unit
+    form = {"csrf": csrf, "start": str(first), "end": str(first + unit), "meant": "yes"}
+    assert (await browser.post(path, data=form)).status_code == 303
+    shown = await browser.get(path)
+    assert shown.status_code == 200
+    rows = (await browser.get(f"{path}.csv")).text
+    assert f'"{first:,} to {first + unit:,} seconds since 1970",waiting' in rows
+
+
 async def test_a_file_that_takes_long_to_make_keeps_nobody_waiting(
     browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

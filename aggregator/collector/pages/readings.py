@@ -80,9 +80,12 @@ class Asked:
 
     def period(self, start: int, end: int) -> str:
         """Return an interval, in seconds since the epoch, for a reader."""
-        first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
-        if self.windows is not None and self.windows.end(self.windows.start(first)) >= last:
-            return self.windows.describe(self.windows.start(first))
+        try:
+            first, last = datetime.fromtimestamp(start, UTC), datetime.fromtimestamp(end, UTC)
+            if self.windows is not None and self.windows.end(self.windows.start(first)) >= last:
+                return self.windows.describe(self.windows.start(first))
+        except (OverflowError, ValueError):  # a request may name years that no calendar has
+            return f"{start:,} to {end:,} seconds since 1970"
         return f"{first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"
 
 
