@@ -20,6 +20,7 @@ from aggregator.collector import models
 from aggregator.collector.pages import routes
 from aggregator.collector.pages.view import View
 from aggregator.dap.ids import TaskId
+from aggregator.web.pages.charts import Chart
 from tests.support.collector_world import (
     BEARER,
     HOSTILE,
@@ -431,6 +432,36 @@ async def test_a_file_that_takes_long_to_make_keeps_nobody_waiting(
         assert answers == []
         others_were_answered.set()
     assert [each.content for each in answers] == [b"{}"]
+
+
+async def test_pictures_are_drawn_one_at_a_time(
+    world: CollectorWorld, browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What draws them is not made for threads, and each takes memory."""
+    task = survey_task(("surgery", "medicine"), "Where were you?")
+    world.add(task)
+    world.finish(task, MONDAY, [400, 200])
+    drawing = threading.Lock()
+    met: list[bool] = []
+
+    def draw(_chart: Chart) -> bytes:
+        is_alone = drawing.acquire(blocking=False)
+        met.append(not is_alone)
+        time.sleep(0.05)
+        if is_alone:
+            drawing.release()
+        return b"drawn"
+
+    monkeypatch.setattr(routes, "as_png", draw)
+
+    async def download() -> None:
+        answer = await browser.get(f"/questions/{task.task_id}/count.png", headers=BEARER)
+        assert answer.content == b"drawn"
+
+    async with anyio.create_task_group() as group:
+        for _ in range(4):
+            group.start_soon(download)
+    assert met == [False] * 4
 
 
 async def test_hostile_labels_are_shown_as_text(

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import JSONResponse, RedirectResponse
 
@@ -97,6 +97,7 @@ class Pages:
         self._token_hashes = token_hashes
         self._check = check
         self._readings = Readings()
+        self._drawing = CapacityLimiter(1)  # neither matplotlib nor `warnings` is made for threads
 
     def router(self) -> APIRouter:
         """Return the routes."""
@@ -209,7 +210,8 @@ class Pages:
             raise UnrecognizedCollectionJob(
                 "PNG needs matplotlib where the service runs: prio-aggregator[plots]"
             )
-        drawn = await to_thread.run_sync(as_png, await self._chart(request, chart))
+        found = await self._chart(request, chart)
+        drawn = await to_thread.run_sync(as_png, found, limiter=self._drawing)
         return _download(drawn, "image/png", f"{chart}.png")
 
     async def _chart(self, request: Request, name: str) -> Chart:
