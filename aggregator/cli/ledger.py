@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from aggregator.cli.at_work import at_work
 from aggregator.cli.options import Config, time_text
 from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.collector.documents import Document
@@ -58,12 +59,13 @@ def ledger(
         fixed = {name: desk.population(name) for name in {each.policy.population for each in tasks}}
     made = [(each, _of(entries, each)) for each in tasks]
     shown = [pair for pair in made if only is None or pair[0].task_id == only]
-    documents = [_task_document(each, releases, level) for each, releases in shown]
-    populations = [
-        _population_document(name, fixed[name], made, level)
-        for name in dict.fromkeys(each.policy.population for each, _ in shown)
-        if name
-    ]
+    with at_work("adding up losses"):
+        documents = [_task_document(each, releases, level) for each, releases in shown]
+        populations = [
+            _population_document(name, fixed[name], made, level)
+            for name in dict.fromkeys(each.policy.population for each, _ in shown)
+            if name
+        ]
     if as_json:
         document = {"version": 1, "tasks": documents, "populations": populations}
         print(json.dumps(document))

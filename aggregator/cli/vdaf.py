@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli.at_work import at_work
 from aggregator.vdaf.check import run_vector_file
 from aggregator.vdaf.vector_files import VectorFailure
 
@@ -30,12 +31,15 @@ def check(
     Prints a line per file that fails, with the step and the reason, and ends with a count. The exit
     status is 1 if any file failed.
     """
-    failures = 0
-    for file in files:
-        problem = _problem(file)
-        if problem is not None:
-            failures += 1
-            typer.echo(f"FAILED {file}: {problem}")
+    problems = []
+    with at_work("replaying", len(files)) as advance:
+        for file in files:
+            problems.append(_problem(file))
+            advance(f"replayed {file.name}")
+    failed = [pair for pair in zip(files, problems, strict=True) if pair[1] is not None]
+    for file, problem in failed:
+        typer.echo(f"FAILED {file}: {problem}")
+    failures = len(failed)
     typer.echo(f"{len(files) - failures} passed, {failures} failed")
     if failures:
         raise typer.Exit(1)

@@ -152,3 +152,13 @@ def test_a_delta_out_of_range_is_refused(config: Path, delta: str) -> None:
     done = run_here("ledger", "--config", config, "--delta", delta)
     assert done.returncode == 2
     assert "delta" in done.stderr
+
+
+def test_on_a_terminal_something_moves_while_losses_are_added_up(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    told = run_here("ledger", "--config", config, "--json")
+    assert "adding up losses" in told.stderr
+    assert json.loads(told.stdout)["version"] == 1

@@ -184,6 +184,20 @@ def test_the_command_counts_files_and_ends_with_1_if_one_failed(tmp_path: Path) 
         assert reason in line
 
 
+def test_on_a_terminal_the_command_shows_how_far_it_is_apart_from_what_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    bad = tmp_path / "Prio3Count_0.json"
+    bad.write_text("{")
+    shown = CliRunner().invoke(app, ["check", str(bad)])
+    assert "0:00:00" in shown.stderr
+    first, last = shown.stdout.splitlines()
+    assert first.startswith(f"FAILED {bad}")
+    assert last == "0 passed, 1 failed"
+
+
 def test_a_xof_vector_is_checked() -> None:
     # TurboSHAKE128 of the tag, the seed and the binder, from pycryptodome.
     vector = {
