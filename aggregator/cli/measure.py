@@ -251,10 +251,19 @@ def _measurements(
         return reader.read_arguments(arguments)
     if not columns:
         raise ParameterError("column: --csv needs --column")
-    if len(delimiter) != 1:
-        raise ParameterError(f"delimiter: must be one character, not {delimiter!r}")
+    check_delimiter(delimiter)
     with csv_text(csv) as file:
         return reader.read_csv(file, columns, person_column, max_reports_per_person, delimiter)
+
+
+def check_delimiter(delimiter: str) -> None:
+    """Refuse what cannot stand between the cells of CSV.
+
+    Raises:
+        ParameterError: It is not one character.
+    """
+    if len(delimiter) != 1:
+        raise ParameterError(f"delimiter: must be one character, not {delimiter!r}")
 
 
 def csv_text(path: Path) -> TextIO:

@@ -247,22 +247,14 @@ def compose(
     with reported():
         if (task is None) == (epsilon0 is None and rho is None):
             raise ParameterError("give either epsilon0, or rho, or a task file")
+        summed: circuits.Circuit | None
         if task is not None:
             planned = task_from_toml(task.read_text(encoding="utf-8"))
             noise, summed = planned.policy.mechanism, planned.prio3.circuit
-            _print(answers.compose(noise, summed, releases, delta), json=json)
-            return
-        chosen = _circuit(circuit, parameters)
-        if mechanism == PureDpDiscreteLaplace.name and epsilon0 and not (release_delta or rho):
-            answer = answers.compose_epsilon0(
-                chosen, epsilon0, releases, delta, max_reports_per_person
-            )
-        elif chosen is None:
-            raise ParameterError(f"circuit: {LAPLACE} is for epsilon0 alone")
         else:
             noise = mechanism_of(mechanism, epsilon0, release_delta, rho, max_reports_per_person)
-            answer = answers.compose(noise, chosen, releases, delta)
-        _print(answer, json=json)
+            summed = _circuit(circuit, parameters)
+        _print(answers.compose(noise, summed, releases, delta), json=json)
 
 
 @app.command()

@@ -23,7 +23,7 @@ from aggregator.cli.floors import (
     MinBatchSize,
     floor_of,
 )
-from aggregator.cli.measure import MEANINGS, csv_text
+from aggregator.cli.measure import MEANINGS, check_delimiter, csv_text
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp
 from aggregator.cli.parties import check_endpoints
 from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
@@ -127,8 +127,8 @@ def upload(
     questions = [meaning.question for _, meaning in tasks]
     for name in columns.of_question.keys() - {question.name for question in questions}:
         raise ParameterError(f"column: the survey has no question {name!r}")
-    if delimiter is not None and len(delimiter) != 1:
-        raise ParameterError(f"delimiter: must be one character, not {delimiter!r}")
+    if delimiter is not None:
+        check_delimiter(delimiter)
     is_input = str(answers) == "-"
     table = csv_table(csv_text(answers), delimiter) if is_input else table_in(answers, delimiter)
     given = read_answers(table, questions, tasks[0][1].windows, columns)

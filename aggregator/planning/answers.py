@@ -26,7 +26,13 @@ from aggregator.errors import ParameterError
 from aggregator.planning import published_composition
 from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice, plain, shown
 from aggregator.planning.cost_model import CostModel, Optimum
-from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
+from aggregator.planning.loss_law import (
+    MOST_EPSILON0,
+    LaplaceLaw,
+    LatticeLaw,
+    Move,
+    worst_move,
+)
 from aggregator.planning.passive_attacker import PassiveAttacker
 from aggregator.planning.privacy_at_risk import (
     LABEL,
@@ -239,58 +245,54 @@ _KEYS = {
 """The theorems' names in an answer. A filter on epsilon says what basic does."""
 
 
-def compose_epsilon0(
-    circuit: Circuit | None,
-    epsilon0: str,
-    releases: int,
-    delta: str,
-    max_reports_per_person: int = 1,
-) -> PlanAnswer:
-    """Return what releases with discrete Laplace noise cost, beside a bound published for it.
-
-    Args:
-        circuit: What is summed; None for continuous Laplace noise on a count, with a PLD of its
-            own.
-        epsilon0: Of one release.
-        releases: How many, at least 1.
-        delta: At which the bounds are stated.
-        max_reports_per_person: In one release.
-    """
-    epsilon = rational_in(epsilon0, "epsilon0", 0, 1000, open_low=True)
-    chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
-    integer_in(releases, "releases", 1, None)
-    mechanism = PureDpDiscreteLaplace(epsilon, max_reports_per_person=max_reports_per_person)
-    made = Releases(mechanism, circuit or Count(), releases)
-    found = composition.bounds([made], chance, plan=[made], with_pld=circuit is not None)
-    if circuit is None and pld.is_available():
-        bound = pld.epsilon_of_laplace(epsilon, releases, chance)
-        if bound is not None:
-            exact = Fraction(bound)
-            found.append(Bound("PLD", releases, exact, chance, is_valid=True, note=PLANNED))
-    published = CostModel.of(1, 1).published_optimum(epsilon)
-    theorem_9 = published_composition.privacy_at_risk_theorem_9(
-        epsilon, _rounded(published.epsilon), _rounded(published.confidence), releases, chance
-    )
-    return _composed(found, theorem_9)
-
-
-def compose(mechanism: Mechanism, circuit: Circuit, releases: int, delta: str) -> PlanAnswer:
+def compose(mechanism: Mechanism, circuit: Circuit | None, releases: int, delta: str) -> PlanAnswer:
     """Return what releases cost a person who is in all of them, as their ledger would.
+
+    Beside it stands a bound that was published for Laplace noise, if that is the noise.
 
     Args:
         mechanism: What each aggregator adds.
-        circuit: What is summed.
+        circuit: What is summed; None for continuous Laplace noise of the mechanism's epsilon on a
+            count, with a PLD of its own.
         releases: How many, at least 1.
         delta: At which the bounds are stated.
+
+    Raises:
+        ParameterError: A number is out of its range, or there is no circuit and other noise.
     """
     chance = rational_in(delta, "delta", 0, 1, open_low=True, open_high=True)
     integer_in(releases, "releases", 1, None)
-    made = Releases(mechanism, circuit, releases)
-    found = composition.bounds([made], chance, plan=[made], with_pld=True)
-    answer = _composed(found, None)
+    laplace = mechanism.epsilon if isinstance(mechanism, PureDpDiscreteLaplace) else None
+    if laplace is not None:
+        rational_in(laplace, "epsilon0", 0, MOST_EPSILON0, open_low=True)
+    elif circuit is None:
+        raise ParameterError("circuit: laplace is for epsilon0 alone")
+    made = Releases(mechanism, circuit or Count(), releases)
+    found = composition.bounds([made], chance, plan=[made], with_pld=circuit is not None)
+    if circuit is None and laplace is not None:
+        found += _continuous_pld(laplace, releases, chance)
+    answer = _composed(found, None if laplace is None else _theorem_9(laplace, releases, chance))
     if all(bound.epsilon is None for bound in found):
         return {**answer, "notes": [_why_none(made)]}
     return answer
+
+
+def _continuous_pld(epsilon: Fraction, releases: int, delta: Fraction) -> list[Bound]:
+    """Return the bound by the PLD of continuous Laplace noise, if it can be computed."""
+    if not pld.is_available():
+        return []
+    found = pld.epsilon_of_laplace(epsilon, releases, delta)
+    if found is None:
+        return []
+    return [Bound("PLD", releases, Fraction(found), delta, is_valid=True, note=PLANNED)]
+
+
+def _theorem_9(epsilon: Fraction, releases: int, delta: Fraction) -> Fraction:
+    """Return the published bound at the published optimum."""
+    published = CostModel.of(1, 1).published_optimum(epsilon)
+    return published_composition.privacy_at_risk_theorem_9(
+        epsilon, _rounded(published.epsilon), _rounded(published.confidence), releases, delta
+    )
 
 
 def _why_none(made: Releases) -> str:

@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 
 from aggregator.dp import accounting, pld
+from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.planning import answers, published_composition
 from aggregator.planning.cost_model import CostModel
 from tests.support.numbers import agrees, rows
@@ -41,7 +42,7 @@ def test_every_bound_has_the_reference_value(
 ) -> None:
     epsilon0, n, basic, advanced, theorem9, zcdp, optimal, _ = row
     monkeypatch.setattr(pld, "is_available", lambda: False)
-    answer = answers.compose_epsilon0(None, epsilon0, int(n), "1e-5")
+    answer = answers.compose(PureDpDiscreteLaplace(Fraction(epsilon0)), None, int(n), "1e-5")
     assert answer["basic"] == Fraction(basic)
     for name, printed in (
         ("advanced", advanced),

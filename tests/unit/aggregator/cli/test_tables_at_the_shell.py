@@ -48,6 +48,14 @@ def test_another_delimiter_is_guessed_in_the_message(tmp_path: Path) -> None:
     assert "is it separated by ';' and not by ','?" in done.stderr
 
 
+def test_a_delimiter_of_two_characters_is_refused(tmp_path: Path) -> None:
+    done = upload(
+        *(tmp_path, HISTOGRAM, "--csv", "-", "--column", "health", "--delimiter", ";;", *BUCKETS),
+        stdin="id;;health\n1;;good\n",
+    )
+    assert "delimiter: must be one character, not ';;'" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [("3,547.58", "line 2, cost: must be an integer, not '547.58'"), ("3,21", "from 0 to 20")],
