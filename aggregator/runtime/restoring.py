@@ -5,11 +5,13 @@ was released, so all that may have been is closed for ever and charged. What the
 is exact, and entered before (`storage.reconciliation`).
 
 A window may have been released once it was over, whatever the store has of it, since reports come
-late. It is charged if it was not over when the backup was made or held reports then; of a window
-all of whose reports came later than that, and late, only the closing is certain.
+late. It is charged if it was not over when the backup was made or held reports then, and so is a
+batch whose collection was under way; of a window all of whose reports came later than that, and
+late, only the closing is certain.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 from aggregator.dap.ids import BatchId
@@ -101,14 +103,15 @@ def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: 
     closed = batch_of_interval(Interval.of(0, end))
     units = [int.from_bytes(bucket, "big") for bucket, _ in stored]
     first = window.first_unit(min([task.time(backup_time).units, *units]))
-    collected = closed_batches(tx, task_id, closed)
+    begun = [each for each in ledger.list_reserved(tx, task_id) if each.first <= closed.last]
+    before = closed_batches(tx, task_id, closed)
     windows = (
         batch_of_interval(Interval.of(max(0, start), min(start, 0) + window.length))
         for start in range(first, end, window.length)
     )
     close(tx, task_id, closed)
-    charges = _charge(tx, task, (each for each in windows if not collected.overlaps(each)))
-    return Presumed(task, closed, charges)
+    untouched = (each for each in windows if not before.overlaps(each))
+    return Presumed(task, closed, _charge(tx, task, itertools.chain(begun, untouched)))
 
 
 def _selected(task: Task, stored: list[tuple[bytes, int]]) -> Iterator[Batch]:

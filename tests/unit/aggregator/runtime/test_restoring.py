@@ -9,12 +9,13 @@ from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.task import Task, task_to_toml
+from aggregator.runtime import charge_of
 from aggregator.runtime.restoring import Presumed, close_without_keys, presume_released
 from aggregator.storage.batches import open_buckets
-from aggregator.storage.closed_batches import closed_batches, mark_collected
+from aggregator.storage.closed_batches import closed_batches, freeze, mark_collected
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
-from aggregator.storage.ledger import list_ledger, releases_made
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.ledger import list_ledger, releases_made, reserve
 from aggregator.storage.reports import StoredReport, put_reports
 from aggregator.storage.states import BatchState, LedgerState
 from aggregator.storage.tasks import TaskRecord, get_task, put_task
@@ -85,6 +86,19 @@ def test_units_until_now_are_closed_and_charged_from_the_oldest_open_one_on(
     assert charged(store) == [units(7, 8), *(units(n, n + 1) for n in range(10, 20))]
     assert presumed.charges == 11
     assert store.read_sync("open", lambda tx: open_buckets(tx, task.task_id.value)) == []
+
+
+def test_a_batch_whose_collection_was_under_way_is_charged(store: Database, tmp_path: Path) -> None:
+    task, batch = with_task(store), units(7, 9)
+    put_bucket(store, task, unit(8))
+
+    def begin(tx: Transaction) -> None:
+        freeze(tx, task.task_id.value, batch)
+        reserve(tx, task.task_id.value, batch, charge_of(task))
+
+    store.run_sync("freeze", begin)
+    presume(store, tmp_path)
+    assert charged(store) == [batch, *(units(n, n + 1) for n in range(9, 20))]
 
 
 def test_reports_that_wait_in_a_closed_unit_are_not_kept(store: Database, tmp_path: Path) -> None:
