@@ -6,8 +6,9 @@ is exact, and entered before (`storage.reconciliation`).
 
 A window may have been released once it was over, whatever the store has of it, since reports come
 late. It is charged if it was not over when the backup was made or held reports then, and so is a
-batch whose collection was under way; of a window all of whose reports came later than that, and
-late, only the closing is certain.
+batch whose collection was under way. So is a window before that whose reports may all have come
+late, back to where the task's interval begins or, if it has none, to its first batch that the store
+knows: of windows before that one, only the closing is certain.
 """
 
 import dataclasses
@@ -104,14 +105,23 @@ def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: 
     units = [int.from_bytes(bucket, "big") for bucket, _ in stored]
     first = window.first_unit(min([task.time(backup_time).units, *units]))
     begun = [each for each in ledger.list_reserved(tx, task_id) if each.first <= closed.last]
-    before = closed_batches(tx, task_id, closed)
+    before, length = closed_batches(tx, task_id, closed), window.length
+    since = _since(task, [first, *(int.from_bytes(each, "big") for each in before.firsts)])
+    oldest = max(since, first - MOST_CHARGES * length)
+    starts = itertools.chain(
+        range(first, end, length), range(first - length, oldest - length, -length)
+    )
     windows = (
-        batch_of_interval(Interval.of(max(0, start), min(start, 0) + window.length))
-        for start in range(first, end, window.length)
+        batch_of_interval(Interval.of(max(0, start), min(start, 0) + length)) for start in starts
     )
     close(tx, task_id, closed)
     untouched = (each for each in windows if not before.overlaps(each))
     return Presumed(task, closed, _charge(tx, task, itertools.chain(begun, untouched)))
+
+
+def _since(task: Task, known: list[int]) -> int:
+    """Return the first unit that can have reports; without an interval, the first that had any."""
+    return min(known) if task.interval is None else task.interval.start.units
 
 
 def _selected(task: Task, stored: list[tuple[bytes, int]]) -> Iterator[Batch]:

@@ -37,8 +37,13 @@ def store(tmp_path: Path) -> Database:
     return Database.open(url, Crypter([bytes(32)]), ManualClock(MADE))
 
 
-def with_task(store: Database, mode: str = "time_interval", **privacy: str | int) -> Task:
-    task = make_task(privacy={**LAPLACE, **privacy}, batch_mode=mode)
+def with_task(
+    store: Database,
+    mode: str = "time_interval",
+    interval: Mapping[str, int] | None = None,
+    **privacy: str | int,
+) -> Task:
+    task = make_task(privacy={**LAPLACE, **privacy}, interval=interval, batch_mode=mode)
     record = TaskRecord(task.task_id.value, "leader", task_to_toml(task), bytes(32))
     store.run_sync("put", lambda tx: put_task(tx, record))
     return task
@@ -99,6 +104,27 @@ def test_a_batch_whose_collection_was_under_way_is_charged(store: Database, tmp_
     store.run_sync("freeze", begin)
     presume(store, tmp_path)
     assert charged(store) == [batch, *(units(n, n + 1) for n in range(9, 20))]
+
+
+def test_windows_whose_reports_may_all_have_come_late_are_charged_last(
+    store: Database, tmp_path: Path
+) -> None:
+    task = with_task(store, window=2)
+    for batch in (units(2, 4), units(8, 10)):
+        store.run_sync("c", lambda tx, b=batch: mark_collected(tx, task.task_id.value, b))
+    presume(store, tmp_path)
+    starts = [12, 14, 16, 18, 10, 6, 4]
+    assert charged(store) == [units(n, n + 2) for n in starts]
+
+
+@pytest.mark.parametrize("begins", [0, 3])
+def test_they_are_charged_from_the_beginning_of_the_tasks_interval(
+    store: Database, tmp_path: Path, begins: int
+) -> None:
+    task = with_task(store, interval={"start": begins, "duration": 100})
+    presume(store, tmp_path)
+    assert charged(store)[8:] == [units(n, n + 1) for n in range(11, begins - 1, -1)]
+    assert states(store, task, 20) == [BatchState.COLLECTED] * 20
 
 
 def test_reports_that_wait_in_a_closed_unit_are_not_kept(store: Database, tmp_path: Path) -> None:
