@@ -24,7 +24,7 @@ from aggregator.protocol.batches import Batch
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.protocol.time_interval import batch_of_interval
-from aggregator.runtime.spending import charge_of
+from aggregator.runtime.spending import charge_of, releases_left
 from aggregator.storage import ledger
 from aggregator.storage.batches import buckets_without_key, open_buckets
 from aggregator.storage.closed_batches import closed_batches
@@ -94,7 +94,7 @@ def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: 
     stored = [*open_buckets(tx, task_id), *waiting_buckets(tx, task_id)]
     if task.batching.leader_selects:
         close_selected(tx, task_id)
-        return Presumed(task, None, _charge(tx, task, _selected(task, stored)))
+        return Presumed(task, None, _charge(tx, task, _selected(tx, task, stored)))
     window = task.policy.window or Window(1)
     end = window.first_unit(task.time(latest).units + 1)
     if role is Role.HELPER and task.policy.window is not None:
@@ -124,13 +124,18 @@ def _since(task: Task, known: list[int]) -> int:
     return min(known) if task.interval is None else task.interval.start.units
 
 
-def _selected(task: Task, stored: list[tuple[bytes, int]]) -> Iterator[Batch]:
-    """Return batches that the leader may have selected, those without a known id by numbers."""
+def _selected(tx: Transaction, task: Task, stored: list[tuple[bytes, int]]) -> Iterator[Batch]:
+    """Return batches that the leader may have selected, those without a known id by numbers.
+
+    Of a task without a limit there may be as many as its population's budget pays for.
+    """
     known = {bucket for bucket, _ in stored} - {b""}
     for bucket in sorted(known):
         yield Batch(bucket, bucket)
     unplaced = sum(count for bucket, count in stored if not bucket)
-    more = MOST_CHARGES if horizon(task) is not None else unplaced // task.min_batch_size
+    more = MOST_CHARGES
+    if horizon(task) is None:
+        more = max(unplaced // task.min_batch_size, releases_left(tx, task, MOST_CHARGES))
     for number in range(more):
         # An id that no leader of ours makes: their serial numbers begin with 1.
         bucket = number.to_bytes(BatchId.size, "big")

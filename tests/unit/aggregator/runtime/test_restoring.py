@@ -1,11 +1,13 @@
 """What may have been released since a backup is closed and charged, and nothing else is."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from aggregator.dap.profile import Role
+from aggregator.dp.filters import Filter
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.task import Task, task_to_toml
@@ -15,7 +17,8 @@ from aggregator.storage.batches import open_buckets
 from aggregator.storage.closed_batches import closed_batches, freeze, mark_collected
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
-from aggregator.storage.ledger import list_ledger, releases_made, reserve
+from aggregator.storage.ledger import list_ledger, releases_made, reserve, spent_by
+from aggregator.storage.populations import Population, put_population
 from aggregator.storage.reports import StoredReport, put_reports
 from aggregator.storage.states import BatchState, LedgerState
 from aggregator.storage.tasks import TaskRecord, get_task, put_task
@@ -165,6 +168,18 @@ def test_a_task_whose_reports_name_no_batch_ends(store: Database, tmp_path: Path
     stored = store.read_sync("task", lambda tx: get_task(tx, task.task_id.value))
     assert stored is not None
     assert stored.ended_at is not None
+
+
+def test_without_a_limit_it_is_charged_for_what_its_populations_budget_pays(
+    store: Database, tmp_path: Path
+) -> None:
+    task = with_task(store, "leader_selected", population="patients")
+    limits = Population(Filter(epsilon=Fraction(2)))
+    store.run_sync("limit", lambda tx: put_population(tx, "patients", limits))
+    put_bucket(store, task, (1).to_bytes(8, "big") + bytes(24))
+    assert presume(store, tmp_path).charges == 4
+    spent = store.read_sync("spent", lambda tx: spent_by(tx, "patients"))
+    assert spent.epsilon == 2
 
 
 @pytest.mark.parametrize("backup_time", [MADE - 1, NOW + 1])
