@@ -10,9 +10,9 @@ from tests.support.history import History
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-HISTORIES = 500
+HISTORIES = 100
 MANY = 20_000
-PER_TEST = 50
+PER_TEST = 25
 
 
 async def live(folder: Path, seed: int) -> None:
