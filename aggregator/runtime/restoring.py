@@ -5,11 +5,14 @@ was released, so all that may have been is closed for ever and charged. What the
 is exact, and entered before (`storage.reconciliation`).
 
 A window may have been released once it was over, whatever the store has of it, since reports come
-late. It is charged if it was not over when the backup was made or held reports then; of a window
-all of whose reports came later than that, and late, only the closing is certain.
+late. It is charged if it was not over when the backup was made or held reports then, and so is a
+batch whose collection was under way. So is a window before that whose reports may all have come
+late, back to where the task's interval begins or, if it has none, to its first batch that the store
+knows: of windows before that one, only the closing is certain.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 from aggregator.dap.ids import BatchId
@@ -21,7 +24,7 @@ from aggregator.protocol.batches import Batch
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.task import Task, task_from_toml
 from aggregator.protocol.time_interval import batch_of_interval
-from aggregator.runtime.spending import charge_of
+from aggregator.runtime.spending import charge_of, releases_left
 from aggregator.storage import ledger
 from aggregator.storage.batches import buckets_without_key, open_buckets
 from aggregator.storage.closed_batches import closed_batches
@@ -91,7 +94,7 @@ def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: 
     stored = [*open_buckets(tx, task_id), *waiting_buckets(tx, task_id)]
     if task.batching.leader_selects:
         close_selected(tx, task_id)
-        return Presumed(task, None, _charge(tx, task, _selected(task, stored)))
+        return Presumed(task, None, _charge(tx, task, _selected(tx, task, stored)))
     window = task.policy.window or Window(1)
     end = window.first_unit(task.time(latest).units + 1)
     if role is Role.HELPER and task.policy.window is not None:
@@ -101,23 +104,38 @@ def _presume(tx: Transaction, task: Task, role: Role, backup_time: int, latest: 
     closed = batch_of_interval(Interval.of(0, end))
     units = [int.from_bytes(bucket, "big") for bucket, _ in stored]
     first = window.first_unit(min([task.time(backup_time).units, *units]))
-    collected = closed_batches(tx, task_id, closed)
+    begun = [each for each in ledger.list_reserved(tx, task_id) if each.first <= closed.last]
+    before, length = closed_batches(tx, task_id, closed), window.length
+    since = _since(task, [first, *(int.from_bytes(each, "big") for each in before.firsts)])
+    oldest = max(since, first - MOST_CHARGES * length)
+    starts = itertools.chain(
+        range(first, end, length), range(first - length, oldest - length, -length)
+    )
     windows = (
-        batch_of_interval(Interval.of(max(0, start), min(start, 0) + window.length))
-        for start in range(first, end, window.length)
+        batch_of_interval(Interval.of(max(0, start), min(start, 0) + length)) for start in starts
     )
     close(tx, task_id, closed)
-    charges = _charge(tx, task, (each for each in windows if not collected.overlaps(each)))
-    return Presumed(task, closed, charges)
+    untouched = (each for each in windows if not before.overlaps(each))
+    return Presumed(task, closed, _charge(tx, task, itertools.chain(begun, untouched)))
 
 
-def _selected(task: Task, stored: list[tuple[bytes, int]]) -> Iterator[Batch]:
-    """Return batches that the leader may have selected, those without a known id by numbers."""
+def _since(task: Task, known: list[int]) -> int:
+    """Return the first unit that can have reports; without an interval, the first that had any."""
+    return min(known) if task.interval is None else task.interval.start.units
+
+
+def _selected(tx: Transaction, task: Task, stored: list[tuple[bytes, int]]) -> Iterator[Batch]:
+    """Return batches that the leader may have selected, those without a known id by numbers.
+
+    Of a task without a limit there may be as many as its population's budget pays for.
+    """
     known = {bucket for bucket, _ in stored} - {b""}
     for bucket in sorted(known):
         yield Batch(bucket, bucket)
     unplaced = sum(count for bucket, count in stored if not bucket)
-    more = MOST_CHARGES if horizon(task) is not None else unplaced // task.min_batch_size
+    more = MOST_CHARGES
+    if horizon(task) is None:
+        more = max(unplaced // task.min_batch_size, releases_left(tx, task, MOST_CHARGES))
     for number in range(more):
         # An id that no leader of ours makes: their serial numbers begin with 1.
         bucket = number.to_bytes(BatchId.size, "big")

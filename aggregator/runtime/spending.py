@@ -33,6 +33,18 @@ def check_limits(tx: Transaction, task: Task) -> None:
         check_population(task, limits, spent_by(tx, name))
 
 
+def releases_left(tx: Transaction, task: Task, most: int) -> int:
+    """Return how many releases, up to `most`, its population pays for; 0 if that has no budget."""
+    name, each = task.policy.population, releases_of(task, 1).cost
+    limits = get_population(tx, name).limits if name else None
+    if limits is None:
+        return 0
+    spent, count = spent_by(tx, name), 0
+    while each is not None and count < most and limits.allows(spent := spent + each):
+        count += 1
+    return count
+
+
 def check_new_task(tx: Transaction, task: Task) -> None:
     """Refuse a task that its population has no room for.
 

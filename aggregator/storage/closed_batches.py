@@ -34,6 +34,11 @@ class ClosedBatches:
         self._lasts = [last for _, last, _ in rows]
         self._states = [BatchState(state) for _, _, state in rows]
 
+    @property
+    def firsts(self) -> list[bytes]:
+        """The first bucket of each, in order."""
+        return self._firsts
+
     def __contains__(self, bucket: object) -> bool:
         return isinstance(bucket, bytes) and self.state(bucket) is not None
 

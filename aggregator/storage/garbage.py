@@ -112,28 +112,45 @@ class _Collected:
 
 def _join_closed_batches(tx: Transaction, before: int) -> int:
     """Make one row of old collected batches that follow one another; return how many went."""
+    found = _run_of_collected(tx, before)
+    if not found:
+        return 0
+    task_id = found[0].task_id
+    locks.change_batches(tx, task_id)
+    # Another process may have joined more of them while we waited: only what is there now counts.
+    run = _run_of_collected(tx, before, task_id)
+    joined = [each.key for each in run[1:]]
+    if joined:
+        closed = tables.closed_batches.c
+        tx.connection.execute(delete(tables.closed_batches).where(closed.id.in_(joined)))
+        statement = update(tables.closed_batches).where(closed.id == run[0].key)
+        tx.connection.execute(statement.values(last_bucket=run[-1].batch.last))
+    return len(joined)
+
+
+def _run_of_collected(
+    tx: Transaction, before: int, task_id: bytes | None = None
+) -> list[_Collected]:
+    """Return old collected batches of any one task, or of this one, that follow one another."""
     closed, task = tables.closed_batches.c, tables.tasks.c
     query = (
         select(task.task_id, closed.id, closed.first_bucket, closed.last_bucket)
         .join(tables.tasks, task.id == closed.task)
         .where(
-            closed.state == BatchState.COLLECTED, closed.changed_at < before, closed.leftovers == 0
+            closed.state == BatchState.COLLECTED,
+            closed.changed_at < before,
+            closed.leftovers == 0,
+            *(() if task_id is None else (task.task_id == task_id,)),
         )
         .order_by(closed.task, closed.first_bucket)
     )
     run: list[_Collected] = []
-    for task_id, key, first, last in tx.connection.execute(query).all():
-        each = _Collected(task_id, key, Batch(first, last))
+    for found, key, first, last in tx.connection.execute(query).all():
+        each = _Collected(found, key, Batch(first, last))
         if run and run[-1].is_followed_by(each) and len(run) < ROWS_PER_STEP:
             run.append(each)
         elif len(run) > 1:
             break
         else:
             run = [each]
-    joined = [each.key for each in run[1:]]
-    if joined:
-        locks.change_batches(tx, run[0].task_id)
-        tx.connection.execute(delete(tables.closed_batches).where(closed.id.in_(joined)))
-        statement = update(tables.closed_batches).where(closed.id == run[0].key)
-        tx.connection.execute(statement.values(last_bucket=run[-1].batch.last))
-    return len(joined)
+    return run if len(run) > 1 else []

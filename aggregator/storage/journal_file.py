@@ -47,8 +47,17 @@ class JournalFile:
         return str(self._path)
 
     def exists(self) -> bool:
-        """Return whether the file is there."""
-        return self._path.exists()
+        """Return whether the file is there, with its beginning: another process may be making it.
+
+        Raises:
+            JournalError: It cannot be looked at.
+        """
+        try:
+            return self._path.stat().st_size > len(_HEADER)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def create(self) -> None:
         """Make the file, readable by its owner only, unless it is there.

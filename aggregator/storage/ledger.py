@@ -125,6 +125,12 @@ def list_ledger(tx: Transaction, task_id: bytes | None = None) -> list[LedgerEnt
     return _entries(tx, *mine)
 
 
+def list_reserved(tx: Transaction, task_id: bytes) -> list[Batch]:
+    """Return the batches that a cost is set aside for, oldest first."""
+    entries = list_ledger(tx, task_id)
+    return [each.batch for each in entries if each.state is LedgerState.RESERVED]
+
+
 def list_without_share(tx: Transaction) -> list[LedgerEntry]:
     """Return the charges for what only the other aggregator may have released."""
     entry = tables.ledger.c

@@ -1,20 +1,24 @@
 """What may have been released since a backup is closed and charged, and nothing else is."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 from aggregator.dap.profile import Role
+from aggregator.dp.filters import Filter
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.task import Task, task_to_toml
+from aggregator.runtime import charge_of
 from aggregator.runtime.restoring import Presumed, close_without_keys, presume_released
 from aggregator.storage.batches import open_buckets
-from aggregator.storage.closed_batches import closed_batches, mark_collected
+from aggregator.storage.closed_batches import closed_batches, freeze, mark_collected
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
-from aggregator.storage.ledger import list_ledger, releases_made
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.ledger import list_ledger, releases_made, reserve, spent_by
+from aggregator.storage.populations import Population, put_population
 from aggregator.storage.reports import StoredReport, put_reports
 from aggregator.storage.states import BatchState, LedgerState
 from aggregator.storage.tasks import TaskRecord, get_task, put_task
@@ -36,8 +40,13 @@ def store(tmp_path: Path) -> Database:
     return Database.open(url, Crypter([bytes(32)]), ManualClock(MADE))
 
 
-def with_task(store: Database, mode: str = "time_interval", **privacy: str | int) -> Task:
-    task = make_task(privacy={**LAPLACE, **privacy}, batch_mode=mode)
+def with_task(
+    store: Database,
+    mode: str = "time_interval",
+    interval: Mapping[str, int] | None = None,
+    **privacy: str | int,
+) -> Task:
+    task = make_task(privacy={**LAPLACE, **privacy}, interval=interval, batch_mode=mode)
     record = TaskRecord(task.task_id.value, "leader", task_to_toml(task), bytes(32))
     store.run_sync("put", lambda tx: put_task(tx, record))
     return task
@@ -87,6 +96,40 @@ def test_units_until_now_are_closed_and_charged_from_the_oldest_open_one_on(
     assert store.read_sync("open", lambda tx: open_buckets(tx, task.task_id.value)) == []
 
 
+def test_a_batch_whose_collection_was_under_way_is_charged(store: Database, tmp_path: Path) -> None:
+    task, batch = with_task(store), units(7, 9)
+    put_bucket(store, task, unit(8))
+
+    def begin(tx: Transaction) -> None:
+        freeze(tx, task.task_id.value, batch)
+        reserve(tx, task.task_id.value, batch, charge_of(task))
+
+    store.run_sync("freeze", begin)
+    presume(store, tmp_path)
+    assert charged(store) == [batch, *(units(n, n + 1) for n in range(9, 20))]
+
+
+def test_windows_whose_reports_may_all_have_come_late_are_charged_last(
+    store: Database, tmp_path: Path
+) -> None:
+    task = with_task(store, window=2)
+    for batch in (units(2, 4), units(8, 10)):
+        store.run_sync("c", lambda tx, b=batch: mark_collected(tx, task.task_id.value, b))
+    presume(store, tmp_path)
+    starts = [12, 14, 16, 18, 10, 6, 4]
+    assert charged(store) == [units(n, n + 2) for n in starts]
+
+
+@pytest.mark.parametrize("begins", [0, 3])
+def test_they_are_charged_from_the_beginning_of_the_tasks_interval(
+    store: Database, tmp_path: Path, begins: int
+) -> None:
+    task = with_task(store, interval={"start": begins, "duration": 100})
+    presume(store, tmp_path)
+    assert charged(store)[8:] == [units(n, n + 1) for n in range(11, begins - 1, -1)]
+    assert states(store, task, 20) == [BatchState.COLLECTED] * 20
+
+
 def test_reports_that_wait_in_a_closed_unit_are_not_kept(store: Database, tmp_path: Path) -> None:
     task = with_task(store)
     reports = [StoredReport(report_id(1), unit(3), b"body")]
@@ -125,6 +168,18 @@ def test_a_task_whose_reports_name_no_batch_ends(store: Database, tmp_path: Path
     stored = store.read_sync("task", lambda tx: get_task(tx, task.task_id.value))
     assert stored is not None
     assert stored.ended_at is not None
+
+
+def test_without_a_limit_it_is_charged_for_what_its_populations_budget_pays(
+    store: Database, tmp_path: Path
+) -> None:
+    task = with_task(store, "leader_selected", population="patients")
+    limits = Population(Filter(epsilon=Fraction(2)))
+    store.run_sync("limit", lambda tx: put_population(tx, "patients", limits))
+    put_bucket(store, task, (1).to_bytes(8, "big") + bytes(24))
+    assert presume(store, tmp_path).charges == 4
+    spent = store.read_sync("spent", lambda tx: spent_by(tx, "patients"))
+    assert spent.epsilon == 2
 
 
 @pytest.mark.parametrize("backup_time", [MADE - 1, NOW + 1])

@@ -1,11 +1,13 @@
 """What is old and of no use is deleted in steps, and a task as a whole when it is forgotten."""
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
-from aggregator.storage import forgetting, garbage, tables
+from aggregator.storage import forgetting, garbage, locks, tables
 from aggregator.storage.aggregate_shares import (
     NewAggregateShare,
     delete_aggregate_share,
@@ -19,7 +21,8 @@ from aggregator.storage.collection_jobs import (
     finish_collection_job,
     get_collection_job,
 )
-from aggregator.storage.database import Database, UnknownTask
+from aggregator.storage.crypter import Crypter
+from aggregator.storage.database import Database, Transaction, UnknownTask
 from aggregator.storage.engine import Conflict
 from aggregator.storage.forgetting import forget
 from aggregator.storage.garbage import collect_garbage
@@ -47,6 +50,7 @@ from tests.support.store import (
     leader_task,
     lease_collection,
     report_id,
+    store_url,
     totals,
     unit,
     units,
@@ -172,6 +176,32 @@ def test_collected_batches_that_follow_one_another_become_one(
     closed = store.read_sync("closed", lambda tx: closed_batches(tx, TASK_ID, units(0, 20)))
     open_units = [each for each in range(14) if closed.state(unit(each)) is None]
     assert open_units == [8, 12, 13]
+
+
+def test_batches_that_another_process_has_joined_meanwhile_stay_closed(
+    store: Database, clock: ManualClock, tmp_path: Path
+) -> None:
+    for start in range(3):
+        batch = units(start, start + 1)
+        store.run_sync("collect", lambda tx, b=batch: mark_collected(tx, TASK_ID, b))
+    while store.read_sync("left", has_leftovers):
+        store.run_sync("leftovers", delete_some_leftovers)
+    clock.advance(AGE + 1)
+    other = Database.open(store_url(tmp_path), Crypter([STORE_KEY]), clock)
+    late = threading.Thread(target=collect_all, args=[other])
+
+    def join_while_the_other_waits(tx: Transaction) -> None:
+        locks.change_batches(tx, TASK_ID)
+        late.start()
+        time.sleep(0.3)  # it has seen three batches, and waits for the lock
+        while collect_garbage(tx, AGE):
+            pass
+
+    store.run_sync("garbage", join_while_the_other_waits)
+    late.join()
+    other.close()
+    closed = store.read_sync("closed", lambda tx: closed_batches(tx, TASK_ID, units(0, 3)))
+    assert [closed.state(unit(each)) for each in range(3)] == [BatchState.COLLECTED] * 3
 
 
 def test_a_forgotten_task_leaves_what_it_cost(store: Database, tmp_path: Path, engine: str) -> None:

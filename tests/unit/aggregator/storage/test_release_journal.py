@@ -109,6 +109,18 @@ def test_a_file_is_its_owners_only(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("content", [b"", b"prio journal"])
+def test_a_file_without_its_beginning_is_begun_anew(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(content)
+    journal = JournalFile(path)
+    assert not journal.exists()
+    journal.create()
+    assert journal.exists()
+    journal.append([FIRST])
+    assert list(JournalFile(path).releases()) == [FIRST]
+
+
 def test_a_line_that_was_cut_off_by_a_power_cut_is_written_anew(tmp_path: Path) -> None:
     _, file = made(tmp_path)
     whole = file.read_bytes()
