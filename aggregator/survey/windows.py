@@ -9,6 +9,8 @@ from aggregator.errors import ParameterError
 
 _SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 _TEXT = re.compile(r"(?:(?P<count>[1-9][0-9]{0,5}) )?(?P<unit>hour|day|week)s?")
+_MAX_DAYS = 3660
+"""Ten years: a survey's dates stay among those that calendars have."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -33,7 +35,8 @@ class Windows:
             first: With a time zone.
 
         Raises:
-            ParameterError: The length is not such a text, or the time has parts of a second.
+            ParameterError: The length is not such a text or over ten years, or the time has parts
+                of a second.
         """
         match = _TEXT.fullmatch(length)
         if match is None:
@@ -42,6 +45,8 @@ class Windows:
                 f"not {length!r}; months and years differ in length"
             )
         seconds = int(match["count"] or 1) * _SECONDS[match["unit"]]
+        if seconds > _MAX_DAYS * _SECONDS["day"]:
+            raise ParameterError(f"window: must be at most {_MAX_DAYS} days, not {length!r}")
         since = first - _EPOCH
         if since.microseconds:
             raise ParameterError(f"first: must be a whole second, not {first}")

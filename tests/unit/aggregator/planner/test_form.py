@@ -96,6 +96,7 @@ def test_a_hierarchy_is_read_from_how_far_in_its_lines_are() -> None:
         ({"kind": "vector", "columns": "a, 0, x"}, "columns: high must be a number"),
         ({"kind": "tree", "regions": "a\n  b\nc"}, "every branch must have the same depth"),
         ({"window": "month"}, "window: must be a number of hours, days or weeks"),
+        ({"window": "999999 weeks"}, "window: must be at most 3660 days"),
         ({"window": "2 hours"}, "window must be a day at least"),
         ({"first": "tomorrow"}, "first must be a date such as"),
         ({"mechanism": "None"}, "mechanism must be one of"),
