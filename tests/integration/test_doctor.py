@@ -42,7 +42,7 @@ async def findings(desk: AggregatorDesk, endpoint: str) -> dict[str, tuple[str, 
 
 def leaders(pair: Pair) -> AggregatorDesk:
     settings = LeaderSettings(database=":memory:")
-    return AggregatorDesk(Role.LEADER, settings, pair.leader.database)
+    return AggregatorDesk(Role.LEADER, settings, pair.leader.database, pair.leader.journal)
 
 
 async def test_a_leader_sees_that_its_helper_serves_the_task(pair: Pair) -> None:
@@ -67,7 +67,8 @@ async def test_a_token_that_the_helper_does_not_know_is_a_fault(pair: Pair) -> N
 async def test_a_helper_sees_the_fingerprint_and_a_stranger_that_nothing_is_shared(
     pair: Pair,
 ) -> None:
-    desk = AggregatorDesk(Role.HELPER, HelperSettings(database=":memory:"), pair.helper.database)
+    settings = HelperSettings(database=":memory:")
+    desk = AggregatorDesk(Role.HELPER, settings, pair.helper.database, pair.helper.journal)
     assert (await findings(desk, LEADER_URL))["task"][1].endswith(pair.task.fingerprint)
     verdict, says = (await findings(desk, LEADER_URL.rstrip("/")))["tasks"]
     assert (verdict, "none of ours names" in says) == ("look", True)

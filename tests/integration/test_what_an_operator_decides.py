@@ -208,7 +208,7 @@ async def test_the_helper_is_asked_to_delete_a_job_that_was_given_up(
 
     await hold(pair, between, [0, 1, 2], change)
     (held,) = waiting(pair, tmp_path)
-    desk = JobDesk(Role.LEADER, pair.leader.database)
+    desk = JobDesk(Role.LEADER, pair.leader.database, pair.leader.journal)
     found = desk.find(bytes.fromhex(str(held["job"])))
     between.requests.clear()
     between.gate = lambda _: answered
