@@ -115,7 +115,11 @@ class Service:
             self._report_moment,
             SeededEntropy(b"store %d" % self.starts + self.role.name.encode()),
         )
-        reconcile(self.database, self.journal)
+        try:
+            reconcile(self.database, self.journal)
+        except BaseException:
+            self.database.close()
+            raise
         self.is_open = True
         self.runtime = Runtime(
             self.role,
