@@ -100,6 +100,9 @@ class Transaction:
     def task_key(self, task_id: bytes) -> int:
         """Return the key by which other tables name the task.
 
+        A transaction that writes keeps the task's row until it ends, so that the task cannot be
+        forgotten meanwhile and leave behind what is being stored.
+
         Raises:
             UnknownTask: There is no such task.
         """
@@ -107,6 +110,8 @@ class Transaction:
         if key is None:
             task = tables.tasks.c
             query = select(task.id).where(task.task_id == task_id, task.forgotten_at.is_(None))
+            if self.is_writing:
+                query = query.with_for_update(read=True, key_share=True)
             key = self.connection.execute(query).scalar()
             if key is None:
                 raise UnknownTask(f"no task {encode_base64url(task_id)} in the store")
