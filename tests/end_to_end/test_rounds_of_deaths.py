@@ -5,20 +5,12 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-import anyio
-import httpx
 import pytest
 
 from tests.support.measured_task import HOUR, make_measured_task
 from tests.support.postgresql import new_server
 from tests.support.processes import WORKER, Processes
-from tests.support.sudden_death import (
-    Patient,
-    ReaperOfAll,
-    explained,
-    failures_in_logs,
-    upload_and_collect,
-)
+from tests.support.sudden_death import Patient, ReaperOfAll, survive
 
 pytestmark = pytest.mark.slow
 
@@ -72,27 +64,15 @@ def live_a_round(
         ]
         named = {SERVERS[party]: server for party, server in servers.items()}
         reaper = ReaperOfAll(services, named, KINDS, [WORKER], rest_seconds, seed)
-        with explained(services, reaper, transport):
-            services.start(*PARTIES, WORKER)
-            bodies = anyio.run(
-                upload_and_collect, tasks, transport, reaper, kills, reports_per_request
-            )
-
-            assert transport.failures == []
-            assert failures_in_logs(services, *PARTIES, WORKER, through_outages=True) == []
-            for asked, body in zip(tasks, bodies, strict=True):
-                asked.assert_right(asked.open(body))
-                asked.assert_counted_once()
-
-            async def again() -> list[bytes]:
-                async with httpx.AsyncClient(timeout=30) as http:
-                    return [await asked.collect(http) for asked in tasks]
-
-            assert anyio.run(again) == bodies
-            assert [services.stop(each) for each in (*PARTIES, WORKER)] == [0, 0, 0]
-            for party in PARTIES:
-                journal = folder / f"{party}.sqlite.journal"
-                assert len(journal.read_text().splitlines()) == 1 + len(tasks)
+        survive(
+            services,
+            (*PARTIES, WORKER),
+            tasks,
+            transport,
+            reaper,
+            reports_per_request=reports_per_request,
+            kills=kills,
+        )
         return reaper
 
 

@@ -55,7 +55,7 @@ class Server:
     @property
     def url(self) -> str:
         """Its URL, to which the name of a database is to be added by `named`."""
-        return url_of_folders(self._folder)
+        return f"postgresql://{_ACCOUNT}@/?host={self._folder}"
 
     def make(self) -> None:
         """Make its empty data."""
@@ -144,11 +144,9 @@ def serving(options: Sequence[str] = ()) -> Iterator[str]:
         yield server.url
 
 
-def url_of_folders(*folders: Path) -> str:
-    """Return the URL of the first of these servers that takes writes."""
-    hosts = ",".join(map(str, folders))
-    several = "&target_session_attrs=read-write" if len(folders) > 1 else ""
-    return f"postgresql://{_ACCOUNT}@/?host={hosts}{several}"
+def url_of_both(primary: Server, standby: Server) -> str:
+    """Return the URL of whichever of the two takes writes."""
+    return f"{primary.url},{standby._folder}&target_session_attrs=read-write"
 
 
 def named(url: str, database: str) -> str:

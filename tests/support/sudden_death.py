@@ -21,6 +21,8 @@ from tests.support.processes import Processes
 
 Action: TypeAlias = Callable[[], object]
 PATIENCE_SECONDS = 120.0
+LONGEST_SECONDS = 3600.0
+"""What stands still fails."""
 _SUCCESSES = {200, 201, 202}
 _LATER = 503
 _OUTAGES = {"Unreachable", "Disconnected"}
@@ -211,21 +213,72 @@ async def upload_and_collect(
     kills: int,
     reports_per_request: int,
 ) -> list[bytes]:
-    """Upload to all tasks at once, aggregators dying all the while, and collect each."""
+    """Upload to all tasks at once, aggregators dying all the while, and collect each.
+
+    Raises:
+        TimeoutError: It took longer than `LONGEST_SECONDS`.
+    """
     bodies: dict[str, bytes] = {}
 
     async def one(asked: MeasuredTask, http: httpx.AsyncClient) -> None:
         await asked.upload(http, reports_per_request)
         bodies[asked.task_id] = await asked.collect(http)
 
-    async with (
-        httpx.AsyncClient(transport=transport, timeout=30) as http,
-        anyio.create_task_group() as group,
-    ):
-        for asked in tasks:
-            group.start_soon(one, asked, http)
-        await anyio.to_thread.run_sync(reaper.reap, kills, lambda: len(bodies) == len(tasks))
+    with anyio.fail_after(LONGEST_SECONDS):
+        async with (
+            httpx.AsyncClient(transport=transport, timeout=30) as http,
+            anyio.create_task_group() as group,
+        ):
+            for asked in tasks:
+                group.start_soon(one, asked, http)
+            await anyio.to_thread.run_sync(
+                reaper.reap, kills, lambda: len(bodies) == len(tasks), abandon_on_cancel=True
+            )
     return [bodies[asked.task_id] for asked in tasks]
+
+
+def survive(
+    services: Processes,
+    names: Sequence[str],
+    tasks: list[MeasuredTask],
+    transport: Patient,
+    fault: Reaper | Outage,
+    *,
+    reports_per_request: int,
+    kills: int = 0,
+) -> None:
+    """Upload and collect while something goes wrong, and compare the books.
+
+    Every report is counted once by both aggregators, each batch is released once, whoever asks
+    again gets the same bytes, and nobody saw or logged a failure but that a store was away.
+
+    Args:
+        services: Runs the services.
+        names: Those that run.
+        tasks: What is uploaded and collected.
+        transport: The clients' and the collector's.
+        fault: What goes wrong.
+        reports_per_request: How many reports a request carries.
+        kills: How many deaths, if the fault is deaths.
+    """
+    with explained(services, fault, transport):
+        services.start(*names)
+        bodies = anyio.run(upload_and_collect, tasks, transport, fault, kills, reports_per_request)
+        assert transport.failures == []
+        assert failures_in_logs(services, *names, through_outages=True) == []
+        for asked, body in zip(tasks, bodies, strict=True):
+            asked.assert_right(asked.open(body))
+            asked.assert_counted_once()
+
+        async def again() -> list[bytes]:
+            async with httpx.AsyncClient(timeout=30) as http:
+                return [await asked.collect(http) for asked in tasks]
+
+        assert anyio.run(again) == bodies
+        assert [services.stop(name) for name in names] == [0] * len(names)
+        for party in ("leader", "helper"):
+            journal = services.folder / f"{party}.sqlite.journal"
+            assert len(journal.read_text().splitlines()) == 1 + len(tasks)
 
 
 @contextmanager
