@@ -1,10 +1,13 @@
 """Anything may be killed, in rounds: HTTP processes, workers, and both PostgreSQL servers."""
 
 import os
+import signal
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.measured_task import HOUR, make_measured_task
@@ -24,6 +27,7 @@ REPORTS, REPORTS_PER_REQUEST, PACE_SECONDS = 240, 10, 0.4
 REST_SECONDS = (0.3, 1.0)
 KILLS, LEAST_KILLS = 7, 4
 ROUNDS = range(3)
+SECONDS = 60.0
 
 MANY = int(os.environ.get("PRIO_TEST_REPORTS", "25000"))
 """On demand, also of each of two tasks."""
@@ -100,3 +104,33 @@ def test_every_one_of_many_reports_is_counted_once_whatever_dies(
             f"\n2 x {MANY:,} reports in {time.monotonic() - began:.0f} s; killed "
             f"{dict(reaper.kills)}, answers {dict(transport.statuses)}"
         )
+
+
+def test_a_process_that_dies_while_the_database_is_away_is_replaced_when_it_is_back(
+    tmp_path: Path,
+) -> None:
+    """A round found it: the one in its place could not start, and all others were stopped."""
+    with new_server() as server:
+        server.make()
+        server.start()
+        with Processes(tmp_path, {"helper": server.url}) as services:
+            services.options["helper"] = ("--processes=2",)
+            services.start("helper")
+            dying, other = services.children("helper")
+            server.stop()
+            os.kill(dying, signal.SIGKILL)
+            wait_for(lambda: "could not reach the store" in services.log_path("helper").read_text())
+            assert other in services.children("helper")
+            server.start()
+            ready = f"{services.health_url('helper')}/readyz"
+            wait_for(lambda: httpx.get(ready, trust_env=False).is_success)
+            wait_for(lambda: len(services.children("helper")) == 2)
+            assert other in services.children("helper")
+            assert services.stop("helper") == 0
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
