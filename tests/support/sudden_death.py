@@ -82,7 +82,9 @@ class ReaperOfOne(Reaper):
 
     @override
     def _strike(self, name: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not (children := self._services.children(name)):
+            assert time.monotonic() < deadline, f"no process of the {name} is left"
             time.sleep(0.05)
         os.kill(self._random.choice(children), signal.SIGKILL)
 
