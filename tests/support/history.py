@@ -56,7 +56,6 @@ QUIET_SECONDS = 10_000
 ERAS = (1, 1, 2)
 STEPS = (3, 5, 8, 14)
 """Steps of one era: most faults need a few, some need many."""
-MOST_ROUNDS = 100
 COLLECTION_STEPS = 3
 LONGEST_PAUSE = 700
 """More than a collection that waits is put off, in seconds."""
@@ -67,6 +66,8 @@ STARTING = ("look for keys", "destroy keys")
 SETTINGS = DriverSettings(
     concurrency=1, lease_seconds=LEASE_SECONDS, max_attempts=1_000, peer_attempts=1
 )
+LONGEST_WORK = 100
+"""Rounds in which a recovered pair must come to rest: a history ends, whatever is wrong."""
 SIZE = 3
 """The least size of a batch whose leader selects."""
 
@@ -294,12 +295,13 @@ class History:
     async def _work(self, collection_steps: int = COLLECTION_STEPS) -> None:
         """Aggregate all that waits, then step each collection, as late as it is put off."""
         idle = 0
-        for _ in range(MOST_ROUNDS):
+        for _ in range(LONGEST_WORK):
             idle = 0 if await self._aggregate() else idle + 1
             self.pair.clock.advance(LEASE_SECONDS + 1)
             if idle == 2:
                 break
-        assert idle == 2, "the workers never came to rest"
+        else:
+            raise AssertionError("the leader's workers never come to rest")
         for _ in range(collection_steps):
             await self._drive_collections()
             self.pair.clock.advance(LONGEST_PAUSE)
@@ -327,12 +329,13 @@ class History:
             assert await self._poll_for(location)
 
     async def _collect_selected(self) -> None:
-        while True:
+        for _ in self.sent:
             answer = await self._ask_for(Interval.of(0, 1))
             assert answer.status == 201, answer.problem
             await self._work()
             if not await self._poll_for(answer.headers["location"]):
                 return
+        raise AssertionError("there are more batches than reports")
 
     async def _check(self) -> None:
         await self._check_ledgers()
