@@ -148,6 +148,8 @@ class History:
             await self.pair.close()
 
     async def _era(self) -> None:
+        self.network.is_calm = True
+        self._configs = self.pair.clock.now(), await self.pair.configs()  # or nobody might upload
         self.network.is_calm = False
         for service in (self.pair.leader, self.pair.helper):
             service.on_moment = self._may_die
