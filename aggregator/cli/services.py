@@ -61,6 +61,8 @@ ROTATION_SECONDS = 60
 """How often HPKE keys are looked at."""
 GARBAGE_SECONDS = 3600
 """How often what nobody can ask for any more is looked for."""
+WARMING_SECONDS = 1
+"""How soon a service that could not read its tasks tries again to compile their kernels."""
 WATCH_SECONDS = 60
 """How often the log says that the service is not ready, if it is not."""
 SWITCH_SECONDS = 0.001
@@ -292,8 +294,16 @@ def examine_aggregator(settings: AggregatorSettings, role: Role, database: Datab
 
 
 def _warming_up(runtime: Runtime) -> Work:
-    async def warm_up(_stop: anyio.Event) -> None:
-        await runtime.warm_up()
+    async def warm_up(stop: anyio.Event) -> None:
+        while not stop.is_set():
+            try:
+                await runtime.warm_up()
+            except Unreachable as error:
+                log.warning("the store cannot be reached", reason=str(error))
+                with anyio.move_on_after(WARMING_SECONDS):
+                    await stop.wait()
+            else:
+                return
 
     return warm_up
 

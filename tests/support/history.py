@@ -207,8 +207,12 @@ class History:
         await self._send(new)
 
     async def _repeat(self) -> None:
-        """Send reports again, some of which were answered before."""
-        await self._send([each for each in self.sent if self.choose.random() < 0.3])
+        """Send reports again, some of which were answered before.
+
+        One that was refused might be taken now, if the collection that closed its batch has failed.
+        """
+        taken = [each for each in self.sent if each.error is None]
+        await self._send([each for each in taken if self.choose.random() < 0.3])
 
     async def _send(self, chosen: list[Sent]) -> None:
         if not chosen:

@@ -324,8 +324,8 @@ def _lines(services: Processes, name: str) -> list[str]:
 def _is_of_outage(line: str) -> bool:
     try:
         said = json.loads(line)
-    except ValueError:
-        return False
+    except ValueError:  # the last words of one that could not begin
+        return line.startswith("prio: ") and "cannot be reached" in line
     return (
         said.get("status") == _LATER
         or said.get("exception") in _OUTAGES
