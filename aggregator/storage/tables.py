@@ -565,13 +565,18 @@ collections = _table(
         comment="DAP TaskID, 32 bytes.",
     ),
     _bytes("request", "The exact CollectionJobReq; both aggregate shares are bound to it."),
-    _text("location", "Where the Leader keeps the job; null until it answered.", nullable=True),
+    _text(
+        "location",
+        "Where the Leader keeps the job; null until it answered, and once it was told that the "
+        "collection is abandoned.",
+        nullable=True,
+    ),
     *_state(CollectionState),
     _reason(),
     _text("result", "The result with its error bars and what it promises, JSON.", nullable=True),
-    _text("problem", "Why it failed: a problem document, JSON.", nullable=True),
+    _text("problem", "Why it failed or was abandoned: a problem document, JSON.", nullable=True),
     _seconds("created_at", "Seconds; when the batch was asked for."),
-    _seconds("ended_at", "Seconds; when it finished or failed.", nullable=True),
+    _seconds("ended_at", "Seconds; when it finished, failed or was abandoned.", nullable=True),
     _seconds("announced_at", "Seconds; when the webhook was told of its end.", nullable=True),
     Index(
         "uq_collections_pending_request",

@@ -294,7 +294,8 @@ def upgrade() -> None:
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.Column("announced_at", BIGINT, nullable=True),
         sa.CheckConstraint(
-            "state IN ('pending', 'finished', 'failed')", name="ck_collections_ck_collections_state"
+            "state IN ('pending', 'finished', 'failed', 'abandoned')",
+            name="ck_collections_ck_collections_state",
         ),
         sa.ForeignKeyConstraint(
             ["task_id"], ["collector_tasks.task_id"], name="fk_collections_task_id"
