@@ -471,6 +471,7 @@ collection_jobs = _table(
     ),
     Index(None, "state", "lease_expires_at", "task"),
     Index(None, "task", "first_bucket"),
+    Index(None, "task", "state", "first_bucket", "report_count"),
     comment="Leader: collection jobs and their results.",
 )
 

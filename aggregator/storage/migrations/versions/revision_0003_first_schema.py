@@ -273,6 +273,11 @@ def upgrade() -> None:
         "ix_collection_jobs_task_first_bucket", "collection_jobs", ["task", "first_bucket"]
     )
     op.create_index(
+        "ix_collection_jobs_task_state_first_bucket_report_count",
+        "collection_jobs",
+        ["task", "state", "first_bucket", "report_count"],
+    )
+    op.create_index(
         "uq_collection_jobs_live_request",
         "collection_jobs",
         ["task", "body_sha256"],

@@ -1,12 +1,16 @@
 """Batches that the leader selects: filled one after the other, and each selected once."""
 
+from unittest.mock import patch
+
 from aggregator.protocol.batches import Batch
+from aggregator.storage import collection_room
 from aggregator.storage.aggregation_jobs import create_aggregation_job, finish_aggregation_job
 from aggregator.storage.collection_jobs import (
     create_collection_job,
     fail_collection_job,
     select_batch,
 )
+from aggregator.storage.collection_room import forget_those_in_vain
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.reports import (
     JobSize,
@@ -115,6 +119,9 @@ def test_a_batch_is_selected_for_one_collection_only_even_if_that_fails(store: D
         fail_collection_job(tx, leased.lease, "{}")
 
     store.run_sync("fail", fail)
+    assert full(store) is None
+    with patch.object(collection_room, "MOST_IN_VAIN", 0):
+        store.run_sync("room", lambda tx: forget_those_in_vain(tx, TASK_ID, leader_selects=True))
     assert full(store) is None
     finish(store)
     assert full(store) == Batch(second, second)
