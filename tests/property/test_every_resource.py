@@ -93,7 +93,10 @@ def doors(
         create_health_app(lambda: Health([], {}, [])),
         None,
         raw_requests.requests(
-            METHODS, ("/health", "/metrics", "/healthz", "/readyz"), (), {b"host": [b"x"]}
+            METHODS,
+            ("/health", "/metrics", "/healthz", "/readyz"),
+            (),
+            {b"host": [b"x", b"127.0.0.1"]},
         ),
     )
     yield {"leader": leader, "helper": helper, "collector": collector, "health": health}
