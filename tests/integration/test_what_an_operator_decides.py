@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.cli import job_helper
 from aggregator.cli.job_desk import JobDesk
-from aggregator.dap.ids import encode_base64url
+from aggregator.dap.ids import CollectionJobId, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.storage.counters import Stage, report_counts
 from tests.support.between import Between, Change, refusal
@@ -273,6 +273,57 @@ async def test_a_batch_on_which_the_aggregators_disagree_is_collected_without_wh
     assert job(pair, tmp_path, "leader", "compare", theirs).returncode == 0
     result = await pair.collect()
     assert (result.report_count, result.values) == (4, (0, 1, 2, 1))
+
+
+@pytest.fixture
+async def selecting(tmp_path: Path) -> AsyncIterator[Pair]:
+    """A pair whose leader selects the batches, of three reports each."""
+    made = Pair(tmp_path, make_task(batch_mode="leader_selected", min_batch_size=3))
+    await made.provision()
+    yield made
+    await made.close()
+
+
+async def test_a_selected_batch_is_collected_after_what_differs_was_left_out(
+    selecting: Pair, tmp_path: Path
+) -> None:
+    pair, between = selecting, Between(selecting)
+    await hold(pair, between, [0, 0, 0])
+    (held,) = waiting(pair, tmp_path)
+    job(pair, tmp_path, "leader", "abandon", str(held["job"]), "--drop-reports")
+    await pair.upload(await pair.reports([1, 2, 3]))
+    asked = await pair.ask()
+    await pair.work_until_idle()
+    location = asked.headers["location"]
+    assert (await pair.poll(location)).problem_type == "batchMismatch"
+    failed = CollectionJobId.parse(location.rpartition("/")[2]).value.hex()
+    batch = json.loads(job(pair, tmp_path, "leader", "show", failed).stdout)["batch"]
+    task = f"--task={pair.task.task_id}"
+    theirs = tmp_path / "theirs.json"
+    listed = job(pair, tmp_path, "helper", "list", task, "--batch", batch, "--json")
+    theirs.write_text(listed.stdout)
+    command = job(pair, tmp_path, "leader", "compare", theirs).stdout.splitlines()[-1].split()
+    for role in ("leader", "helper"):
+        assert job(pair, tmp_path, role, *command[2:]).returncode == 0
+    result = await pair.collect()
+    assert (result.report_count, result.values) == (3, (0, 1, 1, 1))
+    await between.close()
+
+
+async def test_a_selected_batch_that_an_operator_opens_again_is_collected(
+    selecting: Pair, tmp_path: Path
+) -> None:
+    pair, between = selecting, Between(selecting)
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    await pair.ask()
+    between.gate = lambda _: refusal(401)
+    await pair.work()
+    between.gate = None
+    (only,) = waiting(pair, tmp_path)
+    job(pair, tmp_path, "leader", "abandon", str(only["job"]), "--return-reports")
+    assert (await pair.collect()).report_count == 3
+    await between.close()
 
 
 async def test_the_command_that_leaves_jobs_out_holds_no_words_of_the_other_aggregator(
