@@ -55,6 +55,11 @@ def _nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def job(pair: Pair, tmp_path: Path, role: str, *arguments: str | Path) -> Done:
     """Run `prio job` at an aggregator of the pair."""
+    return command(pair, tmp_path, role, "job", *arguments)
+
+
+def command(pair: Pair, tmp_path: Path, role: str, group: str, *arguments: str | Path) -> Done:
+    """Run a command of a group at an aggregator of the pair."""
     config = tmp_path / f"{role}.toml"
     key = encode_base64url(bytes(32))
     config.write_text(
@@ -64,7 +69,7 @@ def job(pair: Pair, tmp_path: Path, role: str, *arguments: str | Path) -> Done:
     assert pair.leader.url.endswith(f"{tmp_path}/leader.sqlite")
     with ThreadPoolExecutor(1) as pool:  # a command has an event loop of its own
         return pool.submit(
-            run_here, "job", arguments[0], "--config", config, *arguments[1:]
+            run_here, group, arguments[0], "--config", config, *arguments[1:]
         ).result()
 
 
@@ -424,6 +429,31 @@ async def test_a_collection_is_given_up_and_its_batch_opens_or_stays_closed(
         assert (await pair.collect()).report_count == 3
     else:
         assert (await pair.ask()).problem_type == "batchOverlap"
+
+
+async def test_a_leader_whose_helper_is_gone_for_ever_gets_on(
+    pair: Pair, between: Between, tmp_path: Path
+) -> None:
+    """As docs/operations.md says it."""
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    asked = await pair.ask()
+    between.gate = lambda _: httpx.Response(503)
+    later = NOW + TIME_PRECISION
+    pair.clock.advance(TIME_PRECISION)
+    await pair.upload(await pair.reports([3, 3], later))
+    await pair.work()
+    (frozen,) = (each for each in waiting(pair, tmp_path) if each["state"] == "frozen")
+    assert len(waiting(pair, tmp_path)) == 2
+    task = str(pair.task.task_id)
+    assert command(pair, tmp_path, "leader", "task", "end", task).returncode == 0
+    refused = command(pair, tmp_path, "leader", "task", "forget", task)
+    assert (refused.returncode, str(frozen["job"]) in refused.stderr) == (2, True)
+    job(pair, tmp_path, "leader", "abandon", str(frozen["job"]), "--drop-reports")
+    failed = await pair.poll(asked.headers["location"])
+    assert failed.problem["detail"] == "the leader's operator gave the collection up"
+    assert command(pair, tmp_path, "leader", "task", "forget", task).returncode == 0
+    assert waiting(pair, tmp_path) == []
 
 
 async def test_a_collection_is_retried_at_once(
