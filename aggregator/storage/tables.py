@@ -586,5 +586,6 @@ collections = _table(
         unique=True,
         **_only("state = 'pending'"),
     ),
+    Index(None, "state", "task_id"),
     comment="Collector: every collection asked for, with what came of it.",
 )

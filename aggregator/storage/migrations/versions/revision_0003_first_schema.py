@@ -309,6 +309,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("collection_id", name="uq_collections_collection_id"),
         sqlite_strict=True,
     )
+    op.create_index("ix_collections_state_task_id", "collections", ["state", "task_id"])
     op.create_index(
         "uq_collections_pending_request",
         "collections",
