@@ -19,7 +19,7 @@ from aggregator.storage.reports import (
     put_reports,
     reports_of_job,
 )
-from aggregator.storage.selected_batches import batch_with_room, next_batch
+from aggregator.storage.selected_batches import batch_with_room, next_batch, select_again
 from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
@@ -106,7 +106,9 @@ def test_the_place_of_rejected_reports_is_filled_first(store: Database) -> None:
     assert fill(store) > second
 
 
-def test_a_batch_is_selected_for_one_collection_only_even_if_that_fails(store: Database) -> None:
+def test_a_batch_whose_collection_failed_is_selected_again_only_when_that_is_said(
+    store: Database,
+) -> None:
     upload(store, 2 * SIZE)
     first, second = fill(store), fill(store)
     finish(store)
@@ -125,6 +127,8 @@ def test_a_batch_is_selected_for_one_collection_only_even_if_that_fails(store: D
     assert full(store) is None
     finish(store)
     assert full(store) == Batch(second, second)
+    store.run_sync("again", lambda tx: select_again(tx, TASK_ID, Batch(first, first)))
+    assert full(store) == Batch(first, first)
 
 
 def test_reports_are_there_until_they_are_aggregated(store: Database) -> None:
