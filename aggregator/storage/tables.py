@@ -132,7 +132,11 @@ def _task(*, primary_key: bool = False) -> Column[int]:
 
 
 def _batch(*, selected_later: bool = False) -> tuple[Column[bytes], Column[bytes]]:
-    until = " Null until the Leader has selected the batch." if selected_later else ""
+    until = (
+        " Null until the Leader has selected the batch, and when a failed job has let it go."
+        if selected_later
+        else ""
+    )
     first = f"Key of the batch's first bucket, as in `buckets`.{until}"
     last = f"Key of its last bucket.{until}"
     return (
