@@ -55,6 +55,8 @@ def _lines(health: Health) -> Iterator[str]:
         for each in collections[:SHOWN]:
             reason = each["reason"] or "the batch is not ready yet"
             yield f"  {each['collection']}, since {each['seconds']:,} s: {reason}"
+        if found["untold_collections"]:
+            yield f"  {found['untold_collections']:,} given up, of which the leader has not heard"
     else:
         yield from _work_lines(found)
         yield from _task_lines(found["tasks"])

@@ -277,6 +277,8 @@ async def test_the_command_gives_up_and_says_what_that_means(world: World, tmp_p
     assert (status, MEANING in said) == (0, True)
     assert "the leader has not heard of it: the leader https://leader.example" in said
     assert world.stored(asked).state is CollectionState.ABANDONED
+    shown = await anyio.to_thread.run_sync(run_here, "status", "--config", config)
+    assert "0 pending\n  1 given up, of which the leader has not heard\n" in shown.stdout
     for wrong in ("none", "00"):
         status, said = await command(wrong)
         assert (status, said.count("\n")) == (2, 1), said
