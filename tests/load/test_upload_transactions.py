@@ -1,4 +1,4 @@
-"""How long the transaction takes that stores a group of uploads: one at a time per task and hour.
+"""How long the transaction takes that stores a group of uploads, alone.
 
 On demand: `pytest -m bench tests/load`. The least of many is what other work did not lengthen.
 """

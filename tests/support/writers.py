@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import numpy as np
 import psycopg
@@ -27,6 +27,7 @@ from aggregator.runtime.commitment import commit
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
+from aggregator.storage.engine import Busy
 from aggregator.storage.postgresql import Postgresql
 from aggregator.storage.reports import StoredReport, put_reports
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
@@ -160,13 +161,15 @@ def main(url: str, kind: str, shards: str, seconds: str) -> None:
     task = make_task(_VDAF, max_reports=10**9)
     size, work = {"upload": _upload, "aggregate": _aggregate}[kind](task)
     store = Database.open(url, Crypter([STORE_KEY]))
-    store.run_sync("warm up", work)
+    with suppress(Busy):
+        store.run_sync("warm up", work)
     print("ready", flush=True)  # noqa: T201
     sys.stdin.readline()
     began, transactions = time.monotonic(), 0
     while time.monotonic() - began < float(seconds):
-        store.run_sync(kind, work)
-        transactions += 1
+        with suppress(Busy):  # it was tried several times, for seconds each
+            store.run_sync(kind, work)
+            transactions += 1
     print(size * transactions, transactions, time.monotonic() - began)  # noqa: T201
     store.close()
 
