@@ -26,14 +26,14 @@ from aggregator.dap.messages import (
     UploadErrors,
     UploadRequest,
 )
-from aggregator.dap.problems import MessageTooLarge
+from aggregator.dap.problems import MessageTooLarge, UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
 from aggregator.protocol.reports import check_upload, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime, ServedTask, Threads, Turns
 from aggregator.storage.counters import Stage, count_reports
-from aggregator.storage.database import Transaction
+from aggregator.storage.database import Transaction, UnknownTask
 from aggregator.storage.reports import StoredReport, put_reports
 from aggregator.telemetry.metrics import UPLOAD_GROUP_REPORTS
 
@@ -61,7 +61,7 @@ class _Upload:
     reports: list[StoredReport]
     refused: Counter[str]
     outcomes: list[ReportError | None] | None = None
-    failure: StoreError | None = None
+    failure: StoreError | UnrecognizedTask | None = None
     called: anyio.Event = dataclasses.field(default_factory=anyio.Event)
 
     @property
@@ -100,6 +100,7 @@ class Uploads:
         Raises:
             DecodeError: The body is not a sequence of reports; none of it is stored.
             MessageTooLarge: There are more than `MAX_REPORTS`; none of them is stored.
+            UnrecognizedTask: The task was forgotten meanwhile.
         """
         config_ids = await self._runtime.config_ids()
         now = self._runtime.clock.now()
@@ -245,10 +246,16 @@ def _put(tx: Transaction, group: list[_Upload]) -> None:
         of_task.setdefault(upload.task.task_id.value, []).append(upload)
     # Other processes write their groups too: all take the locks of their tasks in one order.
     for task_id, uploads in sorted(of_task.items()):
-        task = uploads[0].task
+        task, failure = uploads[0].task, None
         reports = [report for upload in uploads for report in upload.reports]
-        outcomes = iter(put_reports(tx, task_id, reports, task.max_reports, task.smallest_batch))
-        for upload in uploads:
-            upload.outcomes = list(itertools.islice(outcomes, len(upload.reports)))
         refused = sum((upload.refused for upload in uploads), Counter[str]())
-        count_reports(tx, task_id, Stage.UPLOAD, refused)
+        outcomes: list[ReportError | None] = []
+        try:
+            outcomes = put_reports(tx, task_id, reports, task.max_reports, task.smallest_batch)
+            count_reports(tx, task_id, Stage.UPLOAD, refused)
+        except UnknownTask:  # forgotten since the request came; the others are stored
+            failure = UnrecognizedTask("no such task here", task.task_id)
+        rest = iter(outcomes)
+        for upload in uploads:
+            upload.outcomes = list(itertools.islice(rest, len(upload.reports)))
+            upload.failure = failure

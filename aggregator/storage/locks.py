@@ -6,7 +6,9 @@ them in the order in which they stand here, so that no two transactions wait for
 row is written after that. (A shard may come after it, where a count is all that is written: one is
 free unless as many others write, and should two wait for each other all the same, the server ends
 one, which is run again.) What a unique constraint can refuse needs no lock: whoever loses such a
-race is run again, and finds what the other has stored (`engine.LostRace`).
+race is run again, and finds what the other has stored (`engine.LostRace`). A task that is being
+stored for cannot be forgotten meanwhile: whoever looks for its key keeps its row
+(`Transaction.task_key`).
 """
 
 from aggregator.storage.database import Transaction
