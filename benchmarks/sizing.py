@@ -9,6 +9,8 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
+from aggregator.storage.postgresql import Postgresql
+
 DAYS = (10**6, 10**8, 10**9)
 """Reports per day."""
 
@@ -67,16 +69,16 @@ def cores(per_day: int, seconds: float) -> int:
 def databases(per_day: int, costs: Costs) -> int:
     """Return how many servers an aggregator needs, each with tasks of its own.
 
-    Each is given the time of both aggregators' servers, which was measured together. Uploads to one
-    hour of one task are stored one transaction at a time, so a server's tasks must be several where
-    that is the tighter limit; `tasks` says how many.
+    Each is given the time of both aggregators' servers, which was measured together. Of one task so
+    many transactions are written at a time, so a server's tasks must be several where that is the
+    tighter limit; `tasks` says how many.
     """
     return math.ceil(cores(per_day, costs.database) / DATABASE_CORES)
 
 
 def tasks(per_day: int, costs: Costs) -> int:
     """Return over how many tasks the reports have to be spread at least."""
-    return max(1, math.ceil(peak(per_day) * costs.upload / LOAD))
+    return max(1, math.ceil(peak(per_day) * costs.upload / LOAD / Postgresql.shards))
 
 
 def purchase(costs: Costs) -> Iterator[Sequence[str]]:

@@ -12,6 +12,7 @@ Source: DAP, "Uploading Reports".
 """
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 
@@ -31,7 +32,6 @@ from aggregator.errors import StoreError
 from aggregator.protocol.reports import check_upload, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime, ServedTask, Threads, Turns
-from aggregator.storage import locks
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction, UnknownTask
 from aggregator.storage.reports import StoredReport, put_reports
@@ -241,22 +241,21 @@ def _pieces(reports: list[StoredReport]) -> Iterator[list[StoredReport]]:
 
 
 def _put(tx: Transaction, group: list[_Upload]) -> None:
-    # Other processes write their groups too: all take the locks of all reports in one order.
-    for task_id in sorted({upload.task.task_id.value for upload in group}):
-        batches = {
-            report.bucket: upload.task.smallest_batch(report.bucket)
-            for upload in group
-            if upload.task.task_id.value == task_id
-            for report in upload.reports
-        }
-        locks.keep_batches(tx, task_id)
-        locks.fill_batches(tx, task_id, batches)
+    of_task: dict[bytes, list[_Upload]] = {}
     for upload in group:
-        task, upload.failure = upload.task, None
+        of_task.setdefault(upload.task.task_id.value, []).append(upload)
+    # Other processes write their groups too: all take the locks of their tasks in one order.
+    for task_id, uploads in sorted(of_task.items()):
+        task, failure = uploads[0].task, None
+        reports = [report for upload in uploads for report in upload.reports]
+        refused = sum((upload.refused for upload in uploads), Counter[str]())
+        outcomes: list[ReportError | None] = []
         try:
-            upload.outcomes = put_reports(
-                tx, task.task_id.value, upload.reports, task.max_reports, task.smallest_batch
-            )
-            count_reports(tx, task.task_id.value, Stage.UPLOAD, upload.refused)
+            outcomes = put_reports(tx, task_id, reports, task.max_reports, task.smallest_batch)
+            count_reports(tx, task_id, Stage.UPLOAD, refused)
         except UnknownTask:  # forgotten since the request came; the others are stored
-            upload.failure = UnrecognizedTask("no such task here", task.task_id)
+            failure = UnrecognizedTask("no such task here", task.task_id)
+        rest = iter(outcomes)
+        for upload in uploads:
+            upload.outcomes = list(itertools.islice(rest, len(upload.reports)))
+            upload.failure = failure

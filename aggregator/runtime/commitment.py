@@ -6,11 +6,12 @@ from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
 from aggregator.storage import locks
-from aggregator.storage.batches import Addition, accumulate, room_in_buckets
+from aggregator.storage.batches import Addition, accumulate
 from aggregator.storage.closed_batches import closed_batches
 from aggregator.storage.database import Transaction
 from aggregator.storage.job_shares import JobShare, put_job_share
 from aggregator.storage.report_ids import admit
+from aggregator.storage.room import room_to_add
 from aggregator.storage.tables import aggregated_reports
 from aggregator.vdaf.prio3 import Prio3
 
@@ -34,9 +35,8 @@ def commit(tx: Transaction, verified: Verified, job: bytes) -> dict[ReportId, Re
     buckets = [verified.bucket(metadata) for metadata in accepted]
     locks.keep_batches(tx, task_id)
     batches = {bucket: task.smallest_batch(bucket) for bucket in buckets}
-    locks.fill_batches(tx, task_id, batches)
+    room = room_to_add(tx, task_id, batches, task.max_reports, len(accepted))
     closed = closed_batches(tx, task_id, Batch.spanning(buckets))
-    room = room_in_buckets(tx, task_id, batches, task.max_reports)
     arrivals = [
         (metadata.report_id.value, bucket)
         for metadata, bucket in zip(accepted, buckets, strict=True)

@@ -10,13 +10,13 @@ import dataclasses
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.task import Task
-from aggregator.storage.batches import StoredBucket, read_buckets
+from aggregator.storage.batches import StoredShard, read_shards
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.leftovers import delete_some_leftovers, has_leftovers
 from aggregator.vdaf.prio3 import Prio3
 from field import Vector
 
-_BUCKETS_PER_STEP = 256
+_SHARES_PER_STEP = 256
 _BYTES_PER_STEP = 2**22
 
 
@@ -29,7 +29,7 @@ class MergedBatch:
 
 
 async def merge_batch(database: Database, task: Task, vdaf: Prio3, batch: Batch) -> MergedBatch:
-    """Return the sum of a batch's buckets; if there are none, the empty one.
+    """Return the sum of the shards of a batch's buckets; if there are none, the empty one.
 
     Args:
         database: The store.
@@ -41,12 +41,12 @@ async def merge_batch(database: Database, task: Task, vdaf: Prio3, batch: Batch)
         CrypterError: A share was changed, or its key destroyed.
     """
     share_size = vdaf.output_len * vdaf.field.encoded_size
-    limit = max(1, min(_BUCKETS_PER_STEP, _BYTES_PER_STEP // share_size))
+    limit = max(1, min(_SHARES_PER_STEP, _BYTES_PER_STEP // share_size))
     merged, after = MergedBatch(vdaf.agg_init(), BatchTotals()), None
 
-    def step(tx: Transaction) -> tuple[MergedBatch, bytes | None]:
-        buckets = read_buckets(tx, task.task_id.value, batch, limit, after)
-        return _merged(vdaf, merged, buckets), buckets[-1].bucket if buckets else None
+    def step(tx: Transaction) -> tuple[MergedBatch, StoredShard | None]:
+        shards = read_shards(tx, task.task_id.value, batch, limit, after)
+        return _merged(vdaf, merged, shards), shards[-1] if shards else None
 
     while True:
         merged, after = await database.read("merge buckets", step)
@@ -60,7 +60,7 @@ async def delete_leftovers(database: Database) -> None:
         await database.run("delete leftovers", delete_some_leftovers)
 
 
-def _merged(vdaf: Prio3, so_far: MergedBatch, buckets: list[StoredBucket]) -> MergedBatch:
-    agg_share = merge_agg_shares(vdaf, [bucket.share for bucket in buckets])
-    totals = sum((bucket.totals for bucket in buckets), so_far.totals)
+def _merged(vdaf: Prio3, so_far: MergedBatch, shards: list[StoredShard]) -> MergedBatch:
+    agg_share = merge_agg_shares(vdaf, [shard.share for shard in shards])
+    totals = sum((shard.totals for shard in shards), so_far.totals)
     return MergedBatch(vdaf.merge([so_far.agg_share, agg_share]), totals)

@@ -1,6 +1,8 @@
 """Batches and their un-noised aggregate shares, which are destroyed on collection.
 
-A bucket's share is encrypted under a random key of its own, which is itself encrypted (`crypter`)
+A bucket is what its shards add up to: as many rows as transactions have added to it at once, each
+by itself (`locks.own_shard`). Whoever reads adds them up, counts and shares alike.
+A shard's share is encrypted under a random key of its own, which is itself encrypted (`crypter`)
 and lies outside the database (`key_file`), unless that is on a server (`key_table`). Releasing a
 batch overwrites the keys before anybody is told of the release, which destroys the shares, wherever
 copies of them may be left.
@@ -8,7 +10,7 @@ Only buckets that hold reports have rows; which are closed, `closed_batches` kno
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import (
     Column,
@@ -20,6 +22,7 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    tuple_,
 )
 
 from aggregator.dap.times import Time
@@ -30,7 +33,6 @@ from aggregator.storage.closed_batches import BatchClosed, closed_batches
 from aggregator.storage.crypter import KEY_SIZE, Crypter
 from aggregator.storage.database import Transaction
 from aggregator.storage.key_file import KeyGone
-from aggregator.storage.report_ids import Room
 
 _BUCKETS_PER_QUERY = 500
 _TOTALS = tuple(
@@ -58,50 +60,20 @@ class Addition:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class StoredBucket:
-    """A bucket: its key, its un-noised aggregate share as bytes, and what else is stated."""
+class StoredShard:
+    """A shard of a bucket: its key and number, its un-noised aggregate share, and what is stated.
+
+    Attributes:
+        bucket: The bucket's key.
+        shard: Which of its shards.
+        share: What the shard's reports add up to, encoded.
+        totals: What else is stated of them.
+    """
 
     bucket: bytes
+    shard: int
     share: bytes = dataclasses.field(repr=False)
     totals: BatchTotals
-
-
-def room_in_buckets(
-    tx: Transaction,
-    task_id: bytes,
-    batches: Mapping[bytes, Batch],
-    max_reports: int,
-    *,
-    beside_waiting: bool = False,
-) -> dict[bytes, Room]:
-    """Return how many more reports buckets may take, so that no batch has to hold too many.
-
-    Args:
-        tx: The transaction.
-        task_id: The task.
-        batches: The smallest batch that each bucket can be collected in, by the bucket's key. The
-            empty key is no bucket and has no limit.
-        max_reports: The most that a batch may hold, and so these.
-        beside_waiting: Whether stored reports that are not aggregated yet have their places too.
-    """
-    counts = [tables.buckets.c.report_count]
-    if beside_waiting:
-        counts.append(tables.waiting_reports.c.reports)
-    room = {batch: Room(max_reports) for bucket, batch in batches.items() if bucket}
-    alone = [batch.first for batch in room if batch.first == batch.last]
-    for count in counts:
-        table = count.table.c
-        of_task = table.task == tx.task_key(task_id)
-        for some in _in_chunks(alone):
-            query = select(table.bucket, count).where(of_task, table.bucket.in_(some))
-            for bucket, taken in tx.connection.execute(query):
-                room[Batch(bucket, bucket)].left -= taken
-        for batch, shared in room.items():
-            if batch.first != batch.last:
-                inside = table.bucket.between(batch.first, batch.last)
-                total = select(func.coalesce(func.sum(count), 0)).where(of_task, inside)
-                shared.left -= int(tx.connection.execute(total).scalar_one())
-    return {bucket: room[batch] for bucket, batch in batches.items() if bucket}
 
 
 def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -> None:
@@ -119,16 +91,18 @@ def accumulate(tx: Transaction, task_id: bytes, additions: Sequence[Addition]) -
         return
     buckets = [addition.bucket for addition in additions]
     locks.keep_batches(tx, task_id)
-    locks.fill_buckets(tx, task_id, buckets)  # what is read here must not change until the write
     closed = closed_batches(tx, task_id, Batch.spanning(buckets))
     for state in map(closed.state, buckets):
         if state is not None:
             raise tx.refuse(BatchClosed(state))
-    task, stored = tx.task_key(task_id), _stored_buckets(tx, task_id, buckets)
+    task = tx.task_key(task_id)
+    shard = locks.own_shard(tx, task)  # what is read here must not change until the write
+    stored = _stored_shards(tx, task_id, buckets, shard)
     sealed: list[bytes] = []
     keys, shares, counts = [], [], []
     for addition in additions:
-        place, row = {"task": task, "bucket": addition.bucket}, task_id + addition.bucket
+        place = {"task": task, "bucket": addition.bucket, "shard": shard}
+        row = shard_row(task_id, addition.bucket, shard)
         found = stored.get(addition.bucket)
         if found is None:
             key, old, totals = tx.entropy.bytes(KEY_SIZE), None, addition.totals
@@ -178,31 +152,32 @@ def check_unchanged(tx: Transaction, task_id: bytes, batch: Batch, totals: Batch
         raise tx.refuse(BatchChanged("the batch holds other reports than were read"))
 
 
-def read_buckets(
-    tx: Transaction, task_id: bytes, batch: Batch, limit: int, after: bytes | None = None
-) -> list[StoredBucket]:
-    """Return the first buckets of the batch that hold un-noised shares, in order.
+def read_shards(
+    tx: Transaction, task_id: bytes, batch: Batch, limit: int, after: StoredShard | None = None
+) -> list[StoredShard]:
+    """Return the first shards of the batch's buckets that are not destroyed, in order.
 
     Args:
         tx: The transaction.
         task_id: The task.
         batch: The batch.
-        limit: The most buckets to return.
-        after: The last bucket of those returned before; None to begin.
+        limit: The most shards to return.
+        after: The last of those returned before; None to begin.
 
     Raises:
         CrypterError: A share was changed.
     """
-    bucket = tables.buckets.c.bucket
-    query = _stored().where(*_in_batch(tx, bucket, task_id, batch)).order_by(bucket).limit(limit)
+    bucket, shard = tables.buckets.c.bucket, tables.buckets.c.shard
+    left = batch if after is None else Batch(after.bucket, batch.last)
+    query = _stored().where(*_in_batch(tx, bucket, task_id, left)).order_by(bucket, shard)
     if after is not None:
-        query = query.where(bucket > after)
+        query = query.where(tuple_(bucket, shard) > (after.bucket, after.shard))
     stored = []
-    for row in tx.connection.execute(query):
-        name = task_id + row.bucket
+    for row in tx.connection.execute(query.limit(limit)):
+        name = shard_row(task_id, row.bucket, row.shard)
         cipher = _stored_cipher(tx, name, row.slot)
         share = cipher.decrypt("bucket_shares", name, "share", row.share)
-        stored.append(StoredBucket(row.bucket, share, totals_of(row)))
+        stored.append(StoredShard(row.bucket, row.shard, share, totals_of(row)))
     return stored
 
 
@@ -220,25 +195,29 @@ def is_window_open(tx: Transaction, task_id: bytes, last: Time) -> bool:
 def open_buckets(tx: Transaction, task_id: bytes) -> list[tuple[bytes, int]]:
     """Return the buckets of a task that are not collected, each with its number of reports."""
     bucket = tables.buckets.c
-    query = select(bucket.bucket, bucket.report_count).join(tables.bucket_keys, has_share())
-    rows = tx.connection.execute(query.where(bucket.task == tx.task_key(task_id)))
-    return [(row.bucket, row.report_count) for row in rows]
+    query = (
+        select(bucket.bucket, func.sum(bucket.report_count))
+        .join(tables.bucket_keys, has_share())
+        .where(bucket.task == tx.task_key(task_id))
+        .group_by(bucket.bucket)
+    )
+    return [(key, int(reports)) for key, reports in tx.connection.execute(query)]
 
 
 def buckets_without_key(tx: Transaction) -> list[tuple[bytes, bytes]]:
-    """Return the tasks and keys of buckets that are not collected and whose share is lost.
+    """Return the tasks and keys of buckets that are not collected and lack a share.
 
     The key of such a share is not where the store has put it: the store was restored without it.
     """
     key, task = tables.bucket_keys.c, tables.tasks.c
     query = select(task.task_id, key.bucket, key.slot).join(tables.tasks, task.id == key.task)
-    lost = []
+    lost = {}  # in the order in which they are found
     for task_id, bucket, slot in tx.connection.execute(query).all():
         try:
             tx.keys.get(slot)
         except KeyGone:
-            lost.append((task_id, bucket))
-    return lost
+            lost[task_id, bucket] = True
+    return list(lost)
 
 
 def _in_batch(
@@ -270,65 +249,71 @@ def totals_of(row: Row[tuple[object, ...]]) -> BatchTotals:
     return BatchTotals(columns["report_count"], columns["checksum"], times)
 
 
-def bucket_cipher(tx: Transaction, task_id: bytes, bucket: bytes) -> Crypter:
-    """Return a crypter under the own key of a bucket whose share is not destroyed."""
+def shard_row(task_id: bytes, bucket: bytes, shard: int) -> bytes:
+    """Return what the secrets of a shard of a bucket are bound to, beside table and column."""
+    return task_id + bucket + bytes([shard])
+
+
+def shard_cipher(tx: Transaction, task_id: bytes, bucket: bytes, shard: int) -> Crypter:
+    """Return a crypter under the own key of a shard whose share is not destroyed."""
     key = tables.bucket_keys.c
-    query = select(key.slot).where(key.task == tx.task_key(task_id), key.bucket == bucket)
+    query = select(key.slot).where(
+        key.task == tx.task_key(task_id), key.bucket == bucket, key.shard == shard
+    )
     stored = tx.connection.execute(query).scalar_one()
-    return _stored_cipher(tx, task_id + bucket, stored)
+    return _stored_cipher(tx, shard_row(task_id, bucket, shard), stored)
 
 
-def replace_share(
-    tx: Transaction, task_id: bytes, bucket: bytes, share: bytes, totals: BatchTotals
-) -> None:
-    """Replace the encoded un-noised share of a bucket, and what is stated of its reports."""
-    place = {"task": tx.task_key(task_id), "bucket": bucket}
-    cipher = bucket_cipher(tx, task_id, bucket)
-    stored = cipher.encrypt("bucket_shares", task_id + bucket, "share", share)
-    _put(tx, tables.bucket_shares, [{**place, "share": stored}])
-    _put(tx, tables.buckets, [{**place, **totals_columns(totals)}])
+def replace_share(tx: Transaction, task_id: bytes, stored: StoredShard) -> None:
+    """Replace the encoded un-noised share of a shard, and what is stated of its reports."""
+    place = {"task": tx.task_key(task_id), "bucket": stored.bucket, "shard": stored.shard}
+    cipher = shard_cipher(tx, task_id, stored.bucket, stored.shard)
+    row = shard_row(task_id, stored.bucket, stored.shard)
+    share = cipher.encrypt("bucket_shares", row, "share", stored.share)
+    _put(tx, tables.bucket_shares, [{**place, "share": share}])
+    _put(tx, tables.buckets, [{**place, **totals_columns(stored.totals)}])
 
 
-def _stored_buckets(
-    tx: Transaction, task_id: bytes, buckets: Sequence[bytes]
+def _stored_shards(
+    tx: Transaction, task_id: bytes, buckets: Sequence[bytes], shard: int
 ) -> dict[bytes, Row[tuple[object, ...]]]:
     counts, found = tables.buckets.c, {}
-    for some in _in_chunks(buckets):
-        query = _stored().where(counts.task == tx.task_key(task_id), counts.bucket.in_(some))
+    for start in range(0, len(buckets), _BUCKETS_PER_QUERY):
+        some = buckets[start : start + _BUCKETS_PER_QUERY]
+        query = _stored().where(
+            counts.task == tx.task_key(task_id), counts.bucket.in_(some), counts.shard == shard
+        )
         found.update({row.bucket: row for row in tx.connection.execute(query)})
     return found
 
 
 def _put(tx: Transaction, table: Table, rows: Sequence[Mapping[str, object]]) -> None:
-    """Insert the rows of buckets, or replace those that are there."""
+    """Insert the rows of shards, or replace those that are there."""
     statement = tx.insert(table)
     replaced = [column.name for column in table.c if not column.primary_key]
     tx.connection.execute(
         statement.on_conflict_do_update(
-            index_elements=["task", "bucket"],
+            index_elements=["task", "bucket", "shard"],
             set_={name: statement.excluded[name] for name in replaced},
         ),
         rows,
     )
 
 
-def _in_chunks(buckets: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    for start in range(0, len(buckets), _BUCKETS_PER_QUERY):
-        yield buckets[start : start + _BUCKETS_PER_QUERY]
-
-
 def has_share() -> ColumnElement[bool]:
     """Return what joins `buckets` with `bucket_keys`: the shares of those with keys still exist."""
     bucket, key = tables.buckets.c, tables.bucket_keys.c
-    return and_(key.task == bucket.task, key.bucket == bucket.bucket)
+    return and_(key.task == bucket.task, key.bucket == bucket.bucket, key.shard == bucket.shard)
 
 
 def _stored() -> Select[tuple[object, ...]]:
-    """Select what is stored of buckets whose shares are not destroyed."""
+    """Select what is stored of shards that are not destroyed."""
     bucket, share = tables.buckets.c, tables.bucket_shares.c
-    of_bucket = and_(share.task == bucket.task, share.bucket == bucket.bucket)
+    of_bucket = and_(
+        share.task == bucket.task, share.bucket == bucket.bucket, share.shard == bucket.shard
+    )
     return (
-        select(bucket.bucket, *_TOTALS, share.share, tables.bucket_keys.c.slot)
+        select(bucket.bucket, bucket.shard, *_TOTALS, share.share, tables.bucket_keys.c.slot)
         .join(tables.bucket_keys, has_share())
         .join(tables.bucket_shares, of_bucket)
     )
@@ -341,7 +326,7 @@ def _first_unused_slot(tx: Transaction) -> int:
 
 
 def _stored_cipher(tx: Transaction, row: bytes, slot: int) -> Crypter:
-    """Return a crypter under a bucket's own key."""
+    """Return a crypter under a shard's own key."""
     return _cipher_of(tx, tx.crypter.decrypt("bucket_keys", row, "key", tx.keys.get(slot)))
 
 

@@ -1,12 +1,15 @@
-"""Counts of reports by stage and outcome: an operator's view of what was lost."""
+"""Counts of reports by stage and outcome: an operator's view of what was lost.
+
+A counter is the sum of its shards, of which one alone may be less than 0 (`locks.own_shard`).
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from aggregator.dap.report_errors import ReportError
-from aggregator.storage import tables
+from aggregator.storage import locks, tables
 from aggregator.storage.database import Transaction
 
 STORED = "stored"  # the reason that counts reports waiting to be aggregated
@@ -33,23 +36,26 @@ def count_reports(
     tx: Transaction, task_id: bytes, stage: Stage, reasons: Mapping[str, int]
 ) -> None:
     """Add `reasons`, the number of reports for each, to the counters of `stage`."""
-    counter = tables.report_counters
-    for reason, reports in sorted(reasons.items()):
-        statement = tx.insert(counter).values(
-            task=tx.task_key(task_id), stage=stage, reason=reason, reports=reports
-        )
-        tx.connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=["task", "stage", "reason"],
-                set_={"reports": counter.c.reports + statement.excluded.reports},
-            )
-        )
+    if not reasons:
+        return
+    counter, task = tables.report_counters, tx.task_key(task_id)
+    place = {"task": task, "stage": stage, "shard": locks.own_shard(tx, task)}
+    statement = tx.insert(counter)
+    tx.connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["task", "stage", "reason", "shard"],
+            set_={"reports": counter.c.reports + statement.excluded.reports},
+        ),
+        [{**place, "reason": reason, "reports": reports} for reason, reports in reasons.items()],
+    )
 
 
 def report_counts(tx: Transaction, task_id: bytes, stage: Stage) -> dict[str, int]:
     """Return the counters of `stage`, by reason."""
     counter = tables.report_counters.c
-    query = select(counter.reason, counter.reports).where(
-        counter.task == tx.task_key(task_id), counter.stage == stage
+    query = (
+        select(counter.reason, func.sum(counter.reports))
+        .where(counter.task == tx.task_key(task_id), counter.stage == stage)
+        .group_by(counter.reason)
     )
-    return dict(tx.connection.execute(query).all())
+    return {reason: int(reports) for reason, reports in tx.connection.execute(query)}

@@ -16,7 +16,7 @@ rolled back.
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import ParamSpec, TypeVar
 
@@ -79,6 +79,7 @@ class Transaction:
     made_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, used if committed
     destroyed_slots: list[int] = dataclasses.field(default_factory=list)  # of `keys`, at the commit
     scrub_log: bool = False  # set by a verb that destroyed secrets: empty the log after the commit
+    shards: dict[int, int] = dataclasses.field(default_factory=dict)  # by task, set by `locks`
     failure: StoreError | None = None  # set by `refuse`: the transaction is not committed
     _task_keys: dict[bytes, int] = dataclasses.field(default_factory=dict)
 
@@ -90,6 +91,10 @@ class Transaction:
         """Hold what `names` stand for until the transaction ends; readers have their snapshot."""
         if self.is_writing:
             self.backend.lock(self.connection, names, shared=shared)
+
+    def lock_one_of(self, names: Sequence[bytes]) -> int:
+        """Hold one of `names` until the transaction ends, if it writes; return which."""
+        return self.backend.lock_one_of(self.connection, names) if self.is_writing else 0
 
     def random_id(self) -> bytes:
         """Return a fresh name for a resource of ours, 16 bytes."""

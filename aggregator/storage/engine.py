@@ -98,6 +98,9 @@ class Backend(Protocol):
     writers: int
     """How many transactions of one process may write at once."""
 
+    shards: int
+    """How many transactions of all processes may add to one bucket at once (`shards`)."""
+
     def engine(self, readers: int = 0) -> Engine:
         """Return an engine for `writers` writers, or for `readers` readers."""
 
@@ -125,6 +128,9 @@ class Backend(Protocol):
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Hold what `names` stand for until the transaction ends; `locks` says what that is."""
+
+    def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:
+        """Hold one of `names` as `lock` does, which nobody else holds if possible; return which."""
 
     def bucket_keys(self) -> BucketKeys:
         """Return where the short-lived keys of buckets lie."""

@@ -6,8 +6,21 @@ ledger are never touched. What is deleted is the memory of how it came about.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, Table, delete, exists, or_, select, tuple_, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Table,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from aggregator.protocol.batches import Batch
 from aggregator.storage import locks, tables
@@ -31,13 +44,13 @@ def collect_garbage(tx: Transaction, seconds: int) -> int:
         deleted = _delete_some(tx, table, conditions)
         if deleted:
             return deleted
-    return forget_some(tx) or _join_closed_batches(tx, before)
+    return forget_some(tx) or _forget_waiting(tx, before) or _join_closed_batches(tx, before)
 
 
 def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
     job, collection = tables.aggregation_jobs.c, tables.collection_jobs.c
     answered, share = tables.answered_jobs.c, tables.aggregate_shares.c
-    bucket, report, closed = tables.buckets.c, tables.reports.c, tables.closed_batches.c
+    bucket, report = tables.buckets.c, tables.reports.c
     ended = (AggregationJobState.FINISHED, AggregationJobState.ABANDONED)
     # A leader takes the serial numbers of its batches from its jobs, and the batches that it has
     # selected before, and could select again, from its collections: those stay.
@@ -84,25 +97,48 @@ def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
         ),
         (
             tables.buckets,
-            (
-                ~exists().where(has_share()),
-                exists().where(
-                    closed.task == bucket.task,
-                    closed.state == BatchState.COLLECTED,
-                    closed.changed_at < before,
-                    closed.leftovers == 0,
-                    closed.first_bucket <= bucket.bucket,
-                    closed.last_bucket >= bucket.bucket,
-                ),
-            ),
+            (~exists().where(has_share()), _is_long_collected(bucket, before)),
         ),
     ]
+
+
+def _is_long_collected(
+    row: ReadOnlyColumnCollection[str, Column[Any]], before: int
+) -> ColumnElement[bool]:
+    """Return the condition that a row belongs to a batch that was collected before."""
+    closed = tables.closed_batches.c
+    return exists().where(
+        closed.task == row.task,
+        closed.state == BatchState.COLLECTED,
+        closed.changed_at < before,
+        closed.leftovers == 0,
+        closed.first_bucket <= row.bucket,
+        closed.last_bucket >= row.bucket,
+    )
 
 
 def _delete_some(tx: Transaction, table: Table, conditions: Sequence[ColumnElement[bool]]) -> int:
     columns = list(table.primary_key.columns)
     some = select(*columns).where(*conditions).limit(ROWS_PER_STEP)
     return tx.connection.execute(delete(table).where(tuple_(*columns).in_(some))).rowcount
+
+
+def _forget_waiting(tx: Transaction, before: int) -> int:
+    """Delete the counts of old collected buckets for which nothing waits; return how many rows.
+
+    All shards of a bucket at once: only together they are 0.
+    """
+    waiting = tables.waiting_reports.c
+    bucket = (waiting.task, waiting.bucket)
+    some = (
+        select(*bucket)
+        .where(_is_long_collected(waiting, before))
+        .group_by(*bucket)
+        .having(func.sum(waiting.reports) == 0)
+        .limit(ROWS_PER_STEP)
+    )
+    gone = delete(tables.waiting_reports).where(tuple_(*bucket).in_(some))
+    return tx.connection.execute(gone).rowcount
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

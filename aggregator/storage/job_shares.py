@@ -1,7 +1,7 @@
 """What each aggregation job added to the buckets that are not released yet, on both sides.
 
-A bucket's share is the sum of its rows here, so a job can be left out of it as if it had never been
-added. Rows are encrypted under their bucket's key, and are destroyed with it when the bucket is
+A shard of a bucket is the sum of its rows here, so a job can be left out of it as if it had never
+been added. Rows are encrypted under the shard's key, and are destroyed with it when the bucket is
 released.
 """
 
@@ -12,7 +12,14 @@ from sqlalchemy import delete, insert, select, update
 
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.storage import locks, tables
-from aggregator.storage.batches import bucket_cipher, replace_share, totals_columns, totals_of
+from aggregator.storage.batches import (
+    StoredShard,
+    replace_share,
+    shard_cipher,
+    shard_row,
+    totals_columns,
+    totals_of,
+)
 from aggregator.storage.closed_batches import BatchClosed, closed_batches
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports
 from aggregator.storage.database import Transaction
@@ -61,12 +68,14 @@ def put_job_share(tx: Transaction, task_id: bytes, share: JobShare) -> None:
     the sum of both is what it added.
     """
     task = tx.task_key(task_id)
-    cipher = bucket_cipher(tx, task_id, share.bucket)
-    row = task_id + share.bucket + share.job
+    shard = locks.own_shard(tx, task)
+    cipher = shard_cipher(tx, task_id, share.bucket, shard)
+    row = shard_row(task_id, share.bucket, shard) + share.job
     tx.connection.execute(
         insert(tables.job_shares).values(
             task=task,
             bucket=share.bucket,
+            shard=shard,
             job=share.job,
             share=cipher.encrypt("job_shares", row, "share", share.share),
             counted_at=tx.now,
@@ -124,13 +133,14 @@ def leave_out(
         table.c.job == job,
         table.c.bucket.between(batch.first, batch.last),
     )
-    left = tx.connection.execute(select(table.c.bucket, table.c.report_count).where(*of_job)).all()
+    query = select(table.c.bucket, table.c.shard, table.c.report_count).where(*of_job)
+    left = tx.connection.execute(query).all()
     if not left:
         return 0
     tx.connection.execute(delete(table).where(*of_job))
-    for bucket, _ in left:
-        _sum_again(tx, task_id, bucket, merge)
-    reports: int = sum(count for _, count in left)
+    for bucket, shard in sorted({(row.bucket, row.shard) for row in left}):
+        _sum_again(tx, task_id, bucket, shard, merge)
+    reports: int = sum(row.report_count for row in left)
     count_reports(tx, task_id, Stage.AGGREGATION, {AGGREGATED: -reports, LEFT_OUT: reports})
     answered = tables.answered_jobs
     forgotten = ANSWERED_JOB.transition("delete_answered_job").target
@@ -147,15 +157,20 @@ def leave_out(
 
 
 def _sum_again(
-    tx: Transaction, task_id: bytes, bucket: bytes, merge: Callable[[Sequence[bytes]], bytes]
+    tx: Transaction,
+    task_id: bytes,
+    bucket: bytes,
+    shard: int,
+    merge: Callable[[Sequence[bytes]], bytes],
 ) -> None:
-    """Make a bucket the sum of the jobs that it has left."""
-    task = tx.task_key(task_id)
-    table = tables.job_shares
-    query = select(table).where(table.c.task == task, table.c.bucket == bucket)
+    """Make a shard of a bucket the sum of the jobs that it has left."""
+    row = tables.job_shares.c
+    query = select(tables.job_shares).where(
+        row.task == tx.task_key(task_id), row.bucket == bucket, row.shard == shard
+    )
     rows = tx.connection.execute(query).all()
-    cipher = bucket_cipher(tx, task_id, bucket)
-    place = task_id + bucket
+    cipher = shard_cipher(tx, task_id, bucket, shard)
+    place = shard_row(task_id, bucket, shard)
     shares = [cipher.decrypt("job_shares", place + row.job, "share", row.share) for row in rows]
     totals = sum((totals_of(row) for row in rows), BatchTotals())
-    replace_share(tx, task_id, bucket, merge(shares), totals)
+    replace_share(tx, task_id, StoredShard(bucket, shard, merge(shares), totals))

@@ -7,7 +7,7 @@ at once would keep every other writer waiting.
 import itertools
 from typing import Any
 
-from sqlalchemy import Column, Row, delete, func, select, update
+from sqlalchemy import Column, Row, bindparam, delete, func, select, update
 
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
@@ -28,32 +28,26 @@ def delete_some_leftovers(tx: Transaction) -> None:
     batch = tx.connection.execute(_BATCH).first()
     if batch is None:
         return
-    for share, key in ((shares.c.share, shares.c.bucket), (jobs.c.share, jobs.c.id)):
-        if _delete_some(tx, batch, share, key):
-            return
+    if any(_delete_some(tx, batch, share) for share in (shares.c.share, jobs.c.share)):
+        return
     tx.connection.execute(update(closed).where(closed.c.id == batch.id).values(leftovers=0))
     tx.scrub_log = True
 
 
-def _delete_some(tx: Transaction, batch: Row[Any], share: Column[bytes], key: Column[Any]) -> bool:
-    """Delete some shares of a table; return whether there may be more.
-
-    Args:
-        tx: The transaction.
-        batch: The row of the batch.
-        share: The table's column of shares.
-        key: Its column that tells the shares of a task apart.
-    """
-    column = share.table.c
+def _delete_some(tx: Transaction, batch: Row[Any], share: Column[bytes]) -> bool:
+    """Delete some shares of the batch in a column; return whether there may be more."""
+    column, key = share.table.c, list(share.table.primary_key.columns)
     left = (
         column.task == batch.task,
         column.bucket.between(batch.first_bucket, batch.last_bucket),
     )
-    query = select(key, func.length(share)).where(*left).order_by(column.bucket)
+    query = select(func.length(share), *key).where(*left).order_by(column.bucket)
     rows = tx.connection.execute(query.limit(_SHARES_PER_STEP)).all()
-    sizes = itertools.accumulate(size for _, size in rows)
+    sizes = itertools.accumulate(row[0] for row in rows)
     count = sum(size < _BYTES_PER_STEP for size in sizes) + 1
-    keys = [row[0] for row in rows[:count]]
-    if keys:
-        tx.connection.execute(delete(share.table).where(column.task == batch.task, key.in_(keys)))
+    names = [f"the_{each.name}" for each in key]
+    gone = [dict(zip(names, row[1:], strict=True)) for row in rows[:count]]
+    if gone:
+        is_it = (each == bindparam(name) for each, name in zip(key, names, strict=True))
+        tx.connection.execute(delete(share.table).where(*is_it), gone)
     return bool(len(rows) >= min(count, _SHARES_PER_STEP))

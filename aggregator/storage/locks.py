@@ -3,19 +3,15 @@
 On SQLite a transaction that writes is the only one, so all of this holds by itself. On PostgreSQL
 these are advisory locks, which need no rows and end with the transaction. Who needs several takes
 them in the order in which they stand here, so that no two transactions wait for each other; a job's
-row is written after that. What a unique constraint can refuse needs no lock: whoever loses such a
+row is written after that. (A shard may come after it, where a count is all that is written: one is
+free unless as many others write, and should two wait for each other all the same, the server ends
+one, which is run again.) What a unique constraint can refuse needs no lock: whoever loses such a
 race is run again, and finds what the other has stored (`engine.LostRace`). A task that is being
 stored for cannot be forgotten meanwhile: whoever looks for its key keeps its row
 (`Transaction.task_key`).
 """
 
-import zlib
-from collections.abc import Collection, Mapping
-
-from aggregator.protocol.batches import Batch
 from aggregator.storage.database import Transaction
-
-_STRIPES = 64
 
 
 def keep_batches(tx: Transaction, task_id: bytes) -> None:
@@ -28,29 +24,40 @@ def change_batches(tx: Transaction, task_id: bytes) -> None:
     tx.lock({b"batches" + task_id})
 
 
-def fill_batches(tx: Transaction, task_id: bytes, batches: Mapping[bytes, Batch]) -> None:
-    """Be the only one who adds to buckets, or stores reports for them, or for their batches.
-
-    Args:
-        tx: The transaction.
-        task_id: The task.
-        batches: The smallest batch that each bucket can be collected in, by the bucket's key.
-    """
-    fill_buckets(tx, task_id, {*batches, *(batch.first for batch in batches.values())})
-
-
-def fill_buckets(tx: Transaction, task_id: bytes, buckets: Collection[bytes]) -> None:
-    """Be the only one who adds to these buckets, or stores reports for them.
-
-    The server holds so many locks and no more, so a task has 64 at most, and several buckets share
-    one.
-    """
-    tx.lock({b"buckets%d:" % (zlib.crc32(bucket) % _STRIPES) + task_id for bucket in buckets})
-
-
 def claim_waiting(tx: Transaction, task_id: bytes) -> None:
     """Be the only one who makes aggregation jobs of the task's reports."""
     tx.lock({b"claims" + task_id})
+
+
+def own_shard(tx: Transaction, task: int) -> int:
+    """Be the only one who adds to a shard of the task's rows; return its number, always the same.
+
+    Rows that many transactions add to come in shards, which readers add up: those of buckets, of
+    reports that wait and of counters. Each shard has one writer at a time, which takes one that is
+    free, so a transaction finds nobody in its rows, and there are no more shards than writers were
+    at once.
+
+    Args:
+        tx: The transaction.
+        task: The task's key.
+    """
+    shard = tx.shards.get(task)
+    if shard is None:
+        shard = tx.shards[task] = tx.lock_one_of(_shards(tx, task))
+    return shard
+
+
+def own_all_shards(tx: Transaction, task: int) -> None:
+    """Be the only one who adds to the task's rows that come in shards.
+
+    Who owns one shard already may meet another such transaction; one of both is then run again.
+    """
+    tx.lock(set(_shards(tx, task)))
+    tx.shards.setdefault(task, 0)
+
+
+def _shards(tx: Transaction, task: int) -> list[bytes]:
+    return [b"shard%d:%d" % (shard, task) for shard in range(tx.backend.shards)]
 
 
 def spend(tx: Transaction) -> None:

@@ -39,6 +39,7 @@ class Postgresql:
     """A store in a database of its own on a PostgreSQL server."""
 
     writers = 4
+    shards = 8  # of all processes of a store: `room` relies on it
 
     def __init__(self, url: URL) -> None:
         """Keep the store in the database that `url` names.
@@ -140,6 +141,21 @@ class Postgresql:
         function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
         for key in sorted(_lock_key(name) for name in names):
             connection.exec_driver_sql(f"SELECT {function}(%s)", (key,))
+
+    def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:
+        """Take the first of the advisory locks that is free, or else wait for one; return which."""
+        keys = [_lock_key(name) for name in names]
+        # Tried one after another, and no further than the first that is free.
+        tried = " ".join(
+            f"WHEN pg_try_advisory_xact_lock({key}) THEN {place}" for place, key in enumerate(keys)
+        )
+        query = f"SELECT CASE {tried} END, pg_backend_pid()"
+        free, session = connection.exec_driver_sql(query).one()
+        if free is not None:
+            return int(free)
+        place = int(session) % len(keys)
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (keys[place],))
+        return place
 
     def bucket_keys(self) -> KeyTable:
         """Return the table of short-lived keys."""

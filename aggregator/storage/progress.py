@@ -93,9 +93,10 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
     counts: defaultdict[int, defaultdict[str, dict[str, int]]] = defaultdict(
         lambda: defaultdict(dict)
     )
-    counted = select(counter.task, counter.stage, counter.reason, counter.reports)
+    name = (counter.task, counter.stage, counter.reason)
+    counted = select(*name, func.sum(counter.reports)).group_by(*name)
     for key, stage, reason, reports in tx.connection.execute(counted):
-        counts[key][stage][reason] = reports
+        counts[key][stage][reason] = int(reports)
     charged = select(entry.task, func.max(entry.charged_at), func.count()).group_by(entry.task)
     released = {key: (last_at, count) for key, last_at, count in tx.connection.execute(charged)}
     job = tables.collection_jobs.c

@@ -27,13 +27,13 @@ from sqlalchemy import (
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.storage import locks, tables
-from aggregator.storage.batches import room_in_buckets
 from aggregator.storage.closed_batches import closed_to_uploads
 from aggregator.storage.counters import STORED, Stage, count_reports, reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.report_ids import admit
-from aggregator.storage.waiting_reports import add_waiting, remove_waiting
+from aggregator.storage.room import room_to_add
+from aggregator.storage.waiting_reports import count_left, count_waiting
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,10 +95,9 @@ def put_reports(
     batches = {bucket: smallest_batch(bucket) for bucket in {each.bucket for each in reports}}
     locks.keep_batches(tx, task_id)
     key = tx.task_key(task_id)
-    locks.fill_batches(tx, task_id, batches)  # or there would be room for more than there is
+    room = room_to_add(tx, task_id, batches, max_reports, len(reports), beside_waiting=True)
     closed = closed_to_uploads(tx, task_id, Batch.spanning(batches))
     arrivals = [(report.report_id, report.bucket) for report in reports]
-    room = room_in_buckets(tx, task_id, batches, max_reports, beside_waiting=True)
     errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room)
     stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
     rows = [
@@ -113,7 +112,7 @@ def put_reports(
     ]
     if rows:
         tx.connection.execute(insert(tables.reports), rows)
-        add_waiting(tx, key, Counter(report.bucket for report in stored))
+        count_waiting(tx, key, Counter(report.bucket for report in stored))
     reasons = Counter(STORED if error is None else reason(error) for error in errors)
     count_reports(tx, task_id, Stage.UPLOAD, reasons)
     return errors
@@ -173,9 +172,7 @@ def claim_reports(
         update(tables.reports).where(tables.reports.c.id.in_(chosen)).values(values)
     ).rowcount
     if bucket and claimed:
-        task = tx.task_key(task_id)
-        remove_waiting(tx, task, {b"": claimed})
-        add_waiting(tx, task, {bucket: claimed})
+        count_waiting(tx, tx.task_key(task_id), {b"": -claimed, bucket: claimed})
 
 
 def _claimable(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[int]]:
@@ -284,8 +281,7 @@ def _leave_bucket(tx: Transaction, job: int, bucket: bytes | None, reports: int)
         return
     jobs = tables.aggregation_jobs.c
     task = tx.connection.execute(select(jobs.task).where(jobs.id == job)).scalar_one()
-    remove_waiting(tx, task, {bucket: reports})
-    add_waiting(tx, task, {b"": reports})
+    count_waiting(tx, task, {bucket: -reports, b"": reports})
 
 
 def drop_reports(tx: Transaction, task_id: bytes, job: int) -> int:
@@ -293,7 +289,7 @@ def drop_reports(tx: Transaction, task_id: bytes, job: int) -> int:
     task, report = tx.task_key(task_id), tables.reports.c
     of_job = (report.task == task, report.job == job)
     leaving = select(report.bucket, func.count()).where(*of_job).group_by(report.bucket)
-    remove_waiting(tx, task, dict(tx.connection.execute(leaving).all()))
+    count_left(tx, task, dict(tx.connection.execute(leaving).all()))
     return tx.connection.execute(delete(tables.reports).where(*of_job)).rowcount
 
 
@@ -309,7 +305,7 @@ def reject_waiting(tx: Transaction, task_id: bytes, batch: Batch, why: str) -> i
         report.bucket.between(batch.first, batch.last),
     )
     query = select(report.bucket, func.count()).where(*waiting).group_by(report.bucket)
-    remove_waiting(tx, task, dict(tx.connection.execute(query).all()))
+    count_left(tx, task, dict(tx.connection.execute(query).all()))
     rejected = tx.connection.execute(delete(tables.reports).where(*waiting)).rowcount
     if rejected:
         count_reports(tx, task_id, Stage.AGGREGATION, {why: rejected})
@@ -327,7 +323,7 @@ def reject_reports(
     rows = _rows_in_job(tx, job, rejected)
     if not rows:
         return
-    remove_waiting(tx, tx.task_key(task_id), Counter(row.bucket for row in rows))
+    count_left(tx, tx.task_key(task_id), Counter(row.bucket for row in rows))
     tx.connection.execute(
         delete(tables.reports).where(tables.reports.c.id == bindparam("key")),
         [{"key": row.id} for row in rows],

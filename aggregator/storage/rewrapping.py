@@ -9,6 +9,7 @@ from functools import partial
 from sqlalchemy import func, select, update
 
 from aggregator.storage import tables
+from aggregator.storage.batches import shard_row
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.key_file import KeyGone
 from aggregator.storage.secret_columns import SECRETS, SecretColumn
@@ -51,14 +52,14 @@ def _columns(tx: Transaction, secret: SecretColumn) -> int:
 
 
 def _buckets(tx: Transaction, after: int) -> tuple[int, int | None]:
-    """Rewrap the keys of some buckets; return how many, and the last slot that was looked at.
+    """Rewrap the keys of some buckets' shards; return how many, and the last slot looked at.
 
     A key that is named here is not destroyed before this transaction ends: on SQLite no other one
     commits meanwhile, on PostgreSQL its row is locked.
     """
     key, task = tables.bucket_keys.c, tables.tasks.c
     query = (
-        select(task.task_id, key.bucket, key.slot)
+        select(task.task_id, key.bucket, key.shard, key.slot)
         .join(tables.tasks, task.id == key.task)
         .where(key.slot > after)
         .order_by(key.slot)
@@ -66,14 +67,14 @@ def _buckets(tx: Transaction, after: int) -> tuple[int, int | None]:
         .with_for_update(of=tables.bucket_keys)
     )
     rows, done = tx.connection.execute(query).all(), 0
-    for task_id, bucket, slot in rows:
+    for task_id, bucket, shard, slot in rows:
         try:
             stored = tx.keys.get(slot)
         except KeyGone:  # the store was restored without it
             continue
         if stored.startswith(tx.crypter.first):
             continue
-        place = "bucket_keys", task_id + bucket, "key"
+        place = "bucket_keys", shard_row(task_id, bucket, shard), "key"
         tx.keys.replace(slot, tx.crypter.encrypt(*place, tx.crypter.decrypt(*place, stored)))
         done += 1
     return done, rows[-1].slot if rows else None

@@ -34,17 +34,21 @@ def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, 
     short = (
         select(bucket.bucket)
         .join(tables.bucket_keys, has_share())
-        .where(bucket.task == task, bucket.report_count < size)
+        .where(bucket.task == task)
+        .group_by(bucket.bucket)
+        .having(func.sum(bucket.report_count) < size)
     )
     # A batch is filled before the next one is begun, so one with room is the newest, or reports of
     # it were rejected.
     keys = {newest, *tx.connection.execute(short).scalars()} - {b""}
     for key in sorted(keys):
-        aggregated = select(bucket.report_count).where(bucket.task == task, bucket.bucket == key)
+        in_bucket = (bucket.task == task, bucket.bucket == key)
+        aggregated = select(func.coalesce(func.sum(bucket.report_count), 0)).where(*in_bucket)
         jobs = select(job.id).where(job.task == task, job.bucket == key)
         claimed = select(func.count()).where(report.task == task, report.job.in_(jobs))
-        count = tx.connection.execute(aggregated).scalar() or 0
-        room = size - count - tx.connection.execute(claimed).scalar_one()
+        # In one statement: a job that ends meanwhile is counted once.
+        both = select(aggregated.scalar_subquery() + claimed.scalar_subquery())
+        room = size - int(tx.connection.execute(both).scalar_one())
         if room > 0:
             return key, room
     return new_bucket(newest, tx.entropy), size
@@ -61,11 +65,9 @@ def next_batch(tx: Transaction, task_id: bytes, size: int) -> Batch | None:
     query = (
         select(bucket.bucket)
         .join(tables.bucket_keys, has_share())
-        .where(
-            bucket.task == tx.task_key(task_id),
-            bucket.report_count >= size,
-            ~selected.exists(),
-        )
+        .where(bucket.task == tx.task_key(task_id), ~selected.exists())
+        .group_by(bucket.bucket)
+        .having(func.sum(bucket.report_count) >= size)
         .order_by(bucket.bucket)
         .limit(1)
     )

@@ -36,6 +36,7 @@ class Sqlite:
     """A store in one SQLite file."""
 
     writers = 1
+    shards = 1
 
     def __init__(self, url: URL) -> None:
         """Keep the store in the file that `url` names.
@@ -131,6 +132,10 @@ class Sqlite:
 
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Do nothing: the one writer holds the whole store from the beginning."""
+
+    def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:  # noqa: ARG002  as above
+        """Return 0: nobody else holds any."""
+        return 0
 
     def bucket_keys(self) -> KeyFile:
         """Return the file of short-lived keys: the database's path and `.keys`."""

@@ -131,6 +131,14 @@ def _task(*, primary_key: bool = False) -> Column[int]:
     )
 
 
+def _shard(*, primary_key: bool = True) -> Column[int]:
+    return _integer(
+        "shard",
+        "Which of a few rows for the same, from 0; they count together.",
+        primary_key=primary_key,
+    )
+
+
 def _batch(*, selected_later: bool = False) -> tuple[Column[bytes], Column[bytes]]:
     until = (
         " Null until the Leader has selected the batch, and when a failed job has let it go."
@@ -283,10 +291,13 @@ waiting_reports = _table(
     "waiting_reports",
     _task(primary_key=True),
     _bytes("bucket", "The bucket, as in `reports`.", primary_key=True),
-    _int64("reports", "How many rows of `reports` it has."),
-    CheckConstraint("reports >= 0", name="reports"),
-    comment="Leader: how many reports of each bucket are stored and not aggregated yet. A row "
-    "leaves with its last report.",
+    _shard(),
+    _int64(
+        "reports",
+        "How many rows of `reports` came less those that left. Over all shards of a bucket that is "
+        "how many it has; one shard alone may be less than 0.",
+    ),
+    comment="Leader: how many reports of each bucket are stored and not aggregated yet.",
     sqlite_with_rowid=False,
 )
 
@@ -295,6 +306,7 @@ report_counters = _table(
     _task(primary_key=True),
     _text("stage", "`upload` or `aggregation`.", primary_key=True),
     _text("reason", "`stored`, `aggregated`, or why not.", primary_key=True),
+    _shard(),
     _int64("reports", "How many reports."),
 )
 
@@ -355,14 +367,15 @@ bucket_keys = _table(
     "bucket_keys",
     _task(primary_key=True),
     _bytes("bucket", "As in `buckets`.", primary_key=True),
+    _shard(),
     _int64(
         "slot",
         "Where the key file, or `bucket_key_slots`, has the ciphertext of the random key "
-        "under which the bucket's share is encrypted.",
+        "under which the share in this row is encrypted.",
         unique=True,
     ),
-    comment="Both: one random key per bucket, in a file beside an SQLite database. Overwriting it "
-    "there destroys the bucket's share, and every copy of it that may be left in free pages or in "
+    comment="Both: one random key per share, in a file beside an SQLite database. Overwriting it "
+    "there destroys the share, and every copy of it that may be left in free pages or in "
     "the log.",
     sqlite_with_rowid=False,
 )
@@ -370,7 +383,7 @@ bucket_keys = _table(
 bucket_key_slots = _table(
     "bucket_key_slots",
     _int64("slot", "As in `bucket_keys`; never used again.", primary_key=True),
-    _bytes("key", "Ciphertext of a bucket's random key."),
+    _bytes("key", "Ciphertext of a share's random key."),
     comment="Both, on a PostgreSQL server only: the keys that otherwise lie in the key file.",
 )
 
@@ -378,9 +391,10 @@ bucket_shares = _table(
     "bucket_shares",
     _task(primary_key=True),
     _bytes("bucket", "As in `buckets`.", primary_key=True),
-    _bytes("share", "The un-noised aggregate share, ciphertext under the bucket's key."),
-    comment="Both: what the reports of each bucket add up to. Once its batch is released, a row is "
-    "without a key, and deleted soon afterwards.",
+    _shard(),
+    _bytes("share", "The un-noised aggregate share, ciphertext under its own key."),
+    comment="Both: what the reports of each bucket add up to, over all shards. Once its batch is "
+    "released, a row is without a key, and deleted soon afterwards.",
 )
 
 buckets = _table(
@@ -392,6 +406,7 @@ buckets = _table(
         "time, 8 bytes, most significant first; in leader-selected mode its batch id, 32 bytes.",
         primary_key=True,
     ),
+    _shard(),
     _int64("report_count", "Reports in the share."),
     _bytes("checksum", "XOR of SHA-256 of their report ids.", 32),
     _uint64("first_time", "The earliest of their times; null without a report.", nullable=True),
@@ -406,8 +421,11 @@ job_shares = _table(
     _key(),
     _task(),
     _bytes("bucket", "As in `buckets`."),
+    _shard(primary_key=False),
     _bytes("job", "SHA-256 of the AggregationJobInitReq, the same for both aggregators.", 32),
-    _bytes("share", "What the job added to the bucket's share, ciphertext under the bucket's key."),
+    _bytes(
+        "share", "What the job added to this shard of the bucket, ciphertext under the shard's key."
+    ),
     _int64("report_count", "Reports of the job in the bucket."),
     _bytes("checksum", "XOR of SHA-256 of their report ids.", 32),
     _uint64("first_time", "The earliest of their times."),

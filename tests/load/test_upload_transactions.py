@@ -1,4 +1,4 @@
-"""How long the transaction takes that stores a group of uploads: one at a time per task and hour.
+"""How long the transaction takes that stores a group of uploads, alone.
 
 On demand: `pytest -m bench tests/load`. The least of many is what other work did not lengthen.
 """
@@ -12,9 +12,8 @@ import pytest
 
 from aggregator.leader.uploads import GROUP_REPORTS
 from aggregator.storage.database import Transaction
-from aggregator.storage.locks import fill_buckets, keep_batches
 from aggregator.storage.reports import put_reports
-from tests.support.store import TASK_ID, make_store, new_reports, stored, unit
+from tests.support.store import TASK_ID, make_store, new_reports, stored
 
 pytestmark = [pytest.mark.bench, pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
@@ -30,8 +29,6 @@ def test_a_full_group_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[st
         group = [dataclasses.replace(each, body=BODY) for each in new_reports(numbers)]
 
         def put(tx: Transaction) -> None:
-            keep_batches(tx, TASK_ID)
-            fill_buckets(tx, TASK_ID, {unit(5)})
             put_reports(tx, TASK_ID, group, 10**6)  # noqa: B023  called at once
 
         began = time.monotonic()

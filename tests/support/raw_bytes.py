@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from aggregator.storage.crypter import KEY_SIZE, Crypter, CrypterError
+from aggregator.storage.postgresql import Postgresql
 
 _OVERHEAD = 4 + 12 + 16
 """Of a sealed value: a fingerprint of the key, a nonce and a tag."""
@@ -18,24 +19,30 @@ def files_of(database: Path) -> list[Path]:
 
 
 def keys_in(files: Iterable[Path], store_key: bytes, row: bytes) -> set[bytes]:
-    """Return the keys of a bucket that open with the store's key, wherever they lie."""
-    return set(_opened(files, Crypter([store_key]), "bucket_keys", row, "key", KEY_SIZE))
-
-
-def shares_in(files: Iterable[Path], store_key: bytes, row: bytes, size: int) -> set[bytes]:
-    """Return the un-noised shares of a bucket that open with one of these keys.
+    """Return the keys of all a bucket's shards that open with the store's key, wherever they lie.
 
     Args:
         files: Where to look.
         store_key: The store's.
-        row: The bucket's row: the task's id and the bucket's key.
+        row: The task's id and the bucket's key.
+    """
+    return {key for _, key in _keys_in(files, store_key, row)}
+
+
+def shares_in(files: Iterable[Path], store_key: bytes, row: bytes, size: int) -> set[bytes]:
+    """Return the un-noised shares of all a bucket's shards that open with one of these keys.
+
+    Args:
+        files: Where to look.
+        store_key: The store's.
+        row: The task's id and the bucket's key.
         size: Of the share in bytes.
     """
     files = list(files)
     return {
         share
-        for key in keys_in(files, store_key, row)
-        for share in _opened(files, Crypter([key]), "bucket_shares", row, "share", size)
+        for of_shard, key in _keys_in(files, store_key, row)
+        for share in _opened(files, Crypter([key]), "bucket_shares", of_shard, "share", size)
     }
 
 
@@ -46,6 +53,16 @@ def reading(database: Path) -> Iterator[None]:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM tasks").fetchall()
         yield
+
+
+def _keys_in(files: Iterable[Path], store_key: bytes, row: bytes) -> set[tuple[bytes, bytes]]:
+    """Return what each key that is found is bound to, and the key."""
+    files = list(files)
+    return {
+        (of_shard, key)
+        for of_shard in (row + bytes([shard]) for shard in range(Postgresql.shards))
+        for key in _opened(files, Crypter([store_key]), "bucket_keys", of_shard, "key", KEY_SIZE)
+    }
 
 
 def _opened(

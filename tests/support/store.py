@@ -21,7 +21,7 @@ from aggregator.storage.aggregation_jobs import (
     lease_aggregation_jobs,
     store_request,
 )
-from aggregator.storage.batches import Addition, accumulate, read_buckets
+from aggregator.storage.batches import Addition, accumulate, read_shards
 from aggregator.storage.collection_jobs import (
     CollectionJob,
     CollectionResult,
@@ -126,6 +126,11 @@ def add_to_bucket(
     accumulate(tx, task_id, [Addition(bucket, merge, totals)])
 
 
+def in_shard(tx: Transaction, shard: int) -> None:
+    """Let the transaction write to this shard, as if others had the ones before it."""
+    tx.shards[tx.task_key(TASK_ID)] = shard
+
+
 def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
     """Remember that the reports are in a bucket; return those that are new."""
     arrivals = [(one, unit(5)) for one in ids]
@@ -134,8 +139,8 @@ def record_fresh(tx: Transaction, ids: list[bytes]) -> list[bytes]:
 
 
 def read_shares(tx: Transaction, task_id: bytes, batch: Batch) -> list[bytes]:
-    """Return the un-noised shares of the batch's buckets."""
-    return [bucket.share for bucket in read_buckets(tx, task_id, batch, limit=10**6)]
+    """Return the un-noised shares of the batch's buckets, of each shard."""
+    return [each.share for each in read_shards(tx, task_id, batch, limit=10**6)]
 
 
 def upload(store: Database, numbers: Iterable[int], time: int = 5) -> None:

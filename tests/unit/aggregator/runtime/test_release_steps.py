@@ -50,7 +50,7 @@ def stored(store: Database) -> list[bytes]:
 def test_a_batch_is_added_up_in_steps(
     store: Database, monkeypatch: pytest.MonkeyPatch, per_step: int
 ) -> None:
-    monkeypatch.setattr(release_steps, "_BUCKETS_PER_STEP", per_step)
+    monkeypatch.setattr(release_steps, "_SHARES_PER_STEP", per_step)
     for time in (4, 5, 7, 2**40, 2**63):
         add(store, time, time % 1000)
     batch = units(5, 2**63)

@@ -19,11 +19,13 @@ from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.key_file import KeyFile, KeyGone
+from aggregator.storage.postgresql import Postgresql
 from tests.support.raw_bytes import keys_in, reading, shares_in
 from tests.support.store import (
     STORE_KEY,
     TASK_ID,
     add_to_bucket,
+    in_shard,
     make_store,
     read_shares,
     report_id,
@@ -44,9 +46,14 @@ def engine() -> str:
     return "sqlite"
 
 
-def put_share(store: Database, time: int = 5, share: bytes = SHARE) -> None:
+def put_share(store: Database, time: int = 5, share: bytes = SHARE, shard: int = 0) -> None:
     ids = totals([report_id(time)], time)
-    store.run_sync("share", lambda tx: add_to_bucket(tx, TASK_ID, unit(time), lambda _: share, ids))
+
+    def put(tx: Transaction) -> None:
+        in_shard(tx, shard)
+        add_to_bucket(tx, TASK_ID, unit(time), lambda _: share, ids)
+
+    store.run_sync("share", put)
 
 
 def collect(store: Database) -> None:
@@ -80,6 +87,19 @@ def test_a_released_share_cannot_be_read_though_nothing_is_written_any_more(
     store = make_store(tmp_path)
     put_share(store)
     with reading(database_in(tmp_path)) if is_read else contextlib.nullcontext():
+        collect(store)
+        assert keys_left(tmp_path) == set()
+        assert shares_left(tmp_path) == set()
+    store.close()
+
+
+def test_a_release_destroys_the_shares_of_all_shards(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    of_shards = {bytes([shard]) * len(SHARE) for shard in range(Postgresql.shards)}
+    for share in of_shards:
+        put_share(store, share=share, shard=share[0])
+    with reading(database_in(tmp_path)):
+        assert shares_left(tmp_path) == of_shards
         collect(store)
         assert keys_left(tmp_path) == set()
         assert shares_left(tmp_path) == set()

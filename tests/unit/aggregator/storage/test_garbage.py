@@ -38,6 +38,7 @@ from aggregator.storage.tasks import (
     list_tasks,
     put_task,
 )
+from aggregator.storage.waiting_reports import count_waiting, waiting_buckets
 from tests.support.clock import ManualClock
 from tests.support.raw_bytes import keys_in
 from tests.support.store import (
@@ -48,6 +49,7 @@ from tests.support.store import (
     aggregate,
     collect,
     freeze_collection,
+    in_shard,
     leader_task,
     lease_collection,
     report_id,
@@ -113,11 +115,10 @@ def test_jobs_and_counts_go_when_they_are_old_and_results_when_they_were_deleted
     clock.advance(1)
     before = rows(store)
     assert (before["aggregation_jobs"], before["buckets"], before["collection_jobs"]) == (4, 4, 1)
-    assert collect_all(store) == 4
+    gone = {"aggregation_jobs", "buckets", "waiting_reports"}
+    assert collect_all(store) == 2 * len(gone)
     after = rows(store)
-    assert after == {
-        name: count for name, count in before.items() if name not in {"aggregation_jobs", "buckets"}
-    }
+    assert after == {name: count for name, count in before.items() if name not in gone}
     job = store.read_sync("job", lambda tx: get_collection_job(tx, TASK_ID, job_id))
     assert job is not None
     assert job.result == RESULT
@@ -125,6 +126,25 @@ def test_jobs_and_counts_go_when_they_are_old_and_results_when_they_were_deleted
     clock.advance(AGE + 1)
     assert collect_all(store) == 1
     assert "collection_jobs" not in rows(store)
+
+
+def test_counts_of_what_waited_go_with_all_shards_of_a_bucket_or_not_at_all(
+    store: Database, clock: ManualClock
+) -> None:
+    def wait(tx: Transaction, shard: int, change: dict[bytes, int]) -> None:
+        in_shard(tx, shard)
+        count_waiting(tx, tx.task_key(TASK_ID), change)
+
+    store.run_sync("close", lambda tx: mark_collected(tx, TASK_ID, units(0, 10)))
+    for shard, reports in enumerate((5, -3, -2)):
+        change = dict.fromkeys(map(unit, (1, 2, 3, 20)), reports) | {unit(4): 1}
+        store.run_sync("wait", lambda tx, s=shard, c=change: wait(tx, s, c))
+    store.run_sync("leftovers", delete_some_leftovers)
+    clock.advance(AGE + 1)
+    collect_all(store)
+    left = dict(store.read_sync("waiting", lambda tx: waiting_buckets(tx, TASK_ID)))
+    assert left == {unit(4): 3}
+    assert rows(store)["waiting_reports"] == 2 * 3  # of the unit that is open too
 
 
 def test_a_failed_collection_goes_unless_its_batch_could_be_selected_again(

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from aggregator.errors import StoreError
+from aggregator.storage.batches import shard_row
 from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.crypter import Crypter, CrypterError
 from aggregator.storage.database import Database, Transaction
@@ -148,7 +149,7 @@ def test_a_release_that_fails_keeps_the_keys(store: Database) -> None:
 def test_a_key_lies_there_under_the_stores_key(store: Database) -> None:
     add_share(store, 5)
     (sealed,) = keys_at(store, [slot_of(store, 5)])
-    row = TASK_ID + unit(5)
+    row = shard_row(TASK_ID, unit(5), 0)
     share = store.read_sync("share", stored_share)
     key = Crypter([STORE_KEY]).decrypt("bucket_keys", row, "key", sealed)
     assert Crypter([key]).decrypt("bucket_shares", row, "share", share) == SHARE
