@@ -21,6 +21,7 @@ from starlette.types import ASGIApp
 from typing_extensions import override
 
 from aggregator.cli.processes import become_one_of
+from aggregator.cli.recording import recording
 from aggregator.clock import SystemClock
 from aggregator.config import (
     AggregatorSettings,
@@ -204,9 +205,10 @@ def _divide(settings: AnySettings, processes: int) -> bool:
     return processes > 1
 
 
-def _run(settings: AnySettings, main: Callable[[], Awaitable[None]]) -> None:
+def _run(settings: LeaderSettings | HelperSettings, main: Callable[[], Awaitable[None]]) -> None:
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
-    anyio.run(main, backend_options={"use_uvloop": True})
+    with recording(settings):
+        anyio.run(main, backend_options={"use_uvloop": True})
 
 
 async def _leader(settings: LeaderSettings, *, serve: bool, work: bool, reuse_port: bool) -> None:
