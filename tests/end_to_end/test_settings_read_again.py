@@ -31,6 +31,7 @@ TASK = (
     *("--min-batch-size", "10", "--max-reports", "100000"),
 )
 CLIENTS = 3
+HOUR = 3600
 SECONDS = 60.0
 READ, KEPT = "settings read again", "settings stay as they were"
 
@@ -62,12 +63,14 @@ class Uploads:
 
     Attributes:
         statuses: Of all answers.
+        times: Of all reports.
         failures: Of the clients.
     """
 
     def __init__(self, services: Processes, task_file: Path) -> None:
         self.task = task_from_toml(task_file.read_text())
         self.statuses: list[int] = []
+        self.times: list[int] = []
         self.failures: list[BaseException] = []
         self._address = urlsplit(services.urls["leader"]).netloc
         self._configs = self._config(services, "leader"), self._config(services, "helper")
@@ -104,8 +107,11 @@ class Uploads:
         try:
             connection.connect()
             while not self._is_over.is_set():
-                now = self.task.time(int(time.time()))
-                reports = make_reports(self.task, *self._configs, [1], now, SystemEntropy())
+                now = int(time.time())
+                reports = make_reports(
+                    self.task, *self._configs, [1], self.task.time(now), SystemEntropy()
+                )
+                self.times.append(now)
                 connection.request(
                     "POST",
                     path("reports", task_id=self.task.task_id),
@@ -132,7 +138,9 @@ def test_every_upload_is_answered_while_settings_change(tmp_path: Path, processe
         with uploads.going_on():
             for turn in range(1, 4):
                 services.read_again("leader", hpke_cache_seconds=100 + turn)
+                services.read_again("helper", verification_threads=turn)
                 wait_for(services, "leader", READ, turn * processes)
+                wait_for(services, "helper", READ, turn)
                 assert ages(services, "leader", 20) == {f"max-age={100 + turn}"}
                 uploads.wait_for_more()
             # What is wrong is named, once, and changes nothing.
@@ -149,13 +157,17 @@ def test_every_upload_is_answered_while_settings_change(tmp_path: Path, processe
             assert second == "health_listen: can change only with a restart"
         assert set(uploads.statuses) == {200}
         assert len(uploads.statuses) >= 8 * 20
-        assert services.stop("leader") == 0
-        shown = services.prio(
-            "task", "show", "--config", services.configs["leader"], str(uploads.task.task_id)
+        start = min(uploads.times) // HOUR * HOUR
+        collected = services.prio(
+            *("collect", "--config", services.configs["collector"], str(uploads.task.task_id)),
+            *("--start", str(start), "--end", str(max(uploads.times) // HOUR * HOUR + HOUR)),
+            *("--now", "--json"),
         )
-        assert json.loads(shown.stdout)["reports"]["upload"] == {"stored": len(uploads.statuses)}
-        assert not any(line["level"] == "error" for line in services.log("helper"))
-        assert count(services, "leader", "request failed") == 0
+        assert json.loads(collected.stdout)["result"]["values"] == [len(uploads.statuses)]
+        for name in ("leader", "helper"):
+            assert services.stop(name) == 0
+            errors = [line["event"] for line in services.log(name) if line["level"] == "error"]
+            assert errors == [KEPT] * (2 if name == "leader" else 0)
 
 
 def test_a_process_that_is_started_later_has_the_new_settings(tmp_path: Path) -> None:
