@@ -148,11 +148,12 @@ def _run(reading: Reading[S], opening: Callable[[S], Opening], processes: int = 
     settings = reading.now
     configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
     hangups.hold()
+    traces = recording(settings)  # begun by each process for itself
     if processes > 1:
         if settings.listen.endswith(":0"):
             raise ConfigurationError("listen: several processes need one port, which is not 0")
         become_one_of(processes, lambda: _read_again(reading))
-    with recording(reading.now):
+    with traces:
         anyio.run(
             partial(run, reuse_port=processes > 1),
             opening(reading.now),

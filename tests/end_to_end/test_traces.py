@@ -37,11 +37,18 @@ FORMS = {
 """Everything that a span may say, and how it looks: no report's id and no content."""
 
 
-def run(folder: Path, endpoint: str) -> tuple[Processes, MeasuredTask]:
-    """Let a pair with this receiver aggregate and release a batch, and stop it."""
+def run(folder: Path, endpoint: str, *options: str) -> tuple[Processes, MeasuredTask]:
+    """Let a pair with this receiver aggregate and release a batch, and stop it.
+
+    Args:
+        folder: Where it lives.
+        endpoint: The receiver.
+        options: Of both aggregators' commands.
+    """
     settings = {"aggregation_job_size": JOB_SIZE, "work_interval_seconds": 0.1}
     with Processes(folder, **settings) as services:
         for party in ("leader", "helper"):
+            services.options[party] = options
             with services.configs[party].open("a") as config:
                 config.write(f'traces_endpoint = "{endpoint}"\n')
         start = int(time.time()) // HOUR * HOUR - HOUR
@@ -70,7 +77,7 @@ def below(spans: list[Received], above: Received, name: str) -> Received:
 
 def test_one_trace_has_the_spans_of_both_aggregators(tmp_path: Path) -> None:
     with receiving() as receiver:
-        services, asked = run(tmp_path, receiver.url)
+        services, asked = run(tmp_path, receiver.url, "--processes=2")
         spans = receiver.spans()
     finished = {
         line["trace_id"]
