@@ -137,6 +137,7 @@ class Database:
         self._reader = threading.BoundedSemaphore(_READERS)
         self._keys = backend.bucket_keys()
         self._undestroyed: set[int] = set()
+        self._is_closed = False
         self._scrubber = Scrubber(backend.empty_log)
         # Writers wait for their turn in the event loop, without holding a thread each.
         self._write_limiter: RunVar[CapacityLimiter] = RunVar(f"store writers {id(self)}")
@@ -181,7 +182,7 @@ class Database:
 
         Raises:
             Busy: Other transactions held the database during every attempt.
-            StoreError: The database failed; nothing was written.
+            StoreError: The database failed, or is closed; nothing was written.
         """
         limiter = _limiter(self._write_limiter, self._backend.writers)
         run = _timed("write", self.run_sync)
@@ -204,12 +205,13 @@ class Database:
             return self._persist(self._readers, name, work)
 
     def close(self) -> None:
-        """Close every connection as soon as nobody uses it; the store is not used afterwards."""
+        """Close every connection as soon as nobody uses it; whoever comes later is refused."""
         self._scrubber.close()
         with ExitStack() as turns:
             for turn, count in ((self._reader, _READERS), (self._writer, self._backend.writers)):
                 for _ in range(count):
                     turns.enter_context(turn)
+            self._is_closed = True
             self._readers.dispose()
             self._writers.dispose()
             self._keys.close()
@@ -256,6 +258,8 @@ class Database:
             return self._transact(engine, name, work)
 
     def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
+        if self._is_closed:  # a connection made now would never be closed
+            raise StoreError(f"transaction {name!r}: the store is closed")
         self._destroy(())
         with translated(self._backend, name), engine.connect() as connection:
             with connection.begin():

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from structlog.testing import capture_logs
 
 from aggregator.codec import encode
+from aggregator.collector.asking import new_collection
 from aggregator.collector.driver import Driver
 from aggregator.collector.service import create_collector_app
 from aggregator.dap.auth import bearer_header, hash_token
@@ -28,6 +29,7 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path, resources_of
 from aggregator.protocol.aggregation import VerificationKey, leader_init
+from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import task_to_toml
 from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
@@ -93,7 +95,10 @@ def doors(
         create_health_app(lambda: Health([], {}, [])),
         None,
         raw_requests.requests(
-            METHODS, ("/health", "/metrics", "/healthz", "/readyz"), (), {b"host": [b"x"]}
+            METHODS,
+            ("/health", "/metrics", "/healthz", "/readyz"),
+            (),
+            {b"host": [b"x", b"127.0.0.1"]},
         ),
     )
     yield {"leader": leader, "helper": helper, "collector": collector, "health": health}
@@ -196,9 +201,20 @@ def make_collector(folder: Path) -> tuple[Door, Database]:
     )
     begin = NOW // TIME_PRECISION * TIME_PRECISION
     collections = f"/api/tasks/{TASK.task_id}/collections"
+    request = collection_request(TASK, {"start": begin, "end": begin + TIME_PRECISION})
+    new = new_collection(TASK, request, SeededEntropy(b"collection"))
+    database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
+    one = f"/api/collections/{new.collection_id.hex()}"
     requests = raw_requests.requests(
         METHODS,
-        ("/api/tasks", f"/api/tasks/{TASK.task_id}", collections, f"/api/collections/{'00' * 16}"),
+        (
+            "/api/tasks",
+            f"/api/tasks/{TASK.task_id}",
+            collections,
+            one,
+            f"{one}/abandon",
+            f"/api/collections/{'00' * 16}",
+        ),
         (
             b'{"start": %d, "end": %d}' % (begin, begin + TIME_PRECISION),
             b'{"start": 0, "end": 18446744073709551615}',

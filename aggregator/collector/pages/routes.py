@@ -7,7 +7,7 @@
     GET  /questions/{task_id}/{chart}.svg    a chart of it; also .png
     GET  /questions/{task_id}/about          about one number; also .json, .csv, .parquet
     GET  /questions/{task_id}/batches        its batches; also .json, .csv, .parquet
-    POST /questions/{task_id}/batches        collects one
+    POST /questions/{task_id}/batches        collects one, or gives a collection up
     GET  /docs, /openapi.json                what programs can ask for
 
 A page is shown to who has begun a session with the service's token; files also to who shows the
@@ -15,10 +15,8 @@ token as a bearer. A form carries what only this session's pages know.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
-from urllib.parse import parse_qsl
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Request, Response, status
@@ -27,7 +25,8 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from aggregator.collector.models import AboutNumber, Batches, Overview, Question
 from aggregator.collector.openapi import described, openapi
 from aggregator.collector.pages.about import about
-from aggregator.collector.pages.batches import batches
+from aggregator.collector.pages.batches import ABANDONED, batches
+from aggregator.collector.pages.forms import named_batch, read_form
 from aggregator.collector.pages.overview import overview
 from aggregator.collector.pages.question import question
 from aggregator.collector.pages.readings import Asked, Readings
@@ -38,13 +37,11 @@ from aggregator.dap.problems import (
     BatchInvalid,
     UnrecognizedCollectionJob,
     UnrecognizedTask,
-    UnsupportedMediaType,
 )
 from aggregator.errors import Abort
 from aggregator.protocol.task import Task
 from aggregator.storage.database import Database, Transaction
 from aggregator.web.auth import require_token
-from aggregator.web.messages import read_bytes
 from aggregator.web.pages.charts import Chart, standalone
 from aggregator.web.pages.frame import HEADERS, Link, page
 from aggregator.web.pages.html import Html, tag
@@ -54,9 +51,7 @@ from aggregator.web.pages.session import CSRF_FIELD, Session, Sessions
 from aggregator.web.pages.visit import Visit
 from aggregator.web.problems import abort_response
 
-_MAX_FORM_SIZE = 1024
 _HOME = [("/", "Overview"), ("/docs", "For programs")]
-_FORM = "application/x-www-form-urlencoded"
 
 Read = Callable[[Transaction], View]
 Chosen = Mapping[str, str]
@@ -69,12 +64,17 @@ class Begin(Protocol):
         """Store it; raises `Abort` where that is refused."""
 
 
+Abandon = Callable[[str], Awaitable[object]]
+"""Gives up the collection of this id, hexadecimal; raises `Abort` where that is refused."""
+
+
 class Pages:
     """The handlers of all pages.
 
     Args:
         database: The collector's store.
         begin: Starts a collection.
+        abandon: Gives one up.
         sessions: Who may look.
         token_hashes: Says, for each request, the SHA-256 of the tokens that begin a session.
         check: Refuses a request for or from another site.
@@ -85,6 +85,7 @@ class Pages:
         self,
         database: Database,
         begin: Begin,
+        abandon: Abandon,
         sessions: Sessions,
         token_hashes: Callable[[], Sequence[bytes]],
         check: Callable[[Request], None],
@@ -92,7 +93,7 @@ class Pages:
     ) -> None:
         self._links = [*_HOME, *guests]
         self._database = database
-        self._begin = begin
+        self._begin, self._abandon = begin, abandon
         self._sessions = sessions
         self._token_hashes = token_hashes
         self._check = check
@@ -176,7 +177,7 @@ class Pages:
     async def begin_session(self, request: Request) -> Response:
         """Begin a session for who knows the token."""
         self._check(request)
-        form = await _form(request)
+        form = await read_form(request)
         before = self._sessions.of(request)
         if before is None or not self._sessions.is_own_form(before, form.get(CSRF_FIELD, "")):
             why = "This form is too old, or your browser refuses cookies: try again."
@@ -192,7 +193,7 @@ class Pages:
     async def end_session(self, request: Request) -> Response:
         """End the session in this browser."""
         self._check(request)
-        session, form = self._known(request), await _form(request)
+        session, form = self._known(request), await read_form(request)
         response = RedirectResponse("/login", status.HTTP_303_SEE_OTHER, HEADERS)
         if session is not None and self._sessions.is_own_form(session, form.get(CSRF_FIELD, "")):
             self._sessions.begin(request, response)
@@ -222,17 +223,23 @@ class Pages:
         return charts[name]
 
     async def collect(self, request: Request) -> Response:
-        """Collect the batch that a form names, and go back to the list."""
+        """Collect the batch that a form names, or give its collection up; go back to the list."""
         self._check(request)
         session = self._known(request)
         if session is None:
             return RedirectResponse("/login", status.HTTP_303_SEE_OTHER, HEADERS)
-        form = await _form(request)
+        form = await read_form(request)
         refused, code = "This form is not of your session: try again.", status.HTTP_403_FORBIDDEN
         if self._sessions.is_own_form(session, form.get(CSRF_FIELD, "")):
             try:
                 asked = await self._database.read("get task", partial(self._asked, request))
-                await self._begin(asked.task, _batch(form), now=form.get("meant") == "yes")
+                is_meant = form.get("meant") == "yes"
+                if ABANDONED not in form:
+                    await self._begin(asked.task, named_batch(form), now=is_meant)
+                elif is_meant:
+                    await self._abandon(form[ABANDONED])
+                else:
+                    raise BatchInvalid("a collection is given up only if the form says so")
             except Abort as error:
                 refused, code = str(getattr(error, "detail", error)), _code(error)
             else:
@@ -374,40 +381,6 @@ def _as_file(view: View, ending: str) -> Response:
 def _download(content: bytes, media_type: str, name: str) -> Response:
     attached = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, headers={**HEADERS, **attached}, media_type=media_type)
-
-
-async def _form(request: Request) -> dict[str, str]:
-    """Return the fields of a form.
-
-    Raises:
-        UnsupportedMediaType: The body is declared as something else.
-        MessageTooLarge: It is too long.
-    """
-    if request.headers.get("content-type", "").split(";")[0].strip().lower() != _FORM:
-        raise UnsupportedMediaType(f"the media type must be {_FORM}")
-    body = await read_bytes(request, _MAX_FORM_SIZE)
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-
-
-def _batch(form: Mapping[str, str]) -> dict[str, int]:
-    """Return what a form names a batch by: seconds since the epoch, or a time of UTC.
-
-    Raises:
-        BatchInvalid: A time is none.
-    """
-    named = {}
-    for name in ("start", "end"):
-        text = form.get(name)
-        if text is None:
-            continue
-        if text.isascii() and text.isdigit():
-            named[name] = int(text)
-            continue
-        try:
-            named[name] = int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
-        except ValueError:
-            raise BatchInvalid(f"{name}: must be a date and a time of UTC") from None
-    return named
 
 
 def _code(error: Abort) -> int:
