@@ -1,7 +1,8 @@
 """Runs a service as several equal processes: all accept connections at one address, over one store.
 
 The first process only watches the others. It passes the signals to stop and to read the settings
-again on to them, and starts another in the place of one that was killed.
+again on to them, and starts another in the place of one that was killed, until one of those can
+reach the store: while its server is away the others wait for it, too.
 """
 
 import ctypes
@@ -14,6 +15,7 @@ from collections.abc import Callable
 import structlog
 
 from aggregator.cli import hangups
+from aggregator.cli.faults import PEER
 from aggregator.errors import AggregatorError
 
 log = structlog.get_logger()
@@ -29,7 +31,8 @@ def become_one_of(count: int, read_again: Callable[[], bool]) -> None:
     """Return in each of `count` new processes; the calling process exits when all have ended.
 
     Call it before there are threads. If one of them ends by itself, all are stopped, and its exit
-    status is ours. In a new process SIGHUP waits until somebody takes it (`hangups`).
+    status is ours; but one that took another's place may find the store's server away. In a new
+    process SIGHUP waits until somebody takes it (`hangups`).
 
     Args:
         count: How many.
@@ -38,14 +41,14 @@ def become_one_of(count: int, read_again: Callable[[], bool]) -> None:
     """
     watcher = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
-    watch = _Watch(read_again)
+    watch = _Watch(count, read_again)
     while True:
         while len(watch.running) < count and not watch.is_stopping:
             child = os.fork()
             if child == 0:
                 _begin(watcher)
                 return
-            watch.running.add(child)
+            watch.begun(child)
         watch.take(signal.sigwait(_WATCHED))
         watch.look_for_ended()
         if watch.is_stopping and not watch.running:
@@ -61,12 +64,20 @@ class _Watch:
         status: With which status to exit when they have.
     """
 
-    def __init__(self, read_again: Callable[[], bool]) -> None:
+    def __init__(self, count: int, read_again: Callable[[], bool]) -> None:
         self.running: set[int] = set()
+        self._count = count
+        self._first: set[int] = set()
         self.is_stopping = False
         self.status = 0
         self._read_again = read_again
         self._terminal = hangups.Terminal()
+
+    def begun(self, child: int) -> None:
+        """Note a new process: one of the first, or one that takes another's place."""
+        self.running.add(child)
+        if len(self._first) < self._count:
+            self._first.add(child)
 
     def take(self, received: int) -> None:
         """Pass a signal on."""
@@ -81,16 +92,28 @@ class _Watch:
         """Note which processes have ended; one that was killed is missed only for a moment."""
         for child, code in _ended():
             self.running.discard(child)
-            if code < 0 and not self.is_stopping:
-                log.warning("a process was killed", signal=-code)
+            if self.is_stopping:
+                continue
+            if _may_be_replaced(code, is_first=child in self._first):
                 time.sleep(_RESTART_SECONDS)
-            elif not self.is_stopping:
+            else:
                 self.status, self.is_stopping = code, True
                 self._tell(signal.SIGTERM)
 
     def _tell(self, what: signal.Signals) -> None:
         for child in self.running:
             os.kill(child, what)
+
+
+def _may_be_replaced(code: int, *, is_first: bool) -> bool:
+    """Return whether a process has ended for a reason that passes, and log that."""
+    if code < 0:
+        log.warning("a process was killed", signal=-code)
+        return True
+    if code == PEER and not is_first:
+        log.warning("a process could not reach the store")
+        return True
+    return False
 
 
 def succeeds_apart(work: Callable[[], None]) -> bool:
