@@ -180,6 +180,7 @@ def test_a_process_that_is_started_later_has_the_new_settings(tmp_path: Path) ->
         before = services.configs["helper"].read_text()
         services.read_again("helper", store_key_file="no-such-folder/helper.key")
         wait_for(services, "helper", KEPT, 1)
+        wait_until(lambda: len(services.children("helper")) == 2)  # the one that tried has ended
         victim, other = services.children("helper")
         os.kill(victim, signal.SIGKILL)
         wait_for(services, "helper", "a process was killed", 1)
