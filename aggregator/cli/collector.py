@@ -1,18 +1,23 @@
 """`prio collector`: the service, its results and what never ends, and the key that tasks name."""
 
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated
 
 import anyio
 import structlog
 import typer
+from anyio import to_thread
 
+from aggregator.cli import hangups
 from aggregator.cli.options import Config, TaskArgument, TaskCommand
 from aggregator.cli.parties import CollectorDesk, open_collector, task_id_of
 from aggregator.cli.plan_serve import planner_guest
-from aggregator.cli.services import health_listener, run_services
+from aggregator.cli.reading import Reading
+from aggregator.cli.running import Service, run
+from aggregator.cli.services import service_of
 from aggregator.clock import SystemClock
 from aggregator.codec import encode
 from aggregator.collector.abandoning import MEANING, abandon, tell_leader
@@ -22,13 +27,14 @@ from aggregator.collector.driver import Driver
 from aggregator.collector.schedule import Scheduler
 from aggregator.collector.service import create_collector_app
 from aggregator.collector.status import read_collector_health
-from aggregator.config import CollectorSettings, read_settings_of
+from aggregator.config import CollectorSettings
 from aggregator.dap.auth import hash_token, new_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.task import task_from_toml
 from aggregator.storage.collector import get_collector_task
+from aggregator.storage.opening import open_database
 from aggregator.storage.secret_files import create_secret, read_secret
 from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
@@ -109,39 +115,50 @@ async def _give_up(desk: CollectorDesk, text: str) -> str:
 @app.command()
 def serve(config: Config = None) -> None:
     """List tasks, collect batches and keep results: pages, and JSON over HTTP."""
-    settings = read_settings_of(CollectorSettings, config)
+    reading = Reading(CollectorSettings, config)
+    configure_logs(LogFormat(reading.now.log_format), reading.now.log_level, reading.now.role)
+    hangups.hold()
+    anyio.run(
+        run,
+        _service(reading.now),
+        lambda: _service(reading.again()),
+        backend_options={"use_uvloop": True},
+    )
+
+
+@asynccontextmanager
+async def _service(settings: CollectorSettings) -> AsyncIterator[Service]:
     make_token(settings)
-    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
     if settings.token is None:
         log.info("requests must carry the token of a file", file=str(settings.token_path))
-    with open_collector(config) as desk:
-        anyio.run(_serve, desk, backend_options={"use_uvloop": True})
-
-
-async def _serve(desk: CollectorDesk) -> None:
-    settings = desk.settings
-    async with open_client(
-        insecure_http=settings.insecure_http,
-        environment_proxy=settings.environment_proxy,
-    ) as http:
-        driver = Driver(desk.database, desk.keypair(), http)
-        application = create_collector_app(
-            desk.database,
-            driver,
-            SystemEntropy(),
-            _token_hashes(settings),
-            settings.hosts,
-            [planner_guest()],
-        )
-        scheduler = Scheduler(
-            desk.database, driver, settings.schedule, http, SystemClock(), SystemEntropy()
-        )
-        await run_services(
-            [(application, settings.listen)],
-            [driver.run, scheduler.run],
-            settings.max_connections,
-            health_listener(settings, partial(examine_collector, desk)),
-        )
+    database = await to_thread.run_sync(open_database, settings)
+    try:
+        desk = CollectorDesk(settings, database)
+        async with open_client(
+            insecure_http=settings.insecure_http,
+            environment_proxy=settings.environment_proxy,
+        ) as http:
+            driver = Driver(database, desk.keypair(), http)
+            application = create_collector_app(
+                database,
+                driver,
+                SystemEntropy(),
+                _token_hashes(settings),
+                settings.hosts,
+                [planner_guest()],
+            )
+            scheduler = Scheduler(
+                database, driver, settings.schedule, http, SystemClock(), SystemEntropy()
+            )
+            yield await service_of(
+                settings,
+                [(application, settings.listen)],
+                [driver.run, scheduler.run],
+                partial(examine_collector, desk),
+            )
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(database.close)
 
 
 def examine_collector(desk: CollectorDesk) -> Health:

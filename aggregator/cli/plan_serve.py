@@ -8,7 +8,7 @@ from anyio import to_thread
 from fastapi import Request
 
 from aggregator.cli.faults import reported
-from aggregator.cli.services import run_services
+from aggregator.cli.running import run_services
 from aggregator.clock import SystemClock
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.options import Config
+from aggregator.cli.reading import Reading
 from aggregator.cli.services import serve_helper, serve_leader, work_leader
-from aggregator.config import HelperSettings, LeaderSettings, read_settings_of
+from aggregator.config import HelperSettings, LeaderSettings
 
 Processes = Annotated[
     int,
@@ -29,13 +30,13 @@ def leader_serve(
     processes: Processes = 1,
 ) -> None:
     """Take uploads and collection requests."""
-    serve_leader(read_settings_of(LeaderSettings, config), work=work, processes=processes)
+    serve_leader(Reading(LeaderSettings, config), work=work, processes=processes)
 
 
 @leader.command("work")
 def leader_work(config: Config = None) -> None:
     """Drive aggregation and collection jobs; any number of such processes may run."""
-    work_leader(read_settings_of(LeaderSettings, config))
+    work_leader(Reading(LeaderSettings, config))
 
 
 @helper.callback()
@@ -46,4 +47,4 @@ def helper_group() -> None:
 @helper.command("serve")
 def helper_serve(config: Config = None, *, processes: Processes = 1) -> None:
     """Answer the leader and hand out HPKE configurations."""
-    serve_helper(read_settings_of(HelperSettings, config), processes=processes)
+    serve_helper(Reading(HelperSettings, config), processes=processes)

@@ -1,26 +1,21 @@
-"""Builds an aggregator from its parts and runs it until it is told to stop.
+"""Builds an aggregator from its parts, and anew from the settings that it reads while it runs."""
 
-One event loop runs the application, the health listener and, on request, the workers. The first
-SIGTERM or SIGINT lets requests and jobs under way finish. A second one, or too long a wait, drops
-them, which loses nothing: their leases expire and the work goes on elsewhere.
-"""
-
-import signal
-import socket
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
+from typing import TypeVar
 
 import anyio
 import httpx
 import structlog
-import uvicorn
-from anyio import CapacityLimiter, to_thread
+from anyio import to_thread
 from starlette.types import ASGIApp
-from typing_extensions import override
 
-from aggregator.cli.processes import become_one_of
+from aggregator.cli import hangups
+from aggregator.cli.processes import become_one_of, succeeds_apart
+from aggregator.cli.reading import Reading
+from aggregator.cli.recording import recording
+from aggregator.cli.running import Opening, Service, Work, run
 from aggregator.clock import SystemClock
 from aggregator.config import (
     AggregatorSettings,
@@ -31,7 +26,7 @@ from aggregator.config import (
 )
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
-from aggregator.errors import ConfigurationError
+from aggregator.errors import AggregatorError, ConfigurationError
 from aggregator.helper.routes import HelperLimits, HelperResources
 from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
@@ -44,6 +39,7 @@ from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
 from aggregator.storage.engine import Unreachable
 from aggregator.storage.garbage import collect_garbage
+from aggregator.storage.hpke_keys import list_hpke_keys
 from aggregator.storage.journal import Journal
 from aggregator.storage.opening import open_aggregator_store
 from aggregator.telemetry.by_minute import ByMinute
@@ -51,12 +47,12 @@ from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import is_loopback, open_client
 from aggregator.web.app import create_app
-from aggregator.web.connections import BoundedConnection
-from aggregator.web.health import create_health_app
+from aggregator.web.health import create_health_app, look
 
 log = structlog.get_logger()
 
-GRACE_SECONDS = 20
+S = TypeVar("S", LeaderSettings, HelperSettings)
+
 ROTATION_SECONDS = 60
 """How often HPKE keys are looked at."""
 GARBAGE_SECONDS = 3600
@@ -65,30 +61,21 @@ WARMING_SECONDS = 1
 """How soon a service that could not read its tasks tries again to compile their kernels."""
 WATCH_SECONDS = 60
 """How often the log says that the service is not ready, if it is not."""
-SWITCH_SECONDS = 0.001
-"""How long a thread that computes in Python may keep the others waiting: the health listener's
-thread takes some twenty turns for an answer, which is to come within 200 ms."""
-_BACKLOG = 2048
-
-Work = Callable[[anyio.Event], Coroutine[None, None, None]]
-"""Something that runs beside the servers until the event is set."""
 
 
-def serve_leader(settings: LeaderSettings, *, work: bool, processes: int = 1) -> None:
+def serve_leader(reading: Reading[LeaderSettings], *, work: bool, processes: int = 1) -> None:
     """Run the leader's application, and with `work` its workers in the same processes."""
-    is_one_of_many = _divide(settings, processes)
-    _run(settings, lambda: _leader(settings, serve=True, work=work, reuse_port=is_one_of_many))
+    _run(reading, lambda settings: _leader(settings, serve=True, work=work), processes)
 
 
-def work_leader(settings: LeaderSettings) -> None:
+def work_leader(reading: Reading[LeaderSettings]) -> None:
     """Run the leader's workers, and the health listener if there is one."""
-    _run(settings, lambda: _leader(settings, serve=False, work=True, reuse_port=False))
+    _run(reading, lambda settings: _leader(settings, serve=False, work=True))
 
 
-def serve_helper(settings: HelperSettings, *, processes: int = 1) -> None:
+def serve_helper(reading: Reading[HelperSettings], *, processes: int = 1) -> None:
     """Run the helper's application."""
-    is_one_of_many = _divide(settings, processes)
-    _run(settings, lambda: _helper(settings, reuse_port=is_one_of_many))
+    _run(reading, _helper, processes)
 
 
 def make_runtime(
@@ -155,135 +142,135 @@ def leader_work(runtime: Runtime, settings: LeaderSettings, http: httpx.AsyncCli
     ]
 
 
-async def run_services(
-    listeners: Sequence[tuple[ASGIApp, str]],
-    works: Sequence[Work],
-    max_connections: int,
-    health: tuple[ASGIApp, str] | None = None,
-    *,
-    reuse_port: bool = False,
-) -> None:
-    """Serve applications at their addresses and run works beside them, until a signal comes.
-
-    Args:
-        listeners: Applications, each with its `host:port`; port 0 takes a free one.
-        works: What else runs; each ends soon after the event that it is given is set.
-        max_connections: The most connections open at once, per address.
-        health: The health application and its address; it runs in a thread of its own, so that it
-            answers while the others are busy.
-        reuse_port: Whether other processes of the service listen at the same addresses.
-
-    Raises:
-        ConfigurationError: An address cannot be listened on.
-    """
-    sys.setswitchinterval(SWITCH_SECONDS)
-    sockets = [_listen(address, reuse_port=reuse_port) for _, address in listeners]
-    health_socket = None if health is None else _listen(health[1], reuse_port=reuse_port)
-    stop = anyio.Event()
-    async with anyio.create_task_group() as signals:
-        signals.start_soon(_stop_on_signal, stop, signals.cancel_scope)
-        async with anyio.create_task_group() as group:
-            for (app, _), listening in zip(listeners, sockets, strict=True):
-                group.start_soon(_serve, _server(app, max_connections), listening, stop)
-            if health is not None and health_socket is not None:
-                server = _server(health[0], max_connections)
-                group.start_soon(_serve_apart, server, health_socket, stop)
-            for work in works:
-                group.start_soon(work, stop)
-        signals.cancel_scope.cancel()
-
-
-def _divide(settings: AnySettings, processes: int) -> bool:
-    """Go on in as many processes as asked for; return whether there are several.
+def _run(reading: Reading[S], opening: Callable[[S], Opening], processes: int = 1) -> None:
+    """Run a service of these settings, in as many processes as asked for.
 
     Raises:
         ConfigurationError: Each of several would listen at another port.
     """
+    settings = reading.now
+    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
+    hangups.hold()
+    traces = recording(settings)  # begun by each process for itself
     if processes > 1:
         if settings.listen.endswith(":0"):
             raise ConfigurationError("listen: several processes need one port, which is not 0")
-        configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
-        become_one_of(processes)
-    return processes > 1
+        become_one_of(processes, lambda: _read_again(reading))
+    with traces:
+        anyio.run(
+            partial(run, reuse_port=processes > 1),
+            opening(reading.now),
+            lambda: opening(reading.again()),
+            backend_options={"use_uvloop": True},
+        )
 
 
-def _run(settings: AnySettings, main: Callable[[], Awaitable[None]]) -> None:
-    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
-    anyio.run(main, backend_options={"use_uvloop": True})
-
-
-async def _leader(settings: LeaderSettings, *, serve: bool, work: bool, reuse_port: bool) -> None:
-    database, journal = open_aggregator_store(settings)
+def _read_again(reading: Reading[S]) -> bool:
+    """Read the settings anew if the store opens with them; return whether it does."""
+    before = reading.now
     try:
-        runtime = make_runtime(Role.LEADER, settings, database, journal)
+        settings = reading.again()
+    except AggregatorError as error:
+        log.error("settings stay as they were", reason=str(error))  # noqa: TRY400 - a file, no trace of ours
+        return False
+
+    def open_the_store() -> None:
+        database, journal = open_aggregator_store(settings)
+        database.read_sync("hpke keys", list_hpke_keys)  # decrypts them
+        database.close()
+        journal.close()
+
+    # This process must stay without threads, or it could start no other.
+    if succeeds_apart(open_the_store):
+        return True
+    reading.now = before
+    return False
+
+
+@asynccontextmanager
+async def _aggregator(settings: AggregatorSettings, role: Role) -> AsyncIterator[Runtime]:
+    """Open an aggregator's store, in a thread: another service may be answering."""
+    database, journal = await to_thread.run_sync(open_aggregator_store, settings)
+    try:
+        runtime = make_runtime(role, settings, database, journal)
         await runtime.ensure_keypair()
         await delete_leftovers(database)
-        async with open_client(
+        yield runtime
+    finally:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(database.close)
+            journal.close()
+
+
+@asynccontextmanager
+async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> AsyncIterator[Service]:
+    async with (
+        _aggregator(settings, Role.LEADER) as runtime,
+        open_client(
             settings.request_timeout_seconds,
             insecure_http=settings.insecure_http,
             environment_proxy=settings.environment_proxy,
-        ) as http:
-            listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
-            works = [_rotating(runtime), _collecting_garbage(settings, database)]
-            if work:
-                works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
-            examine = ByMinute(
-                partial(examine_aggregator, settings, Role.LEADER, database),
-                lambda: {"helper_answers": http.answers.document()},
-            )
-            works.append(_watching(examine))
-            await run_services(
-                listeners,
-                works,
-                settings.max_connections,
-                health_listener(settings, examine),
-                reuse_port=reuse_port,
-            )
-    finally:
-        database.close()
-        journal.close()
+        ) as http,
+    ):
+        listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
+        works = [_rotating(runtime), _collecting_garbage(settings, runtime.database)]
+        if work:
+            works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
+        examine = ByMinute(
+            partial(examine_aggregator, settings, Role.LEADER, runtime.database),
+            lambda: {"helper_answers": http.answers.document()},
+        )
+        works.append(_watching(examine))
+        yield await service_of(settings, listeners, works, examine)
 
 
-async def _helper(settings: HelperSettings, *, reuse_port: bool) -> None:
-    database, journal = open_aggregator_store(settings)
-    try:
-        runtime = make_runtime(Role.HELPER, settings, database, journal)
-        await runtime.ensure_keypair()
-        await delete_leftovers(database)
-        listeners = [(helper_app(runtime, settings), settings.listen)]
-        examine = ByMinute(partial(examine_aggregator, settings, Role.HELPER, database))
+@asynccontextmanager
+async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
+    async with _aggregator(settings, Role.HELPER) as runtime:
+        examine = ByMinute(partial(examine_aggregator, settings, Role.HELPER, runtime.database))
         works = [
             _rotating(runtime),
-            _collecting_garbage(settings, database),
+            _collecting_garbage(settings, runtime.database),
             _warming_up(runtime),
             _watching(examine),
         ]
-        await run_services(
-            listeners,
-            works,
-            settings.max_connections,
-            health_listener(settings, examine),
-            reuse_port=reuse_port,
-        )
-    finally:
-        database.close()
-        journal.close()
+        listeners = [(helper_app(runtime, settings), settings.listen)]
+        yield await service_of(settings, listeners, works, examine)
+
+
+async def service_of(
+    settings: AnySettings,
+    listeners: Sequence[tuple[ASGIApp, str]],
+    works: Sequence[Work],
+    examine: Callable[[], Health],
+) -> Service:
+    """Return a service with its health listener, which has looked at the store by then."""
+    configure_logs(LogFormat(settings.log_format), settings.log_level, settings.role)
+    seen = await to_thread.run_sync(look, examine)
+    return Service(
+        listeners, works, settings.max_connections, health_listener(settings, examine, seen)
+    )
 
 
 def health_listener(
-    settings: ServiceSettings, examine: Callable[[], Health]
+    settings: ServiceSettings, examine: Callable[[], Health], seen: Health | None = None
 ) -> tuple[ASGIApp, str] | None:
     """Return the health application with its address, if the settings name one.
 
     Whoever can only be on this machine has only its names for it; a network's monitors and probes
     have its address.
+
+    Args:
+        settings: The service's.
+        examine: Looks at its store.
+        seen: What a look has just said, if there was one.
     """
     address = settings.health_listen
     if address is None:
         return None
     host = address.rpartition(":")[0].strip("[]")
     names, is_on_network = settings.health_names, not is_loopback(host)
-    return create_health_app(examine, names, any_address=is_on_network), address
+    return create_health_app(examine, names, any_address=is_on_network, seen=seen), address
 
 
 def examine_aggregator(settings: AggregatorSettings, role: Role, database: Database) -> Health:
@@ -352,88 +339,3 @@ def _repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) 
                     await stop.wait()
 
     return repeat
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to us, because several run in one process."""
-
-    @override
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _server(app: ASGIApp, max_connections: int) -> _Server:
-    return _Server(
-        uvicorn.Config(
-            app,
-            http=BoundedConnection.limited_to(max_connections),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_SECONDS // 2,
-        )
-    )
-
-
-async def _serve(server: _Server, listening: socket.socket, stop: anyio.Event) -> None:
-    async with _announced(server, listening, stop):
-        await server.serve(sockets=[listening])
-
-
-async def _serve_apart(server: _Server, listening: socket.socket, stop: anyio.Event) -> None:
-    """Serve from a thread with an event loop of its own."""
-    async with _announced(server, listening, stop):
-        await to_thread.run_sync(
-            partial(anyio.run, partial(server.serve, sockets=[listening])),
-            abandon_on_cancel=True,
-            limiter=CapacityLimiter(1),
-        )
-
-
-@asynccontextmanager
-async def _announced(
-    server: _Server, listening: socket.socket, stop: anyio.Event
-) -> AsyncIterator[None]:
-    """Log where a server listens, and end it when `stop` is set."""
-    host, port = listening.getsockname()[:2]
-    log.info("listening", host=host, port=port)
-
-    async def exit_when_stopped() -> None:
-        await stop.wait()
-        server.should_exit = True  # it looks at this ten times a second, from any thread
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(exit_when_stopped)
-        yield
-        group.cancel_scope.cancel()
-
-
-def _listen(address: str, *, reuse_port: bool) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, reuse_port)
-    try:
-        listening.bind((host, int(port)))
-        # All at once: whoever hears from one listener that we are up can reach the others too.
-        listening.listen(_BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise ConfigurationError(f"listen: {address}: {error.strerror}") from error
-    return listening
-
-
-async def _stop_on_signal(stop: anyio.Event, scope: anyio.CancelScope) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
-        async for number in received:
-            if stop.is_set():
-                break
-            log.info("stopping", signal=number.name)
-            stop.set()
-            scope.deadline = anyio.current_time() + GRACE_SECONDS
-    scope.cancel()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -55,6 +56,12 @@ def _address(value: object) -> object:
         if not host or not port.isdecimal() or int(port) > 65_535:  # noqa: PLR2004 - the largest port
             raise ValueError("must be host:port, such as 127.0.0.1:8001")
     return value
+
+
+def _without_password(url: HttpUrl | None) -> HttpUrl | None:
+    if url is not None and (url.username or url.password):
+        raise ValueError("must name no user and no password")
+    return url
 
 
 def _beside(database_url: str, setting: str) -> str:
@@ -111,6 +118,11 @@ def _check_rotation(hpke_rotation_seconds: int, hpke_cache_seconds: int) -> None
 
 Address = Annotated[str, BeforeValidator(_address)]
 OptionalAddress = Annotated[Address | None, BeforeValidator(lambda value: value or None)]
+OptionalUrl = Annotated[
+    HttpUrl | None,
+    BeforeValidator(lambda value: value or None),
+    AfterValidator(_without_password),
+]
 Rational = Annotated[Fraction, _rational(parse_rational)]
 MaxDelta = Annotated[Fraction, _rational(parse_max_delta)]
 Seconds = Annotated[int, Field(ge=0, le=86_400 * 365)]
@@ -264,6 +276,11 @@ class AggregatorSettings(ServiceSettings):
     )
     verification_threads: int | None = Field(
         None, ge=1, description="Batches verified at once; one per core if not given."
+    )
+    traces_endpoint: OptionalUrl = Field(
+        None,
+        description="Where OpenTelemetry traces are sent by OTLP over HTTP, such as "
+        "http://127.0.0.1:4318/v1/traces; nowhere if not given or empty.",
     )
 
     @property

@@ -33,6 +33,7 @@ from aggregator.storage.aggregate_shares import (
 from aggregator.storage.batches import check_unchanged, summarize_batch
 from aggregator.storage.closed_batches import closed_batches
 from aggregator.storage.database import Transaction
+from aggregator.telemetry.tracing import span
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
 
@@ -62,7 +63,8 @@ class AggregateShares:
             return found
         vdaf = task.vdaf(AggregationParameter(request.collection_job_req.agg_param))
         merged = await merge_batch(database, task, vdaf, asked.batch)
-        return await database.run("release batch", lambda tx: self._release(tx, asked, merged))
+        with span("release batch", reports=merged.totals.report_count):
+            return await database.run("release batch", lambda tx: self._release(tx, asked, merged))
 
     def _release(
         self, tx: Transaction, asked: "_Asked", merged: MergedBatch

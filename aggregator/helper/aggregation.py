@@ -25,6 +25,7 @@ from aggregator.storage.answered_jobs import (
 )
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports, reason
 from aggregator.storage.database import Transaction
+from aggregator.telemetry.tracing import note
 
 
 class AggregationJobs:
@@ -61,6 +62,7 @@ class AggregationJobs:
                 self._runtime.clock_skew_seconds,
             ),
         )
+        note(reports=len(init.outcomes))
         # Shielded: a leader that was told to come again finds the answer to what was verified.
         with anyio.CancelScope(shield=True):
             answered = await self._runtime.database.run(

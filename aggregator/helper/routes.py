@@ -39,6 +39,7 @@ from aggregator.storage.answered_jobs import (
     delete_answered_job,
     get_answered_job,
 )
+from aggregator.telemetry.tracing import note
 from aggregator.web.aggregators import AggregatorResources, Kind
 from aggregator.web.messages import (
     MAX_SHORT_MESSAGE,
@@ -100,6 +101,7 @@ class HelperResources(AggregatorResources):
             min(report_sizes(served.task).job, self._limits.max_body_size),
         )
         answered = await self._jobs.answer(served, body)
+        note(resource=answered.job_id.hex())
         created = path(
             "aggregation_job",
             task_id=served.task.task_id,
@@ -132,6 +134,7 @@ class HelperResources(AggregatorResources):
         served = await self._authorised(request)
         body = await read_body(request, AggregateShareReq.message, MAX_SHORT_MESSAGE)
         share = await self._shares.answer(served, body)
+        note(resource=share.share_id.hex())
         response = await self._leaving(served, share)
         created = path(
             "aggregate_share",

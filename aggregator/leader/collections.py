@@ -73,6 +73,7 @@ from aggregator.storage.selected_batches import next_batch, select_again
 from aggregator.storage.states import BatchState
 from aggregator.storage.waiting_reports import waiting_in_batch
 from aggregator.telemetry.metrics import COLLECTION_SECONDS, Outcome, note_outcome
+from aggregator.telemetry.tracing import span
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
 from aggregator.vdaf.aggregation_parameter import AggregationParameter
 
@@ -247,7 +248,8 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
                 ),
             )
 
-        await database.run("release batch", finish)
+        with span("release batch", reports=merged.totals.report_count):
+            await database.run("release batch", finish)
         COLLECTION_SECONDS.observe(self._runtime.clock.now() - job.created_at)
         log.info("collection job finished", job=job.job_id.hex())
         # The lease ended with the job, and with it the right to go on that its renewal checks.

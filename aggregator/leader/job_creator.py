@@ -14,10 +14,11 @@ from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import Problem
 from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime
-from aggregator.storage.aggregation_jobs import create_aggregation_job
+from aggregator.storage.aggregation_jobs import AggregationJob, create_aggregation_job
 from aggregator.storage.database import Transaction
 from aggregator.storage.reports import JobSize, claimable_reports, tasks_with_unclaimed_reports
 from aggregator.storage.selected_batches import batch_with_room
+from aggregator.telemetry.tracing import note, span
 
 MAX_JOB_BYTES = 16 * 2**20
 """The most stored bytes of the reports of one job, if it has more than one."""
@@ -74,17 +75,20 @@ class JobCreator:
         if not claimable.reports:
             return False
 
-        def create(tx: Transaction) -> bool:
+        def create(tx: Transaction) -> AggregationJob | None:
             bucket, size = b"", most
             if task.batching.leader_selects:
                 bucket, room = batch_with_room(tx, task_id, task.min_batch_size)
                 size = dataclasses.replace(most, reports=min(most.reports, room))
-            job = create_aggregation_job(
+            return create_aggregation_job(
                 tx, task_id, size, only_full=claimable.is_full, bucket=bucket
             )
-            return job is not None
 
-        return await self._runtime.database.run("create aggregation job", create)
+        with span("create aggregation job", task=str(task.task_id), reports=claimable.reports):
+            job = await self._runtime.database.run("create aggregation job", create)
+            if job is not None:
+                note(job=job.job_id.hex())
+        return job is not None
 
     def _have_lingered(self, task_id: bytes) -> bool:
         now = self._runtime.clock.now()

@@ -62,6 +62,7 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Lease, Leased
 from aggregator.storage.reports import StoredReport, reports_of_job
 from aggregator.telemetry.metrics import Outcome, note_outcome
+from aggregator.telemetry.tracing import note
 from aggregator.transport.peer import Answer, PeerRefused, PeerUnreachable
 
 log = structlog.get_logger()
@@ -240,6 +241,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
             return len(aggregated)
 
         aggregated = await self._runtime.database.run("finish aggregation job", finish)
+        note(aggregated=aggregated)
         log.info(
             "aggregation job finished",
             job=leased.job.job_id.hex(),
@@ -362,9 +364,11 @@ class JobDriver(LeaseDriver[AggregationJob]):
             log.info("job waits", next_in=f"{delay}s")
 
     async def _reports(self, job: AggregationJob) -> list[StoredReport]:
-        return await self._runtime.database.read(
+        reports = await self._runtime.database.read(
             "reports of job", lambda tx: reports_of_job(tx, job.key)
         )
+        note(reports=len(reports))
+        return reports
 
 
 def _decoded(stored: Sequence[StoredReport]) -> tuple[list[Report], list[Rejected]]:

@@ -35,6 +35,7 @@ from aggregator.storage.collection_room import (
 )
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import BatchState, CollectionJobState
+from aggregator.telemetry.tracing import note
 from aggregator.web.aggregators import AggregatorResources, Kind
 from aggregator.web.messages import (
     MAX_SHORT_MESSAGE,
@@ -127,6 +128,7 @@ class LeaderResources(AggregatorResources):
             return create_collection_job(tx, task_id.value, body, batch)
 
         job = await self._runtime.database.run("create collection job", create)
+        note(resource=job.job_id.hex())
         created = path(
             "collection_job", task_id=task_id, collection_job_id=CollectionJobId(job.job_id)
         )

@@ -8,7 +8,6 @@ before its lease is over on the database's, so no two drivers ever step one job.
 """
 
 import dataclasses
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
@@ -24,6 +23,7 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.engine import Unreachable
 from aggregator.storage.leases import Lease, Leased, LeaseLost
 from aggregator.telemetry.metrics import Outcome, note_outcome, timed_step
+from aggregator.telemetry.tracing import new_trace, span
 from aggregator.transport.peer import origin
 from aggregator.transport.permits import Demand, Permits
 
@@ -192,19 +192,18 @@ class Scheduler(Generic[J]):
         """Step a job, and renew its lease meanwhile."""
         job = leased.job
         # The helper is sent the trace id with every request, and logs it too.
-        with structlog.contextvars.bound_contextvars(
-            trace_id=uuid.uuid4().hex,
-            kind=self._jobs.kind,
-            task=str(TaskId(job.task_id)),
-            job=job.job_id.hex(),
-            attempt=leased.lease.attempts,
-        ):
+        named: dict[str, str | int] = {
+            "task": str(TaskId(job.task_id)),
+            "job": job.job_id.hex(),
+            "attempt": leased.lease.attempts,
+        }
+        with new_trace(), structlog.contextvars.bound_contextvars(kind=self._jobs.kind, **named):
             is_done = False
             try:
                 async with anyio.create_task_group() as group:
                     group.cancel_scope.deadline = until
                     group.start_soon(self._renew, leased.lease, group.cancel_scope)
-                    with timed_step(self._jobs.kind):
+                    with span(f"step {self._jobs.kind} job", **named), timed_step(self._jobs.kind):
                         await self._step_and_log(leased)
                     is_done = True
                     group.cancel_scope.cancel()

@@ -13,6 +13,7 @@ from aggregator.protocol.task import Task
 from aggregator.storage.batches import StoredShard, read_shards
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.leftovers import delete_some_leftovers, has_leftovers
+from aggregator.telemetry.tracing import span
 from aggregator.vdaf.prio3 import Prio3
 from field import Vector
 
@@ -48,10 +49,11 @@ async def merge_batch(database: Database, task: Task, vdaf: Prio3, batch: Batch)
         shards = read_shards(tx, task.task_id.value, batch, limit, after)
         return _merged(vdaf, merged, shards), shards[-1] if shards else None
 
-    while True:
-        merged, after = await database.read("merge buckets", step)
-        if after is None:
-            return merged
+    with span("merge batch"):
+        while True:
+            merged, after = await database.read("merge buckets", step)
+            if after is None:
+                return merged
 
 
 async def delete_leftovers(database: Database) -> None:

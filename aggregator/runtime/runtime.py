@@ -39,6 +39,7 @@ from aggregator.storage.tasks import (
     list_tasks,
     undecryptable_tasks,
 )
+from aggregator.telemetry.tracing import span
 
 log = structlog.get_logger()
 
@@ -218,7 +219,8 @@ class Runtime:
 
     async def verify(self, task: Task, work: Callable[[], T]) -> T:
         """Run a step of verification in a thread; many at once, and the tasks in turn."""
-        return await self._verification.run(task, work)
+        with span("verify"):
+            return await self._verification.run(task, work)
 
     async def warm_up(self) -> None:
         """Compile the kernels of all tasks before the first report comes."""

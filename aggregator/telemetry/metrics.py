@@ -24,6 +24,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from aggregator.telemetry.tracing import note
+
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library's own lack
 _REGISTRY = CollectorRegistry()
 
@@ -132,6 +134,7 @@ def timed_step(kind: str) -> Iterator[None]:
     finally:
         _outcome.reset(token)
         outcome = said[-1] if said else Outcome.MOVED
+        note(outcome=outcome)
         JOB_STEP_SECONDS.labels(kind, outcome).observe(time.perf_counter() - started)
 
 

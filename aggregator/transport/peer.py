@@ -18,12 +18,10 @@ import math
 import os
 import ssl
 import time
-import uuid
 from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 import httpx
-import structlog
 from typing_extensions import override
 
 from aggregator.dap.auth import bearer_header
@@ -31,6 +29,7 @@ from aggregator.dap.problems import Problem, abort_from_problem
 from aggregator.dap.resources import media_type, message_of
 from aggregator.errors import PeerError
 from aggregator.telemetry.metrics import PEER_REQUEST_SECONDS
+from aggregator.telemetry.tracing import SpanKind, note, span, traceparent
 
 MAX_SHORT_ANSWER = 64 * 2**10
 """The most bytes of a problem document, or of an answer that should carry nothing."""
@@ -178,7 +177,7 @@ class Peer:
     ) -> Answer:
         url = self._resource(target)
         # A few compressed bytes could become any number.
-        headers = {"traceparent": _traceparent(), "accept-encoding": "identity"}
+        headers = {"accept-encoding": "identity"}
         if media_type is not None:
             headers["content-type"] = media_type
         if self._token is not None:
@@ -207,16 +206,20 @@ class Peer:
 
     async def _send_timed(self, request: httpx.Request, limit: int) -> Answer:
         outcome, started = "unreachable", time.perf_counter()
-        try:
-            answer = await self._send_once(request, limit)
-            outcome = "answered"
-        except PeerRefused:
-            outcome = "refused"
-            raise
-        finally:
-            seconds = time.perf_counter() - started
-            PEER_REQUEST_SECONDS.labels(self._origin, outcome).observe(seconds)
-        return answer
+        http = {"http.request.method": request.method}
+        with span(request.method, SpanKind.CLIENT, None, http, peer=self._origin):
+            request.headers["traceparent"] = traceparent()
+            try:
+                answer = await self._send_once(request, limit)
+                outcome = "answered"
+            except PeerRefused:
+                outcome = "refused"
+                raise
+            finally:
+                note(outcome=outcome)
+                seconds = time.perf_counter() - started
+                PEER_REQUEST_SECONDS.labels(self._origin, outcome).observe(seconds)
+            return answer
 
     async def _send_once(self, request: httpx.Request, limit: int) -> Answer:
         try:
@@ -230,6 +233,7 @@ class Peer:
             raise self._unreachable(_cause(error), is_unprocessed=is_unsent) from error
         retry_after = _retry_after(response.headers)
         status = response.status_code
+        note({"http.response.status_code": status})
         if status in _TRANSIENT_STATUSES:
             is_turned_away = status == httpx.codes.TOO_MANY_REQUESTS
             cause = f"status {status}"
@@ -306,12 +310,6 @@ class Peer:
         if (url.scheme, url.host, url.port) != (base.scheme, base.host, base.port):
             raise PeerRefused(Problem("the peer named a resource of another origin"), 502)
         return url
-
-
-def _traceparent() -> str:
-    """Return the header that links the peer's log lines to ours (W3C Trace Context)."""
-    trace_id = structlog.contextvars.get_contextvars().get("trace_id", uuid.uuid4().hex)
-    return f"00-{trace_id}-{uuid.uuid4().hex[:16]}-01"
 
 
 def origin(endpoint: str) -> str:

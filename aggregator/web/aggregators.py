@@ -10,6 +10,7 @@ from aggregator.dap.ids import Identifier
 from aggregator.dap.problems import Problem
 from aggregator.runtime import Runtime, ServedTask
 from aggregator.storage.database import Transaction
+from aggregator.telemetry.tracing import note
 from aggregator.web.auth import require_token
 from aggregator.web.messages import empty_response, encoded_response, id_of, task_id_of
 
@@ -27,7 +28,9 @@ class Kind:
     def id_of(self, request: Request) -> bytes:
         """Return the id in the request's path."""
         parameter = self.name.replace(" ", "_") + "_id"
-        return id_of(request, self.identifier, parameter, self.unknown).value
+        resource_id = id_of(request, self.identifier, parameter, self.unknown).value
+        note(resource=resource_id.hex())
+        return resource_id
 
     def missing(self, served: ServedTask) -> Problem:
         """Return the problem that the task has no such resource."""

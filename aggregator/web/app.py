@@ -4,9 +4,7 @@ Handlers take the raw request and answer with bytes, because DAP's bodies are no
 """
 
 import math
-import re
 import time
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -14,6 +12,7 @@ import anyio
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.status import HTTP_202_ACCEPTED
@@ -25,6 +24,7 @@ from aggregator.dap.problems import InvalidMessage
 from aggregator.errors import Abort
 from aggregator.storage.engine import Busy, DiskFull, Unreachable
 from aggregator.telemetry.metrics import REQUEST_SECONDS
+from aggregator.telemetry.tracing import new_trace_id, read_traceparent
 from aggregator.web.intake import SCOPE_KEY, Intake
 from aggregator.web.problems import (
     abort_response,
@@ -43,8 +43,6 @@ FULL_DISK_SECONDS = 60
 
 UNREACHABLE_SECONDS = 5
 """The same while the store's server cannot be reached."""
-
-_TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def create_app(
@@ -164,11 +162,9 @@ def _without_task() -> Iterator[None]:
 
 
 def _trace_id(scope: Scope) -> str:
-    """Return the peer's trace id, used only in the log, or a new one."""
-    for name, value in scope["headers"]:
-        if name == b"traceparent" and (match := _TRACE.fullmatch(value)):
-            return match[1].decode()
-    return uuid.uuid4().hex
+    """Return the peer's trace id, or a new one."""
+    place = read_traceparent(Headers(scope=scope).get("traceparent"))
+    return new_trace_id() if place is None else place.trace_id
 
 
 async def _on_abort(request: Request, error: Exception) -> Response:

@@ -51,14 +51,14 @@ _METHODS = ["GET", "HEAD"]
 class Probe:
     """The last look at a service's store, taken anew when somebody asks."""
 
-    def __init__(self, examine: Callable[[], Health]) -> None:
-        """Look by `examine`, in a thread, one at a time."""
+    def __init__(self, examine: Callable[[], Health], seen: Health | None = None) -> None:
+        """Look by `examine`, in a thread, one at a time; `seen` was the last look, if any."""
         self._examine = examine
         self._is_looking = threading.Lock()
         self._looked_at = time.monotonic()
         self._looking_since: float | None = None
-        self._last = Health(["the store has not answered yet"], {}, [])
-        self._is_fresh = False
+        self._last = seen or Health(["the store has not answered yet"], {}, [])
+        self._is_fresh = seen is not None
 
     async def latest(self) -> Health:
         """Return the state of the service: a new look if it comes at once, or the last one."""
@@ -77,18 +77,20 @@ class Probe:
             return
         self._looking_since = time.monotonic()
         try:
-            self._last = self._examined()
+            self._last = look(self._examine)
             self._looked_at, self._is_fresh = time.monotonic(), True
         finally:
             self._looking_since = None
             self._is_looking.release()
 
-    def _examined(self) -> Health:
-        try:
-            return self._examine()
-        except (AggregatorError, OSError) as error:
-            log.warning("the store cannot be examined", reason=str(error))
-            return Health([str(error)], {}, [])
+
+def look(examine: Callable[[], Health]) -> Health:
+    """Return what `examine` says; or that the store cannot be examined, and why."""
+    try:
+        return examine()
+    except (AggregatorError, OSError) as error:
+        log.warning("the store cannot be examined", reason=str(error))
+        return Health([str(error)], {}, [])
 
 
 def create_health_app(
@@ -96,6 +98,7 @@ def create_health_app(
     hosts: AbstractSet[str] = frozenset({"localhost", "127.0.0.1"}),
     *,
     any_address: bool = False,
+    seen: Health | None = None,
 ) -> FastAPI:
     """Return the application of the health listener.
 
@@ -104,8 +107,9 @@ def create_health_app(
         hosts: The only names that it answers to, lower case: a page of another site, which gave our
             address a name of its own, would read everything otherwise.
         any_address: Whether it also answers to IP addresses; see `check_site`.
+        seen: What a look has just said, if there was one.
     """
-    probe = Probe(examine)
+    probe = Probe(examine, seen)
 
     def check(request: Request) -> None:
         check_site(request, hosts, any_address=any_address)
@@ -113,7 +117,7 @@ def create_health_app(
     router = APIRouter(dependencies=[Depends(check)])
 
     @router.get("/")
-    async def look() -> Response:
+    async def page() -> Response:
         return operator_page(await probe.latest())
 
     @router.api_route("/health", methods=_METHODS)

@@ -13,8 +13,9 @@ from aggregator.codec import Message, encode
 from aggregator.dap.ids import Identifier, TaskId
 from aggregator.dap.problems import MessageTooLarge, UnrecognizedTask, UnsupportedMediaType
 from aggregator.dap.profile import Role
-from aggregator.dap.resources import media_type, message_of, resources_of
+from aggregator.dap.resources import Resource, media_type, message_of, resources_of
 from aggregator.errors import Abort
+from aggregator.telemetry.tracing import SpanKind, note, read_traceparent, span
 from aggregator.web import intake
 
 MAX_SHORT_MESSAGE = 128 * 2**10
@@ -44,12 +45,31 @@ def dap_router(role: Role, handlers: Mapping[tuple[str, str], Handler]) -> APIRo
     for resource in resources_of(role):
         router.add_api_route(
             resource.template,
-            handlers[resource.method, resource.name],
+            _recorded(resource, handlers[resource.method, resource.name]),
             methods=[resource.method],
             name=f"{resource.method} {resource.name}",
             include_in_schema=False,
         )
     return router
+
+
+def _recorded(resource: Resource, handler: Handler) -> Handler:
+    """Record a span for each request of a party.
+
+    What anybody may ask has none: a span for each upload would be one for each person.
+    """
+    if resource.caller is None:
+        return handler
+
+    async def record(request: Request) -> Response:
+        above = read_traceparent(request.headers.get("traceparent"))
+        http = {"http.request.method": resource.method, "http.route": resource.template}
+        with span(f"{resource.method} {resource.template}", SpanKind.SERVER, above, http):
+            response = await handler(request)
+            note({"http.response.status_code": response.status_code})
+            return response
+
+    return record
 
 
 async def read_body(request: Request, message: str, limit: int) -> bytes:
@@ -97,6 +117,7 @@ def task_id_of(request: Request) -> TaskId:
         raise UnrecognizedTask("the path holds no task identifier") from error
     request.scope["dap_task_id"] = task_id
     structlog.contextvars.bind_contextvars(task=str(task_id))
+    note(task=str(task_id))
     return task_id
 
 

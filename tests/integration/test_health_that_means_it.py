@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from aggregator.cli.services import run_services
+from aggregator.cli.running import run_services
 from aggregator.runtime import status
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.telemetry.health import Health, exposition

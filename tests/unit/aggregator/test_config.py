@@ -110,6 +110,8 @@ def test_a_floor_is_what_the_settings_say(tmp_path: Path) -> None:
         ('limit_required = "perhaps"', "limit_required"),
         ('log_format = "xml"', "log_format"),
         ("leese_seconds = 3", "leese_seconds"),
+        ('traces_endpoint = "localhost:4318"', "traces_endpoint"),
+        ('traces_endpoint = "https://me:secret@x/"', "traces_endpoint: .* no user and no password"),
         ("min_batch_size_floor = 0", "min_batch_size_floor"),
         ("=", "not TOML"),
         (f"lease_seconds = {'1' * 5000}", "not TOML"),

@@ -50,6 +50,7 @@ def test_a_unit_runs_a_command_that_exists_as_the_user_of_its_party(path: Path) 
     )
     (entry,) = [entry for entry in COMMANDS if entry.name == party]
     assert verb in getattr(entry.load(), "commands", {verb: None})
+    assert service["ExecReload"] == "/bin/kill -HUP $MAINPID"
     assert service["User"] == service["Group"] == f"prio-{party}"
     accounts = (DEPLOY / "systemd" / "prio.sysusers").read_text(encoding="utf-8")
     assert f"u prio-{party} " in accounts

@@ -4,21 +4,21 @@ import socket
 
 import pytest
 
-from aggregator.cli.services import _listen
+from aggregator.cli.listening import listen
 from aggregator.errors import ConfigurationError
 
 
 def test_an_address_takes_connections_before_any_listener_answers() -> None:
     """The health listener says that a service is up, so the others must be reachable by then."""
     with (
-        _listen("127.0.0.1:0", reuse_port=False) as listening,
+        listen("127.0.0.1:0", reuse_port=False) as listening,
         socket.create_connection(listening.getsockname(), timeout=5) as connected,
     ):
         assert connected.getpeername() == listening.getsockname()
 
 
 def test_two_services_cannot_take_one_address() -> None:
-    with _listen("127.0.0.1:0", reuse_port=False) as listening:
+    with listen("127.0.0.1:0", reuse_port=False) as listening:
         port = listening.getsockname()[1]
         with pytest.raises(ConfigurationError, match=f"listen: 127.0.0.1:{port}"):
-            _listen(f"127.0.0.1:{port}", reuse_port=False)
+            listen(f"127.0.0.1:{port}", reuse_port=False)

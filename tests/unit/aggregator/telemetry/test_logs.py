@@ -144,3 +144,16 @@ def test_every_line_names_the_role(lines: io.StringIO) -> None:
     structlog.get_logger().info("an event")
     logging.getLogger("a library").warning("its own")
     assert [json.loads(line)["role"] for line in lines.getvalue().splitlines()] == ["leader"] * 2
+
+
+def test_the_level_changes_also_for_a_logger_that_was_used_before(
+    lines: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", lines)
+    log = structlog.get_logger()
+    log.debug("first")
+    configure_logs(LogFormat.JSON, "debug", "leader")
+    log.debug("second")
+    configure_logs(LogFormat.JSON, "error", "leader")
+    log.warning("third")
+    assert [json.loads(line)["event"] for line in lines.getvalue().splitlines()] == ["second"]

@@ -1,0 +1,91 @@
+"""What may change while a service runs, and when a service that was replaced has ended."""
+
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from aggregator.cli.reading import FIXED, Reading
+from aggregator.cli.running import Generation, Service
+from aggregator.config import LeaderSettings
+from aggregator.errors import ConfigurationError
+from tests.support.settings_table import setting_names
+
+FILE = 'role = "leader"\ndatabase = "leader.sqlite"\n'
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "leader.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_setting_that_may_change_is_new_when_it_is_read_again(config: Path) -> None:
+    reading = Reading(LeaderSettings, config)
+    config.write_text(f"{FILE}lease_seconds = 200\n")
+    assert reading.now.lease_seconds == 60
+    assert reading.again().lease_seconds == reading.now.lease_seconds == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (f'{FILE}listen = "127.0.0.1:9"\nlease_seconds = 200', "listen: can change only"),
+        ('role = "leader"\ndatabase = "other.sqlite"', "database: can change only"),
+        (f"{FILE}lease_seconds = 1", "lease_seconds: must be more than request_timeout_seconds"),
+        ('role = "helper"\ndatabase = "leader.sqlite"', "has the helper's settings"),
+        ("=", "not TOML"),
+    ],
+)
+def test_what_may_not_change_or_is_wrong_is_named_and_nothing_is_new(
+    config: Path, text: str, named: str
+) -> None:
+    reading = Reading(LeaderSettings, config)
+    before = reading.now
+    config.write_text(text)
+    with pytest.raises(ConfigurationError, match=named):
+        reading.again()
+    assert reading.now is before
+
+
+def test_every_setting_that_may_not_change_exists() -> None:
+    assert set(FIXED) <= setting_names()
+
+
+@pytest.mark.anyio
+async def test_a_service_that_was_replaced_ends_when_its_last_request_is_answered() -> None:
+    answer, ended = anyio.Event(), anyio.Event()
+
+    async def application(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        await answer.wait()
+
+    async def receive() -> dict[str, object]:
+        raise AssertionError
+
+    async def send(_message: object) -> None:
+        raise AssertionError
+
+    generation = Generation(Service([(application, "127.0.0.1:0")], [], 1))
+
+    async def end() -> None:
+        await generation.last_answer()
+        ended.set()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(generation.apps[0], {}, receive, send)
+            await anyio.lowlevel.checkpoint()
+            group.start_soon(end)
+            generation.leave.set()
+            await anyio.sleep(0.2)
+            assert not ended.is_set()
+            answer.set()
+            await ended.wait()
