@@ -5,7 +5,7 @@ import csv
 import json
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -15,19 +15,20 @@ import anyio
 import httpx
 import pytest
 from anyio import to_thread
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
 
 from aggregator.collector import models
-from aggregator.collector.pages import routes
+from aggregator.collector.pages import files, routes
 from aggregator.collector.pages.view import View
 from aggregator.dap.ids import TaskId
 from aggregator.web.pages.charts import Chart
+from tests.support.collector_service import BEARER, TOKEN, log_in
 from tests.support.collector_world import (
-    BEARER,
     HOSTILE,
     LONG,
     MONDAY,
     SCRIPT,
-    TOKEN,
     TURNED,
     WEEK,
     CollectorWorld,
@@ -49,15 +50,8 @@ def world(tmp_path: Path) -> CollectorWorld:
 
 @pytest.fixture
 async def browser(world: CollectorWorld) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(world.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
+    async with world.client() as client:
         yield client
-
-
-async def log_in(browser: httpx.AsyncClient) -> httpx.Response:
-    shown = Page((await browser.get("/login")).text)
-    form = shown.form("/login") | {"token": TOKEN}
-    return await browser.post("/login", data=form)
 
 
 async def look(browser: httpx.AsyncClient, path: str, code: int = 200) -> Page:
@@ -134,8 +128,7 @@ async def test_the_token_begins_a_session_in_a_strict_cookie_and_another_does_no
 
 
 async def test_over_https_the_cookie_is_sent_over_https_only(world: CollectorWorld) -> None:
-    transport = httpx.ASGITransport(world.app)
-    async with httpx.AsyncClient(transport=transport, base_url="https://collector") as browser:
+    async with world.client("https://collector") as browser:
         assert "Secure" in (await log_in(browser)).headers["set-cookie"]
 
 
@@ -192,10 +185,10 @@ async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     shown, over_time, groups, periods = titles[::2]
     assert "count of each answer" in shown
     assert "over time" in over_time
-    assert groups.startswith("Each count compared with that of surgery: Difference")
+    assert groups.startswith("Each count compared with that of surgery: difference")
     assert periods.startswith("2026-11-09 to 2026-11-15 compared with 2026-11-02 to 2026-11-08")
     text = page.all("main")[0].text
-    assert "95 % confidence for 2 at once" in text
+    assert "intervals of which all 2 hold at once (95 %)" in text
     assert f'collector.task("{task.task_id}")' in text
     document = (await browser.get(f"{home}.json", headers=BEARER)).json()
     group, fewer, more = document["comparisons"]
@@ -261,7 +254,7 @@ async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws
     path = f"/questions/{task.task_id}/about"
     page = await look(browser, f"{path}?result={name}&value=1")
     text = page.all("main")[0].text
-    assert "epsilon 1 for each result" in text
+    assert "Epsilon 1 for each result" in text
     assert "at least one of the two aggregators" in text
     assert "Each aggregator refuses more than 52 releases" in text
     assert "Sum 2 of 2 was released as 200" in text
@@ -418,7 +411,7 @@ async def test_a_file_that_takes_long_to_make_keeps_nobody_waiting(
         assert others_were_answered.wait(10)
         return b"{}"
 
-    monkeypatch.setattr(routes, "as_json", slow)
+    monkeypatch.setattr(files, "as_json", slow)
     headers = BEARER
     async with anyio.create_task_group() as group:
         answers: list[httpx.Response] = []
@@ -481,9 +474,10 @@ async def test_hostile_labels_are_shown_as_text(
     assert set(HOSTILE) <= set(cells)
     svg = (await browser.get(f"{home}/count.svg")).text
     assert "<script" not in svg
-    listed = (await browser.get(f"{home}.csv")).text
-    assert ",'=1+1," in listed
-    assert ",=1+1" not in listed
+    for path in (home, "/overview"):
+        listed = (await browser.get(f"{path}.csv")).text
+        assert ",'=1+1," in listed
+        assert ",=1+1" not in listed
 
 
 async def test_every_document_is_what_the_description_says(
@@ -505,14 +499,21 @@ async def test_every_document_is_what_the_description_says(
     described = (await browser.get("/openapi.json")).json()["paths"]
     seen = set()
     for each in (task, hostile):
-        place = {"task_id": str(each.task_id)}
         collections = (await browser.get(f"/api/tasks/{each.task_id}/collections")).json()
+        place = {
+            "task_id": str(each.task_id),
+            "collection_id": collections[-1]["collection_id"],
+            "chart": "over-time" if each is task else "mean",
+        }
         for path in described:
-            place["collection_id"] = collections[-1]["collection_id"]
             answer = await browser.get(path.format(**place))
             assert answer.status_code == 200, path
-            answered = described[path]["get"]["responses"]["200"]["content"]["application/json"]
-            named = answered["schema"].get("items", answered["schema"])["$ref"].rsplit("/", 1)[-1]
+            ((media, said),) = described[path]["get"]["responses"]["200"]["content"].items()
+            assert answer.headers["content-type"].split(";")[0] == media, path
+            if media != "application/json":
+                assert said["schema"]["type"] == "string"
+                continue
+            named = said["schema"].get("items", said["schema"])["$ref"].rsplit("/", 1)[-1]
             found = answer.json() if isinstance(answer.json(), list) else [answer.json()]
             for document in found:
                 getattr(models, named).model_validate_json(json.dumps(document))
@@ -535,6 +536,37 @@ async def test_every_document_is_what_the_description_says(
     anchors = {f"#{each.attributes['id']}" for each in page.all("h3") if "id" in each.attributes}
     links = {each.attributes["href"] for each in page.all("a")}
     assert {each for each in links if each.startswith("#")} <= anchors | {"#content"}
+
+
+def routes_of(router: APIRouter) -> Iterator[Mapping[str, Any]]:
+    """Give each route, of routers within routers too."""
+    for route in router.routes:
+        included = getattr(route, "original_router", None)
+        if included is not None:
+            yield from routes_of(included)
+        elif isinstance(route, APIRoute):
+            yield vars(route)
+
+
+async def test_each_address_of_a_page_is_described_as_json_and_as_csv(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    described = (await browser.get("/openapi.json", headers=BEARER)).json()["paths"]
+    routes = list(routes_of(world.app.router))
+    assert {each["path"] for each in routes if each["include_in_schema"]} == set(described)
+    others = {"/login", "/docs", "/openapi.json"}
+    pages = {each["path"] for each in routes if not each["include_in_schema"]} - others
+    assert len(pages) == 5  # one of them only ends a session
+    for path in pages - {"/logout"}:
+        for ending in ("json", "csv", "parquet"):
+            name = "/overview" if path == "/" else path
+            assert "get" in described[f"{name}.{ending}"], path
+    refused = [
+        operation["responses"]["4XX"]["content"]
+        for operations in described.values()
+        for operation in operations.values()
+    ]
+    assert all(list(each) == ["application/problem+json"] for each in refused)
 
 
 @pytest.mark.slow

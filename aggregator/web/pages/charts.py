@@ -142,8 +142,8 @@ def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Chart:
 
 
 def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Html:
-    height, left, width = 220, 70, room.width
-    scale = _Scale.over(marks, height, _TOP, with_zero=False)
+    height, left, width, top = 240, 70, room.width, 30
+    scale = _Scale.over(marks, height, top, with_zero=False)
     step = (width - _RIGHT - left) / max(1, len(marks) - 1)
     places = [_rounded(left + step * index) for index in range(len(marks))]
     parts = [
@@ -155,6 +155,9 @@ def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Htm
         )
         for tick in scale.ticks
     ]
+    parts.append(
+        tag("text", _shortened(unit), x=left, y=top - 12, text_anchor="start") if unit else Html()
+    )
     upper = [f"{x},{scale.clamped(mark.high)}" for x, mark in zip(places, marks, strict=True)]
     lower = [f"{x},{scale.clamped(mark.low)}" for x, mark in zip(places, marks, strict=True)]
     parts.append(tag("polygon", class_="band", points=" ".join([*upper, *reversed(lower)])))

@@ -39,14 +39,18 @@ border:1px solid var(--edge);border-radius:.25rem;margin:0 .2rem .2rem 0;color:v
 .mark.failed,.mark.too_few{color:var(--bad)}
 .long{display:block;max-height:6rem;overflow:auto}
 table{border-collapse:collapse;width:100%}
-caption{text-align:left;color:var(--soft);padding:.25rem 0}
+caption{text-align:left;color:var(--soft);padding:.25rem 0;position:sticky;left:0;
+max-width:calc(100vw - 2rem)}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--edge);vertical-align:top;
 font-variant-numeric:tabular-nums;overflow-wrap:break-word}
+th.number,td.number{text-align:right;white-space:nowrap}
 tbody th{font-weight:500;min-width:9rem}td bdi,th bdi{overflow-wrap:anywhere}
 td:has(bdi){min-width:7rem}td:last-child{min-width:9rem}.word{white-space:nowrap}
 svg.chart{width:100%;height:auto;max-width:60rem}
 .narrow{display:none}
-@media(max-width:40rem){.wide{display:none}.narrow{display:block}}
+@media(max-width:40rem){.wide{display:none}.narrow{display:block}
+tbody th,td:has(bdi){min-width:8.5rem}td:last-child:not(.number){min-width:11rem}}
+form.row{display:flex;flex-wrap:wrap;gap:.4rem;align-items:center}
 details{margin:.5rem 0}
 svg.spark{width:7.5rem;height:1.75rem}
 pre:focus-visible{outline:3px solid var(--accent)}
