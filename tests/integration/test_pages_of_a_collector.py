@@ -22,6 +22,7 @@ from aggregator.collector import models
 from aggregator.collector.pages import files, routes
 from aggregator.collector.pages.view import View
 from aggregator.dap.ids import TaskId
+from aggregator.protocol.task import Task
 from aggregator.web.pages.charts import Chart
 from tests.support.collector_service import BEARER, TOKEN, log_in
 from tests.support.collector_world import (
@@ -54,6 +55,21 @@ async def browser(world: CollectorWorld) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
+def where(world: CollectorWorld) -> Task:
+    """Give the collector a question with two answers."""
+    task = survey_task(("surgery", "medicine"), "Where were you?")
+    world.add(task)
+    return task
+
+
+def histogram(world: CollectorWorld, privacy: Mapping[str, Any], values: list[int]) -> Task:
+    """Give the collector a task of no survey, with a result."""
+    task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
+    world.add(task)
+    world.finish(task, MONDAY, values)
+    return task
+
+
 async def look(browser: httpx.AsyncClient, path: str, code: int = 200) -> Page:
     answer = await browser.get(path)
     assert answer.status_code == code, answer.text
@@ -83,8 +99,7 @@ async def look(browser: httpx.AsyncClient, path: str, code: int = 200) -> Page:
 async def test_without_the_token_no_address_shows_anything(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     world.finish(task, MONDAY, [400, 200])
     home = f"/questions/{task.task_id}"
     for path in ("/", home, f"{home}/about", f"{home}/batches"):
@@ -149,8 +164,7 @@ async def test_a_cookie_that_was_made_up_or_changed_is_none(browser: httpx.Async
 async def test_the_overview_has_a_card_for_each_question_with_its_latest_result(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     world.add(make_task(privacy=LAPLACE, id=str(TaskId(bytes([9] * 32)))))
     world.finish(task, MONDAY, [400, 200])
     world.finish(task, MONDAY + WEEK, [404, 196])
@@ -173,8 +187,7 @@ async def test_the_overview_has_a_card_for_each_question_with_its_latest_result(
 async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     first = world.finish(task, MONDAY, [400, 200])
     last = world.finish(task, MONDAY + WEEK, [304, 296])
     await log_in(browser)
@@ -229,8 +242,7 @@ async def test_what_a_page_shows_as_python_is_the_same_in_python(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     first = world.finish(task, MONDAY, [401, 199])
     world.finish(task, MONDAY + WEEK, [304, 296])
     await log_in(browser)
@@ -247,8 +259,7 @@ async def test_what_a_page_shows_as_python_is_the_same_in_python(
 async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws_its_noise(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     name = world.finish(task, MONDAY, [400, 200])
     await log_in(browser)
     path = f"/questions/{task.task_id}/about"
@@ -274,9 +285,7 @@ async def test_about_a_value_above_a_threshold_has_an_interval_that_knows_it_was
         "private_threshold": 20,
         "population": "patients",
     }
-    task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
-    world.add(task)
-    world.finish(task, MONDAY, [21, 3, 400])
+    task = histogram(world, privacy, [21, 3, 400])
     await log_in(browser)
     path = f"/questions/{task.task_id}/about"
     texts = [(await look(browser, f"{path}?value={j}")).all("main")[0].text for j in (0, 2)]
@@ -295,9 +304,7 @@ async def test_about_a_number_whose_policy_binds_nobody_says_so(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     privacy = {"mechanism": "None", "suppress_at_or_below": 5, "bound": False}
-    task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
-    world.add(task)
-    world.finish(task, MONDAY, [30, 3, 400])
+    task = histogram(world, privacy, [30, 3, 400])
     await log_in(browser)
     text = (await look(browser, f"/questions/{task.task_id}/about")).all("main")[0].text
     assert "No differential privacy" in text
@@ -309,8 +316,7 @@ async def test_about_a_number_whose_policy_binds_nobody_says_so(
 async def test_windows_are_open_ready_waiting_collected_or_too_few_with_a_button(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     world.finish(task, MONDAY + 6 * WEEK, [400, 200])
     world.fail(task, MONDAY + 7 * WEEK)
     world.ask(task, MONDAY + 8 * WEEK)
@@ -341,8 +347,7 @@ async def test_windows_are_open_ready_waiting_collected_or_too_few_with_a_button
 async def test_a_window_that_is_not_over_is_closed_only_if_that_is_confirmed(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     await log_in(browser)
     path = f"/questions/{task.task_id}/batches"
     (row,) = (await browser.get(f"{path}.json")).json()["rows"]
@@ -431,8 +436,7 @@ async def test_pictures_are_drawn_one_at_a_time(
     world: CollectorWorld, browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What draws them is not made for threads, and each takes memory."""
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     world.finish(task, MONDAY, [400, 200])
     drawing = threading.Lock()
     met: list[bool] = []

@@ -10,6 +10,7 @@ from aggregator.web.pages.charts import Chart, Mark, bars, curve, over_time, spa
 from aggregator.web.pages.html import escape, isolated, table, tag
 from aggregator.web.pages.lines import Axis, line
 from aggregator.web.pages.png import as_png
+from tests.support.look import Page
 
 HOSTILE = '"><script>alert(1)</script>&amp;\x00\ud800\u202e'
 Draw = Callable[[list[Mark]], Chart]
@@ -128,3 +129,13 @@ def test_a_line_has_its_point_and_its_level_within_the_axes() -> None:
     assert Axis("", 0, 90).part(100) == 1.0
     assert Axis("", 0.01, 1.0, is_log=True).ticks == [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
     assert Axis("", 0, 90).ticks == [0, 20, 40, 60, 80]
+
+
+def test_numbers_stand_below_each_other_and_other_cells_at_the_left() -> None:
+    rows = [("a", "1,234", "5", isolated("7")), ("b", "-0.5", "none", isolated("8"))]
+    page = Page(table("counts", ("label", "value", "low", "text"), rows))
+    sides = [each.attributes.get("class") for each in [*page.all("th"), *page.all("td")]]
+    heads = [None, "number", "number", None]
+    assert sides == [*heads, None, None, *heads[1:], *heads[1:]]
+    mixed = Page(table("counts", ("label", "value"), [("a", "1"), ("b", "about 2"), ("c", "")]))
+    assert not any("class" in each.attributes for each in [*mixed.all("th"), *mixed.all("td")])
