@@ -8,6 +8,7 @@ STAMP := $(VENV)/.complete
 unexport PYTHONDONTWRITEBYTECODE
 
 WORKERS := --numprocesses auto --maxprocesses 8
+NO_HANGING := --max-worker-restart=0 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 
 .PHONY: demo check test lint bench fuzz docs clean
 
@@ -17,9 +18,10 @@ demo: $(STAMP)
 check: lint
 	$(VENV)/bin/python -m pytest --quick -p no:schemathesis $(WORKERS)
 
-# A file stays with one worker, so that its services are started and its kernels compiled once.
+# A file stays with one worker, so that its services are started and its kernels compiled once. A test that hangs for a
+# quarter of an hour ends its worker, and is named.
 test: $(STAMP)
-	$(VENV)/bin/python -m pytest $(WORKERS) --dist loadfile
+	$(VENV)/bin/python -m pytest $(WORKERS) --dist loadfile $(NO_HANGING)
 
 lint: $(STAMP)
 	$(VENV)/bin/ruff check .

@@ -1,47 +1,49 @@
 """The options by which whoever uploads refuses tasks that protect people too little."""
 
+import inspect
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
+from aggregator.cli.options import with_options
 from aggregator.dp.rationals import format_rational, parse_rational
 from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
 
-MaxEpsilon = Annotated[
-    str | None,
-    typer.Option(help='Refuse tasks with a larger epsilon a release, or none; exact: "1/2".'),
-]
-MaxDelta = Annotated[str, typer.Option(help="Refuse tasks with a larger delta a release.")]
-MaxRho = Annotated[
-    str | None, typer.Option(help="Refuse tasks with a larger rho a release, or none.")
-]
-MinBatchSize = Annotated[
-    int, typer.Option(min=1, help="Refuse tasks with a smaller min_batch_size.")
-]
-LimitRequired = Annotated[
-    bool,
-    typer.Option("--limit-required", help="Refuse tasks with neither a budget nor max_releases."),
-]
-ExactResults = Annotated[
-    bool | None,
-    typer.Option(
-        help="Take part in tasks without noise, or refuse them; if neither is given, they are "
-        "refused with --max-epsilon or --max-rho.",
-        show_default=False,
-    ),
-]
 
-LARGEST_DELTA = format_rational(DEFAULT_MAX_DELTA)
+def takes_floor(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options of a floor in place of its argument `floor`."""
+    return with_options(command, "floor", inspect.signature(_floor).parameters, _floor)
 
 
-def floor_of(
-    max_epsilon: str | None,
-    max_delta: str,
-    max_rho: str | None,
-    min_batch_size: int,
-    exact_results: bool | None,
-    *,
-    limit_required: bool,
+def _floor(
+    max_epsilon: Annotated[
+        str | None,
+        typer.Option(help='Refuse tasks with a larger epsilon a release, or none; exact: "1/2".'),
+    ] = None,
+    max_delta: Annotated[
+        str, typer.Option(help="Refuse tasks with a larger delta a release.")
+    ] = format_rational(DEFAULT_MAX_DELTA),
+    max_rho: Annotated[
+        str | None, typer.Option(help="Refuse tasks with a larger rho a release, or none.")
+    ] = None,
+    min_batch_size: Annotated[
+        int, typer.Option(min=1, help="Refuse tasks with a smaller min_batch_size.")
+    ] = 1,
+    limit_required: Annotated[
+        bool,
+        typer.Option(
+            "--limit-required", help="Refuse tasks with neither a budget nor max_releases."
+        ),
+    ] = False,
+    exact_results: Annotated[
+        bool | None,
+        typer.Option(
+            help="Take part in tasks without noise, or refuse them; if neither is given, they are "
+            "refused with --max-epsilon or --max-rho.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> Floor:
     """Return what these options require of a task.
 

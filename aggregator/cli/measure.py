@@ -17,16 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
-from aggregator.cli.floors import (
-    LARGEST_DELTA,
-    ExactResults,
-    LimitRequired,
-    MaxDelta,
-    MaxEpsilon,
-    MaxRho,
-    MinBatchSize,
-    floor_of,
-)
+from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import (
     Config,
     EnvironmentProxy,
@@ -58,6 +49,7 @@ MEANINGS = {
 """What the leader's reasons mean to whoever uploads."""
 
 
+@takes_floor
 def upload(
     task_file: Annotated[Path, typer.Argument(metavar="TASK.toml", help="The public task file.")],
     measurements: Annotated[
@@ -100,12 +92,8 @@ def upload(
             "uploads and refuses more than the task allows, in each window and in all."
         ),
     ] = None,
-    max_epsilon: MaxEpsilon = None,
-    max_delta: MaxDelta = LARGEST_DELTA,
-    max_rho: MaxRho = None,
-    min_batch_size: MinBatchSize = 1,
-    limit_required: LimitRequired = False,
-    exact_results: ExactResults = None,
+    *,
+    floor: Floor,
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
@@ -126,14 +114,7 @@ def upload(
         )
     limits = _Limits(
         None if state is None else Contributions(state),
-        floor_of(
-            max_epsilon,
-            max_delta,
-            max_rho,
-            min_batch_size,
-            exact_results,
-            limit_required=limit_required,
-        ),
+        floor,
     )
     values = _measurements(
         reader,

@@ -1,9 +1,12 @@
 """Options that several commands share."""
 
+import functools
+import inspect
 import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -84,3 +87,31 @@ def time_text(seconds: int) -> str:
     except (OverflowError, ValueError, OSError):
         return str(seconds)
     return moment.strftime("%Y-%m-%dT%H:%MZ" if seconds % 60 == 0 else "%Y-%m-%dT%H:%M:%SZ")
+
+
+def with_options(
+    command: Callable[..., None],
+    argument: str,
+    options: Mapping[str, inspect.Parameter],
+    make: Callable[..., object],
+) -> Callable[..., None]:
+    """Return a command that has further options in place of one argument.
+
+    Args:
+        command: A function of typer's.
+        argument: The name of its argument that stands for all of the options.
+        options: By name, which no other argument of the command has.
+        make: Gets the options by their names, and returns what the argument is to be.
+    """
+
+    @functools.wraps(command)
+    def with_them(**arguments: Any) -> None:  # noqa: ANN401  whatever the command takes
+        given = {name: arguments.pop(name) for name in options}
+        command(**arguments, **{argument: make(**given)})
+
+    parameters = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        stands = options.values() if name == argument else [parameter]
+        parameters += [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in stands]
+    vars(with_them)["__signature__"] = inspect.Signature(parameters)
+    return with_them

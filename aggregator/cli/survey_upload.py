@@ -13,16 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
-from aggregator.cli.floors import (
-    LARGEST_DELTA,
-    ExactResults,
-    LimitRequired,
-    MaxDelta,
-    MaxEpsilon,
-    MaxRho,
-    MinBatchSize,
-    floor_of,
-)
+from aggregator.cli.floors import takes_floor
 from aggregator.cli.measure import MEANINGS, check_delimiter, csv_text
 from aggregator.cli.options import EnvironmentProxy, InsecureHttp
 from aggregator.cli.parties import check_endpoints
@@ -37,6 +28,7 @@ from aggregator.survey import Answers, Columns, Meaning, csv_table, read_answers
 from aggregator.transport.client import open_client
 
 
+@takes_floor
 def upload(
     file: TasksFile,
     answers: Annotated[
@@ -83,12 +75,8 @@ def upload(
     per_request: Annotated[
         int, typer.Option(min=1, help="Reports in one request.")
     ] = REPORTS_PER_REQUEST,
-    max_epsilon: MaxEpsilon = None,
-    max_delta: MaxDelta = LARGEST_DELTA,
-    max_rho: MaxRho = None,
-    min_batch_size: MinBatchSize = 1,
-    limit_required: LimitRequired = False,
-    exact_results: ExactResults = None,
+    *,
+    floor: Floor,
     insecure_http: InsecureHttp = False,
     environment_proxy: EnvironmentProxy = False,
 ) -> None:
@@ -99,14 +87,6 @@ def upload(
     not be reached.
     """
     tasks = tasks_of_survey(file)
-    floor = floor_of(
-        max_epsilon,
-        max_delta,
-        max_rho,
-        min_batch_size,
-        exact_results,
-        limit_required=limit_required,
-    )
     for task, about in tasks:
         check_endpoints(task, insecure_http=insecure_http)
         try:

@@ -1,12 +1,12 @@
 """Types of measurement and noise on the command line: names and parameters, as in their tables."""
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from aggregator.cli.options import with_options
 from aggregator.dp import mechanisms
 from aggregator.dp.policy import MECHANISMS, policy_from_mapping
 from aggregator.errors import ParameterError
@@ -78,21 +78,10 @@ def takes_parameters(command: Callable[..., None]) -> Callable[..., None]:
         for parameter in row.parameters
     }
 
-    @functools.wraps(command)
-    def with_parameters(**arguments: Any) -> None:  # noqa: ANN401  whatever the command takes
-        given = {name: arguments.pop(name) for name in options}
-        set_ones = {name: value for name, value in given.items() if value is not None}
-        command(**arguments, parameters=set_ones)
+    def given(**arguments: int | None) -> Parameters:
+        return {name: value for name, value in arguments.items() if value is not None}
 
-    signature = inspect.signature(command)
-    others = [
-        parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, parameter in signature.parameters.items()
-        if name != "parameters"
-    ]
-    described = signature.replace(parameters=[*others, *options.values()])
-    vars(with_parameters)["__signature__"] = described
-    return with_parameters
+    return with_options(command, "parameters", options, given)
 
 
 def _help(name: str) -> str:

@@ -22,6 +22,7 @@ MAX_RELEASES = 100_000
 _DECIMALS = 12
 _GUARD_DIGITS = 60
 _LARGEST_EPSILON = 10**6
+_LARGEST_ADVANCED = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,14 +48,15 @@ def advanced(pieces: Sequence[Pieces], delta: Fraction) -> Fraction | None:
     probability of at most e^(-t^2 / (2 sum of epsilon^2)).
 
     Returns:
-        None if a mechanism has a delta: its loss has no bound.
+        None if a mechanism has a delta: its loss has no bound. None as well for an epsilon above
+        1000: the bound is then above e^1000, and takes for ever to be written down.
 
     Source:
         [DR14], Theorem 3.20, whose proof does not need equal epsilons.
     """
     for each in pieces:
         check_releases(each.epsilon, each.count, delta)
-    if any(each.delta for each in pieces):
+    if any(each.delta or each.epsilon > _LARGEST_ADVANCED for each in pieces):
         return None
     squares = sum((each.count * each.epsilon**2 for each in pieces), Fraction(0))
     return round_up_closely(

@@ -63,6 +63,8 @@ STARTING = ("look for keys", "destroy keys")
 SETTINGS = DriverSettings(
     concurrency=1, lease_seconds=LEASE_SECONDS, max_attempts=1_000, peer_attempts=1
 )
+LONGEST_WORK = 200
+"""Rounds in which a recovered pair must come to rest: a history ends, whatever is wrong."""
 SIZE = 3
 """The least size of a batch whose leader selects."""
 
@@ -322,9 +324,13 @@ class History:
     async def _work(self) -> None:
         """Aggregate all that waits, then step each collection, as late as it is put off."""
         idle = 0
-        while idle < 2:
+        for _ in range(LONGEST_WORK):
             idle = 0 if await self._aggregate() else idle + 1
             self.pair.clock.advance(LEASE_SECONDS + 1)
+            if idle == 2:
+                break
+        else:
+            raise AssertionError("the leader's workers never come to rest")
         for _ in range(COLLECTION_STEPS):
             await self._drive_collections()
             self.pair.clock.advance(LONGEST_PAUSE)
@@ -349,12 +355,13 @@ class History:
             assert await self._poll_for(answer.headers["location"])
 
     async def _collect_selected(self) -> None:
-        while True:
+        for _ in self.sent:
             answer = await self._ask_for(Interval.of(0, 1))
             assert answer.status == 201, answer.problem
             await self._work()
             if not await self._poll_for(answer.headers["location"]):
                 return
+        raise AssertionError("there are more batches than reports")
 
     async def _check(self) -> None:
         await self._check_ledgers()

@@ -231,6 +231,15 @@ def test_an_epsilon_that_the_library_overflows_at_gets_no_bound_from_it() -> Non
     assert found["basic"].epsilon == 1600
 
 
+@pytest.mark.parametrize("epsilon", [10**6, 10**30])
+def test_an_epsilon_whose_exponential_nobody_can_write_down_gets_no_advanced_bound(
+    epsilon: int,
+) -> None:
+    found = planned(PureDpDiscreteLaplace(Fraction(epsilon)), HISTOGRAM, 2)
+    assert "advanced" not in found
+    assert found["basic"].epsilon == 2 * epsilon
+
+
 @pytest.mark.parametrize(
     ("circuit", "reports", "expected"),
     [
