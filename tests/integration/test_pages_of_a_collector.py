@@ -18,6 +18,7 @@ from anyio import to_thread
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 
+from aggregator.cli.plan_serve import planner_guest
 from aggregator.collector import models
 from aggregator.collector.pages import files, routes
 from aggregator.collector.pages.view import View
@@ -571,6 +572,32 @@ async def test_each_address_of_a_page_is_described_as_json_and_as_csv(
         for operation in operations.values()
     ]
     assert all(list(each) == ["application/problem+json"] for each in refused)
+
+
+async def test_no_address_but_the_login_answers_who_has_no_token(tmp_path: Path) -> None:
+    world = CollectorWorld(tmp_path, guests=[planner_guest()])
+    task = where(world)
+    place = {
+        "task_id": str(task.task_id),
+        "collection_id": world.finish(task, MONDAY, [400, 200]),
+        "chart": "count",
+    }
+    asked = [
+        (method, route["path"].format(**place))
+        for route in routes_of(world.app.router)
+        for method in route["methods"]
+        if route["path"] != "/login"
+    ]
+    assert len(asked) > 25
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    async with world.client() as stranger:
+        for method, path in asked:
+            answer = await stranger.request(method, path, headers=form)
+            if answer.status_code == 303:
+                assert (answer.headers["location"], answer.content) == ("/login", b""), path
+            else:
+                assert answer.status_code == 401, path
+                assert answer.json()["title"] == "The request carries no valid token", path
 
 
 @pytest.mark.slow
