@@ -10,18 +10,27 @@ from pathlib import Path
 import anyio
 import pytest
 from fastapi import FastAPI
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
+from aggregator.collector.status import read_collector_health
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.telemetry.by_minute import ByMinute
 from aggregator.telemetry.health import Health
 from aggregator.transport.answers import Answers
 from aggregator.web.health import create_health_app
 from tests.support.album import Album
-from tests.support.browser import visiting
-from tests.support.collector_world import LONG, SCRIPT, TURNED
+from tests.support.browser import Visit, visiting
+from tests.support.collector_world import (
+    LONG,
+    MONDAY,
+    SCRIPT,
+    TURNED,
+    CollectorWorld,
+    survey_tasks,
+)
 from tests.support.pair import Pair, Service
 from tests.support.serving import serving
+from tests.support.surveys import department
 from tests.support.tasks import make_task
 
 pytestmark = pytest.mark.slow
@@ -76,13 +85,7 @@ def test_at_first_sight_it_says_whether_all_is_well_and_below_why_not(
 ) -> None:
     service: Service = getattr(pair, role)
     with serving(app_of(service)) as address, visiting(browser, address) as visit:
-        page = visit.see("/")
-        heading = page.get_by_role("heading", name=role.capitalize())
-        for _ in range(50):  # the first look may take longer than a page waits for it
-            if heading.count():
-                break
-            page.wait_for_timeout(100)
-            page.reload()
+        page = see(visit, role)
         expect(page.get_by_text(verdict)).to_be_visible()
         fingerprint = page.get_by_role("row", name=re.compile("^fingerprint"))
         expect(fingerprint).to_contain_text(pair.task.fingerprint)
@@ -93,3 +96,33 @@ def test_at_first_sight_it_says_whether_all_is_well_and_below_why_not(
             expect(row.get_by_role("img", name="per minute")).to_be_visible()
         visit.check_everywhere()
         album.compare(visit, role)
+
+
+def test_a_collectors_page_shows_what_waits_for_the_leader(
+    browser: Browser, tmp_path: Path
+) -> None:
+    (task,) = survey_tasks(department(("surgery", "medicine"), SCRIPT))
+    world = CollectorWorld(tmp_path, task)
+    asked = world.ask(task, MONDAY)
+
+    def examine() -> Health:
+        return world.database.read_sync("health", read_collector_health)
+
+    app = create_health_app(ByMinute(examine))
+    with serving(app) as address, visiting(browser, address) as visit:
+        page = see(visit, "collector")
+        expect(page.get_by_text("Ready: nothing waits")).to_be_visible()
+        expect(page.get_by_role("row", name=re.compile(f"^{asked.hex()}"))).to_be_visible()
+        visit.check_everywhere()
+
+
+def see(visit: Visit, role: str) -> Page:
+    """Open the page once it is of this role; the first look may take longer than it waits."""
+    page = visit.see("/")
+    heading = page.get_by_role("heading", name=role.capitalize())
+    for _ in range(50):
+        if heading.count():
+            break
+        page.wait_for_timeout(100)
+        page.reload()
+    return page
