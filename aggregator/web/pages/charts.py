@@ -26,7 +26,7 @@ text{font:13px system-ui,sans-serif;fill:#1b1f24}.bar,.dot{fill:#2f6db3}.band{fi
 fill-opacity:.22}.line{stroke:#2f6db3;stroke-width:2;fill:none}.whisker{stroke:#1b1f24;
 stroke-width:1.5}.grid{stroke:#c9d0d8}.wanted{stroke:#a51d1d;stroke-width:1.5;stroke-dasharray:6 4}
 @media(prefers-color-scheme:dark){text{fill:#e8ebee}.whisker{stroke:#e8ebee}.grid{stroke:#454c55}.wanted{stroke:#ff9c94}
-.bar,.dot,.band{fill:#7db3ee}.line{stroke:#7db3ee}}
+.bar{fill:#3f77b8}.dot,.band{fill:#7db3ee}.line{stroke:#7db3ee}}
 """
 
 

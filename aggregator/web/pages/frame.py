@@ -10,9 +10,9 @@ from aggregator.web.pages.html import Html, isolated, tag
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#4a525c;--page:#fff;--card:#f4f6f8;
---edge:#c9d0d8;--accent:#2f6db3;--link:#1a5494;--good:#12672f;--bad:#a51d1d}
+--edge:#c9d0d8;--accent:#2f6db3;--bar:#2f6db3;--link:#1a5494;--good:#12672f;--bad:#a51d1d}
 @media(prefers-color-scheme:dark){:root{--ink:#e8ebee;--soft:#b4bcc6;--page:#14171a;--card:#1f2429;
---edge:#454c55;--accent:#7db3ee;--link:#9cc8fa;--good:#74d494;--bad:#ff9c94}}
+--edge:#454c55;--accent:#7db3ee;--bar:#3f77b8;--link:#9cc8fa;--good:#74d494;--bad:#ff9c94}}
 *{box-sizing:border-box}
 body{margin:0;font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);
 overflow-wrap:anywhere}
@@ -55,7 +55,7 @@ details{margin:.5rem 0}
 svg.spark{width:7.5rem;height:1.75rem}
 pre:focus-visible{outline:3px solid var(--accent)}
 svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
-.bar,.dot{fill:var(--accent)}.band{fill:var(--accent);fill-opacity:.22}
+.bar{fill:var(--bar)}.dot{fill:var(--accent)}.band{fill:var(--accent);fill-opacity:.22}
 .line{stroke:var(--accent);stroke-width:2;fill:none}.whisker{stroke:var(--ink);stroke-width:1.5}
 .grid{stroke:var(--edge)}.wanted{stroke:var(--bad);stroke-width:1.5;stroke-dasharray:6 4}
 meter{width:100%;height:1rem}
