@@ -1,8 +1,9 @@
-"""`prio collector`: the collector service, its results, and the public key that tasks name."""
+"""`prio collector`: the service, its results and what never ends, and the key that tasks name."""
 
 import json
 from collections.abc import Callable
 from functools import partial
+from typing import Annotated
 
 import anyio
 import structlog
@@ -14,7 +15,9 @@ from aggregator.cli.plan_serve import planner_guest
 from aggregator.cli.services import health_listener, run_services
 from aggregator.clock import SystemClock
 from aggregator.codec import encode
+from aggregator.collector.abandoning import MEANING, abandon, tell_leader
 from aggregator.collector.api_tokens import TokenFile
+from aggregator.collector.collect import TaskCollector
 from aggregator.collector.driver import Driver
 from aggregator.collector.schedule import Scheduler
 from aggregator.collector.service import create_collector_app
@@ -23,12 +26,18 @@ from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.auth import hash_token, new_token
 from aggregator.dap.ids import encode_base64url
 from aggregator.entropy import SystemEntropy
+from aggregator.errors import ParameterError, PeerError
+from aggregator.protocol.task import task_from_toml
+from aggregator.storage.collector import get_collector_task
 from aggregator.storage.secret_files import create_secret, read_secret
 from aggregator.telemetry.health import Health
 from aggregator.telemetry.logs import LogFormat, configure_logs
 from aggregator.transport.client import open_client
 
 log = structlog.get_logger()
+
+TELL_SECONDS = 10
+"""How long the leader may take to answer a command."""
 
 app = typer.Typer(no_args_is_help=True, help="Run the collector.")
 
@@ -45,6 +54,56 @@ def results(task_id: TaskArgument, config: Config = None) -> None:
     """Print every collection of a task with its result, oldest first, as JSON."""
     with open_collector(config) as desk:
         print(json.dumps(desk.collections(task_id_of(task_id)), indent=2))
+
+
+@app.command("abandon")
+def give_up(
+    collection_id: Annotated[
+        str, typer.Argument(metavar="COLLECTION_ID", help="As `prio status` prints it.")
+    ],
+    config: Config = None,
+) -> None:
+    """Give a collection up whose leader is gone for ever, and tell the leader if it answers.
+
+    The aggregators may have released the batch and charged its cost. Whoever asks for it again
+    makes the same request, and gets the same answer or is refused: no noise is drawn twice. A
+    leader that hears of it deletes its job, and what it has released is then lost; if it may come
+    back, wait instead. The collector service goes on telling it, and so does this command when it
+    is called again.
+    """
+    with open_collector(config) as desk:
+        told = anyio.run(_give_up, desk, collection_id)
+    print(f"given up: {MEANING}\n{told}")
+
+
+async def _give_up(desk: CollectorDesk, text: str) -> str:
+    """Give the collection up; return what its leader knows of it, for a person."""
+    try:
+        collection_id = bytes.fromhex(text)
+    except ValueError:
+        raise ParameterError(
+            f"collection id: must be hexadecimal, as `prio status` prints it, not {text!r}"
+        ) from None
+    stored = await abandon(desk.database, collection_id)
+    if stored.location is None:
+        return "the leader has no job of it that we know of"
+    record = desk.database.read_sync("get task", lambda tx: get_collector_task(tx, stored.task_id))
+    assert record is not None  # noqa: S101 - a collection is of a task
+    settings = desk.settings
+    client = open_client(
+        TELL_SECONDS,
+        insecure_http=settings.insecure_http,
+        environment_proxy=settings.environment_proxy,
+    )
+    task = task_from_toml(record.definition)
+    async with client as http:
+        collector = TaskCollector(task, desk.keypair(), record.token, http)
+        try:
+            if not await tell_leader(desk.database, collector, stored):
+                return "the batch was asked for again, which goes on with the leader's job"
+        except PeerError as error:
+            return f"the leader has not heard of it: {error}"
+    return "the leader has no job of it any more"
 
 
 @app.command()

@@ -21,6 +21,7 @@ from aggregator.storage.job_lists import AGGREGATION, ListedJob, find_job, list_
 from aggregator.storage.job_shares import CountedJob, leave_out, list_counted_jobs
 from aggregator.storage.journal import Journal
 from aggregator.storage.reconciliation import write_down_without_share
+from aggregator.storage.selected_batches import select_again
 from aggregator.storage.tasks import get_task
 from aggregator.vdaf.aggregation_parameter import NO_PARAMETER
 
@@ -105,6 +106,8 @@ class JobDesk:
             Conflict: It has ended.
         """
         found = self._leaders(job)
+        is_opened = returned and found.kind != AGGREGATION
+        task = self.task(TaskId(found.task_id)) if is_opened else None
 
         def abandon(tx: Transaction) -> None:
             if found.kind == AGGREGATION:
@@ -113,6 +116,8 @@ class JobDesk:
                 problem = CollectionFailed("the leader's operator gave the collection up")
                 document = json.dumps(problem_document(problem, TaskId(found.task_id)))
                 interventions.abandon_collection_job(tx, found.job_id, document, returned=returned)
+                if task is not None and found.batch is not None:
+                    _free(tx, task, found.batch)
 
         self.database.run_sync("abandon job", abandon)
         write_down_without_share(self.database, self.journal)
@@ -179,11 +184,13 @@ class JobDesk:
 
         def leave(tx: Transaction) -> dict[str, int]:
             task_id = task.task_id.value
-            return {
+            left = {
                 job.hex(): leave_out(tx, task_id, batch, job, merge)
                 + interventions.drop_waiting_job(tx, task_id, batch, job)
                 for job in jobs
             }
+            _free(tx, task, batch)
+            return left
 
         return self.database.run_sync("leave jobs out", leave)
 
@@ -194,6 +201,12 @@ class JobDesk:
                 "retries and abandons jobs, `prio job leave-out` takes back what was counted"
             )
         return self.find(job)
+
+
+def _free(tx: Transaction, task: Task, batch: Batch) -> None:
+    """Let a batch be collected again whose collection failed."""
+    if task.batching.leader_selects:  # otherwise whoever asks names it
+        select_again(tx, task.task_id.value, batch)
 
 
 def batch_of(document: Mapping[str, object]) -> tuple[TaskId, Batch]:

@@ -239,6 +239,7 @@ def _document(job: ListedJob) -> Document:
         "task_id": str(TaskId(job.task_id)),
         "state": job.state,
         "reports": job.reports,
+        "batch": None if job.batch is None else f"{job.batch.first.hex()}/{job.batch.last.hex()}",
         "request_sha256": None if job.request_sha256 is None else job.request_sha256.hex(),
         "reason": job.reason,
         "attempts": job.attempts,

@@ -189,7 +189,7 @@ def collect(
         print(json.dumps(document))
     elif document["state"] == CollectionState.FINISHED:
         print_result(document, labels)
-    if document["state"] == CollectionState.FAILED:
+    if document["state"] in (CollectionState.FAILED, CollectionState.ABANDONED):
         if not as_json:
             print(f"prio: {problem_text(document['problem'])}", file=sys.stderr)
         raise SystemExit(faults.PEER)

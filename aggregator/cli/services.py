@@ -272,14 +272,15 @@ def health_listener(
 ) -> tuple[ASGIApp, str] | None:
     """Return the health application with its address, if the settings name one.
 
-    Whoever can only be on this machine has only its names for it.
+    Whoever can only be on this machine has only its names for it; a network's monitors and probes
+    have its address.
     """
     address = settings.health_listen
     if address is None:
         return None
     host = address.rpartition(":")[0].strip("[]")
-    hosts = {"localhost", "127.0.0.1", "::1", host.lower()} if is_loopback(host) else None
-    return create_health_app(examine, hosts), address
+    names, is_on_network = settings.health_names, not is_loopback(host)
+    return create_health_app(examine, names, any_address=is_on_network), address
 
 
 def examine_aggregator(settings: AggregatorSettings, role: Role, database: Database) -> Health:

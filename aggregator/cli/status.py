@@ -11,6 +11,7 @@ from aggregator.cli.collector import examine_collector
 from aggregator.cli.options import Config
 from aggregator.cli.parties import CollectorDesk, open_desk
 from aggregator.cli.services import examine_aggregator
+from aggregator.storage.collection_room import MOST_PENDING
 from aggregator.telemetry.health import Health
 
 SHOWN = 3
@@ -54,6 +55,8 @@ def _lines(health: Health) -> Iterator[str]:
         for each in collections[:SHOWN]:
             reason = each["reason"] or "the batch is not ready yet"
             yield f"  {each['collection']}, since {each['seconds']:,} s: {reason}"
+        if found["untold_collections"]:
+            yield f"  {found['untold_collections']:,} given up, of which the leader has not heard"
     else:
         yield from _work_lines(found)
         yield from _task_lines(found["tasks"])
@@ -92,6 +95,9 @@ def _task_lines(tasks: Sequence[Details]) -> Iterator[str]:
     yield f"tasks        {len(tasks):,}, {ended:,} of them ended"
     broken = [task for task in tasks if task["trouble"]]
     yield from (f"  {task['task_id']} stands still: {task['trouble']}" for task in broken[:SHOWN])
+    for task in tasks:
+        if task["pending_collections"] >= MOST_PENDING:
+            yield f"  {task['task_id']} takes no more collections: {MOST_PENDING} have not ended"
     for task in sorted(tasks, key=lambda each: -each["waiting_reports"])[:SHOWN]:
         refused: Mapping[str, int] = task["rejected"]
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()))

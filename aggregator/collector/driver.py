@@ -1,5 +1,7 @@
 """Drives the Collector's pending collections: asks the Leader, polls and stores the results.
 
+Of those that were given up it tells the Leader (`abandoning`).
+
 A collection is stored before the Leader is asked, and the Leader is told to forget its job only
 after the result is stored, so a crash at any point loses nothing: the same request goes on with the
 same job. Collections do not wait for each other, only for permits (`transport.permits`).
@@ -17,6 +19,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from aggregator.codec import decode
+from aggregator.collector.abandoning import tell_leader
 from aggregator.collector.collect import POLL_SECONDS, Collection, Pending, TaskCollector
 from aggregator.collector.documents import result_document
 from aggregator.dap.hpke import HpkeKeypair
@@ -43,6 +46,9 @@ CONCURRENCY = 16
 
 LEADER_CONCURRENCY = 4
 """How many of them may wait for one leader."""
+
+TELL_SECONDS = 60
+"""How long to wait before telling a leader again that a collection was given up."""
 
 UNUSABLE_ANSWERS = 3
 """After so many results that are none a collection fails: one may be garbled on its way."""
@@ -87,18 +93,19 @@ class Driver:
             group.cancel_scope.cancel()
 
     async def ask(self, collection_id: bytes) -> float | None:
-        """Ask once for a collection.
+        """Ask once for a collection, or tell the leader once that it was given up.
 
         Returns:
-            The seconds to wait before it is asked for again; None if it has ended.
+            The seconds to wait before the next time; None if nothing is left to do.
         """
         stored = await self._database.read(
             "get collection", lambda tx: store.get_collection(tx, collection_id)
         )
-        if stored is None or stored.state is not CollectionState.PENDING:
+        steps = {CollectionState.PENDING: self._ask, CollectionState.ABANDONED: self._tell}
+        if stored is None or stored.state not in steps:
             return None
         try:
-            return await self._ask(stored)
+            return await steps[stored.state](stored)
         except Exception as error:  # the outermost edge: logged, and asked again
             log.exception("asking failed", collection=collection_id.hex())
             # Only our own messages are known to hold no secret.
@@ -123,12 +130,15 @@ class Driver:
         Returns:
             The seconds until more may be due.
         """
-        pending = await self._database.read(
+        unended = await self._database.read(
             "list pending collections",
-            lambda tx: store.list_collections(tx, state=CollectionState.PENDING),
+            lambda tx: [
+                *store.list_collections(tx, state=CollectionState.PENDING),
+                *store.list_untold_collections(tx),
+            ],
         )
         now = anyio.current_time()
-        waiting = [each for each in pending if each.collection_id not in self._asked]
+        waiting = [each for each in unended if each.collection_id not in self._asked]
         due_at = {each.collection_id: self._due_at.get(each.collection_id, now) for each in waiting}
         self._due_at = due_at
         due = sorted(
@@ -207,6 +217,21 @@ class Driver:
             await self._finish(task, record, stored, collection, state)
         return None
 
+    async def _tell(self, stored: StoredCollection) -> float | None:
+        """Tell the leader of a collection that was given up; return what `ask` does."""
+        record = await self._record(stored.task_id)
+        if record is None:
+            return None
+        task = task_from_toml(record.definition)
+        try:
+            with self._permits.asking(origin(task.configuration.leader_aggregator_endpoint)):
+                await tell_leader(self._database, self._collector(task, record), stored)
+        except PeerError as error:
+            asked_for = error.retry_after if isinstance(error, PeerUnreachable) else None
+            reason = f"the leader has not heard that it was given up: {error}"
+            return await self._wait(stored, reason, max(asked_for or 0, TELL_SECONDS))
+        return None
+
     async def _doubt(self, stored: StoredCollection, reason: str) -> float | None:
         """Ask again for a result that is none, or give it up; return what `ask` does."""
         self._unusable[stored.collection_id] += 1
@@ -268,10 +293,11 @@ class Driver:
     ) -> None:
         del self._unusable[stored.collection_id]
         document = json.dumps(result_document(task, result))
-        await self._database.run(
+        if not await self._database.run(
             "finish collection",
             lambda tx: store.finish_collection(tx, stored.collection_id, document),
-        )
+        ):
+            return  # given up meanwhile
         log.info(
             "collection finished",
             collection=stored.collection_id.hex(),
@@ -287,11 +313,11 @@ class Driver:
     async def _fail(self, stored: StoredCollection, problem: dict[str, object]) -> None:
         del self._unusable[stored.collection_id]
         document = json.dumps(problem)
-        await self._database.run(
+        if await self._database.run(
             "fail collection",
             lambda tx: store.fail_collection(tx, stored.collection_id, document),
-        )
-        log.info("collection failed", collection=stored.collection_id.hex(), problem=document)
+        ):
+            log.info("collection failed", collection=stored.collection_id.hex(), problem=document)
 
     def _collector(self, task: Task, record: CollectorTask) -> TaskCollector:
         return TaskCollector(task, self._keypair, record.token, self._http)

@@ -114,12 +114,15 @@ class Collection(_Model):
     collection_id: str = Field(description="16 bytes, hexadecimal.")
     task_id: str
     query: dict[str, int] = Field(description="What named the batch, as in the request.")
-    state: Literal["pending", "finished", "failed"]
-    reason: str | None = Field(description="Why a pending one has not ended, if that is known.")
+    state: Literal["pending", "finished", "failed", "abandoned"]
+    reason: str | None = Field(
+        description="Why a pending one has not ended, if that is known; of an abandoned one, why "
+        "its leader has not heard so."
+    )
     created_at: Seconds
     ended_at: Seconds | None
     result: Result | None = Field(description="Of a finished one.")
-    problem: Problem | None = Field(description="Of a failed one.")
+    problem: Problem | None = Field(description="Of a failed or abandoned one.")
 
 
 class Figure(_Model):

@@ -178,7 +178,7 @@ class AsyncCollector:
             ParameterError: The interval is not whole units of the task's time.
             BatchInvalid: It is not over, and `now` does not say that this is meant.
             CollectionTimeout: The batch was not ready in time; the message says why.
-            CollectionError: The leader refused; the message is its own.
+            CollectionError: The leader refused, and the message is its own; or it was given up.
         """
         if start.tzinfo is None:
             raise ParameterError("start: needs a time zone, such as datetime.UTC")
@@ -224,7 +224,10 @@ class AsyncCollector:
                 driver = Driver(self._database, keypair, http)
                 with anyio.move_on_after(wait.total_seconds()):
                     while (pause := await driver.ask(stored.collection_id)) is not None:
-                        tell((await self._stored(stored.collection_id)).reason)
+                        stored = await self._stored(stored.collection_id)
+                        if stored.state is not CollectionState.PENDING:
+                            break  # given up meanwhile, and its leader has not heard so
+                        tell(stored.reason)
                         await anyio.sleep(pause)
         return collection_document(task, await self._stored(stored.collection_id))
 
@@ -340,7 +343,7 @@ def _ended(task: Task, document: Document, wait: timedelta) -> Collected:
     match document["state"]:
         case CollectionState.FINISHED:
             return _collected(task, document)
-        case CollectionState.FAILED:
+        case CollectionState.FAILED | CollectionState.ABANDONED:
             raise CollectionError(problem_text(document["problem"]))
         case _:
             why = f": {document['reason']}" if document["reason"] else ""

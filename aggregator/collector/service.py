@@ -8,8 +8,9 @@ For people it has pages (`pages.routes`); for programs, described at /docs and /
     POST /api/tasks/{task_id}/collections    {"start": …, "end": …} in seconds: collect a batch;
                                              with ?now=true also one that is not over; {} the next
                                              one, if the leader selects the task's
-    GET  /api/collections/{collection_id}    a collection: pending, finished or failed; with
-                                             ?post_process=clamp or simplex also post-processed
+    GET  /api/collections/{collection_id}    a collection: pending, finished, failed or abandoned;
+                                             with ?post_process=clamp or simplex also post-processed
+    POST /api/collections/{collection_id}/abandon    give it up, if it is pending
 
 Every request must carry the service's token and name a host that the service answers to; requests
 from pages of another origin are refused. So neither another user of the machine nor a page in the
@@ -24,6 +25,7 @@ from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
 
 from aggregator.clock import SystemClock
 from aggregator.collector import models
+from aggregator.collector.abandoning import abandon
 from aggregator.collector.asking import begin_collection
 from aggregator.collector.documents import (
     Document,
@@ -113,10 +115,7 @@ class CollectorApi:
 
     async def collection(self, collection_id: str, post_process: Rule | None = None) -> Document:
         """Return one collection, on request with post-processed values beside the raw ones."""
-        try:
-            identifier = bytes.fromhex(collection_id)
-        except ValueError:
-            identifier = b""
+        identifier = _identifier(collection_id)
         stored = await self._database.read(
             "get collection", lambda tx: store.get_collection(tx, identifier)
         )
@@ -127,6 +126,12 @@ class CollectorApi:
             return with_post_processing(task, collection_document(task, stored), post_process)
         except ParameterError as error:
             raise InvalidMessage(str(error), task.task_id) from error
+
+    async def abandon(self, collection_id: str) -> Document:
+        """Give a collection up, whose leader may never answer; see `abandoning.abandon`."""
+        stored = await abandon(self._database, _identifier(collection_id))
+        self._driver.wake()
+        return collection_document(await self._task(str(TaskId(stored.task_id))), stored)
 
     async def _task(self, text: str) -> Task:
         try:
@@ -173,15 +178,24 @@ def create_collector_app(
     router.get("/tasks/{task_id}/collections", **many)(api.collections)
     router.post("/tasks/{task_id}/collections", **started)(api.collect)
     router.get("/collections/{collection_id}", **one)(api.collection)
+    router.post("/collections/{collection_id}/abandon", **one)(api.abandon)
     door = Door(
         Sessions(entropy, SystemClock()),
         token_hashes,
         check=lambda request: check_site(request, hosts),
         links=[*HOME, *((guest.path, guest.name) for guest in guests)],
     )
-    pages = Pages(database, api.begin, door)
+    pages = Pages(database, api.begin, api.abandon, door)
     mounted = [guest.router(door.admit) for guest in guests]
     return create_app("collector", [router, door.router(), pages.router(), *mounted])
+
+
+def _identifier(text: str) -> bytes:
+    """Return the id that a path names; of none, one that no collection has."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
 
 
 async def _read_query(request: Request) -> dict[str, int]:

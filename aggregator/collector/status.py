@@ -2,7 +2,7 @@
 
 from aggregator.dap.ids import TaskId
 from aggregator.runtime.status import SHOWN_JOBS, common_details, common_metrics, disk_faults
-from aggregator.storage.collector import list_collections
+from aggregator.storage.collector import list_collections, list_untold_collections
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
 from aggregator.telemetry.health import Health, Metric
@@ -18,6 +18,7 @@ def read_collector_health(tx: Transaction) -> Health:
         **common_details(tx, "collector"),
         "pending_collections": count,
         "oldest_collection_seconds": seconds,
+        "untold_collections": len(list_untold_collections(tx)),
         "waiting_collections": [
             {
                 "collection": each.collection_id.hex(),

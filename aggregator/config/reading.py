@@ -4,8 +4,10 @@ The file may be left out. Relative paths in it start at its folder.
 """
 
 import os
+import re
 import stat
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,6 +22,9 @@ from aggregator.config.settings import (
 from aggregator.errors import ConfigurationError
 
 S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
+
+_PASSWORD = re.compile(r"://[^@]*:[^@]*@|://.*[?&]password=")
+"""In a URL with a password: before its host or, as PostgreSQL's have it, among its parameters."""
 
 _ROLES: dict[str, type[LeaderSettings] | type[HelperSettings] | type[CollectorSettings]] = {
     "leader": LeaderSettings,
@@ -81,16 +86,26 @@ def _read_toml(path: Path) -> dict[str, object]:
     except (ValueError, RecursionError):  # also for numbers too long and lists too deep
         # `from None`: the cause may carry a line with a secret.
         raise ConfigurationError(f"{path}: not TOML") from None
-    schedules = values.get("schedule")
-    hooks = schedules if isinstance(schedules, list) else []
-    has_hook_token = any(isinstance(each, dict) and "webhook_token" in each for each in hooks)
-    if {"store_key", "token"} & values.keys() or has_hook_token:
+    if _has_secret(values):
         check_private(path)
     for name in ("database", "store_key_file", "token_file", "release_journal"):
         value = values.get(name)
         if isinstance(value, str) and "://" not in value:
             values[name] = str(path.parent.absolute() / value)
     return values
+
+
+def _has_secret(values: Mapping[str, object]) -> bool:
+    """Return whether a service file has a key, a token, or a URL with a password in it."""
+    schedules = values.get("schedule")
+    tables = [values, *(schedules if isinstance(schedules, list) else [])]
+    return any(
+        name in ("store_key", "token", "webhook_token")
+        or (isinstance(value, str) and _PASSWORD.search(value) is not None)
+        for table in tables
+        if isinstance(table, dict)
+        for name, value in table.items()
+    )
 
 
 def _validated(

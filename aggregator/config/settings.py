@@ -72,6 +72,13 @@ def _beside(database_url: str, setting: str) -> str:
     return url.database or ""
 
 
+def _names(address: str, given: str) -> frozenset[str]:
+    """Return the names of this machine, of an address and those that are given, in lower case."""
+    listening = address.rpartition(":")[0].strip("[]")
+    named = (name.strip().lower() for name in given.split(","))
+    return frozenset({"localhost", "127.0.0.1", "::1", listening.lower(), *named} - {""})
+
+
 def _rational(parse: Callable[[object, str], Fraction]) -> BeforeValidator:
     """Read an exact rational from text; a float is refused."""
 
@@ -139,6 +146,11 @@ class ServiceSettings(BaseSettings):
         description="Where GET /health and /metrics are answered, host:port, for those who run the "
         "service; nowhere if not given or empty.",
     )
+    health_hosts: str = Field(
+        "",
+        description="Names, joined by commas, that the health listener answers to beside those of "
+        "this machine and of health_listen, and, where that is no loopback address, IP addresses.",
+    )
     max_connections: int = Field(
         512,
         ge=1,
@@ -179,6 +191,11 @@ class ServiceSettings(BaseSettings):
         if "://" in self.database:
             return self.database
         return URL.create("sqlite", database=self.database).render_as_string()
+
+    @property
+    def health_names(self) -> frozenset[str]:
+        """The host names that the health listener answers to, in lower case."""
+        return _names(self.health_listen or "", self.health_hosts)
 
 
 class AggregatorSettings(ServiceSettings):
@@ -461,9 +478,7 @@ class CollectorSettings(ServiceSettings):
     @property
     def hosts(self) -> frozenset[str]:
         """The host names that the service answers to, in lower case."""
-        listening = self.listen.rpartition(":")[0].strip("[]")
-        given = (name.strip().lower() for name in self.allowed_hosts.split(","))
-        return frozenset({"localhost", "127.0.0.1", "::1", listening.lower(), *given} - {""})
+        return _names(self.listen, self.allowed_hosts)
 
 
 AnySettings = LeaderSettings | HelperSettings | CollectorSettings

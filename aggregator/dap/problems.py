@@ -194,6 +194,13 @@ class TooManyRequests(Problem):
     title = "The server is overloaded; try again later"
 
 
+class TooManyCollections(Problem):
+    """One more collection than a task may have pending; it may come again when one has ended."""
+
+    type_uri = OWN_NAMESPACE + "too-many-collections"
+    title = "The task has as many pending collections as it may have"
+
+
 class BudgetExceeded(Problem):
     """A release that would cost more privacy than the task has left.
 

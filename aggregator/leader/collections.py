@@ -24,6 +24,8 @@ from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregateShare, AggregateShareReq, CollectionJobReq
 from aggregator.dap.problems import (
+    BatchInvalid,
+    BatchMismatch,
     BatchOverlap,
     CollectionFailed,
     InvalidBatchSize,
@@ -67,7 +69,7 @@ from aggregator.storage.collection_jobs import (
 from aggregator.storage.database import Transaction
 from aggregator.storage.leases import Leased
 from aggregator.storage.reports import has_reports
-from aggregator.storage.selected_batches import next_batch
+from aggregator.storage.selected_batches import next_batch, select_again
 from aggregator.storage.states import BatchState
 from aggregator.storage.waiting_reports import waiting_in_batch
 from aggregator.telemetry.metrics import COLLECTION_SECONDS, Outcome, note_outcome
@@ -82,6 +84,10 @@ LONGEST_POLL_SECONDS = 10
 _POLL_SECONDS = 1
 """How soon a batch that was not ready is looked at again, at first; later after a tenth of the time
 that it waits, for each look is written to disk."""
+
+
+_FAULTS_OF_A_BATCH = (BatchInvalid, BatchMismatch, BatchOverlap, InvalidBatchSize)
+"""The helper's refusals that would come again for the same batch: the next one is selected."""
 
 
 class CollectionDriver(LeaseDriver[CollectionJob]):
@@ -112,7 +118,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             note_outcome(Outcome.UNREACHABLE)
             await self._release(leased, str(error), error.retry_after)
         except PeerRefused as error:
-            await self._refused(leased, error)
+            await self._refused(served.task, leased, error)
         except DecodeError as error:
             # The helper may have released its share, so the batch stays frozen.
             log.error("helper's aggregate share is unusable", reason=str(error))  # noqa: TRY400 - the peer's fault, no trace of ours
@@ -272,7 +278,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             lambda tx: release_collection_job(tx, leased.lease, delay, reason=reason),
         )
 
-    async def _refused(self, leased: Leased[CollectionJob], error: PeerRefused) -> None:
+    async def _refused(self, task: Task, leased: Leased[CollectionJob], error: PeerRefused) -> None:
         """Fail the job if the helper says why, or refuses for too long; otherwise ask again.
 
         A job that fails reopens its batch, which is no harm even if the helper has released its
@@ -287,14 +293,18 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             if is_lost:
                 store_share_location(tx, leased.lease, None)
             refused_for = note_refusal(tx, leased.lease)
-            if is_final(error.problem) and not is_lost:
-                self._fail(tx, leased, error.problem)
-            elif refused_for >= self._settings.refusal_seconds:
-                self._fail(tx, leased, _of_the_helper(error, refused_for))
-            else:
-                delay = retry_delay(leased.lease.attempts, None)
-                release_collection_job(tx, leased.lease, delay, reason=str(error))
-                log.info("job waits", next_in=f"{delay}s")
+            problem = error.problem
+            if not is_final(problem) or is_lost:
+                problem = _of_the_helper(error, refused_for)
+                if refused_for < self._settings.refusal_seconds:
+                    delay = retry_delay(leased.lease.attempts, None)
+                    release_collection_job(tx, leased.lease, delay, reason=str(error))
+                    log.info("job waits", next_in=f"{delay}s")
+                    return
+            batch = selected_batch(tx, leased.lease)
+            self._fail(tx, leased, problem)
+            if task.batching.leader_selects and not isinstance(problem, _FAULTS_OF_A_BATCH):
+                select_again(tx, leased.job.task_id, batch)
 
         await self._runtime.database.run("aggregate share refused", refused)
 

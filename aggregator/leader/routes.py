@@ -11,7 +11,7 @@ from aggregator.codec import decode, encode
 from aggregator.dap.hpke import HpkeCiphertext
 from aggregator.dap.ids import CollectionJobId, TaskId
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadRequest
-from aggregator.dap.problems import BatchOverlap, UnrecognizedCollectionJob
+from aggregator.dap.problems import BatchOverlap, TooManyCollections, UnrecognizedCollectionJob
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
 from aggregator.leader.uploads import MAX_REPORTS, Uploads
@@ -27,6 +27,11 @@ from aggregator.storage.collection_jobs import (
     delete_collection_job,
     find_collection_job,
     get_collection_job,
+)
+from aggregator.storage.collection_room import (
+    MOST_PENDING,
+    forget_those_in_vain,
+    pending_collections,
 )
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import BatchState, CollectionJobState
@@ -113,6 +118,12 @@ class LeaderResources(AggregatorResources):
                 and closed_batches(tx, task_id.value, batch).overall() is BatchState.COLLECTED
             ):
                 raise BatchOverlap("a part of the batch was collected before", task_id)
+            if pending_collections(tx, task_id.value) >= MOST_PENDING:
+                raise TooManyCollections(
+                    f"{MOST_PENDING}; another is taken when one of them has ended", task_id
+                )
+            leader_selects = served.task.batching.leader_selects
+            forget_those_in_vain(tx, task_id.value, leader_selects=leader_selects)
             return create_collection_job(tx, task_id.value, body, batch)
 
         job = await self._runtime.database.run("create collection job", create)

@@ -194,6 +194,7 @@ def _task_document(task: TaskProgress, trouble: str | None, now: int) -> Documen
         "trouble": trouble,
         "waiting_reports": task.waiting,
         "oldest_report_seconds": _since(now, task.oldest_at),
+        "pending_collections": task.collections,
         "aggregated": task.aggregated,
         "rejected": dict(_rejected(task)),
         "reports": {stage: dict(reasons) for stage, reasons in task.counts.items()},

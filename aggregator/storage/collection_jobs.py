@@ -64,7 +64,8 @@ class CollectionJob:
         task_id: Its task, 32 bytes.
         job_id: The id in its URL, 16 bytes.
         request: The exact CollectionJobReq.
-        batch: The batch that it asks for; None until the Leader has selected one.
+        batch: The batch that it asks for; None until the Leader has selected one, and of a failed
+            job whose batch may be selected again.
         state: Where it is in its life.
         aggregate_share_request: The exact AggregateShareReq, once frozen.
         helper_location: Where the Helper put its share, if it said so.

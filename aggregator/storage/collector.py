@@ -1,6 +1,7 @@
 """The Collector's own store: its tasks, and every collection it asked for with its outcome."""
 
 import dataclasses
+from collections.abc import Sequence
 
 from sqlalchemy import Row, func, insert, select, update
 
@@ -9,6 +10,9 @@ from aggregator.storage import tables
 from aggregator.storage.database import Transaction, UnknownTask
 from aggregator.storage.engine import Conflict
 from aggregator.storage.states import CollectionState
+
+_HAS_JOB = (CollectionState.PENDING, CollectionState.ABANDONED)
+"""The Leader may keep a job of a collection in one of these states."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,11 +55,13 @@ class StoredCollection:
         collection_id: Our own random name for it, 16 bytes.
         task_id: 32 bytes.
         request: The exact CollectionJobReq.
-        location: Where the Leader keeps the job, once it has answered.
-        state: Pending, finished or failed.
-        reason: Why it waits: the last thing that stood in its way.
+        location: Where the Leader keeps the job, once it has answered; of an abandoned one until
+            the Leader has heard of that.
+        state: Where it is in its life.
+        reason: Why it waits: the last thing that stood in its way. Of an abandoned one: why the
+            Leader has not heard of that.
         result: The result, JSON; None unless finished.
-        problem: Why it failed, JSON; None unless failed.
+        problem: Why it failed or was abandoned, JSON; None otherwise.
         created_at: Seconds.
         ended_at: Seconds; None while pending.
     """
@@ -144,8 +150,8 @@ def task_added_at(tx: Transaction, task_id: bytes) -> int:
 def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollection | None:
     """Return the collection of the same batch, if any.
 
-    A failed one does not count: the batch may have been too small then. Nor does a finished one
-    where the Leader selects the batches: the next one is another.
+    A failed one does not count: the batch may have been too small then; nor does an abandoned one.
+    Nor does a finished one where the Leader selects the batches: the next one is another.
     """
     live = [CollectionState.PENDING]
     if not collection.asks_for_next:
@@ -256,35 +262,69 @@ def is_finished(tx: Transaction, task_id: bytes, location: str) -> bool:
 
 
 def set_location(tx: Transaction, collection_id: bytes, location: str) -> None:
-    """Remember where the Leader keeps the job."""
-    _update(tx, collection_id, location=location)
+    """Remember where the Leader keeps the job, also of a collection abandoned meanwhile."""
+    _update(tx, collection_id, _HAS_JOB, location=location)
 
 
 def note_reason(tx: Transaction, collection_id: bytes, reason: str | None) -> None:
-    """Remember why a pending collection waits; None if its batch is only not ready."""
-    _update(tx, collection_id, reason=reason)
+    """Remember why a collection waits; None if its batch is only not ready."""
+    _update(tx, collection_id, _HAS_JOB, reason=reason)
 
 
-def finish_collection(tx: Transaction, collection_id: bytes, result: str) -> None:
-    """Store the result of a pending collection, JSON."""
-    _end(tx, collection_id, state=CollectionState.FINISHED, result=result)
+def finish_collection(tx: Transaction, collection_id: bytes, result: str) -> bool:
+    """Store the result of a pending collection, JSON; return whether it was still pending."""
+    return _end(tx, collection_id, state=CollectionState.FINISHED, result=result)
 
 
-def fail_collection(tx: Transaction, collection_id: bytes, problem: str) -> None:
-    """Store why a pending collection cannot be finished, JSON."""
-    _end(tx, collection_id, state=CollectionState.FAILED, problem=problem)
+def fail_collection(tx: Transaction, collection_id: bytes, problem: str) -> bool:
+    """Store why a pending collection fails, JSON; return whether it was still pending."""
+    return _end(tx, collection_id, state=CollectionState.FAILED, problem=problem)
 
 
-def _end(tx: Transaction, collection_id: bytes, **values: object) -> None:
-    _update(tx, collection_id, reason=None, ended_at=tx.now, **values)
+def abandon_collection(tx: Transaction, collection_id: bytes, problem: str) -> bool:
+    """Give a pending collection up, with a problem document; return whether it was pending."""
+    return _end(tx, collection_id, state=CollectionState.ABANDONED, problem=problem)
 
 
-def _update(tx: Transaction, collection_id: bytes, **values: object) -> None:
+def list_untold_collections(tx: Transaction) -> list[StoredCollection]:
+    """Return abandoned collections whose job the Leader may delete and has not heard so.
+
+    Not those of a batch that was asked for again since: its collection goes on with the same job.
+    """
+    columns, again = tables.collections.c, tables.collections.alias()
+    asked_again = (
+        select(again.c.id)
+        .where(
+            again.c.task_id == columns.task_id,
+            again.c.request == columns.request,
+            again.c.state == CollectionState.PENDING,
+        )
+        .exists()
+    )
+    query = select(tables.collections).where(
+        columns.state == CollectionState.ABANDONED, columns.location.is_not(None), ~asked_again
+    )
+    return [_collection(row) for row in tx.connection.execute(query.order_by(columns.id))]
+
+
+def note_told(tx: Transaction, collection_id: bytes) -> None:
+    """Remember that the Leader has heard that a collection is abandoned."""
+    _update(tx, collection_id, (CollectionState.ABANDONED,), location=None, reason=None)
+
+
+def _end(tx: Transaction, collection_id: bytes, **values: object) -> bool:
+    pending = (CollectionState.PENDING,)
+    return _update(tx, collection_id, pending, reason=None, ended_at=tx.now, **values)
+
+
+def _update(
+    tx: Transaction, collection_id: bytes, states: Sequence[CollectionState], **values: object
+) -> bool:
     columns = tables.collections.c
-    tx.connection.execute(
-        update(tables.collections)
-        .where(columns.collection_id == collection_id, columns.state == CollectionState.PENDING)
-        .values(**values)
+    found = columns.collection_id == collection_id, columns.state.in_(states)
+    return (
+        tx.connection.execute(update(tables.collections).where(*found).values(**values)).rowcount
+        == 1
     )
 
 

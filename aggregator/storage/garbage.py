@@ -40,7 +40,16 @@ def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
     bucket, report, closed = tables.buckets.c, tables.reports.c, tables.closed_batches.c
     ended = (AggregationJobState.FINISHED, AggregationJobState.ABANDONED)
     # A leader takes the serial numbers of its batches from its jobs, and the batches that it has
-    # selected before from its collections: those stay.
+    # selected before, and could select again, from its collections: those stay.
+    selected = (
+        exists()
+        .where(
+            bucket.task == collection.task,
+            bucket.bucket == collection.first_bucket,
+            bucket.bucket == collection.last_bucket,
+        )
+        .where(has_share())
+    )
     return [
         (
             tables.aggregation_jobs,
@@ -56,8 +65,7 @@ def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
             (
                 or_(
                     collection.state == CollectionJobState.DELETED,
-                    (collection.state == CollectionJobState.FAILED)
-                    & collection.first_bucket.is_(None),
+                    (collection.state == CollectionJobState.FAILED) & ~selected,
                 ),
                 collection.ended_at < before,
             ),

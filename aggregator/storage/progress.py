@@ -37,6 +37,7 @@ class TaskProgress:
         counts: Reports by stage and reason.
         last_release_at: When a batch was last released.
         releases: How many releases were made or are reserved.
+        collections: Leader: collection jobs that have not ended.
         definition: The text of the public task file.
     """
 
@@ -47,6 +48,7 @@ class TaskProgress:
     counts: Mapping[str, Mapping[str, int]]
     last_release_at: int | None
     releases: int
+    collections: int
     definition: str
 
     @property
@@ -96,6 +98,9 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
         counts[key][stage][reason] = reports
     charged = select(entry.task, func.max(entry.charged_at), func.count()).group_by(entry.task)
     released = {key: (last_at, count) for key, last_at, count in tx.connection.execute(charged)}
+    job = tables.collection_jobs.c
+    asked = select(job.task, func.count()).where(job.state.in_(_COLLECTING)).group_by(job.task)
+    collections: dict[int, int] = dict(tx.connection.execute(asked).all())
     listed = (
         select(task.id, task.task_id, task.ended_at, task.definition)
         .where(task.forgotten_at.is_(None))
@@ -110,6 +115,7 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
             counts=counts[key],
             last_release_at=released[key][0] if key in released else None,
             releases=released[key][1] if key in released else 0,
+            collections=collections.get(key, 0),
             definition=definition,
         )
         for key, task_id, ended_at, definition in tx.connection.execute(listed)

@@ -2,18 +2,19 @@
 
 A batch is filled up to a size. It counts the reports that are aggregated and those in unfinished
 jobs, so a batch of which reports were rejected takes others in their place. A batch is selected for
-one collection job at most, whatever became of that.
+one collection job at most, unless that failed for what is no fault of the batch.
 
 Source: DAP, "Leader-selected Batch Mode".
 """
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.leader_selected import new_bucket
 from aggregator.storage import locks, tables
 from aggregator.storage.batches import has_share
 from aggregator.storage.database import Transaction
+from aggregator.storage.states import CollectionJobState
 
 
 def batch_with_room(tx: Transaction, task_id: bytes, size: int) -> tuple[bytes, int]:
@@ -70,3 +71,22 @@ def next_batch(tx: Transaction, task_id: bytes, size: int) -> Batch | None:
     )
     key = tx.connection.execute(query).scalar()
     return None if key is None else Batch(key, key)
+
+
+def select_again(tx: Transaction, task_id: bytes, batch: Batch) -> None:
+    """Let a batch be selected once more whose collection job failed: the failed job forgets it.
+
+    Nothing of it was released by us. If the Helper has released it, it repeats its share for the
+    same request, and refuses any other.
+    """
+    locks.change_batches(tx, task_id)
+    job = tables.collection_jobs
+    tx.connection.execute(
+        update(job)
+        .where(
+            job.c.task == tx.task_key(task_id),
+            job.c.state.in_((CollectionJobState.FAILED, CollectionJobState.DELETED)),
+            job.c.first_bucket.between(batch.first, batch.last),
+        )
+        .values(first_bucket=None, last_bucket=None)
+    )

@@ -41,6 +41,7 @@ class CollectionState(StrEnum):
     PENDING = "pending"  # the request is stored; the Leader may have answered with a job
     FINISHED = "finished"  # the result is stored
     FAILED = "failed"  # refused; the same batch may be asked for again
+    ABANDONED = "abandoned"  # given up by a person; the aggregators may have released the batch
 
 
 class ResourceState(StrEnum):
@@ -162,6 +163,7 @@ COLLECTION = Machine(
         Transition("put_collection", (), CollectionState.PENDING),
         Transition("finish_collection", (CollectionState.PENDING,), CollectionState.FINISHED),
         Transition("fail_collection", (CollectionState.PENDING,), CollectionState.FAILED),
+        Transition("abandon_collection", (CollectionState.PENDING,), CollectionState.ABANDONED),
     ),
 )
 

@@ -132,7 +132,11 @@ def _task(*, primary_key: bool = False) -> Column[int]:
 
 
 def _batch(*, selected_later: bool = False) -> tuple[Column[bytes], Column[bytes]]:
-    until = " Null until the Leader has selected the batch." if selected_later else ""
+    until = (
+        " Null until the Leader has selected the batch, and when a failed job has let it go."
+        if selected_later
+        else ""
+    )
     first = f"Key of the batch's first bucket, as in `buckets`.{until}"
     last = f"Key of its last bucket.{until}"
     return (
@@ -471,6 +475,7 @@ collection_jobs = _table(
     ),
     Index(None, "state", "lease_expires_at", "task"),
     Index(None, "task", "first_bucket"),
+    Index(None, "task", "state", "first_bucket", "report_count"),
     comment="Leader: collection jobs and their results.",
 )
 
@@ -565,13 +570,18 @@ collections = _table(
         comment="DAP TaskID, 32 bytes.",
     ),
     _bytes("request", "The exact CollectionJobReq; both aggregate shares are bound to it."),
-    _text("location", "Where the Leader keeps the job; null until it answered.", nullable=True),
+    _text(
+        "location",
+        "Where the Leader keeps the job; null until it answered, and once it was told that the "
+        "collection is abandoned.",
+        nullable=True,
+    ),
     *_state(CollectionState),
     _reason(),
     _text("result", "The result with its error bars and what it promises, JSON.", nullable=True),
-    _text("problem", "Why it failed: a problem document, JSON.", nullable=True),
+    _text("problem", "Why it failed or was abandoned: a problem document, JSON.", nullable=True),
     _seconds("created_at", "Seconds; when the batch was asked for."),
-    _seconds("ended_at", "Seconds; when it finished or failed.", nullable=True),
+    _seconds("ended_at", "Seconds; when it finished, failed or was abandoned.", nullable=True),
     _seconds("announced_at", "Seconds; when the webhook was told of its end.", nullable=True),
     Index(
         "uq_collections_pending_request",
@@ -580,5 +590,6 @@ collections = _table(
         unique=True,
         **_only("state = 'pending'"),
     ),
+    Index(None, "state", "task_id"),
     comment="Collector: every collection asked for, with what came of it.",
 )

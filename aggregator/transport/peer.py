@@ -232,7 +232,10 @@ class Peer:
         status = response.status_code
         if status in _TRANSIENT_STATUSES:
             is_turned_away = status == httpx.codes.TOO_MANY_REQUESTS
-            raise self._unreachable(f"status {status}", retry_after, is_unprocessed=is_turned_away)
+            cause = f"status {status}"
+            if is_turned_away and _is_problem(response):
+                cause += f": {_problem(response, content)}"
+            raise self._unreachable(cause, retry_after, is_unprocessed=is_turned_away)
         if not response.is_success:
             raise PeerRefused(_problem(response, content), status)
         location = response.headers.get("location")
@@ -334,9 +337,13 @@ def _cause(error: BaseException) -> str:
     return _FAILURES.get(type(error), type(error).__name__)
 
 
+def _is_problem(response: httpx.Response) -> bool:
+    media_type: str = response.headers.get("content-type", "").split(";")[0].strip().lower()
+    return media_type == "application/problem+json"
+
+
 def _problem(response: httpx.Response, content: bytes) -> Problem:
-    media_type = response.headers.get("content-type", "").split(";")[0].strip().lower()
-    if media_type == "application/problem+json":
+    if _is_problem(response):
         try:
             document = json.loads(content)
         except (ValueError, RecursionError):  # the latter if lists are nested too deeply

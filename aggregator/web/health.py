@@ -92,20 +92,23 @@ class Probe:
 
 
 def create_health_app(
-    examine: Callable[[], Health], hosts: AbstractSet[str] | None = None
+    examine: Callable[[], Health],
+    hosts: AbstractSet[str] = frozenset({"localhost", "127.0.0.1"}),
+    *,
+    any_address: bool = False,
 ) -> FastAPI:
     """Return the application of the health listener.
 
     Args:
         examine: Looks at the service's store; called in a thread.
-        hosts: The only names that it answers to, if they are known: a page of another site, which
-            gave our address a name of its own, would read everything otherwise.
+        hosts: The only names that it answers to, lower case: a page of another site, which gave our
+            address a name of its own, would read everything otherwise.
+        any_address: Whether it also answers to IP addresses; see `check_site`.
     """
     probe = Probe(examine)
 
     def check(request: Request) -> None:
-        if hosts is not None:
-            check_site(request, hosts)
+        check_site(request, hosts, any_address=any_address)
 
     router = APIRouter(dependencies=[Depends(check)])
 

@@ -26,6 +26,7 @@ _STATUSES: Mapping[type[Problem], int] = {
     problems.MessageTooLarge: status.HTTP_413_CONTENT_TOO_LARGE,
     problems.UnsupportedMediaType: status.HTTP_415_UNSUPPORTED_MEDIA_TYPE,
     problems.TooManyRequests: status.HTTP_429_TOO_MANY_REQUESTS,
+    problems.TooManyCollections: status.HTTP_429_TOO_MANY_REQUESTS,
     BodyTooSlow: status.HTTP_408_REQUEST_TIMEOUT,
 }
 """Every other problem is for the peer to repair: 400."""

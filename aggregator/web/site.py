@@ -1,5 +1,11 @@
-"""Which site a request is for, and from pages of which site it comes."""
+"""Which site a request is for, and from pages of which site it comes.
 
+A page in somebody's browser can give our address a name of its own site, and then read what we
+answer to that name (DNS rebinding). It cannot do so with an IP address, and a browser never leaves
+out the `Host`.
+"""
+
+import ipaddress
 from collections.abc import Set as AbstractSet
 from urllib.parse import urlsplit
 
@@ -7,17 +13,24 @@ from fastapi import Request, status
 from starlette.exceptions import HTTPException
 
 
-def check_site(request: Request, hosts: AbstractSet[str]) -> None:
+def check_site(request: Request, hosts: AbstractSet[str], *, any_address: bool = False) -> None:
     """Refuse a request for a host that is not ours, or from a page of another origin.
+
+    Args:
+        request: The request.
+        hosts: The names that we answer to, lower case.
+        any_address: Whether we also answer to any IP address and, as HTTP/1.0 has it, to no name:
+            probes and monitors of a network know us so.
 
     Raises:
         HTTPException: 421 for a foreign `Host`, 403 for a foreign `Origin`.
     """
-    host = request.headers.get("host", "")
-    if _host_of(f"//{host}") not in hosts:
+    header = request.headers.get("host")
+    host = _host_of(f"//{header or ''}")
+    if host not in hosts and not (any_address and (header is None or _is_address(host))):
         raise HTTPException(status.HTTP_421_MISDIRECTED_REQUEST, "This host is not served here")
     origin = request.headers.get("origin")
-    if origin is not None and _host_of(origin) not in hosts:
+    if origin is not None and _host_of(origin) not in {*hosts, host} - {None}:
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Pages of this origin are not answered")
 
 
@@ -27,3 +40,11 @@ def _host_of(url: str) -> str | None:
         return urlsplit(url).hostname
     except ValueError:  # as of a bracket that is not closed
         return None
+
+
+def _is_address(host: str | None) -> bool:
+    try:
+        ipaddress.ip_address(host or "")
+    except ValueError:
+        return False
+    return True

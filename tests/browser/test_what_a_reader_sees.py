@@ -231,7 +231,7 @@ def test_a_batch_is_collected_by_a_button_and_one_that_is_not_over_only_if_meant
     assert desk.world.pending() == before + 1
     button = page.get_by_role("button", name="Collect and close 2027-01-11 to 2027-01-17")
     button.click()
-    expect(page.get_by_role("alert")).to_contain_text("Not collected:")
+    expect(page.get_by_role("alert")).to_contain_text("Refused:")
     assert desk.world.pending() == before + 1
     page.get_by_label("shut out all later answers").check()
     button.click()

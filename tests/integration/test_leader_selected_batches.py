@@ -15,6 +15,7 @@ from aggregator.collector import Collection, CollectionTimeout, TaskCollector, o
 from aggregator.collector.driver import Driver
 from aggregator.collector.opened import AsyncCollector
 from aggregator.config import CollectorSettings
+from aggregator.dap.auth import hash_token
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import (
     AggregationJobInitReq,
@@ -28,15 +29,17 @@ from aggregator.dap.problems import BatchInvalid
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.batches import Batch
+from aggregator.protocol.floor import Floor
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.results import Result
 from aggregator.protocol.task import Task
+from aggregator.storage.caller_tokens import add_caller_token, end_caller_token
 from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.selected_batches import next_batch as oldest
-from aggregator.storage.tasks import end_task
+from aggregator.storage.tasks import end_task, replace_peer_token
 from aggregator.transport.peer import PeerUnreachable
 from tests.support.collector_service import CollectorService
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair, Service
@@ -270,6 +273,40 @@ async def test_a_batch_that_the_helper_refused_does_not_stand_in_the_way_of_the_
         assert failed.problem_type == "batchOverlap"
         assert await released(pair.leader) == []
         assert await next_batch(pair) == (1,)
+
+
+FLOOR, TOKEN = "its floor was raised", "a token was retired"
+
+
+@pytest.mark.parametrize("wrong", [FLOOR, TOKEN])
+async def test_a_batch_outlasts_a_wrong_setting_of_the_helper(tmp_path: Path, wrong: str) -> None:
+    async with running(tmp_path) as pair:
+        await upload(pair, [1, 1, 1])
+        await pair.work_until_idle()
+        task_id, helper = pair.task.task_id.value, pair.helper
+        if wrong == FLOOR:
+            helper.floor = Floor(min_batch_size=100)
+            helper.restart()
+        else:
+            new = hash_token("another")
+            await helper.database.run("new", lambda tx: add_caller_token(tx, task_id, new))
+            old = hash_token(LEADER_TOKEN)
+            await helper.database.run("old", lambda tx: end_caller_token(tx, task_id, old, 0))
+        asked = await pair.ask()
+        for _ in range(5):
+            await pair.work()
+            pair.clock.advance(1800)
+        failed = await pair.poll(asked.headers["location"])
+        expected = "task-refused" if wrong == FLOOR else "collection-failed"
+        assert failed.problem_type == expected
+        if wrong == FLOOR:
+            helper.floor = Floor()
+            helper.restart()
+        else:
+            await pair.leader.database.run(
+                "use", lambda tx: replace_peer_token(tx, task_id, "another")
+            )
+        assert await next_batch(pair) == (3,)
 
 
 @asynccontextmanager

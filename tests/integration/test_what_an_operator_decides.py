@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.cli import job_helper
 from aggregator.cli.job_desk import JobDesk
-from aggregator.dap.ids import encode_base64url
+from aggregator.dap.ids import CollectionJobId, encode_base64url
 from aggregator.dap.profile import Role
 from aggregator.storage.counters import Stage, report_counts
 from tests.support.between import Between, Change, refusal
@@ -55,6 +55,11 @@ def _nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def job(pair: Pair, tmp_path: Path, role: str, *arguments: str | Path) -> Done:
     """Run `prio job` at an aggregator of the pair."""
+    return command(pair, tmp_path, role, "job", *arguments)
+
+
+def command(pair: Pair, tmp_path: Path, role: str, group: str, *arguments: str | Path) -> Done:
+    """Run a command of a group at an aggregator of the pair."""
     config = tmp_path / f"{role}.toml"
     key = encode_base64url(bytes(32))
     config.write_text(
@@ -64,7 +69,7 @@ def job(pair: Pair, tmp_path: Path, role: str, *arguments: str | Path) -> Done:
     assert pair.leader.url.endswith(f"{tmp_path}/leader.sqlite")
     with ThreadPoolExecutor(1) as pool:  # a command has an event loop of its own
         return pool.submit(
-            run_here, "job", arguments[0], "--config", config, *arguments[1:]
+            run_here, group, arguments[0], "--config", config, *arguments[1:]
         ).result()
 
 
@@ -275,6 +280,57 @@ async def test_a_batch_on_which_the_aggregators_disagree_is_collected_without_wh
     assert (result.report_count, result.values) == (4, (0, 1, 2, 1))
 
 
+@pytest.fixture
+async def selecting(tmp_path: Path) -> AsyncIterator[Pair]:
+    """A pair whose leader selects the batches, of three reports each."""
+    made = Pair(tmp_path, make_task(batch_mode="leader_selected", min_batch_size=3))
+    await made.provision()
+    yield made
+    await made.close()
+
+
+async def test_a_selected_batch_is_collected_after_what_differs_was_left_out(
+    selecting: Pair, tmp_path: Path
+) -> None:
+    pair, between = selecting, Between(selecting)
+    await hold(pair, between, [0, 0, 0])
+    (held,) = waiting(pair, tmp_path)
+    job(pair, tmp_path, "leader", "abandon", str(held["job"]), "--drop-reports")
+    await pair.upload(await pair.reports([1, 2, 3]))
+    asked = await pair.ask()
+    await pair.work_until_idle()
+    location = asked.headers["location"]
+    assert (await pair.poll(location)).problem_type == "batchMismatch"
+    failed = CollectionJobId.parse(location.rpartition("/")[2]).value.hex()
+    batch = json.loads(job(pair, tmp_path, "leader", "show", failed).stdout)["batch"]
+    task = f"--task={pair.task.task_id}"
+    theirs = tmp_path / "theirs.json"
+    listed = job(pair, tmp_path, "helper", "list", task, "--batch", batch, "--json")
+    theirs.write_text(listed.stdout)
+    command = job(pair, tmp_path, "leader", "compare", theirs).stdout.splitlines()[-1].split()
+    for role in ("leader", "helper"):
+        assert job(pair, tmp_path, role, *command[2:]).returncode == 0
+    result = await pair.collect()
+    assert (result.report_count, result.values) == (3, (0, 1, 1, 1))
+    await between.close()
+
+
+async def test_a_selected_batch_that_an_operator_opens_again_is_collected(
+    selecting: Pair, tmp_path: Path
+) -> None:
+    pair, between = selecting, Between(selecting)
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    await pair.ask()
+    between.gate = lambda _: refusal(401)
+    await pair.work()
+    between.gate = None
+    (only,) = waiting(pair, tmp_path)
+    job(pair, tmp_path, "leader", "abandon", str(only["job"]), "--return-reports")
+    assert (await pair.collect()).report_count == 3
+    await between.close()
+
+
 async def test_the_command_that_leaves_jobs_out_holds_no_words_of_the_other_aggregator(
     pair: Pair, tmp_path: Path
 ) -> None:
@@ -373,6 +429,31 @@ async def test_a_collection_is_given_up_and_its_batch_opens_or_stays_closed(
         assert (await pair.collect()).report_count == 3
     else:
         assert (await pair.ask()).problem_type == "batchOverlap"
+
+
+async def test_a_leader_whose_helper_is_gone_for_ever_gets_on(
+    pair: Pair, between: Between, tmp_path: Path
+) -> None:
+    """As docs/operations.md says it."""
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await pair.work_until_idle()
+    asked = await pair.ask()
+    between.gate = lambda _: httpx.Response(503)
+    later = NOW + TIME_PRECISION
+    pair.clock.advance(TIME_PRECISION)
+    await pair.upload(await pair.reports([3, 3], later))
+    await pair.work()
+    (frozen,) = (each for each in waiting(pair, tmp_path) if each["state"] == "frozen")
+    assert len(waiting(pair, tmp_path)) == 2
+    task = str(pair.task.task_id)
+    assert command(pair, tmp_path, "leader", "task", "end", task).returncode == 0
+    refused = command(pair, tmp_path, "leader", "task", "forget", task)
+    assert (refused.returncode, str(frozen["job"]) in refused.stderr) == (2, True)
+    job(pair, tmp_path, "leader", "abandon", str(frozen["job"]), "--drop-reports")
+    failed = await pair.poll(asked.headers["location"])
+    assert failed.problem["detail"] == "the leader's operator gave the collection up"
+    assert command(pair, tmp_path, "leader", "task", "forget", task).returncode == 0
+    assert waiting(pair, tmp_path) == []
 
 
 async def test_a_collection_is_retried_at_once(

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from structlog.testing import capture_logs
 
 from aggregator.codec import encode
+from aggregator.collector.asking import new_collection
 from aggregator.dap.auth import bearer_header
 from aggregator.dap.messages import (
     AggregateShareReq,
@@ -26,12 +27,15 @@ from aggregator.dap.messages import (
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path, resources_of
 from aggregator.protocol.aggregation import VerificationKey, leader_init
+from aggregator.protocol.results import collection_request
+from aggregator.storage import collector as store
 from aggregator.storage.database import Database
 from aggregator.telemetry.health import Health
 from aggregator.web.health import create_health_app
 from tests.support import raw_requests
 from tests.support.collector_service import TOKEN, CollectorService
 from tests.support.dap_messages import SAMPLES
+from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair
 from tests.support.raw_requests import Request
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
@@ -87,7 +91,10 @@ def doors(
         create_health_app(lambda: Health([], {}, [])),
         None,
         raw_requests.requests(
-            METHODS, ("/health", "/metrics", "/healthz", "/readyz"), (), {b"host": [b"x"]}
+            METHODS,
+            ("/health", "/metrics", "/healthz", "/readyz"),
+            (),
+            {b"host": [b"127.0.0.1", b"localhost:9001", b"127.0.0.1:9001", b"x"]},
         ),
     )
     yield {"leader": leader, "helper": helper, "collector": collector, "health": health}
@@ -179,9 +186,20 @@ def make_collector(folder: Path) -> tuple[Door, Database]:
     service = CollectorService(folder, TASK)
     begin = NOW // TIME_PRECISION * TIME_PRECISION
     collections = f"/api/tasks/{TASK.task_id}/collections"
+    request = collection_request(TASK, {"start": begin, "end": begin + TIME_PRECISION})
+    new = new_collection(TASK, request, SeededEntropy(b"collection"))
+    service.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
+    one = f"/api/collections/{new.collection_id.hex()}"
     requests = raw_requests.requests(
         METHODS,
-        ("/api/tasks", f"/api/tasks/{TASK.task_id}", collections, f"/api/collections/{'00' * 16}"),
+        (
+            "/api/tasks",
+            f"/api/tasks/{TASK.task_id}",
+            collections,
+            one,
+            f"{one}/abandon",
+            f"/api/collections/{'00' * 16}",
+        ),
         (
             b'{"start": %d, "end": %d}' % (begin, begin + TIME_PRECISION),
             b'{"start": 0, "end": 18446744073709551615}',

@@ -36,6 +36,11 @@ SHIFT = 1
 """How many pixels of a picture a tile may lie beside where it was."""
 
 _COLOURS = 32
+_TRIES, _PAUSE = 20, 100
+"""How often, and after how many milliseconds, a picture is taken until two are the same."""
+_PATIENCE = 1000
+"""Milliseconds after which what differs is looked at once more."""
+
 _SETTLE = """async (fonts) => {
   for (const [weight, text] of fonts) {
     const bytes = Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
@@ -77,6 +82,10 @@ class Album:
                 continue
             is_known = (FOLDER / file).exists()
             fault = difference(seen, _opened(FOLDER / file)) if is_known else "is a new picture"
+            if fault is not None and is_known:
+                visit.page.wait_for_timeout(_PATIENCE)
+                seen = _seen(visit.page)
+                fault = difference(seen, _opened(FOLDER / file))
             if fault is not None:
                 (self._folder / file).write_bytes(small(seen))
                 said.append(f"{file}: {fault}; it is now as in {self._folder / file}")
@@ -131,7 +140,13 @@ def halved(picture: Picture) -> Picture:
 
 
 def _seen(page: Page) -> Picture:
-    shot = page.screenshot(full_page=True, animations="disabled", scale="css")
+    """Return the page once it is drawn: on a busy machine parts of it come later than others."""
+    before, shot = b"", b"-"
+    for _ in range(_TRIES):
+        if shot == before:
+            break
+        page.wait_for_timeout(_PAUSE)
+        before, shot = shot, page.screenshot(full_page=True, animations="disabled", scale="css")
     return halved(_opened(BytesIO(shot)))
 
 

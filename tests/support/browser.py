@@ -34,6 +34,8 @@ _FLAGS = (
     "--disable-gpu",
     "--disable-lcd-text",  # so that pictures are the same wherever they are taken
     "--font-render-hinting=none",
+    "--run-all-compositor-stages-before-draw",  # no picture of a page that is half drawn
+    "--disable-checker-imaging",
     "--force-color-profile=srgb",
     "--no-first-run",
     "--disable-background-networking",

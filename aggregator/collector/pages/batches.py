@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from aggregator.codec import decode
+from aggregator.collector.abandoning import MEANING
 from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row, moment
 from aggregator.collector.pages.view import View, unbroken
 from aggregator.collector.shut_out import shut_out
@@ -18,6 +19,9 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
 from aggregator.survey import Windows
 from aggregator.web.pages.html import Html, isolated, join, table, tag
+
+ABANDONED = "abandoned"
+"""The field of a form that gives a collection up: its id."""
 
 _COLLECTIONS = 500
 """The newest ones, among which those of the shown windows are looked for."""
@@ -117,7 +121,7 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
     smallest = asked.task.min_batch_size
     content = [
         tag("p", tag("a", "The question", href=asked.path)),
-        tag("p", tag("strong", "Not collected: "), refused, role="alert", class_="bad")
+        tag("p", tag("strong", "Refused: "), refused, role="alert", class_="bad")
         if refused
         else None,
         tag(
@@ -235,6 +239,8 @@ def _action(asked: Asked, line: BatchLine, csrf: str) -> Html | None:
         href = f"{asked.path}?result={line.collection_id}"
         link = tag("a", "Result", tag("span", f" of {line.period}", class_="skip"), href=href)
         return tag("div", link)
+    if line.state is BatchState.WAITING:
+        return _giving_up(asked, line, csrf)
     if not line.named:
         return None
     name = f"meant-{line.named['start']}"
@@ -254,6 +260,23 @@ def _action(asked: Asked, line: BatchLine, csrf: str) -> Html | None:
         method="post",
         action=f"{asked.path}/batches",
     )
+
+
+def _giving_up(asked: Asked, line: BatchLine, csrf: str) -> Html:
+    """Return the form that gives a collection up, folded: it is for a leader that is gone."""
+    name = f"meant-{line.collection_id}"
+    form = tag(
+        "form",
+        tag("input", type="hidden", name=ABANDONED, value=line.collection_id),
+        tag("input", type="hidden", name="csrf", value=csrf),
+        tag("input", type="checkbox", name="meant", value="yes", id=name, required=True),
+        tag("label", f" give it up: {MEANING}", for_=name),
+        tag("br"),
+        tag("button", "Give up", tag("span", f" {line.period}", class_="skip")),
+        method="post",
+        action=f"{asked.path}/batches",
+    )
+    return tag("details", tag("summary", "The leader is gone for ever?"), form)
 
 
 def _free_form(asked: Asked, csrf: str) -> Html:

@@ -7,22 +7,17 @@ A form carries what only this session's pages know.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import RedirectResponse
 
+from aggregator.collector.pages.forms import read_form
 from aggregator.dap.auth import hash_token, token_matches
-from aggregator.dap.problems import UnsupportedMediaType
 from aggregator.web.auth import require_token
-from aggregator.web.messages import read_bytes
 from aggregator.web.pages.frame import HEADERS, Link, page
 from aggregator.web.pages.html import Html, tag
 from aggregator.web.pages.session import CSRF_FIELD, Session, Sessions
 from aggregator.web.pages.visit import Visit
-
-_MAX_FORM_SIZE = 1024
-_FORM = "application/x-www-form-urlencoded"
 
 
 class Door:
@@ -166,16 +161,3 @@ class Door:
 def to_login() -> Response:
     """Return what leads to the login page."""
     return RedirectResponse("/login", status.HTTP_303_SEE_OTHER, HEADERS)
-
-
-async def read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form.
-
-    Raises:
-        UnsupportedMediaType: The body is declared as something else.
-        MessageTooLarge: It is too long.
-    """
-    if request.headers.get("content-type", "").split(";")[0].strip().lower() != _FORM:
-        raise UnsupportedMediaType(f"the media type must be {_FORM}")
-    body = await read_bytes(request, _MAX_FORM_SIZE)
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))

@@ -5,7 +5,7 @@
     GET  /questions/{task_id}/{chart}.svg    a chart of it; also .png
     GET  /questions/{task_id}/about          about one number; also .json, .csv, .parquet
     GET  /questions/{task_id}/batches        its batches; also .json, .csv, .parquet
-    POST /questions/{task_id}/batches        collects one
+    POST /questions/{task_id}/batches        collects one, or gives a collection up
     GET  /docs, /openapi.json                what programs can ask for
 
 A page is shown to whoever has begun a session (`door`); files also to whoever shows the token as a
@@ -13,7 +13,6 @@ bearer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from functools import partial
 from typing import Protocol
 
@@ -24,9 +23,10 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from aggregator.collector.models import AboutNumber, Batches, Overview, Question
 from aggregator.collector.openapi import described, described_file, openapi
 from aggregator.collector.pages.about import about
-from aggregator.collector.pages.batches import batches
-from aggregator.collector.pages.door import Door, read_form, to_login
+from aggregator.collector.pages.batches import ABANDONED, batches
+from aggregator.collector.pages.door import Door, to_login
 from aggregator.collector.pages.files import TABLES, as_file, download
+from aggregator.collector.pages.forms import named_batch, read_form
 from aggregator.collector.pages.overview import overview
 from aggregator.collector.pages.question import question
 from aggregator.collector.pages.readings import Asked, Readings
@@ -57,18 +57,23 @@ class Begin(Protocol):
         """Store it; raises `Abort` where that is refused."""
 
 
+Abandon = Callable[[str], Awaitable[object]]
+"""Gives up the collection of this id, hexadecimal; raises `Abort` where that is refused."""
+
+
 class Pages:
     """The handlers of all pages.
 
     Args:
         database: The collector's store.
         begin: Starts a collection.
+        abandon: Gives one up.
         door: Says who may look.
     """
 
-    def __init__(self, database: Database, begin: Begin, door: Door) -> None:
+    def __init__(self, database: Database, begin: Begin, abandon: Abandon, door: Door) -> None:
         self._database = database
-        self._begin = begin
+        self._begin, self._abandon = begin, abandon
         self._door = door
         self._readings = Readings()
         self._drawing = CapacityLimiter(1)  # neither matplotlib nor `warnings` is made for threads
@@ -156,7 +161,7 @@ class Pages:
         return charts[name]
 
     async def collect(self, request: Request) -> Response:
-        """Collect the batch that a form names, and go back to the list."""
+        """Collect the batch that a form names, or give its collection up; go back to the list."""
         session = self._door.session(request)
         if session is None:
             return to_login()
@@ -165,7 +170,13 @@ class Pages:
         if self._door.is_own_form(session, form):
             try:
                 asked = await self._database.read("get task", partial(self._asked, request))
-                await self._begin(asked.task, _batch(form), now=form.get("meant") == "yes")
+                is_meant = form.get("meant") == "yes"
+                if ABANDONED not in form:
+                    await self._begin(asked.task, named_batch(form), now=is_meant)
+                elif is_meant:
+                    await self._abandon(form[ABANDONED])
+                else:
+                    raise BatchInvalid("a collection is given up only if the form says so")
             except Abort as error:
                 refused, code = str(getattr(error, "detail", error)), _code(error)
             else:
@@ -232,27 +243,6 @@ class Pages:
 
     def _shown(self, view: View, session: Session, code: int) -> Response:
         return self._door.shown(session, view.title, view.content, code)
-
-
-def _batch(form: Mapping[str, str]) -> dict[str, int]:
-    """Return what a form names a batch by: seconds since the epoch, or a time of UTC.
-
-    Raises:
-        BatchInvalid: A time is none.
-    """
-    named = {}
-    for name in ("start", "end"):
-        text = form.get(name)
-        if text is None:
-            continue
-        if text.isascii() and text.isdigit():
-            named[name] = int(text)
-            continue
-        try:
-            named[name] = int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
-        except ValueError:
-            raise BatchInvalid(f"{name}: must be a date and a time of UTC") from None
-    return named
 
 
 def _code(error: Abort) -> int:

@@ -273,6 +273,11 @@ def upgrade() -> None:
         "ix_collection_jobs_task_first_bucket", "collection_jobs", ["task", "first_bucket"]
     )
     op.create_index(
+        "ix_collection_jobs_task_state_first_bucket_report_count",
+        "collection_jobs",
+        ["task", "state", "first_bucket", "report_count"],
+    )
+    op.create_index(
         "uq_collection_jobs_live_request",
         "collection_jobs",
         ["task", "body_sha256"],
@@ -294,7 +299,8 @@ def upgrade() -> None:
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.Column("announced_at", BIGINT, nullable=True),
         sa.CheckConstraint(
-            "state IN ('pending', 'finished', 'failed')", name="ck_collections_ck_collections_state"
+            "state IN ('pending', 'finished', 'failed', 'abandoned')",
+            name="ck_collections_ck_collections_state",
         ),
         sa.ForeignKeyConstraint(
             ["task_id"], ["collector_tasks.task_id"], name="fk_collections_task_id"
@@ -303,6 +309,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("collection_id", name="uq_collections_collection_id"),
         sqlite_strict=True,
     )
+    op.create_index("ix_collections_state_task_id", "collections", ["state", "task_id"])
     op.create_index(
         "uq_collections_pending_request",
         "collections",

@@ -155,18 +155,31 @@ def test_a_key_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> Non
 
 @pytest.mark.parametrize(
     ("role", "line"),
-    [("helper", 'store_key = "x"'), ("collector", 'token = "x"')],
+    [
+        ("helper", 'database = "x.sqlite"\nstore_key = "x"'),
+        ("collector", 'database = "x.sqlite"\ntoken = "x"'),
+        ("leader", 'database = "postgresql://prio:x@db.example/leader"'),
+        ("leader", 'database = "postgresql://db.example/leader?user=prio&password=x"'),
+        ("helper", 'database = "x.sqlite"\nrelease_journal = "postgresql://prio:x@db.example/j"'),
+    ],
 )
 def test_a_service_file_with_a_secret_that_others_can_read_is_refused(
     tmp_path: Path, role: str, line: str
 ) -> None:
     path = tmp_path / "service.toml"
-    path.write_text(f'role = "{role}"\ndatabase = "x.sqlite"\nstore_key_file = "x.key"\n{line}\n')
+    path.write_text(f'role = "{role}"\nstore_key_file = "x.key"\n{line}\n')
     path.chmod(0o644)
     with pytest.raises(ConfigurationError, match="chmod 600"):
         read_settings(path)
     path.chmod(0o600)
     assert read_settings(path).role == role
+
+
+def test_a_service_file_without_a_secret_may_be_read_by_all(tmp_path: Path) -> None:
+    path = tmp_path / "service.toml"
+    path.write_text('role = "leader"\ndatabase = "postgresql://prio@db.example:5432/leader"\n')
+    path.chmod(0o644)
+    assert read_settings(path).role == "leader"
 
 
 def test_the_collectors_token_is_made_once_beside_its_store(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from aggregator.storage.caller_tokens import put_caller_token
 from aggregator.storage.closed_batches import closed_batches, mark_collected
 from aggregator.storage.collection_jobs import (
     delete_collection_job,
+    fail_collection_job,
     finish_collection_job,
     get_collection_job,
 )
@@ -124,6 +125,24 @@ def test_jobs_and_counts_go_when_they_are_old_and_results_when_they_were_deleted
     clock.advance(AGE + 1)
     assert collect_all(store) == 1
     assert "collection_jobs" not in rows(store)
+
+
+def test_a_failed_collection_goes_unless_its_batch_could_be_selected_again(
+    store: Database, clock: ManualClock
+) -> None:
+    for first, last in ((0, 10), (5, 6), (7, 8)):
+        collect(store, b"%d to %d" % (first, last), first, last)
+        leased = lease_collection(store)
+        store.run_sync("fail", lambda tx, held=leased: fail_collection_job(tx, held.lease, "{}"))
+    aggregate(store, [1], time=5)
+    clock.advance(AGE + 1)
+    collect_all(store)
+    assert rows(store)["collection_jobs"] == 1
+    collect(store, b"5 to 6", 5, 6)
+    freeze_collection(store, leased := lease_collection(store))
+    store.run_sync("finish", lambda tx: finish_collection_job(tx, leased.lease, RESULT))
+    collect_all(store)
+    assert rows(store)["collection_jobs"] == 1, "the finished one only"
 
 
 def test_an_answer_stays_while_an_open_batch_counts_its_reports(

@@ -1,12 +1,16 @@
 """Batches that the leader selects: filled one after the other, and each selected once."""
 
+from unittest.mock import patch
+
 from aggregator.protocol.batches import Batch
+from aggregator.storage import collection_room
 from aggregator.storage.aggregation_jobs import create_aggregation_job, finish_aggregation_job
 from aggregator.storage.collection_jobs import (
     create_collection_job,
     fail_collection_job,
     select_batch,
 )
+from aggregator.storage.collection_room import forget_those_in_vain
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.reports import (
     JobSize,
@@ -15,7 +19,7 @@ from aggregator.storage.reports import (
     put_reports,
     reports_of_job,
 )
-from aggregator.storage.selected_batches import batch_with_room, next_batch
+from aggregator.storage.selected_batches import batch_with_room, next_batch, select_again
 from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
@@ -102,7 +106,9 @@ def test_the_place_of_rejected_reports_is_filled_first(store: Database) -> None:
     assert fill(store) > second
 
 
-def test_a_batch_is_selected_for_one_collection_only_even_if_that_fails(store: Database) -> None:
+def test_a_batch_whose_collection_failed_is_selected_again_only_when_that_is_said(
+    store: Database,
+) -> None:
     upload(store, 2 * SIZE)
     first, second = fill(store), fill(store)
     finish(store)
@@ -116,8 +122,13 @@ def test_a_batch_is_selected_for_one_collection_only_even_if_that_fails(store: D
 
     store.run_sync("fail", fail)
     assert full(store) is None
+    with patch.object(collection_room, "MOST_IN_VAIN", 0):
+        store.run_sync("room", lambda tx: forget_those_in_vain(tx, TASK_ID, leader_selects=True))
+    assert full(store) is None
     finish(store)
     assert full(store) == Batch(second, second)
+    store.run_sync("again", lambda tx: select_again(tx, TASK_ID, Batch(first, first)))
+    assert full(store) == Batch(first, first)
 
 
 def test_reports_are_there_until_they_are_aggregated(store: Database) -> None:

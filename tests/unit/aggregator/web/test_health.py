@@ -31,7 +31,7 @@ def anyio_backend() -> str:
 
 def client(examine: Callable[[], Health]) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(create_health_app(examine))
-    return httpx.AsyncClient(transport=transport, base_url="http://tests")
+    return httpx.AsyncClient(transport=transport, base_url="http://localhost")
 
 
 async def test_the_page_shows_names_and_reasons_of_others_as_text() -> None:
@@ -62,14 +62,38 @@ async def test_on_this_machine_only_a_page_of_another_site_reads_nothing(path: s
         assert (answer.status_code, READY.document["role"] in answer.text) == (403, False)
 
 
-async def test_on_other_addresses_monitors_may_have_any_name_for_it() -> None:
-    listener = health_listener(
-        HelperSettings(database="helper.sqlite", health_listen="0.0.0.0:9001"), lambda: READY
+@pytest.mark.parametrize("path", ["/", "/health", "/metrics", "/healthz", "/readyz"])
+async def test_on_a_network_it_answers_to_addresses_and_to_names_that_are_given(path: str) -> None:
+    """A kubelet's probe and Prometheus say the pod's address, HAProxy's check says nothing."""
+    settings = HelperSettings(
+        database="helper.sqlite",
+        health_listen="0.0.0.0:9000",
+        health_hosts="Helper.example, monitor",
     )
+    listener = health_listener(settings, lambda: READY)
     assert listener is not None
     transport = httpx.ASGITransport(listener[0])
-    async with httpx.AsyncClient(transport=transport, base_url="http://helper.example") as http:
-        assert (await http.get("/healthz")).status_code == 200
+    async with httpx.AsyncClient(transport=transport, base_url="http://10.1.2.3:9000") as http:
+        for host, code in (
+            ("10.1.2.3:9000", 200),
+            ("[fd00::1]:9000", 200),
+            ("localhost:9000", 200),
+            ("helper.example", 200),
+            ("monitor:9000", 200),
+            ("evil.example:9000", 421),
+            ("10.1.2.3.evil.example", 421),
+            ("0x0a010203", 421),
+            ("[fd00::1", 421),
+            ("", 421),
+        ):
+            answer = await http.get(path, headers={"host": host})
+            assert answer.status_code == code, host
+        for origin, code in (("http://10.1.2.3:9000", 200), ("http://10.6.6.6", 403)):
+            answer = await http.get(path, headers={"origin": origin})
+            assert answer.status_code == code, origin
+        request = http.build_request("GET", path)
+        del request.headers["host"]
+        assert (await http.send(request)).status_code == 200
 
 
 async def test_a_ready_service_is_200_and_one_whose_work_stands_still_503_with_its_reason() -> None:
