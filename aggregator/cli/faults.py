@@ -3,7 +3,7 @@
 0   done
 1   done in part: some reports were refused, some files failed; or our own fault
 2   bad input: an argument, a file, a setting
-3   another party could not be reached or refused
+3   another party could not be reached or refused; or the store's server could not be reached
 """
 
 import sys
@@ -22,7 +22,7 @@ PEER = 3
 def status_of(error: BaseException) -> int:
     """Return the exit status for a fault."""
     # Imported here because `prio --help` must not wait for a database library.
-    from aggregator.storage.engine import Conflict, Damaged  # noqa: PLC0415  see above
+    from aggregator.storage.engine import Conflict, Damaged, Unreachable  # noqa: PLC0415  see above
     from aggregator.storage.schema import SchemaMismatch  # noqa: PLC0415  see above
 
     match error:
@@ -30,7 +30,7 @@ def status_of(error: BaseException) -> int:
             return BAD_INPUT
         case Conflict() | Damaged() | SchemaMismatch():
             return BAD_INPUT
-        case PeerError():
+        case PeerError() | Unreachable():
             return PEER
         case _:
             return PARTLY

@@ -42,6 +42,7 @@ from aggregator.runtime import Runtime
 from aggregator.runtime.release_steps import delete_leftovers
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
+from aggregator.storage.engine import Unreachable
 from aggregator.storage.garbage import collect_garbage
 from aggregator.storage.journal import Journal
 from aggregator.storage.opening import open_aggregator_store
@@ -330,6 +331,9 @@ def _repeating(run_once: Callable[[], Awaitable[int]], interval_seconds: float) 
         while not stop.is_set():
             try:
                 done = await run_once()
+            except Unreachable as error:
+                log.warning("the store cannot be reached", reason=str(error))
+                done = 0
             except Exception:  # the outermost edge: logged, and the next round tries again
                 log.exception("a round of work failed")
                 done = 0

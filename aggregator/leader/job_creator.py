@@ -88,4 +88,6 @@ class JobCreator:
 
     def _have_lingered(self, task_id: bytes) -> bool:
         now = self._runtime.clock.now()
-        return now - self._waiting_since.setdefault(task_id, now) >= self._linger_seconds
+        since = min(self._waiting_since.get(task_id, now), now)  # the clock may be put back
+        self._waiting_since[task_id] = since
+        return now - since >= self._linger_seconds

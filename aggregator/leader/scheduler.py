@@ -21,6 +21,7 @@ from aggregator.dap.ids import TaskId
 from aggregator.errors import AggregatorError, StoreError
 from aggregator.runtime import Runtime
 from aggregator.storage.database import Transaction
+from aggregator.storage.engine import Unreachable
 from aggregator.storage.leases import Lease, Leased, LeaseLost
 from aggregator.telemetry.metrics import Outcome, note_outcome, timed_step
 from aggregator.transport.peer import origin
@@ -132,6 +133,8 @@ class Scheduler(Generic[J]):
             while not stop.is_set():
                 try:
                     await self._begin(group)
+                except Unreachable as error:
+                    log.warning("the store cannot be reached", reason=str(error))
                 except Exception:  # the outermost edge: logged, and the next look tries again
                     log.exception("no job could be leased", kind=self._jobs.kind)
                 await self._permits.wait(poll_seconds)
@@ -236,6 +239,9 @@ class Scheduler(Generic[J]):
         except LeaseLost:
             note_outcome(Outcome.LOST)
             log.info("job taken by another driver, or deleted")
+        except Unreachable as error:
+            note_outcome(Outcome.FAILED)
+            log.warning("the store cannot be reached", reason=str(error))
         except AggregatorError as error:
             note_outcome(Outcome.FAILED)
             log.exception("job failed", reason=str(error))

@@ -25,7 +25,7 @@ from aggregator.dap.messages import (
     UploadErrors,
     UploadRequest,
 )
-from aggregator.dap.problems import MessageTooLarge
+from aggregator.dap.problems import MessageTooLarge, UnrecognizedTask
 from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
 from aggregator.protocol.reports import check_upload, report_sizes
@@ -33,7 +33,7 @@ from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime, ServedTask, Threads, Turns
 from aggregator.storage import locks
 from aggregator.storage.counters import Stage, count_reports
-from aggregator.storage.database import Transaction
+from aggregator.storage.database import Transaction, UnknownTask
 from aggregator.storage.reports import StoredReport, put_reports
 from aggregator.telemetry.metrics import UPLOAD_GROUP_REPORTS
 
@@ -61,7 +61,7 @@ class _Upload:
     reports: list[StoredReport]
     refused: Counter[str]
     outcomes: list[ReportError | None] | None = None
-    failure: StoreError | None = None
+    failure: StoreError | UnrecognizedTask | None = None
     called: anyio.Event = dataclasses.field(default_factory=anyio.Event)
 
     @property
@@ -100,6 +100,7 @@ class Uploads:
         Raises:
             DecodeError: The body is not a sequence of reports; none of it is stored.
             MessageTooLarge: There are more than `MAX_REPORTS`; none of them is stored.
+            UnrecognizedTask: The task was forgotten meanwhile.
         """
         config_ids = await self._runtime.config_ids()
         now = self._runtime.clock.now()
@@ -251,8 +252,11 @@ def _put(tx: Transaction, group: list[_Upload]) -> None:
         locks.keep_batches(tx, task_id)
         locks.fill_batches(tx, task_id, batches)
     for upload in group:
-        task = upload.task
-        upload.outcomes = put_reports(
-            tx, task.task_id.value, upload.reports, task.max_reports, task.smallest_batch
-        )
-        count_reports(tx, task.task_id.value, Stage.UPLOAD, upload.refused)
+        task, upload.failure = upload.task, None
+        try:
+            upload.outcomes = put_reports(
+                tx, task.task_id.value, upload.reports, task.max_reports, task.smallest_batch
+            )
+            count_reports(tx, task.task_id.value, Stage.UPLOAD, upload.refused)
+        except UnknownTask:  # forgotten since the request came; the others are stored
+            upload.failure = UnrecognizedTask("no such task here", task.task_id)

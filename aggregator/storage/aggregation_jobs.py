@@ -282,6 +282,7 @@ def _put_job(tx: Transaction, task_id: bytes, bucket: bytes) -> AggregationJob:
             failures=0,
             unanswered=0,
             lease_expires_at=tx.now,
+            lease_set_at=tx.now,
             lease_attempts=0,
             created_at=tx.now,
             bucket=bucket or None,

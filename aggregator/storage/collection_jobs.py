@@ -114,6 +114,7 @@ def create_collection_job(
             **({} if batch is None else _bounds(batch)),
             state=CollectionJobState.START,
             lease_expires_at=tx.now,
+            lease_set_at=tx.now,
             lease_attempts=0,
             created_at=tx.now,
         )

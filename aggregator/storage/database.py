@@ -2,8 +2,10 @@
 
 `Database.run(name, work)` opens a write transaction, calls `work(transaction)` and commits: either
 all that `work` wrote is stored or none of it, whenever the process is killed. `Database.read` does
-the same over one snapshot, without writing. If the database was busy, or another transaction stored
-the same first, `work` is called again, so it must have no effects outside the transaction. A verb
+the same over one snapshot, without writing. If the database was busy, the connection broke, or
+another transaction stored the same first, `work` is called again, a few times at most, so it must
+have no effects outside the transaction. A connection that breaks while it commits is the caller's
+affair, as if the process had died then: nobody knows whether the transaction was committed. A verb
 that refuses (a `StoreError`) spoils its transaction, which is rolled back even if `work` catches
 the error: half a verb is never committed.
 
@@ -31,6 +33,7 @@ from aggregator.storage.crypter import Crypter
 from aggregator.storage.engine import (
     Backend,
     Busy,
+    Disconnected,
     Insert,
     KeySlots,
     LostRace,
@@ -100,6 +103,9 @@ class Transaction:
     def task_key(self, task_id: bytes) -> int:
         """Return the key by which other tables name the task.
 
+        A transaction that writes keeps the task's row until it ends, so that the task cannot be
+        forgotten meanwhile and leave behind what is being stored.
+
         Raises:
             UnknownTask: There is no such task.
         """
@@ -107,6 +113,8 @@ class Transaction:
         if key is None:
             task = tables.tasks.c
             query = select(task.id).where(task.task_id == task_id, task.forgotten_at.is_(None))
+            if self.is_writing:
+                query = query.with_for_update(read=True, key_share=True)
             key = self.connection.execute(query).scalar()
             if key is None:
                 raise UnknownTask(f"no task {encode_base64url(task_id)} in the store")
@@ -137,6 +145,7 @@ class Database:
         self._reader = threading.BoundedSemaphore(_READERS)
         self._keys = backend.bucket_keys()
         self._undestroyed: set[int] = set()
+        self._is_closed = False
         self._scrubber = Scrubber(backend.empty_log)
         # Writers wait for their turn in the event loop, without holding a thread each.
         self._write_limiter: RunVar[CapacityLimiter] = RunVar(f"store writers {id(self)}")
@@ -181,7 +190,9 @@ class Database:
 
         Raises:
             Busy: Other transactions held the database during every attempt.
-            StoreError: The database failed; nothing was written.
+            Unreachable: There is no connection to it. If it broke during the commit, the
+                transaction may have been committed all the same.
+            StoreError: The database failed, or is closed; nothing was written.
         """
         limiter = _limiter(self._write_limiter, self._backend.writers)
         run = _timed("write", self.run_sync)
@@ -204,12 +215,13 @@ class Database:
             return self._persist(self._readers, name, work)
 
     def close(self) -> None:
-        """Close every connection as soon as nobody uses it; the store is not used afterwards."""
+        """Close every connection as soon as nobody uses it; whoever comes later is refused."""
         self._scrubber.close()
         with ExitStack() as turns:
             for turn, count in ((self._reader, _READERS), (self._writer, self._backend.writers)):
                 for _ in range(count):
                     turns.enter_context(turn)
+            self._is_closed = True
             self._readers.dispose()
             self._writers.dispose()
             self._keys.close()
@@ -249,13 +261,16 @@ class Database:
             for _ in range(_ATTEMPTS - 1):
                 try:
                     return self._transact(engine, name, work)
-                except (Busy, LostRace, KeyGone):
-                    # At once: a database that is busy has waited before it said so, and a batch
-                    # that was collected since this snapshot was taken is so in the next.
+                except (Busy, Disconnected, LostRace, KeyGone):
+                    # At once: a database that is busy has waited before it said so, a connection
+                    # that broke is made anew or refused, and a batch that was collected since this
+                    # snapshot was taken is so in the next.
                     TRANSACTION_RETRIES.labels(name).inc()
             return self._transact(engine, name, work)
 
     def _transact(self, engine: Engine, name: str, work: Callable[[Transaction], T]) -> T:
+        if self._is_closed:  # a connection made now would never be closed
+            raise StoreError(f"transaction {name!r}: the store is closed")
         self._destroy(())
         with translated(self._backend, name), engine.connect() as connection:
             with connection.begin():
@@ -272,7 +287,8 @@ class Database:
                     now,
                 )
                 with self._destroying_if_it_fails(transaction):
-                    result = work(transaction)
+                    with translated(self._backend, name, Disconnected):
+                        result = work(transaction)
                     if transaction.failure is not None:
                         raise transaction.failure
                     self._on_transaction(name, "before commit")

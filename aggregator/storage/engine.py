@@ -36,6 +36,14 @@ class DiskFull(StoreError):
     """There is no room for what was to be stored; none of it was."""
 
 
+class Unreachable(StoreError):
+    """There is no connection to the database; if it broke at the commit, that may have happened."""
+
+
+class Disconnected(Unreachable):
+    """The connection broke before the commit, at every attempt: nothing was written."""
+
+
 class Damaged(StoreError):
     """The store's file is damaged, or is not a store."""
 
@@ -142,6 +150,9 @@ class Backend(Protocol):
     def is_busy(self, error: OperationalError) -> bool:
         """Return whether others held the database for too long."""
 
+    def is_unreachable(self, error: DBAPIError) -> bool:
+        """Return whether there is no server, or it has ended the connection."""
+
     def is_lost_race(self, error: DBAPIError) -> bool:
         """Return whether another transaction stored the same since ours looked."""
 
@@ -182,23 +193,32 @@ def backend(url: str) -> Backend:
 
 
 @contextmanager
-def translated(database: Backend, name: str) -> Iterator[None]:
-    """Turn the database's errors into ours, once."""
+def translated(
+    database: Backend, name: str, broken: type[Unreachable] = Unreachable
+) -> Iterator[None]:
+    """Turn the database's errors into ours, once; `broken` is that of a broken connection."""
     try:
         yield
-    except IntegrityError as error:
-        kind = LostRace if database.is_lost_race(error) else Conflict
-        raise kind(f"transaction {name!r}: {database.reason(error)}") from error
-    except OperationalError as error:
-        if database.is_busy(error):
-            raise Busy(f"transaction {name!r}: the database is busy") from error
-        if database.is_full(error):
-            raise DiskFull(f"transaction {name!r}: the disk is full") from error
-        raise StoreError(f"transaction {name!r}: {database.reason(error)}") from error
     except DBAPIError as error:
-        reason = database.reason(error)
-        if database.is_damaged(error):
-            raise Damaged(f"the store {database.name} is damaged: {reason}") from error
-        raise StoreError(f"transaction {name!r}: {reason}") from error
+        raise _in_our_words(database, name, broken, error) from error
     except SQLAlchemyError as error:
         raise StoreError(f"transaction {name!r}: {error}") from error
+
+
+def _in_our_words(
+    database: Backend, name: str, broken: type[Unreachable], error: DBAPIError
+) -> StoreError:
+    reason = database.reason(error)
+    if database.is_unreachable(error):
+        return broken(f"transaction {name!r}: {database.name} cannot be reached: {reason}")
+    match error:
+        case IntegrityError():
+            kind = LostRace if database.is_lost_race(error) else Conflict
+            return kind(f"transaction {name!r}: {reason}")
+        case OperationalError() if database.is_busy(error):
+            return Busy(f"transaction {name!r}: the database is busy")
+        case OperationalError() if database.is_full(error):
+            return DiskFull(f"transaction {name!r}: the disk is full")
+    if database.is_damaged(error):
+        return Damaged(f"the store {database.name} is damaged: {reason}")
+    return StoreError(f"transaction {name!r}: {reason}")

@@ -38,14 +38,15 @@ def forget(database: Database, task_id: bytes) -> None:
 def begin_to_forget(tx: Transaction, task_id: bytes) -> None:
     """Destroy the task's secrets and un-noised sums, and serve it no more; raises as `forget`."""
     task = tables.tasks.c
+    locks.change_batches(tx, task_id)
+    # Whoever stores rows of the task keeps its row: they are done, or will find no such task.
     query = select(task.ended_at, task.forgotten_at).where(task.task_id == task_id)
-    found = tx.connection.execute(query).one_or_none()
+    found = tx.connection.execute(query.with_for_update()).one_or_none()
     if found is not None and found.forgotten_at is not None:
         return
     key, name = tx.task_key(task_id), encode_base64url(task_id)
     if found is None or found.ended_at is None:
         raise tx.refuse(Conflict(f"task {name} has not ended; `prio task end` ends it"))
-    locks.change_batches(tx, task_id)
     job = tables.collection_jobs.c
     frozen = select(job.job_id).where(job.task == key, job.state == CollectionJobState.FROZEN)
     job_id = tx.connection.execute(frozen.limit(1)).scalar()

@@ -3,6 +3,10 @@
 Each line ends with a checksum of itself and of all lines before it, so a line that was changed or
 removed is noticed. A power cut may leave a part of a line at the end: its share has not left, for
 nobody was told that it was written, and the next one takes its place.
+
+When a sync fails, the kernel may drop what it could not write and report success to whoever syncs
+next. So lines count as on the disk only if the same process has written and then synced them: those
+that it finds there it writes once more.
 """
 
 import fcntl
@@ -141,16 +145,17 @@ class JournalFile:
                 os.close(descriptor)
 
     def _read_on(self, descriptor: int) -> None:
-        """Take the lines that others have written, whoever was to sync them."""
+        """Take the lines that others have written, or that we could not sync."""
         size = os.fstat(descriptor).st_size
         if size < self._read:
             raise JournalError(f"the journal of releases {self._path} has become shorter")
-        *lines, _ = os.pread(descriptor, size - self._read, self._read).split(b"\n")
-        if lines:
+        whole, end, _ = os.pread(descriptor, size - self._read, self._read).rpartition(b"\n")
+        if end:
+            _write(descriptor, self._read, whole + end)
             os.fsync(descriptor)
-        for line in lines:
-            self._take(line)
-            self._read += len(line) + 1
+            for line in whole.split(b"\n"):
+                self._take(line)
+                self._read += len(line) + 1
 
     def _take(self, line: bytes) -> None:
         if not self._read:

@@ -3,14 +3,15 @@
 A lease is a random token in the job's row with an expiry by the database's clock, which its holder
 puts off while it works. Every write of a holder is a compare-and-set on the token, so a driver that
 sleeps past its expiry while another takes the job changes nothing: every verb that takes its lease
-raises `LeaseLost`.
+raises `LeaseLost`. So it does no harm either that a lease or a delay ends when the clock is put
+back to before it began; it would last too long.
 """
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
-from sqlalchemy import Table, func, select, update
+from sqlalchemy import ColumnElement, Table, func, select, update
 
 from aggregator.errors import StoreError
 from aggregator.storage import tables
@@ -49,7 +50,7 @@ def due(tx: Transaction, table: Table, states: Sequence[str]) -> dict[bytes, int
     query = (
         select(task.task_id, func.count())
         .join(table, task.id == table.c.task)
-        .where(table.c.state.in_(states), table.c.lease_expires_at <= tx.now)
+        .where(table.c.state.in_(states), _is_free(tx, table))
         .group_by(task.id)
     )
     return dict(tx.connection.execute(query).all())
@@ -69,7 +70,7 @@ def acquire(
     """
     free = (
         select(table.c.id, table.c.lease_attempts)
-        .where(table.c.state.in_(states), table.c.lease_expires_at <= tx.now)
+        .where(table.c.state.in_(states), _is_free(tx, table))
         .order_by(table.c.lease_expires_at, table.c.id)
         .limit(limit)
         .with_for_update(skip_locked=True)  # on SQLite there is nobody else, and no such words
@@ -87,15 +88,21 @@ def acquire(
             .values(
                 lease_token=lease.token,
                 lease_expires_at=lease.expires_at,
+                lease_set_at=tx.now,
                 lease_attempts=lease.attempts,
             )
         )
     return leases
 
 
+def _is_free(tx: Transaction, table: Table) -> ColumnElement[bool]:
+    """Return whether a job may be leased; what was set by a clock since put back is void."""
+    return (table.c.lease_expires_at <= tx.now) | (table.c.lease_set_at > tx.now)
+
+
 def renew(tx: Transaction, table: Table, lease: Lease, seconds: int) -> None:
     """Hold the job for `seconds` from now on."""
-    write(tx, table, lease, {"lease_expires_at": tx.now + seconds})
+    write(tx, table, lease, {"lease_expires_at": tx.now + seconds, "lease_set_at": tx.now})
 
 
 def release(
@@ -105,6 +112,7 @@ def release(
     values: dict[str, object] = {
         "lease_token": None,
         "lease_expires_at": tx.now + delay_seconds,
+        "lease_set_at": tx.now,
     }
     if progressed:
         values["lease_attempts"] = 0

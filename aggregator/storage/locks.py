@@ -4,7 +4,9 @@ On SQLite a transaction that writes is the only one, so all of this holds by its
 these are advisory locks, which need no rows and end with the transaction. Who needs several takes
 them in the order in which they stand here, so that no two transactions wait for each other; a job's
 row is written after that. What a unique constraint can refuse needs no lock: whoever loses such a
-race is run again, and finds what the other has stored (`engine.LostRace`).
+race is run again, and finds what the other has stored (`engine.LostRace`). A task that is being
+stored for cannot be forgotten meanwhile: whoever looks for its key keeps its row
+(`Transaction.task_key`).
 """
 
 import zlib

@@ -29,6 +29,7 @@ _IDLE_TIMEOUT_SECONDS = 300
 _KEEPALIVE_SECONDS = 10
 # https://www.postgresql.org/docs/15/errcodes-appendix.html
 _BUSY = ("40001", "40P01", "55P03")  # serialization failure, deadlock, lock timeout
+_GONE = ("08", "57P", "53300")  # no connection, ended by the operator, too many connections
 _UNIQUE = "23505"
 _FULL = ("53100",)
 _DAMAGED = ("XX001", "XX002")
@@ -159,6 +160,15 @@ class Postgresql:
     def is_busy(self, error: OperationalError) -> bool:
         """Return whether others held the database for too long, or stood in our way."""
         return _code(error) in _BUSY
+
+    def is_unreachable(self, error: DBAPIError) -> bool:
+        """Return whether there is no server, or it has ended the connection.
+
+        What goes wrong on the way has no code: the server has not said it.
+        """
+        code = _code(error)
+        is_silent = isinstance(error, OperationalError) and code is None
+        return error.connection_invalidated or is_silent or (code or "").startswith(_GONE)
 
     def is_lost_race(self, error: DBAPIError) -> bool:
         """Return whether a row was there by the time it was to be inserted.

@@ -59,29 +59,20 @@ def reconcile(database: Database, journal: Journal, *, may_be_missing: bool = Fa
 
 
 def write_down(database: Database, journal: Journal) -> None:
-    """Write all charges that the journal does not have into it.
-
-    One that it contradicts is left out, and its share never leaves.
-    """
+    """Write all charges that the journal does not have into it."""
     known = {(each.task_id, each.batch): each.share_sha256 for each in journal.releases()}
     missing = []
     for entry in database.read_sync("list charges", _charged):
         share = known.get((entry.task_id, entry.batch), b"")
         if share == b"" or entry.share_sha256 not in (share, None):
             missing.append(_release(entry))
-    try:
-        journal.append(missing)
-    except Contradiction:
-        for release in missing:
-            try:
-                journal.append([release])
-            except Contradiction as error:
-                log.error("a release contradicts the journal", reason=str(error))  # noqa: TRY400 - no trace of ours
+    _append(journal, missing)
 
 
 def write_down_without_share(database: Database, journal: Journal) -> None:
     """Write the charges of batches of which no share of ours will leave into the journal."""
-    journal.append(map(_release, database.read_sync("list charges", ledger.list_without_share)))
+    charges = database.read_sync("list charges", ledger.list_without_share)
+    _append(journal, [_release(each) for each in charges])
 
 
 def write_down_share(
@@ -184,6 +175,18 @@ def _forgotten(tx: Transaction, releases: Sequence[Release]) -> list[Release]:
 def _charged(tx: Transaction) -> list[LedgerEntry]:
     entries = ledger.list_ledger(tx)
     return [each for each in entries if each.state is not LedgerState.RESERVED]
+
+
+def _append(journal: Journal, releases: Sequence[Release]) -> None:
+    """Write releases into the journal; one that it contradicts is left out and its share stays."""
+    try:
+        journal.append(releases)
+    except Contradiction:
+        for release in releases:
+            try:
+                journal.append([release])
+            except Contradiction as error:
+                log.error("a release contradicts the journal", reason=str(error))  # noqa: TRY400 - no trace of ours
 
 
 def _release(entry: LedgerEntry) -> Release:

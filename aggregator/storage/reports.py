@@ -92,9 +92,9 @@ def put_reports(
     """
     if not reports:
         return []
-    key = tx.task_key(task_id)
     batches = {bucket: smallest_batch(bucket) for bucket in {each.bucket for each in reports}}
     locks.keep_batches(tx, task_id)
+    key = tx.task_key(task_id)
     locks.fill_batches(tx, task_id, batches)  # or there would be room for more than there is
     closed = closed_to_uploads(tx, task_id, Batch.spanning(batches))
     arrivals = [(report.report_id, report.bucket) for report in reports]

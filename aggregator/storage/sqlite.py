@@ -172,6 +172,10 @@ class Sqlite:
         """Return whether others held the database for too long."""
         return _code(error) in (_BUSY, _LOCKED)
 
+    def is_unreachable(self, error: DBAPIError) -> bool:  # noqa: ARG002  a file is no server
+        """Return False."""
+        return False
+
     def is_lost_race(self, error: DBAPIError) -> bool:  # noqa: ARG002  one writer: no race
         """Return False: nobody else writes between a verb's look and its insert."""
         return False

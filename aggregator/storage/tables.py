@@ -154,7 +154,7 @@ def _state(
     return column, CheckConstraint(f"state IN ({words})", name="state")
 
 
-def _lease() -> tuple[Column[bytes], Column[int], Column[int]]:
+def _lease() -> tuple[Column[bytes], Column[int], Column[int], Column[int]]:
     return (
         _bytes(
             "lease_token",
@@ -165,6 +165,11 @@ def _lease() -> tuple[Column[bytes], Column[int], Column[int]]:
         _seconds(
             "lease_expires_at",
             "Seconds; nobody else may lease the job before. Also a retry's earliest time.",
+        ),
+        _seconds(
+            "lease_set_at",
+            "Seconds; when that was set. If it is in the future the clock was put back, and the "
+            "job may be leased.",
         ),
         _integer("lease_attempts", "Leases taken since the job last made progress."),
     )

@@ -23,7 +23,7 @@ import aggregator
 from aggregator.config import ANSWER_SECONDS, MAX_BYTES_IN_FLIGHT
 from aggregator.dap.problems import InvalidMessage
 from aggregator.errors import Abort
-from aggregator.storage.engine import Busy, DiskFull
+from aggregator.storage.engine import Busy, DiskFull, Unreachable
 from aggregator.telemetry.metrics import REQUEST_SECONDS
 from aggregator.web.intake import SCOPE_KEY, Intake
 from aggregator.web.problems import (
@@ -40,6 +40,9 @@ MONITORING_PATHS = ("/health", "/metrics", "/healthz", "/readyz")
 
 FULL_DISK_SECONDS = 60
 """When a peer is asked to come again after our disk was full."""
+
+UNREACHABLE_SECONDS = 5
+"""The same while the store's server cannot be reached."""
 
 _TRACE = re.compile(rb"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
@@ -73,6 +76,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _on_invalid_parameter)
     app.add_exception_handler(Busy, _on_busy)
     app.add_exception_handler(DiskFull, _on_full_disk)
+    app.add_exception_handler(Unreachable, _on_unreachable_store)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_middleware(Edge, intake=Intake(max_bytes_in_flight), answer_seconds=answer_seconds)
     return app
@@ -196,6 +200,11 @@ async def _on_busy(_request: Request, _error: Exception) -> Response:
 async def _on_full_disk(_request: Request, error: Exception) -> Response:
     log.error("the store cannot be written", exc_info=error)
     return busy_response(FULL_DISK_SECONDS)
+
+
+async def _on_unreachable_store(_request: Request, error: Exception) -> Response:
+    log.warning("the store cannot be reached", reason=str(error))
+    return busy_response(UNREACHABLE_SECONDS)
 
 
 async def _on_disconnect(_request: Request, _error: Exception) -> Response:

@@ -12,7 +12,7 @@ import pytest
 from aggregator.codec import encode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregationJobInitReq, Report, UploadRequest
-from aggregator.dap.problems import TaskRefused
+from aggregator.dap.problems import TaskRefused, UnrecognizedTask
 from aggregator.errors import StoreError
 from aggregator.leader import job_creator, uploads
 from aggregator.leader.collections import CollectionDriver
@@ -24,10 +24,11 @@ from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.storage.counters import Stage, report_counts
+from aggregator.storage.forgetting import forget
 from aggregator.storage.ledger import list_ledger
-from aggregator.storage.tasks import TaskRecord, put_task
+from aggregator.storage.tasks import TaskRecord, end_task, put_task
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
-from tests.support.tasks import LAPLACE, make_task
+from tests.support.tasks import LAPLACE, TASK_ID, make_task
 
 pytestmark = pytest.mark.anyio
 
@@ -231,6 +232,35 @@ async def test_when_a_groups_transaction_fails_none_of_its_clients_is_told_of_su
         for index in range(5):
             group.start_soon(upload, index)
     assert outcomes == ["failed"] * 5
+
+
+async def test_of_uploads_written_together_only_those_of_a_forgotten_task_fail(pair: Pair) -> None:
+    database = pair.leader.database
+    other = make_task(privacy=LAPLACE, id=str(TaskId(bytes(32))))
+    record = TaskRecord(other.task_id.value, "leader", task_to_toml(other), bytes(32))
+    await database.run("provision", lambda tx: put_task(tx, record))
+    taken = Uploads(pair.leader.runtime, MAX_AGE_SECONDS)
+    tasks = (pair.task, other, pair.task)  # the first is written alone, the others wait for it
+    served = [await pair.leader.runtime.task(task.task_id) for task in tasks]
+    bodies = [encode(UploadRequest(tuple(await pair.reports([0], task=task)))) for task in tasks]
+    await database.run("end", lambda tx: end_task(tx, other.task_id.value))
+    forget(database, other.task_id.value)
+    outcomes: list[str] = []
+
+    async def upload(index: int) -> None:
+        try:
+            await taken.take(served[index], bodies[index])
+        except UnrecognizedTask:
+            outcomes.append("no such task")
+        else:
+            outcomes.append("stored")
+
+    async with anyio.create_task_group() as group:
+        for index in range(3):
+            group.start_soon(upload, index)
+    assert sorted(outcomes) == ["no such task", "stored", "stored"]
+    count = await database.read("counts", lambda tx: report_counts(tx, TASK_ID.value, Stage.UPLOAD))
+    assert count == {"stored": 2}
 
 
 async def test_a_report_that_is_uploaded_many_times_at_once_is_counted_once(pair: Pair) -> None:

@@ -28,17 +28,24 @@ def url_of(path: Path) -> str:
     return f"sqlite:///{path}" if server is None else postgresql.named(server, _name(path))
 
 
-def new_place(path: Path) -> str:
-    """Return the URL of a store that is still to be made, where it can be made."""
-    server = os.environ.get(SERVER)
-    if server is not None:
-        postgresql.execute(server, f"CREATE DATABASE {_name(path)}")
-    return url_of(path)
+def new_place(path: Path, server: str | None = None) -> str:
+    """Return the URL of a store that is still to be made, where it can be made.
+
+    Args:
+        path: Its name.
+        server: The server that keeps it; by default where the environment says.
+    """
+    server = server or os.environ.get(SERVER)
+    if server is None:
+        return url_of(path)
+    postgresql.execute(server, f"CREATE DATABASE {_name(path)}")
+    return postgresql.named(server, _name(path))
 
 
-def settings_of(path: Path) -> dict[str, str]:
-    """Return the settings of a service whose store, still to be made, is named `path`."""
-    database = path.name if SERVER not in os.environ else new_place(path)
+def settings_of(path: Path, server: str | None = None) -> dict[str, str]:
+    """Return the settings of a service whose store is still to be made; see `new_place`."""
+    is_file = server is None and SERVER not in os.environ
+    database = path.name if is_file else new_place(path, server)
     return {
         "database": database,
         "store_key_file": f"{path.name}.key",

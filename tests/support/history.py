@@ -6,16 +6,15 @@ aggregator dies, when keys change, and how time passes. At the end the network r
 repeats what it was never answered, and the books are compared.
 """
 
-import contextlib
 import dataclasses
 import random
+import shutil
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
-from typing_extensions import override
 
 from aggregator.codec import decode, encode
 from aggregator.dap.messages import Report, UploadErrors, UploadRequest
@@ -30,7 +29,9 @@ from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.states import LedgerState
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, Service, nothing_happens
+from tests.support.light import lightly
+from tests.support.lossy_network import Network
+from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, nothing_happens
 from tests.support.reports import make_reports
 from tests.support.tasks import (
     HELPER_URL,
@@ -46,13 +47,15 @@ if TYPE_CHECKING:
     from aggregator.protocol.results import Result
     from aggregator.protocol.task import Task
 
+HISTORIES = 500
+"""How many are lived without being asked for."""
+PER_TEST = 25
 ROTATION = HpkeRotation(cache_seconds=60, age_seconds=400, wait_seconds=5_000)
 QUIET_SECONDS = 10_000
 """Longer than any retired key is kept."""
-LOST, LATE, UNANSWERED, REPEATED = 0.07, 0.14, 0.24, 0.31
-"""Where the chances end that a request is lost, late, not answered, or carried twice."""
-STEPS = 14
-"""Steps of one era."""
+ERAS = (1, 1, 2)
+STEPS = (3, 5, 8, 14)
+"""Steps of one era: most faults need a few, some need many."""
 COLLECTION_STEPS = 3
 LONGEST_PAUSE = 700
 """More than a collection that waits is put off, in seconds."""
@@ -63,55 +66,24 @@ STARTING = ("look for keys", "destroy keys")
 SETTINGS = DriverSettings(
     concurrency=1, lease_seconds=LEASE_SECONDS, max_attempts=1_000, peer_attempts=1
 )
-LONGEST_WORK = 200
+LONGEST_WORK = 100
 """Rounds in which a recovered pair must come to rest: a history ends, whatever is wrong."""
 SIZE = 3
 """The least size of a batch whose leader selects."""
 
 
-class Network(httpx.AsyncBaseTransport):
-    """Carries requests to both aggregators, not always once, in order, or with an answer."""
-
-    def __init__(self, choose: random.Random, services: dict[str, Service]) -> None:
-        self.is_calm = False
-        self._choose = choose
-        self._wires = {
-            httpx.URL(url).host: httpx.ASGITransport(service) for url, service in services.items()
-        }
-        self._late: list[httpx.Request] = []
-
-    @override
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        await request.aread()
-        fate = 1.0 if self.is_calm else self._choose.random()
-        if fate < LOST:
-            raise httpx.ConnectError("lost", request=request)
-        if fate < LATE:
-            self._late.append(request)
-            raise httpx.ReadTimeout("late", request=request)
-        if fate < UNANSWERED:
-            await self._deliver(request)
-            raise httpx.ReadError("the answer is lost", request=request)
-        if fate < REPEATED:
-            await self._deliver(request)
-        return await self._deliver(request)
-
-    async def deliver_late(self) -> None:
-        """Deliver one of the requests that nobody waits for any more."""
-        if not self._late:
-            return
-        request = self._late.pop(self._choose.randrange(len(self._late)))
-        with contextlib.suppress(httpx.TransportError):
-            await self._deliver(request)
-
-    async def _deliver(self, request: httpx.Request) -> httpx.Response:
-        again = httpx.Request(
-            request.method, request.url, headers=request.headers, content=request.content
-        )
-        answer = await self._wires[request.url.host].handle_async_request(again)
-        await answer.aread()
-        assert answer.status_code < 500, (request.method, str(request.url), answer.content)
-        return answer
+async def live(folder: Path, seeds: Iterable[int]) -> None:
+    """Live the histories of some seeds, each with stores of its own, removed if all holds."""
+    with lightly():
+        for seed in seeds:
+            place = folder / str(seed)
+            place.mkdir()
+            try:
+                await History(place, seed).run()
+            except BaseException as error:
+                error.add_note(f"in the history of seed {seed}")
+                raise
+            shutil.rmtree(place)
 
 
 @dataclasses.dataclass(slots=True)
@@ -160,12 +132,12 @@ class History:
         self._configs: tuple[int, tuple[HpkeConfig, HpkeConfig]] | None = None
 
     async def run(self) -> None:
-        """Live two eras with a long silence between them, and compare the books."""
+        """Live an era, or two with a long silence between them, and compare the books."""
         await self.pair.http.aclose()
         self.pair.http = httpx.AsyncClient(transport=self.network)
         try:
             await self.pair.provision()
-            for _ in range(2):
+            for _ in range(self.choose.choice(ERAS)):
                 await self._era()
                 await self._recover()
                 self.pair.clock.advance(QUIET_SECONDS)
@@ -176,6 +148,8 @@ class History:
             await self.pair.close()
 
     async def _era(self) -> None:
+        self.network.is_calm = True
+        self._configs = self.pair.clock.now(), await self.pair.configs()  # or nobody might upload
         self.network.is_calm = False
         for service in (self.pair.leader, self.pair.helper):
             service.on_moment = self._may_die
@@ -196,7 +170,7 @@ class History:
             self._rotate,
             self.network.deliver_late,
         )
-        for step in [self._upload, *self.choose.choices(steps, k=STEPS)]:
+        for step in [self._upload, *self.choose.choices(steps, k=self.choose.choice(STEPS))]:
             await self._survive(step)
             self.pair.clock.advance(self.choose.choice([0, 1, 7, LEASE_SECONDS + 1, 60]))
 
@@ -312,8 +286,7 @@ class History:
         self.network.is_calm = True
         for service in (self.pair.leader, self.pair.helper):
             service.on_moment = nothing_happens
-        for _ in range(STEPS):
-            await self.network.deliver_late()
+        await self.network.deliver_all()
         await self._send([each for each in self.sent if not each.is_answered])
         for interval in list(self._unanswered):
             await self._ask_for(interval)
@@ -321,7 +294,7 @@ class History:
         await self._work()
         await self._poll()
 
-    async def _work(self) -> None:
+    async def _work(self, collection_steps: int = COLLECTION_STEPS) -> None:
         """Aggregate all that waits, then step each collection, as late as it is put off."""
         idle = 0
         for _ in range(LONGEST_WORK):
@@ -331,7 +304,7 @@ class History:
                 break
         else:
             raise AssertionError("the leader's workers never come to rest")
-        for _ in range(COLLECTION_STEPS):
+        for _ in range(collection_steps):
             await self._drive_collections()
             self.pair.clock.advance(LONGEST_PAUSE)
 
@@ -348,14 +321,17 @@ class History:
             if (interval := self.asked[location]) is not None
             for unit in range(interval.start.units, interval.end.units)
         }
+        asked = []
         for unit in sorted({each.unit for each in self.sent if each.must_count} - covered):
             answer = await self._ask_for(Interval.of(unit, 1))
             assert answer.status == 201, (unit, answer.problem)
-            await self._work()
-            assert await self._poll_for(answer.headers["location"])
+            asked.append(answer.headers["location"])
+        await self._work(COLLECTION_STEPS + len(asked))
+        for location in asked:
+            assert await self._poll_for(location)
 
     async def _collect_selected(self) -> None:
-        for _ in self.sent:
+        for _ in range(len(self.sent) + 1):  # the last asks in vain
             answer = await self._ask_for(Interval.of(0, 1))
             assert answer.status == 201, answer.problem
             await self._work()

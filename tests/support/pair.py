@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import httpx
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aggregator.codec import decode, encode
 from aggregator.dap.auth import bearer_header, hash_token
@@ -149,11 +149,19 @@ class Service:
         self.start()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request; if the process dies, the caller's connection breaks."""
+        """Serve a request; if the process dies, the connections of all its callers break."""
+        process = self.starts
+
+        async def answer(message: Message) -> None:
+            if self.starts != process:  # another request was its death
+                raise httpx.ReadError("the connection broke")
+            await send(message)
+
         try:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, answer)
         except Died as death:
-            self.restart()
+            if self.starts == process:
+                self.restart()
             raise httpx.ReadError("the connection broke") from death
 
 

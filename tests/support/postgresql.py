@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -34,52 +35,118 @@ def _program(name: str) -> str:
     return path
 
 
-@contextmanager
-def serving(options: Sequence[str] = ()) -> Iterator[str]:
-    """Run a server; yield its URL, to which the name of a database is to be appended by `named`."""
-    initdb, postgres = _program("initdb"), _program("postgres")
-    # The server refuses to be root, and a test's own folder is closed to others.
-    user = _ACCOUNT if os.geteuid() == 0 else None
-    with tempfile.TemporaryDirectory(prefix="prio-postgresql-") as folder:
-        data = Path(folder) / "data"
-        if user is not None:
-            shutil.chown(folder, user)
+class Server:
+    """A server in a folder of its own, which can be killed and started again.
+
+    Args:
+        folder: The folder, whose owner it becomes if we are root.
+        options: More settings, as `name=value`.
+    """
+
+    def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
+        self._folder = folder
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        # The server refuses to be root, and a test's own folder is closed to others.
+        self._user = _ACCOUNT if os.geteuid() == 0 else None
+        if self._user is not None:
+            shutil.chown(folder, self._user)
+
+    @property
+    def url(self) -> str:
+        """Its URL, to which the name of a database is to be added by `named`."""
+        return f"postgresql://{_ACCOUNT}@/?host={self._folder}"
+
+    def make(self) -> None:
+        """Make its empty data."""
+        self._run("initdb", "--no-sync", "--auth=trust", f"--username={_ACCOUNT}", "-E", "UTF8")
+
+    def copy(self, primary: "Server") -> None:
+        """Make it a standby of a running server, under the name `standby`."""
+        place = f"host={primary._folder} user={_ACCOUNT} application_name=standby"
+        self._run("pg_basebackup", "--write-recovery-conf", "--no-sync", "-c", "fast", "-d", place)
+
+    def promote(self) -> None:
+        """Make a standby take writes."""
+        self._run("pg_ctl", "promote", "--wait")
+
+    def start(self) -> None:
+        """Start it and wait until it answers.
+
+        It may refuse at first: processes of one that was killed are still about to end.
+        """
+        settings = [f"-c{each}" for each in (*_SETTINGS, *self._options)]
+        command = [_program("postgres"), "-D", self._data, *settings]
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            with (self._folder / "log").open("ab") as log:
+                self._process = subprocess.Popen(  # noqa: S603  our own command
+                    [*command, f"-cunix_socket_directories={self._folder}"],
+                    user=self._user,
+                    cwd=self._folder,
+                    stdout=log,
+                    stderr=log,
+                )
+            while self._process.poll() is None:
+                try:
+                    psycopg.connect(named(self.url, _ACCOUNT)).close()
+                except psycopg.OperationalError:
+                    assert time.monotonic() < deadline, (self._folder / "log").read_text()[-2000:]
+                    time.sleep(0.05)
+                else:
+                    return
+            assert time.monotonic() < deadline, (self._folder / "log").read_text()[-2000:]
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        """Kill its first process without warning (SIGKILL); the others notice and end."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it and all connections, if it runs (SIGINT)."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(_START_SECONDS)
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    def _run(self, program: str, *arguments: str) -> None:
         subprocess.run(  # noqa: S603  our own command
-            [initdb, "--no-sync", "--auth=trust", f"--username={_ACCOUNT}", "-E", "UTF8", data],
-            user=user,
-            cwd=folder,
+            [_program(program), *arguments, "-D", self._data],
+            user=self._user,
+            cwd=self._folder,
             check=True,
             capture_output=True,
         )
-        settings = [f"-c{each}" for each in (*_SETTINGS, f"unix_socket_directories={folder}")]
-        with (Path(folder) / "log").open("wb") as log:
-            server = subprocess.Popen(  # noqa: S603  our own command
-                [postgres, "-D", data, *settings, *options],
-                user=user,
-                cwd=folder,
-                stdout=log,
-                stderr=log,
-            )
+
+
+@contextmanager
+def new_server(options: Sequence[str] = ()) -> Iterator[Server]:
+    """Give a server that is made and not started; it is stopped afterwards."""
+    with tempfile.TemporaryDirectory(prefix="prio-postgresql-") as folder:
+        server = Server(Path(folder), options)
         try:
-            url = f"postgresql://{_ACCOUNT}@/?host={folder}"
-            _wait_for(url)
-            yield url
+            yield server
         finally:
-            server.terminate()
-            server.wait(_START_SECONDS)
+            server.stop()
 
 
-def _wait_for(url: str) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            psycopg.connect(named(url, _ACCOUNT)).close()
-        except psycopg.OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-        else:
-            return
+@contextmanager
+def serving(options: Sequence[str] = ()) -> Iterator[str]:
+    """Run a server; yield its URL, to which the name of a database is to be added by `named`."""
+    with new_server(options) as server:
+        server.make()
+        server.start()
+        yield server.url
+
+
+def url_of_both(primary: Server, standby: Server) -> str:
+    """Return the URL of whichever of the two takes writes."""
+    return f"{primary.url},{standby._folder}&target_session_attrs=read-write"
 
 
 def named(url: str, database: str) -> str:

@@ -32,14 +32,23 @@ ROOT = Path(__file__).parents[2]
 
 
 class Processes:
-    """Three services over stores in one folder, each on the same port whenever it is started."""
+    """Three services over stores in one folder, each on the same port whenever it is started.
 
-    def __init__(self, folder: Path, **leader_settings: float) -> None:
+    Args:
+        folder: The folder.
+        servers: The URL of the PostgreSQL server that keeps a role's store, if not all have one.
+        leader_settings: More settings of the leader.
+    """
+
+    def __init__(
+        self, folder: Path, servers: Mapping[str, str] | None = None, **leader_settings: float
+    ) -> None:
         self.folder = folder
         self.configs: dict[str, Path] = {}
         self.urls: dict[str, str] = {}
         self.programs: dict[str, Sequence[str]] = {}
         """The command that runs a service instead of `prio`, if a test sets one."""
+        self.commands: dict[str, Sequence[str]] = {**COMMANDS, WORKER: ("leader", "work")}
         self.options: dict[str, Sequence[str]] = {}
         """What follows the command of a service, if a test sets it."""
         self._health: dict[str, str] = {}
@@ -47,7 +56,8 @@ class Processes:
         # One for all, because making a client reads every certificate of the system.
         self._http = httpx.Client(timeout=2)
         names = (*COMMANDS, WORKER)
-        stores = {role: settings_of(folder / f"{role}.sqlite") for role in COMMANDS}
+        kept = servers or {}
+        stores = {role: settings_of(folder / f"{role}.sqlite", kept.get(role)) for role in COMMANDS}
         ports = iter(free_ports(2 * len(names)))
         for name in names:
             role = "leader" if name == WORKER else name
@@ -87,7 +97,7 @@ class Processes:
                 self._running[name] = subprocess.Popen(  # noqa: S603 - our own command
                     [
                         *self.programs.get(name, _PRIO),
-                        *_COMMANDS[name],
+                        *self.commands[name],
                         *self.options.get(name, ()),
                         "--config",
                         self.configs[name],
@@ -196,7 +206,6 @@ class Processes:
         raise AssertionError(f"the {name} did not start:\n{tail}")
 
 
-_COMMANDS = {**COMMANDS, WORKER: ("leader", "work")}
 _PRIO = (sys.executable, "-m", "aggregator.cli")
 
 

@@ -1,10 +1,13 @@
 """Runs `prio` with clocks, its own and its store's, that are ahead of the system's, or behind it.
 
 python -m tests.support.shifted SECONDS leader serve --config ...
+
+Instead of a number, a file that holds one may be named, for a clock that jumps when it changes.
 """
 
 import sys
 import time
+from pathlib import Path
 from unittest.mock import patch
 
 from aggregator import cli
@@ -13,9 +16,21 @@ from aggregator.storage import opening
 from aggregator.storage.database import Database
 
 
-def command(seconds: int) -> tuple[str, ...]:
-    """Return the command to run instead of `prio`, so many seconds ahead."""
+def command(seconds: int | Path) -> tuple[str, ...]:
+    """Return the command to run instead of `prio`, so many seconds ahead, or as the file says."""
     return (sys.executable, "-m", "tests.support.shifted", str(seconds))
+
+
+def jump(file: Path, seconds: int) -> None:
+    """Let clocks that look at the file be so many seconds ahead from now on."""
+    draft = file.with_suffix(".draft")
+    draft.write_text(str(seconds))
+    draft.rename(file)
+
+
+def _now(given: str) -> int:
+    ahead = given if given.removeprefix("-").isdigit() else Path(given).read_text()
+    return int(time.time()) + int(ahead)
 
 
 class Shifted:
@@ -29,7 +44,7 @@ class Shifted:
 if __name__ == "__main__":
     _, ahead, *sys.argv[1:] = sys.argv
     with (
-        patch.object(SystemClock, "now", lambda _: int(time.time()) + int(ahead)),
+        patch.object(SystemClock, "now", lambda _: _now(ahead)),
         patch.object(opening, "Database", Shifted),
     ):
         cli.main()

@@ -6,8 +6,9 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeAlias
 
 import anyio
 import anyio.to_thread
@@ -15,10 +16,16 @@ import httpx
 from typing_extensions import override
 
 from tests.support.measured_task import MeasuredTask
+from tests.support.postgresql import Server
 from tests.support.processes import Processes
 
+Action: TypeAlias = Callable[[], object]
 PATIENCE_SECONDS = 120.0
+LONGEST_SECONDS = 3600.0
+"""What stands still fails."""
 _SUCCESSES = {200, 201, 202}
+_LATER = 503
+_OUTAGES = {"Unreachable", "Disconnected"}
 _REPORTED_LINES = 25
 _REPORTED_BYTES = 600
 
@@ -55,9 +62,12 @@ class Reaper:
             time.sleep(self._random.uniform(*self._rest_seconds))
             if is_over():
                 return
-            name = self._random.choice(self._names)
+            name = self._next()
             self._strike(name)
             self.kills[name] += 1
+
+    def _next(self) -> str:
+        return self._random.choice(self._names)
 
     def _strike(self, name: str) -> None:
         self._services.kill(name)
@@ -72,9 +82,79 @@ class ReaperOfOne(Reaper):
 
     @override
     def _strike(self, name: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while not (children := self._services.children(name)):
+            assert time.monotonic() < deadline, f"no process of the {name} is left"
             time.sleep(0.05)
         os.kill(self._random.choice(children), signal.SIGKILL)
+
+
+class ReaperOfAll(ReaperOfOne):
+    """Kills a process of a service, the only one of another, or a database's server.
+
+    Each is killed once, in an order of the seed, before any is killed again.
+
+    Args:
+        services: Runs the services.
+        servers: The servers of databases, by the names under which they are to be killed.
+        names: All that are to be killed.
+        single: Those of them that are services with one process.
+        rest_seconds: As of `Reaper`.
+        seed: As of `Reaper`.
+    """
+
+    def __init__(
+        self,
+        services: Processes,
+        servers: Mapping[str, Server],
+        names: Sequence[str],
+        single: Sequence[str],
+        rest_seconds: tuple[float, float],
+        seed: int,
+    ) -> None:
+        super().__init__(services, names, rest_seconds, seed)
+        self._servers = servers
+        self._single = single
+
+    @override
+    def _next(self) -> str:
+        fewest = min(self.kills[name] for name in self._names)
+        return self._random.choice([each for each in self._names if self.kills[each] == fewest])
+
+    @override
+    def _strike(self, name: str) -> None:
+        if name in self._servers:
+            self._servers[name].kill()
+            self._servers[name].start()
+        elif name in self._single:
+            Reaper._strike(self, name)
+        else:
+            super()._strike(name)
+
+
+class Outage:
+    """Something that begins a while after the first upload, and ends a while later.
+
+    Args:
+        begin: Begins it.
+        end: Ends it.
+        seconds: How long it lasts.
+    """
+
+    FIRST_SECONDS = 3.0
+
+    def __init__(self, begin: Action, end: Action, seconds: float) -> None:
+        self.was_over: bool | None = None
+        """Whether everything was done before it ended: then it has shown nothing."""
+        self._begin, self._end, self._seconds = begin, end, seconds
+
+    def reap(self, _: int, is_over: Callable[[], bool]) -> None:
+        """Let it begin and end."""
+        time.sleep(self.FIRST_SECONDS)
+        self._begin()
+        time.sleep(self._seconds)
+        self.was_over = is_over()
+        self._end()
 
 
 class Patient(httpx.AsyncHTTPTransport):
@@ -82,10 +162,12 @@ class Patient(httpx.AsyncHTTPTransport):
 
     Args:
         pace_seconds: How long to wait before each request.
+        through_outages: Whether an answer to come again later (503) is none either.
     """
 
-    def __init__(self, pace_seconds: float = 0.0) -> None:
+    def __init__(self, pace_seconds: float = 0.0, *, through_outages: bool = False) -> None:
         super().__init__()
+        self._through_outages = through_outages
         self.statuses = Counter[int]()
         self.broken_connections = Counter[str]()
         self.failures: list[str] = []
@@ -106,6 +188,10 @@ class Patient(httpx.AsyncHTTPTransport):
                 await anyio.sleep(0.1)
             else:
                 self.statuses[response.status_code] += 1
+                if self._through_outages and response.status_code == _LATER:
+                    assert time.monotonic() < deadline, content
+                    await anyio.sleep(0.3)
+                    continue
                 if response.status_code not in _SUCCESSES:
                     self.failures.append(
                         f"{request.method} {request.url.path}: status {response.status_code}, "
@@ -125,29 +211,80 @@ class Patient(httpx.AsyncHTTPTransport):
 async def upload_and_collect(
     tasks: list[MeasuredTask],
     transport: Patient,
-    reaper: Reaper,
+    reaper: Reaper | Outage,
     kills: int,
     reports_per_request: int,
 ) -> list[bytes]:
-    """Upload to all tasks at once, aggregators dying all the while, and collect each."""
+    """Upload to all tasks at once, aggregators dying all the while, and collect each.
+
+    Raises:
+        TimeoutError: It took longer than `LONGEST_SECONDS`.
+    """
     bodies: dict[str, bytes] = {}
 
     async def one(asked: MeasuredTask, http: httpx.AsyncClient) -> None:
         await asked.upload(http, reports_per_request)
         bodies[asked.task_id] = await asked.collect(http)
 
-    async with (
-        httpx.AsyncClient(transport=transport, timeout=30) as http,
-        anyio.create_task_group() as group,
-    ):
-        for asked in tasks:
-            group.start_soon(one, asked, http)
-        await anyio.to_thread.run_sync(reaper.reap, kills, lambda: len(bodies) == len(tasks))
+    with anyio.fail_after(LONGEST_SECONDS):
+        async with (
+            httpx.AsyncClient(transport=transport, timeout=30) as http,
+            anyio.create_task_group() as group,
+        ):
+            for asked in tasks:
+                group.start_soon(one, asked, http)
+            await anyio.to_thread.run_sync(
+                reaper.reap, kills, lambda: len(bodies) == len(tasks), abandon_on_cancel=True
+            )
     return [bodies[asked.task_id] for asked in tasks]
 
 
+def survive(
+    services: Processes,
+    names: Sequence[str],
+    tasks: list[MeasuredTask],
+    transport: Patient,
+    fault: Reaper | Outage,
+    *,
+    reports_per_request: int,
+    kills: int = 0,
+) -> None:
+    """Upload and collect while something goes wrong, and compare the books.
+
+    Every report is counted once by both aggregators, each batch is released once, whoever asks
+    again gets the same bytes, and nobody saw or logged a failure but that a store was away.
+
+    Args:
+        services: Runs the services.
+        names: Those that run.
+        tasks: What is uploaded and collected.
+        transport: The clients' and the collector's.
+        fault: What goes wrong.
+        reports_per_request: How many reports a request carries.
+        kills: How many deaths, if the fault is deaths.
+    """
+    with explained(services, fault, transport):
+        services.start(*names)
+        bodies = anyio.run(upload_and_collect, tasks, transport, fault, kills, reports_per_request)
+        assert transport.failures == []
+        assert failures_in_logs(services, *names, through_outages=True) == []
+        for asked, body in zip(tasks, bodies, strict=True):
+            asked.assert_right(asked.open(body))
+            asked.assert_counted_once()
+
+        async def again() -> list[bytes]:
+            async with httpx.AsyncClient(timeout=30) as http:
+                return [await asked.collect(http) for asked in tasks]
+
+        assert anyio.run(again) == bodies
+        assert [services.stop(name) for name in names] == [0] * len(names)
+        for party in ("leader", "helper"):
+            journal = services.folder / f"{party}.sqlite.journal"
+            assert len(journal.read_text().splitlines()) == 1 + len(tasks)
+
+
 @contextmanager
-def explained(services: Processes, *witnesses: Reaper | Patient) -> Iterator[None]:
+def explained(services: Processes, *witnesses: Reaper | Outage | Patient) -> Iterator[None]:
     """Add what the witnesses saw, and the ends of all logs, to any failure inside."""
     try:
         yield
@@ -161,9 +298,16 @@ def explained(services: Processes, *witnesses: Reaper | Patient) -> Iterator[Non
         raise
 
 
-def failures_in_logs(services: Processes, *names: str) -> list[str]:
-    """Return the log lines that report an error of ours, or an answer of 500 and above."""
-    return [line for name in names for line in _lines(services, name) if _is_failure(line)]
+def failures_in_logs(services: Processes, *names: str, through_outages: bool = False) -> list[str]:
+    """Return the log lines that report an error of ours, or an answer of 500 and above.
+
+    Args:
+        services: Whose logs.
+        names: Of which of them.
+        through_outages: Whether those are left out that say that a store cannot be reached.
+    """
+    lines = [line for name in names for line in _lines(services, name) if _is_failure(line)]
+    return [line for line in lines if not (through_outages and _is_of_outage(line))]
 
 
 def _telling_lines(services: Processes, name: str) -> list[str]:
@@ -175,6 +319,18 @@ def _telling_lines(services: Processes, name: str) -> list[str]:
 
 def _lines(services: Processes, name: str) -> list[str]:
     return services.log_path(name).read_text(errors="replace").splitlines()
+
+
+def _is_of_outage(line: str) -> bool:
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return False
+    return (
+        said.get("status") == _LATER
+        or said.get("exception") in _OUTAGES
+        or said.get("event") == "the store cannot be reached"
+    )
 
 
 def _is_failure(line: str) -> bool:

@@ -11,16 +11,16 @@ import pytest
 
 from aggregator.config import HelperSettings
 from aggregator.entropy import SystemEntropy
-from aggregator.errors import ConfigurationError, StoreError
+from aggregator.errors import ConfigurationError
 from aggregator.storage import postgresql
 from aggregator.storage.closed_batches import freeze
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
-from aggregator.storage.engine import Busy, Conflict, backend
+from aggregator.storage.engine import Busy, Conflict, Disconnected, Unreachable, backend
 from aggregator.storage.locks import change_batches, keep_batches
 from aggregator.storage.opening import open_database
 from aggregator.storage.schema import check, make
-from aggregator.storage.tasks import list_tasks
+from aggregator.storage.tasks import end_task, list_tasks
 from tests.support.empty_store import SERVER, new_place
 from tests.support.postgresql import execute
 from tests.support.store import (
@@ -32,6 +32,11 @@ from tests.support.store import (
     stored_in,
     units,
     upload,
+)
+
+KILL = (
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+    "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
 )
 
 
@@ -103,13 +108,45 @@ def test_a_transaction_that_the_server_ended_for_a_deadlock_is_run_again(store: 
 
 def test_a_connection_that_the_server_closed_is_replaced(store: Database) -> None:
     upload(store, range(3))
-    kill = (
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-        "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
-    )
-    execute(server(), kill)
+    execute(server(), KILL)
     upload(store, range(3, 6))
     assert stored(store) == 6
+
+
+def test_a_transaction_whose_connection_broke_is_run_again_a_few_times(store: Database) -> None:
+    attempts = 0
+
+    def work(tx: Transaction, broken: int) -> None:
+        nonlocal attempts
+        attempts += 1
+        end_task(tx, TASK_ID)
+        if attempts <= broken:
+            tx.connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    store.run_sync("end", lambda tx: work(tx, 2))
+    assert attempts == 3
+    attempts = 0
+    with pytest.raises(Disconnected, match=r"'end': .* cannot be reached"):
+        store.run_sync("end", lambda tx: work(tx, 100))
+    assert attempts == 6
+
+
+def test_a_transaction_whose_connection_broke_at_the_commit_is_not_run_again(
+    tmp_path: Path,
+) -> None:
+    attempts: list[str] = []
+
+    def kill_before_commit(name: str, moment: str) -> None:
+        if (name, moment) == ("upload", "before commit"):
+            attempts.append(name)
+            execute(server(), KILL)
+
+    store = make_store(tmp_path, on_transaction=kill_before_commit)
+    with pytest.raises(Unreachable) as caught:
+        upload(store, range(3))
+    assert not isinstance(caught.value, Disconnected)
+    assert len(attempts) == 1
+    store.close()
 
 
 def test_errors_do_not_quote_the_row(store: Database) -> None:
@@ -131,7 +168,7 @@ def test_the_store_is_named_without_user_and_password() -> None:
 
 def test_a_server_that_is_not_there_is_named_in_one_line(tmp_path: Path) -> None:
     url = f"postgresql://postgres:hunter2@/leader?host={tmp_path}"
-    with pytest.raises(StoreError) as caught:
+    with pytest.raises(Unreachable) as caught:
         Database.open(url, Crypter([STORE_KEY]))
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)

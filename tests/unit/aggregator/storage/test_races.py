@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from sqlalchemy import func, select
 
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import StoreError
 from aggregator.runtime.key_rotation import new_key
-from aggregator.storage import ledger
+from aggregator.storage import ledger, tables
 from aggregator.storage.aggregate_shares import NewAggregateShare, put_aggregate_share
 from aggregator.storage.aggregation_jobs import (
     create_aggregation_job,
@@ -52,6 +53,7 @@ from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
+from aggregator.storage.forgetting import forget
 from aggregator.storage.hpke_keys import list_hpke_configs
 from aggregator.storage.interventions import abandon_aggregation_job
 from aggregator.storage.job_shares import JobShare, leave_out, put_job_share
@@ -60,7 +62,7 @@ from aggregator.storage.populations import Population, get_population, put_popul
 from aggregator.storage.reports import JobSize, put_reports, report_ids_of_job
 from aggregator.storage.selected_batches import batch_with_room, next_batch
 from aggregator.storage.states import CollectionJobState
-from aggregator.storage.tasks import TaskRecord, list_tasks, put_task
+from aggregator.storage.tasks import TaskRecord, end_task, list_tasks, put_task
 from tests.support.store import (
     MAX_REPORTS,
     RESULT,
@@ -455,6 +457,40 @@ def test_a_batch_is_asked_for_once(racers: Racers) -> None:
     )
     assert len(set(results)) == 1
     assert len(racers.store.read_sync("list", list_collections)) == 1
+
+
+STORES: dict[str, Callable[[Transaction], object]] = {
+    "upload": lambda tx: put_reports(tx, TASK_ID, new_reports([3]), MAX_REPORTS),
+    "collection": lambda tx: create_collection_job(tx, TASK_ID, b"collect", units(0, 10)),
+    "token": lambda tx: add_caller_token(tx, TASK_ID, bytes(32)),
+}
+
+
+@pytest.mark.parametrize("verb", STORES)
+def test_what_is_being_stored_while_its_task_is_forgotten_goes_too(
+    racers: Racers, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    racers.store.run_sync("first", lambda tx: put_caller_token(tx, TASK_ID, b"\x01" * 32))
+    racers.store.run_sync("end", lambda tx: end_task(tx, TASK_ID))
+    has_looked, look = threading.Event(), Transaction.task_key
+
+    def look_slowly(tx: Transaction, task_id: bytes) -> int:
+        key = look(tx, task_id)
+        if threading.current_thread() is storer and not has_looked.is_set():
+            has_looked.set()
+            time.sleep(10 * PAUSE_SECONDS)
+        return key
+
+    monkeypatch.setattr(Transaction, "task_key", look_slowly)
+    storer = threading.Thread(target=racers.store.run_sync, args=("store", STORES[verb]))
+    storer.start()
+    has_looked.wait()
+    forget(racers.stores[0], TASK_ID)
+    storer.join()
+    for table in (each for each in tables.metadata.sorted_tables if "task" in each.c):
+        query = select(func.count()).select_from(table)
+        left = racers.store.read_sync("left", lambda tx, q=query: tx.connection.scalar(q))
+        assert left == 0, table.name
 
 
 def upload_without_bucket(store: Database, count: int) -> None:

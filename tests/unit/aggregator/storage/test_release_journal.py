@@ -1,6 +1,9 @@
 """The journal of releases, in a file and in a table: it lasts, and contradicts no release."""
 
 import dataclasses
+import errno
+import os
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -172,3 +175,62 @@ def test_what_could_not_be_written_is_not_held(
     assert not journal.holds(another.task_id, b"\x05" * 32)
     journal.append([another])
     assert list(JournalFile(tmp_path / "journal").releases()) == [FIRST, SECOND, THIRD, another]
+
+
+class Disk:
+    """What a power cut would leave of the file that journals write; the kernel forgets on failure.
+
+    A failed sync leaves the pages clean and in memory, as ext4 does, so that the next one succeeds
+    and writes nothing.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.content = b""
+        self.failures = 0
+        """How many of the next syncs fail."""
+        self._dirty: list[tuple[int, int]] = []
+        self._pwrite, self._fsync = os.pwrite, os.fsync
+        monkeypatch.setattr("os.pwrite", self._write)
+        monkeypatch.setattr("os.fsync", self._sync)
+
+    def _write(self, descriptor: int, content: bytes, place: int) -> int:
+        written = self._pwrite(descriptor, content, place)
+        self._dirty.append((place, place + written))
+        return written
+
+    def _sync(self, descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            return
+        dirty, self._dirty = self._dirty, []
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.EIO, "Input/output error")
+        size = os.fstat(descriptor).st_size
+        content = bytearray(self.content[:size].ljust(size, b"\0"))
+        for start, end in dirty:
+            content[start:end] = os.pread(descriptor, end - start, start)
+        self.content = bytes(content)
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+@pytest.mark.parametrize("goes_on", ["the same process", "another", "another that reads first"])
+def test_a_release_whose_sync_failed_is_on_the_disk_once_it_is_called_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: int, goes_on: str
+) -> None:
+    disk = Disk(monkeypatch)
+    journal, file = made(tmp_path)
+    assert disk.content == file.read_bytes()
+    another = dataclasses.replace(THIRD, batch=units(50, 51), share_sha256=b"\x05" * 32)
+    disk.failures = failures
+    with pytest.raises(JournalError, match="Input/output error"):
+        journal.append([another])
+    if goes_on != "the same process":
+        journal = JournalFile(file)
+    attempts = [journal.releases] if goes_on == "another that reads first" else []
+    for attempt in [*attempts, lambda: journal.append([another])]:
+        while disk.failures:
+            with pytest.raises(JournalError, match="Input/output error"):
+                attempt()
+        attempt()
+    assert disk.content == file.read_bytes()
+    assert list(JournalFile(file).releases()) == [FIRST, SECOND, THIRD, another]

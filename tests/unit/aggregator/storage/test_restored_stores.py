@@ -14,8 +14,8 @@ from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.database import Database
 from aggregator.storage.journal import JournalError, Release
 from aggregator.storage.journal_file import JournalFile
-from aggregator.storage.ledger import Charge, list_ledger
-from aggregator.storage.reconciliation import reconcile
+from aggregator.storage.ledger import Charge, charge, list_ledger
+from aggregator.storage.reconciliation import reconcile, write_down_without_share
 from aggregator.storage.states import BatchState, CollectionJobState, LedgerState
 from tests.support.clock import ManualClock
 from tests.support.empty_store import copy_store, remove_store
@@ -192,3 +192,14 @@ def test_a_store_that_has_released_is_not_opened_without_its_journal(
     assert not lost.exists()
     reconcile(store, lost, may_be_missing=True)
     assert lost.releases() == [RELEASED]
+
+
+def test_a_charge_that_the_journal_contradicts_keeps_no_other_out_of_it(
+    store: Database, journal: JournalFile
+) -> None:
+    journal.append([RELEASED])
+    for batch in (units(5, 15), units(20, 21), RELEASED.batch, units(30, 31)):
+        store.run_sync("charge", lambda tx, b=batch: charge(tx, TASK_ID, b, TENTH))
+    write_down_without_share(store, journal)
+    batches = [each.batch for each in journal.releases()]
+    assert batches == [RELEASED.batch, units(20, 21), units(30, 31)]

@@ -47,6 +47,14 @@ def test_a_transaction_is_there_whole_or_not_at_all(
     reopened.close()
 
 
+def test_a_closed_store_opens_no_connection_that_nobody_would_close(tmp_path: Path) -> None:
+    store = make_store(tmp_path)
+    store.close()
+    for begin in (store.run_sync, store.read_sync):
+        with pytest.raises(StoreError, match="'too late': the store is closed"):
+            begin("too late", lambda _: None)
+
+
 def test_the_hook_is_told_every_transaction_by_name(tmp_path: Path) -> None:
     heard: list[tuple[str, str]] = []
     store = make_store(tmp_path, on_transaction=lambda *moment: heard.append(moment))

@@ -21,7 +21,7 @@ from aggregator.dap.problems import (
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.errors import Abort, StoreError
-from aggregator.storage.engine import Busy, DiskFull
+from aggregator.storage.engine import Busy, DiskFull, Unreachable
 from aggregator.web.app import create_app
 from aggregator.web.messages import dap_router, read_body, read_bytes, task_id_of
 from aggregator.web.problems import stored_problem_response
@@ -41,6 +41,7 @@ FAULTS: dict[str, Exception] = {
     "bug": ValueError(SECRET),
     "busy": Busy(SECRET),
     "full": DiskFull(SECRET),
+    "unreachable": Unreachable(SECRET),
 }
 
 
@@ -103,9 +104,12 @@ async def test_a_busy_store_asks_the_peer_to_come_again() -> None:
     assert SECRET not in answer.text
 
 
-async def test_a_full_disk_asks_the_peer_to_come_again_later() -> None:
-    answer = await ask("GET", "/fault/full")
-    assert (answer.status_code, answer.headers["retry-after"]) == (503, "60")
+@pytest.mark.parametrize(("fault", "seconds"), [("full", "60"), ("unreachable", "5")])
+async def test_a_store_that_cannot_be_used_asks_the_peer_to_come_again_later(
+    fault: str, seconds: str
+) -> None:
+    answer = await ask("GET", f"/fault/{fault}")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, seconds)
     assert SECRET not in answer.text
 
 
