@@ -2,7 +2,8 @@
 
 Characters that do are controls, such as those that begin a terminal's commands, and halves of
 surrogate pairs, which no encoding has. What turns the direction in which a line is read is shown as
-an escape, too, but is no fault of a label: pages keep it to itself.
+an escape, too, but is no fault of a label: pages keep it to itself. A spreadsheet computes a cell
+that begins like a formula.
 """
 
 import re
@@ -12,6 +13,8 @@ _ACTING = "\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 _TURNING = "\u202a-\u202e\u2066-\u2069"
 _ESCAPED = re.compile(f"[{_ACTING}{_TURNING}]")
 _FAULTS = re.compile(f"[\n{_ACTING}]")
+_COMPUTED = re.compile(r"[\t\r\n]|\s*[-=+@\uff0d\uff1d\uff0b\uff20]")
+"""How a cell begins that a spreadsheet computes, or may: the full-width signs are signs in some."""
 
 
 def escaped(text: str) -> str:
@@ -22,6 +25,14 @@ def escaped(text: str) -> str:
 def acts(text: str) -> bool:
     """Return whether a line of text has acting characters, or is more than a line."""
     return _FAULTS.search(text) is not None
+
+
+def inert(cell: str) -> str:
+    """Return the text of a cell, after an apostrophe where a spreadsheet would compute it.
+
+    Source: OWASP, "CSV Injection"
+    """
+    return f"'{cell}" if _COMPUTED.match(cell) else cell
 
 
 def acting_member(document: object, of_lines: AbstractSet[str] = frozenset()) -> str | None:

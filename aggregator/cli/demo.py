@@ -4,12 +4,14 @@ One operator holds all three parties' keys, as nobody does in a deployment: the 
 machinery at work, and says that it protects nobody from whoever runs it.
 """
 
+import os
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -98,7 +100,11 @@ def demo(
     ] = None,
     stay: Annotated[
         bool,
-        typer.Option("--open", help="Keep the services up afterwards, to look at their pages."),
+        typer.Option(
+            "--open",
+            help="Keep the services up afterwards and open the collector's page; elsewhere than on "
+            "a desktop, say where it is.",
+        ),
     ] = False,
 ) -> None:
     """Run both aggregators and a collector here, and a real data set through them.
@@ -151,6 +157,8 @@ def _print_guarantee() -> None:
 
 def _stay_open(urls: Mapping[str, str], token: Path) -> None:
     """Say where to look, and wait to be interrupted or told to end."""
+    if console.is_terminal and _has_desktop():
+        webbrowser.open(urls["collector"])  # before signals are blocked, which it would inherit
     signals = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     lines = [
@@ -164,6 +172,11 @@ def _stay_open(urls: Mapping[str, str], token: Path) -> None:
         console.print(line, soft_wrap=True, markup=False, highlight=False)
     signal.sigwait(signals)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+
+
+def _has_desktop() -> bool:
+    """Return whether a browser that is opened gets a window of its own, and not this terminal."""
+    return sys.platform == "darwin" or bool({"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys())
 
 
 def _write_configs(folder: Path) -> tuple[dict[str, Path], dict[str, str]]:

@@ -1,17 +1,16 @@
 """What the collector's service says of itself to programs: requests and documents, as OpenAPI."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi import FastAPI
-
-from aggregator.collector import models
+from fastapi import FastAPI, Response
 
 _NAMED: Mapping[str, str] = {
     "task_id": "The task: 32 bytes, base64url without padding.",
     "result": "A collection of the question by its id; the newest unless given.",
     "with": "The collection that it is compared with; the one before unless given.",
     "group": "The place of the figure that others are compared with, from 0.",
+    "figure": "The place of the figure that is shown over time, from 0.",
     "value": "Which of the released sums is looked at, from 0.",
     "all": "If given, all results and not only the newest 60.",
 }
@@ -39,6 +38,43 @@ def described(answer: Any, *query: str, in_path: bool = False) -> dict[str, Any]
         query: Parameters that the handler reads by itself.
         in_path: Whether it reads the task from the path by itself.
     """
+    return _described({"model": answer}, query, in_path=in_path)
+
+
+def described_file(
+    media_type: str, said: str, *query: str, in_path: bool = False
+) -> dict[str, Any]:
+    """Return the same for a route that answers with a file.
+
+    Args:
+        media_type: Of the file.
+        said: What it is.
+        query: As above.
+        in_path: As above.
+    """
+    schema = {"type": "string"}
+    if not media_type.startswith("text/") and not media_type.endswith("+xml"):
+        schema["format"] = "binary"
+    answer = {"description": said, "content": {media_type: {"schema": schema}}}
+    return _described(answer, query, in_path=in_path) | {"response_class": Response}
+
+
+def naming_a_batch(route: dict[str, Any], status: int) -> dict[str, Any]:
+    """Return the same for a request whose body, which the handler reads by itself, names a batch.
+
+    Args:
+        route: What `described` returned.
+        status: Of the answer.
+    """
+    content = {"application/json": {"schema": _BATCH}}
+    return route | {
+        "status_code": status,
+        "responses": {status: route["responses"][200]},
+        "openapi_extra": {"requestBody": {"required": True, "content": content}},
+    }
+
+
+def _described(answer: Mapping[str, Any], query: Sequence[str], *, in_path: bool) -> dict[str, Any]:
     placed = [*((("path", "task_id"),) if in_path else ()), *(("query", name) for name in query)]
     parameters = [
         {
@@ -52,27 +88,8 @@ def described(answer: Any, *query: str, in_path: bool = False) -> dict[str, Any]
     ]
     return {
         "response_model": None,
-        "responses": {
-            200: {"model": answer},
-            "4XX": {"model": models.Problem, "description": "Refused"},
-        },
+        "responses": {200: answer},
         "openapi_extra": {"parameters": parameters} if parameters else None,
-    }
-
-
-def naming_a_batch(route: dict[str, Any], status: int) -> dict[str, Any]:
-    """Return the same for a request whose body, which the handler reads by itself, names a batch.
-
-    Args:
-        route: What `described` returned.
-        status: Of the answer.
-    """
-    answer, *others = route["responses"].items()
-    content = {"application/json": {"schema": _BATCH}}
-    return route | {
-        "status_code": status,
-        "responses": {status: answer[1], **dict(others)},
-        "openapi_extra": {"requestBody": {"required": True, "content": content}},
     }
 
 
@@ -82,9 +99,10 @@ def openapi(app: FastAPI) -> dict[str, Any]:
     components = document["components"]
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}]
+    problem = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for operations in document["paths"].values():
         for operation in operations.values():
-            refused = operation["responses"]["4XX"]["content"]
-            if "application/json" in refused:
-                refused["application/problem+json"] = refused.pop("application/json")
+            # What else FastAPI supposes of errors is not so: every refusal is a problem document.
+            operation["responses"].pop("422", None)
+            operation["responses"]["4XX"] = {"description": "Refused", "content": problem}
     return document

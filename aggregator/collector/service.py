@@ -35,7 +35,8 @@ from aggregator.collector.documents import (
 )
 from aggregator.collector.driver import Driver
 from aggregator.collector.openapi import described, naming_a_batch
-from aggregator.collector.pages.routes import Pages
+from aggregator.collector.pages.door import Door
+from aggregator.collector.pages.routes import HOME, Pages
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import (
     InvalidMessage,
@@ -178,17 +179,15 @@ def create_collector_app(
     router.post("/tasks/{task_id}/collections", **started)(api.collect)
     router.get("/collections/{collection_id}", **one)(api.collection)
     router.post("/collections/{collection_id}/abandon", **one)(api.abandon)
-    pages = Pages(
-        database,
-        begin=api.begin,
-        abandon=api.abandon,
-        sessions=Sessions(entropy, SystemClock()),
-        token_hashes=token_hashes,
+    door = Door(
+        Sessions(entropy, SystemClock()),
+        token_hashes,
         check=lambda request: check_site(request, hosts),
-        guests=[(guest.path, guest.name) for guest in guests],
+        links=[*HOME, *((guest.path, guest.name) for guest in guests)],
     )
-    mounted = [guest.router(pages.admit) for guest in guests]
-    return create_app("collector", [router, pages.router(), *mounted])
+    pages = Pages(database, api.begin, api.abandon, door)
+    mounted = [guest.router(door.admit) for guest in guests]
+    return create_app("collector", [router, door.router(), pages.router(), *mounted])
 
 
 def _identifier(text: str) -> bytes:

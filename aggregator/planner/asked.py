@@ -9,8 +9,8 @@ from aggregator.planner.fields import MOST_LINES, Fields, short
 from aggregator.planner.survey_file import TomlValue, regions
 
 KINDS: Final = {
-    "choice": "One answer of a list",
-    "multiple": "Several answers of a list",
+    "choice": "One answer from a list",
+    "multiple": "Several answers from a list",
     "yes-no": "Yes or no",
     "number": "A number: its mean",
     "bins": "A number: in which range",

@@ -21,14 +21,18 @@ RHO = "\N{GREEK SMALL LETTER RHO}"
 MECHANISMS: Final = {
     PureDpDiscreteLaplace.name: "Laplace: one ε, and no exceptions",
     TruncatedGeometric.name: "Laplace, or truncated where that is smaller (ε and δ)",
-    DiscreteGaussian.name: f"Gaussian ({RHO}), for many answers of one person",
+    DiscreteGaussian.name: f"Gaussian ({RHO}), for many answers per person",
 }
 """Each kind of noise that a survey may have."""
 
-SHAPES: Final = {"falling": "falls", "bell": "has its peak in the middle", "even": "is even"}
+SHAPES: Final = {
+    "falling": "fewer and fewer of each",
+    "bell": "most in the middle",
+    "even": "as many of each",
+}
 """How made-up answers are spread."""
 
-GOALS: Final = {"error": "the error that is wanted", "strength": "the privacy loss allowed"}
+GOALS: Final = {"error": "the wanted error", "strength": "the allowed privacy loss"}
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "text": "How was your workload this month?",

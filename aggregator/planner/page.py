@@ -8,28 +8,32 @@ from aggregator.planner.fields import MOST_CHARACTERS
 from aggregator.planner.form import GOALS, MECHANISMS, RHO, SHAPES
 from aggregator.web.pages.html import Html, tag
 
-_LABELS: Final = {
-    "text": "The question, as people are asked it",
+LABELS: Final = {
+    "text": "The question, as people will read it",
     "kind": "An answer is",
     "labels": "The answers, one per line",
-    "at_most": "At most so many of them (empty: any number)",
-    "low": "The least",
-    "high": "The largest",
-    "step": "Steps of",
+    "at_most": "The most that one person may choose (empty: any number)",
+    "low": "Smallest value",
+    "high": "Largest value",
+    "step": "Step",
     "unit": "Unit",
-    "edges": "The edges of the ranges",
-    "columns": "The numbers, one per line: name, least, largest, step, unit",
-    "regions": "The places, one per line, each further in than the one it is part of",
-    "people": "How many answer in one window, at least",
-    "window": "How long a window is",
-    "windows": "How many windows",
-    "first": "The first begins on (empty: the next Monday)",
+    "edges": "Edges of the ranges",
+    "columns": "The numbers, one per line: name, smallest, largest, step, unit",
+    "regions": "The places, one per line, each indented below the one it belongs to",
+    "people": "How many people answer per window, at least",
+    "window": "Length of a window",
+    "windows": "Number of windows",
+    "first": "First day of the first window (empty: next Monday)",
     "title": "Title of the survey",
-    "asked": "Who is asked: costs add up over all that is asked of them",
+    "asked": "Who is asked (costs add up over everything they are asked)",
     "mechanism": "The noise",
-    "delta": "δ of a year",
-    "shape": "Made-up answers: how often each",
+    "delta": "δ per year",
+    "shape": "Made-up answers",
+    "goal": "Start from",
+    "error": "Wanted error, in % of the largest possible figure",
+    "strength": f"ε per window ({RHO} if Gaussian)",
 }
+"""What stands beside each field."""
 _OF: Final[Mapping[str, tuple[str, ...]]] = {
     "labels": ("choice", "multiple"),
     "at_most": ("multiple",),
@@ -91,8 +95,7 @@ def form(fields: Mapping[str, str], path: str) -> Html:
         _group(
             "The noise",
             _goals(fields["goal"]),
-            _slider("error", "Wanted error, in % of the largest possible", fields),
-            _slider("strength", f"ε of one window ({RHO} if Gaussian)", fields),
+            *(_slider(name, fields) for name in _SLIDERS),
             *(_field(name, fields) for name in ("mechanism", "delta", "shape")),
         ),
         tag("button", "Show, with fresh noise"),
@@ -136,7 +139,7 @@ def _field(name: str, fields: Mapping[str, str]) -> Html:
     )
     kinds = _OF.get(name, ())
     classes = " ".join(["field", *(["of"] if kinds else []), *(f"of-{kind}" for kind in kinds)])
-    return tag("div", tag("label", _LABELS[name], for_=name), box, offered, class_=classes)
+    return tag("div", tag("label", LABELS[name], for_=name), box, offered, class_=classes)
 
 
 def _goals(chosen: str) -> Html:
@@ -148,11 +151,11 @@ def _goals(chosen: str) -> Html:
         )
         for key, words in GOALS.items()
     )
-    return tag("div", tag("span", "Start from"), *choices, role="radiogroup", class_="field")
+    return tag("div", tag("span", LABELS["goal"]), *choices, role="radiogroup", class_="field")
 
 
-def _slider(name: str, label: str, fields: Mapping[str, str]) -> Html:
-    least, last = _SLIDERS[name]
+def _slider(name: str, fields: Mapping[str, str]) -> Html:
+    label, (least, last) = LABELS[name], _SLIDERS[name]
     return tag(
         "div",
         tag("label", label, for_=name),

@@ -4,7 +4,8 @@
     POST /plan              the page for a form, without a script
     POST /plan/figures      what stands beside the form, for the script
     POST /plan/survey.toml  the survey file
-    POST /plan.json         every figure
+    POST /plan.json         every figure; also GET, with the fields in the query
+    POST /plan.csv          the figures as they would be published; also GET
     GET  /plan/planner.js   the script
 
 Nothing is stored, and nothing that a form says is logged.
@@ -24,12 +25,14 @@ from aggregator.dap.problems import InvalidMessage, UnsupportedMediaType
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
 from aggregator.planner.form import DEFAULTS, Draft
+from aggregator.planner.models import AS_CSV, AS_JSON, IN_BODY, IN_QUERY
 from aggregator.planner.page import STYLE, form
 from aggregator.planner.proposal import Proposal, propose
 from aggregator.planner.rehearsal import rehearse
 from aggregator.planner.script import SCRIPT
-from aggregator.planner.shown import figures, refused
+from aggregator.planner.shown import figures, published, refused
 from aggregator.planning.output import to_json
+from aggregator.results.csv_rows import as_csv
 from aggregator.web.messages import read_bytes
 from aggregator.web.pages.frame import HEADERS, page
 from aggregator.web.pages.html import Html, tag
@@ -69,15 +72,24 @@ class Planner:
 
     def router(self) -> APIRouter:
         """Return the routes."""
-        router = APIRouter(include_in_schema=False)
-        router.get(PATH)(self._handler(self._page))
-        router.post(PATH)(self._handler(self._page))
-        router.post(f"{PATH}/figures")(self._handler(self._figures))
-        router.post(f"{PATH}/survey.toml")(self._handler(self._survey))
-        router.get(f"{PATH}.json")(self._handler(self._document))
-        router.post(f"{PATH}.json")(self._handler(self._document))
-        router.get(f"{PATH}/planner.js")(self._handler(self._script))
-        return router
+        hidden, shown = APIRouter(include_in_schema=False), APIRouter()
+        hidden.get(PATH)(self._handler(self._page))
+        hidden.post(PATH)(self._handler(self._page))
+        hidden.post(f"{PATH}/figures")(self._handler(self._figures))
+        hidden.post(f"{PATH}/survey.toml")(self._handler(self._survey))
+        hidden.get(f"{PATH}/planner.js")(self._handler(self._script))
+        for ending, answer, said in (
+            ("json", self._document, AS_JSON),
+            ("csv", self._csv, AS_CSV),
+        ):
+            handle, path = self._handler(answer), f"{PATH}.{ending}"
+            handle.__doc__ = f"What {PATH} shows of a question; also as .json and .csv."
+            shown.get(path, **said, openapi_extra=IN_QUERY)(handle)
+            shown.post(path, **said, openapi_extra=IN_BODY)(handle)
+        both = APIRouter()
+        both.include_router(shown)
+        both.include_router(hidden)
+        return both
 
     def warm_up(self) -> None:
         """Compute what stands on the page at first: the first time takes seconds."""
@@ -99,8 +111,8 @@ class Planner:
             "What will it cost, and what will it say?",
             tag(
                 "p",
-                "Fill in a question and who is asked it: beside it stands what would be published, "
-                "and what it costs a person. Nothing that you write here is kept.",
+                "Fill in a question and who will be asked. Beside the form you see what would be "
+                "published, and what it costs each person. Nothing you write here is kept.",
             ),
             # On a narrow screen what is beside the form is below it, and would not be seen.
             tag("div", beside, id="refused") if is_refused else None,
@@ -138,6 +150,13 @@ class Planner:
         proposal = await self._proposed(fields)
         text = await self._in_thread(lambda: to_json(proposal.document()))
         return Response(text, headers=HEADERS, media_type="application/json")
+
+    async def _csv(self, _request: Request, _visit: Visit, fields: Mapping[str, str]) -> Response:
+        proposal = await self._proposed(fields)
+        made = await self._in_thread(lambda: published(rehearse(proposal, self._entropy)))
+        attached = {"Content-Disposition": 'attachment; filename="published.csv"'}
+        content = as_csv(list(made[0]), made)
+        return Response(content, headers={**HEADERS, **attached}, media_type="text/csv")
 
     async def _script(
         self, _request: Request, _visit: Visit, _fields: Mapping[str, str]

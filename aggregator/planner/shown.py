@@ -47,12 +47,28 @@ def refused(why: str) -> Html:
     return tag("p", isolated(why), role="alert", class_="bad")
 
 
+def published(rehearsed: Sequence[Shown]) -> list[dict[str, str | float | None]]:
+    """Return one result with noise as rows, beside what was made up."""
+    return [
+        {
+            "label": each.figure.quantity.label,
+            "shows": each.figure.shows,
+            "value": _float(each.figure.quantity.estimate),
+            "low": float(each.figure.quantity.interval().low),
+            "high": float(each.figure.quantity.interval().high),
+            "unit": each.figure.quantity.unit,
+            "made_up": _float(each.truth),
+        }
+        for each in rehearsed
+    ]
+
+
 def _summary(proposal: Proposal) -> Html:
     found, symbol = proposal.least_precise, _symbol(proposal)
     error = f"{float(found.half_width):.4g} {found.unit}".strip()
     said = (
-        f"With {symbol} = {float(proposal.strength):.4g} in each window the least precise "
-        f"{found.shows} is within {error} of the truth 95 times in 100: "
+        f"With {symbol} = {float(proposal.strength):.4g} per window, the least precise "
+        f"{found.shows} is within {error} of the truth 95 times in 100. That is "
         f"{float(_PERCENT * proposal.part):.3g} % of the largest possible."
     )
     field, value = proposal.follows
@@ -69,7 +85,7 @@ def _published(proposal: Proposal, rehearsed: Sequence[Shown]) -> list[Html]:
         interval, estimate = quantity.interval(), quantity.estimate
         mark = Mark(
             quantity.label or figure.shows,
-            None if estimate is None else float(estimate),
+            _float(estimate),
             float(interval.low),
             float(interval.high),
         )
@@ -83,7 +99,7 @@ def _published(proposal: Proposal, rehearsed: Sequence[Shown]) -> list[Html]:
                 _number(mark.low),
                 _number(mark.high),
                 isolated(quantity.unit),
-                _number(None if each.truth is None else float(each.truth)),
+                _number(_float(each.truth)),
             )
         )
     title = proposal.draft.question.text or "The question"
@@ -105,7 +121,7 @@ def _published(proposal: Proposal, rehearsed: Sequence[Shown]) -> list[Html]:
         tag(
             "p",
             f"Made-up answers of {proposal.draft.people:,} people, with real noise from both "
-            "aggregators, drawn anew each time; whiskers are 95 % intervals, each by itself.",
+            "aggregators, drawn anew each time; whiskers are 95 % intervals, each on its own.",
             class_="soft",
         ),
         tag("details", tag("summary", "The same as a table"), listed),
@@ -120,7 +136,7 @@ def _errors(proposal: Proposal) -> list[Html]:
     # Far to the left the error is so large that the rest would be flat.
     far = 5 * max(chosen[1], float(_PERCENT * (wanted or 0)))
     top = min(max(y for _, y in points), far) or 1.0  # so little noise that no count is off
-    across = Axis(f"{symbol} of one window", points[0][0], points[-1][0], is_log=True)
+    across = Axis(f"{symbol} per window", points[0][0], points[-1][0], is_log=True)
     said = (
         f"The error falls as {symbol} rises: {chosen[1]:.3g} % of the largest possible at "
         f"{symbol} = {chosen[0]:.4g}."
@@ -159,9 +175,9 @@ def _neighbour(proposal: Proposal) -> list[Html]:
         ),
         tag(
             "p",
-            "So it is for whoever thinks two answers of the person equally likely and knows what "
-            f"everybody else answered. After all {releases:,} windows of a year, if the person "
-            "gives the same answer in each, they guess right in at most "
+            "This holds for anyone who thinks two answers of this person equally likely and knows "
+            f"what everybody else answered. After all {releases:,} windows of a year, if the "
+            "person gives the same answer each time, such a neighbour guesses right in at most "
             f"{_percent(found.sure_after_a_year)} of 100 cases.",
         ),
     ]
@@ -183,7 +199,7 @@ def _year(proposal: Proposal) -> list[Html]:
         Axis("ε spent", 0, 1.15 * total),
         "The year's budget filling up",
         said,
-        wanted=(total, f"the year's: ε = {total:.4g}"),
+        wanted=(total, f"whole year: ε = {total:.4g}"),
         chosen=steps[-1],
     )
     rows = [(f"{int(count):,}", f"{epsilon:.6g}") for count, epsilon in steps]
@@ -202,7 +218,7 @@ def _year(proposal: Proposal) -> list[Html]:
         tag("p", said),
         tag(
             "p",
-            "" if best is None else f"By the smallest valid bound of the ledger: {best.name}.",
+            "" if best is None else f"By the ledger's smallest valid bound: {best.name}.",
             class_="soft",
         ),
         tag(
@@ -215,8 +231,9 @@ def _year(proposal: Proposal) -> list[Html]:
 
 
 def _board(proposal: Proposal) -> list[Html]:
-    sentences = (tag("li", isolated(each)) for each in proposal.advice.sentences)
-    warnings = [tag("li", isolated(each)) for each in proposal.advice.warnings]
+    # All of each sentence, to be copied: none is in a box that scrolls.
+    sentences = (tag("li", tag("bdi", each)) for each in proposal.advice.sentences)
+    warnings = [tag("li", tag("bdi", each)) for each in proposal.advice.warnings]
     return [
         tag("h2", "For the board"),
         tag("ol", *sentences),
@@ -228,7 +245,7 @@ def _survey(proposal: Proposal, path: str) -> list[Html]:
     others = [tag("li", f"rather than {_way(each)}") for each in proposal.planned.others]
     return [
         tag("h2", "How it is asked"),
-        tag("p", f"{_way(proposal.planned.best)}."),
+        tag("p", f"The most precise way: {_way(proposal.planned.best)}."),
         *([tag("ul", *others)] if others else []),
         tag("h2", "The survey file"),
         tag("pre", tag("code", proposal.text), tabindex=0),
@@ -237,6 +254,8 @@ def _survey(proposal: Proposal, path: str) -> list[Html]:
             tag("button", "Save survey.toml", form="plan", formaction=f"{path}/survey.toml"),
             " ",
             tag("button", "All figures as JSON", form="plan", formaction=f"{path}.json"),
+            " ",
+            tag("button", "The chart as CSV", form="plan", formaction=f"{path}.csv"),
         ),
         tag(
             "p",
@@ -255,7 +274,7 @@ def _way(way: Way) -> str:
         f"{name} {plain(value)}" for name, value in way.mechanism.parameters().items()
     )
     error = f"{way.shows} ± {float(way.error):.4g} {way.unit}".rstrip()
-    return f"As {way.design.name}, {error} ({way.mechanism.name}, {parameters})"
+    return f"as {way.design.name}, {error} ({way.mechanism.name}, {parameters})"
 
 
 def _symbol(proposal: Proposal) -> str:
@@ -265,6 +284,10 @@ def _symbol(proposal: Proposal) -> str:
 def _percent(part: Fraction) -> str:
     """Return a part in per cent, rounded up to two decimals: a stated maximum must be one."""
     return f"{math.ceil(part * 10**4) / 100:g}"
+
+
+def _float(value: Fraction | None) -> float | None:
+    return None if value is None else float(value)
 
 
 def _number(value: float | None) -> str:

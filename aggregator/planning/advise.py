@@ -374,7 +374,7 @@ def _promise(question: Question, figures: _Figures) -> str:
     delta, failure = "", ""
     if figures.delta:
         delta = f" and delta = {plain(figures.delta)}"
-        failure = f", but for a chance of {plain(figures.delta)} of which nothing is said"
+        failure = f", but for a chance of {plain(figures.delta)} about which nothing is promised"
     return (
         f"As long as one of the two aggregators is honest, {releases} a year hides what any one"
         f" person answered within epsilon = {shown(figures.epsilon)}{delta}: whatever a reader"
@@ -418,9 +418,9 @@ def _cost(question: Question, figures: _Figures) -> str:
             spent += f", or {other}"
     most = question.max_reports_per_person
     return (
-        f"A person who takes part every time spends at most epsilon = {spent}; not hidden is that"
-        f" they took part, how many reports there are, and what more than {most}"
-        f" report{'' if most == 1 else 's'} of one person in one release would give away."
+        f"A person who takes part every time spends at most epsilon = {spent}. This does not hide"
+        f" that they took part, how many reports there are, or what more than {most}"
+        f" report{'' if most == 1 else 's'} by one person in one release would give away."
     )
 
 
@@ -447,7 +447,7 @@ def _warnings(
         )
     elif 2 * figures.width > question.largest_sum:
         warnings.append(
-            f"The noise (within {figures.width}) is as large as half of the largest sum of"
+            f"The noise (within {figures.width}) is as large as half the largest sum of"
             f" {question.reports} reports: collect more."
         )
     if question.is_of_two:
@@ -462,8 +462,8 @@ def _warnings(
         )
     if threshold is not None:
         warnings.append(
-            "Intervals hold before a threshold is applied: a bucket that is shown because its noise"
-            " was high is more often too large."
+            "Intervals hold before a threshold is applied: a bucket that is shown only because its"
+            " noise was high is likely to be too large."
         )
     return tuple(warnings)
 

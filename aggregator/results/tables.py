@@ -3,7 +3,6 @@
 What needs pandas, polars, pyarrow or matplotlib imports it when it is called.
 """
 
-import csv
 import dataclasses
 import html
 import importlib
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.results.csv_rows import as_csv
 from aggregator.results.intervals import ConfidenceInterval
 from aggregator.results.values import Quantity, joint_intervals
 
@@ -88,11 +88,8 @@ class Table:
         return library.DataFrame(self._by_column())
 
     def to_csv(self, path: Path | str) -> None:
-        """Write the rows as CSV in UTF-8, with a line of column names."""
-        with Path(path).open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, self._names())
-            writer.writeheader()
-            writer.writerows(self.rows)
+        """Write the rows as CSV in UTF-8, with a line of column names; see `as_csv`."""
+        Path(path).write_bytes(as_csv(self._names(), self.rows))
 
     def to_parquet(self, path: Path | str) -> None:
         """Write the rows as Parquet.

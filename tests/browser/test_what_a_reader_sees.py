@@ -10,20 +10,20 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
-from matplotlib.image import imread
 from playwright.sync_api import Browser, Page, expect
 
+from aggregator.cli.plan_serve import planner_guest
 from aggregator.protocol.task import Task
-from tests.support.browser import PHONE, WIDE, Scheme, Visit, visiting
+from tests.support.album import Album
+from tests.support.browser import PHONE, Visit, visiting
+from tests.support.collector_service import TOKEN
 from tests.support.collector_world import (
     HOSTILE,
     LONG,
     MONDAY,
     SCRIPT,
-    TOKEN,
     TURNED,
     WEEK,
     CollectorWorld,
@@ -32,8 +32,6 @@ from tests.support.collector_world import (
 from tests.support.serving import serving
 
 pytestmark = pytest.mark.slow
-
-PICTURES = Path(__file__).parent / "pictures"
 
 QUESTIONS = f"""
 [[question]]
@@ -58,16 +56,9 @@ name = "unasked"
 kind = "yes-no"
 """
 RELEASED = ([310, 180, 90, 55], [24_000], [100, 200, 300, 4000])
-COLOURS = """
-[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]
+UNFOLD = """
+document.querySelectorAll("details:nth-of-type(-n+3)").forEach(each => { each.open = true; })
 """
-CHARTS_ALONE = """() => {
-  const charts = [...document.querySelectorAll("svg.chart")].filter(each => each.checkVisibility());
-  document.querySelectorAll("svg text").forEach(each => { each.textContent = ""; });
-  document.querySelector("header").remove();
-  document.querySelector("main").replaceChildren(...charts);
-  charts.forEach(each => { each.style.display = "block"; });
-}"""
 FOCUSED = """
 [document.activeElement.innerText || document.activeElement.name || "",
  getComputedStyle(document.activeElement).outlineStyle]
@@ -90,10 +81,9 @@ class Desk:
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    world = CollectorWorld(tmp_path_factory.mktemp("collector"))
     tasks = survey_tasks(QUESTIONS)
-    for task in tasks:
-        world.add(task)
+    folder = tmp_path_factory.mktemp("collector")
+    world = CollectorWorld(folder, *tasks, guests=[planner_guest()])
     for task, values in zip(tasks, RELEASED, strict=False):
         for week in range(5):
             world.finish(task, MONDAY + week * WEEK, [each + 7 * week for each in values])
@@ -133,28 +123,45 @@ def test_only_the_token_opens_the_pages(browser: Browser, desk: Desk) -> None:
         expect(page).to_have_url(re.compile("/login$"))
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", WIDE), ("dark", PHONE)])
-def test_every_page_is_readable_by_everybody(
-    browser: Browser, desk: Desk, scheme: Scheme, width: int
-) -> None:
-    with visiting(browser, desk.address, scheme=scheme, width=width) as visit:
+def test_every_page_is_readable_by_everybody(browser: Browser, desk: Desk) -> None:
+    with visiting(browser, desk.address) as visit:
         visit.see("/login")
-        visit.check_access()
+        visit.check_everywhere()
         page = log_in(visit)
-        visit.check_access()
-        unasked, _, its_batches = desk.paths(desk.unasked)
-        for path in [*desk.paths(desk.department, desk.hostile), unasked, its_batches, "/docs"]:
+        tasks = (desk.department, desk.hostile)
+        wait, *_ = desk.paths(desk.wait)
+        unasked, its_about, its_batches = desk.paths(desk.unasked)
+        for path in ["/", *desk.paths(*tasks), wait, unasked, its_batches, "/docs", "/plan"]:
             visit.see(path)
-            visit.check_access()
-            hidden = page.locator(".wide" if width == PHONE else ".narrow")
-            assert not any(each.is_visible() for each in hidden.all())
-        ink, paper = (
-            sum(
-                map(int, re.findall(r"\d+", page.evaluate(f"getComputedStyle(document.body).{of}")))
-            )
-            for of in ("color", "backgroundColor")
-        )
-        assert (ink > paper) is (scheme == "dark")
+            page.evaluate(UNFOLD)
+            for scheme, width in visit.looks():
+                hidden = page.locator("main .wide" if width == PHONE else "main .narrow")
+                assert not any(each.is_visible() for each in hidden.all())
+                ink, paper = (brightness(page, of) for of in ("color", "backgroundColor"))
+                assert (ink > paper) is (scheme == "dark")
+        page.goto(its_about)  # of a question without a result
+        expect(page.get_by_role("heading", level=1)).to_have_text("Not here")
+        visit.check_everywhere()
+
+
+def test_main_pages_look_as_they_were_last_looked_at(
+    browser: Browser, desk: Desk, album: Album
+) -> None:
+    with visiting(browser, desk.address) as visit:
+        visit.see("/login")
+        album.compare(visit, "login")
+        log_in(visit)
+        question, about, batches = desk.paths(desk.department)
+        pages = {
+            "overview": "/",
+            "question": question,
+            "about": about,
+            "batches": batches,
+            "hostile": desk.paths(desk.hostile)[0],
+        }
+        for name, path in pages.items():
+            visit.see(path)
+            album.compare(visit, name)
 
 
 def test_a_card_leads_to_its_question_and_from_there_everywhere(visit: Visit) -> None:
@@ -174,7 +181,7 @@ def test_a_card_leads_to_its_question_and_from_there_everywhere(visit: Visit) ->
     heading = "2026-11-30 to 2026-12-06 compared with 2026-11-02 to 2026-11-08"
     expect(page.get_by_role("heading", name=heading)).to_be_visible()
     page.get_by_role("link", name="About this number").click()
-    expect(page.get_by_text("epsilon 1/4 for each result")).to_be_visible()
+    expect(page.get_by_text("Epsilon 1/4 for each result")).to_be_visible()
     page.get_by_role("link", name="The question").click()
     page.get_by_role("link", name="Batches").click()
     page.get_by_role("link", name="2026-11-02 to 2026-11-08: collected").click()
@@ -293,25 +300,6 @@ def test_a_chart_is_as_long_as_its_numbers(visit: Visit, desk: Desk) -> None:
     )
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", WIDE), ("dark", PHONE)])
-def test_charts_look_as_they_were_last_looked_at(
-    browser: Browser, desk: Desk, tmp_path: Path, scheme: Scheme, width: int
-) -> None:
-    """Compare with pictures that a person has looked at, without text, as fonts differ.
-
-    Where a chart was meant to change, look at the picture that the failure names, and copy it.
-    """
-    with visiting(browser, desk.address, scheme=scheme, width=width) as visit:
-        page = log_in(visit)
-        question, about, _ = desk.paths(desk.department)
-        charts = {"question": question, "about": about}
-        for name, path in charts.items():
-            visit.see(path)
-            page.evaluate(CHARTS_ALONE)
-            for place, chart in enumerate(page.locator("svg.chart:visible").all()):
-                file = f"{name}-{place}-{scheme}-{width}.png"
-                chart.screenshot(path=tmp_path / file, animations="disabled")
-                shown, expected = imread(tmp_path / file), imread(PICTURES / file)
-                assert shown.shape == expected.shape, tmp_path / file
-                differs = np.abs(shown - expected).max(axis=2) > 0.1
-                assert differs.mean() < 0.005, tmp_path / file
+def brightness(page: Page, of: str) -> int:
+    colour = page.evaluate(f"getComputedStyle(document.body).{of}")
+    return sum(map(int, re.findall(r"\d+", colour)))

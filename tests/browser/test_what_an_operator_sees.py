@@ -1,5 +1,6 @@
 """The operator's page in a real browser: an aggregator whose reports wait, and one that is well."""
 
+import dataclasses
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,17 +9,28 @@ from pathlib import Path
 
 import anyio
 import pytest
-from playwright.sync_api import Browser, expect
+from fastapi import FastAPI
+from playwright.sync_api import Browser, Page, expect
 
+from aggregator.collector.status import read_collector_health
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.telemetry.by_minute import ByMinute
 from aggregator.telemetry.health import Health
 from aggregator.transport.answers import Answers
 from aggregator.web.health import create_health_app
-from tests.support.browser import PHONE, WIDE, Scheme, visiting
-from tests.support.collector_world import LONG, SCRIPT, TURNED
+from tests.support.album import Album
+from tests.support.browser import Visit, visiting
+from tests.support.collector_world import (
+    LONG,
+    MONDAY,
+    SCRIPT,
+    TURNED,
+    CollectorWorld,
+    survey_tasks,
+)
 from tests.support.pair import Pair, Service
 from tests.support.serving import serving
+from tests.support.surveys import department
 from tests.support.tasks import make_task
 
 pytestmark = pytest.mark.slow
@@ -46,40 +58,71 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         thread.submit(anyio.run, made.close).result()
 
 
-def serve(service: Service, answers: Answers) -> ByMinute:
-    def examine() -> Health:
-        return service.database.read_sync(
-            "health", partial(read_aggregator_health, role=service.role, stalled_seconds=120)
-        )
-
-    return ByMinute(examine, lambda: {"helper_answers": answers.document()})
-
-
-@pytest.mark.parametrize(("scheme", "width"), [("light", WIDE), ("dark", PHONE)])
-def test_at_first_sight_it_says_whether_all_is_well_and_below_why_not(
-    browser: Browser, pair: Pair, scheme: Scheme, width: int
-) -> None:
+def app_of(service: Service) -> FastAPI:
+    """Return the service's health listener, on a disk and in a minute that are always the same."""
+    role = service.role.name.lower()
     answers = Answers()
     answers.note("helper.example:8002", 0.012, is_answer=True)
-    for service, verdict in ((pair.leader, "Not ready:"), (pair.helper, "Ready: nothing waits")):
-        app = create_health_app(serve(service, answers))
-        with (
-            serving(app) as address,
-            visiting(browser, address, scheme=scheme, width=width) as visit,
-        ):
-            page = visit.see("/")
-            heading = page.get_by_role("heading", name=service.role.name.capitalize())
-            for _ in range(50):  # the first look may take longer than a page waits for it
-                if heading.count():
-                    break
-                page.wait_for_timeout(100)
-                page.reload()
-            expect(page.get_by_text(verdict)).to_be_visible()
-            visit.check_access()
-            fingerprint = page.get_by_role("row", name=re.compile("^fingerprint"))
-            expect(fingerprint).to_contain_text(pair.task.fingerprint)
-            expect(page.get_by_role("cell", name="12 ms").first).to_be_visible()
-            if service is pair.leader:
-                expect(page.get_by_role("listitem").first).to_contain_text("2 reports and 0")
-                row = page.get_by_role("row", name=re.compile("^upload report_replayed"))
-                expect(row.get_by_role("img", name="per minute")).to_be_visible()
+
+    def examine() -> Health:
+        found = service.database.read_sync(
+            "health", partial(read_aggregator_health, role=service.role, stalled_seconds=120)
+        )
+        place = f"/var/lib/prio-{role}/{role}.sqlite"
+        disk = {"store": place, "store_bytes": 3_200_000, "free_bytes": 51_000_000_000}
+        assert disk.keys() <= found.document.keys()
+        return dataclasses.replace(found, document={**found.document, **disk})
+
+    more = {"helper_answers": answers.document()}
+    return create_health_app(ByMinute(examine, lambda: more, now=lambda: 0.0))
+
+
+@pytest.mark.parametrize(
+    ("role", "verdict"), [("leader", "Not ready:"), ("helper", "Ready: nothing waits")]
+)
+def test_at_first_sight_it_says_whether_all_is_well_and_below_why_not(
+    browser: Browser, pair: Pair, album: Album, role: str, verdict: str
+) -> None:
+    service: Service = getattr(pair, role)
+    with serving(app_of(service)) as address, visiting(browser, address) as visit:
+        page = see(visit, role)
+        expect(page.get_by_text(verdict)).to_be_visible()
+        fingerprint = page.get_by_role("row", name=re.compile("^fingerprint"))
+        expect(fingerprint).to_contain_text(pair.task.fingerprint)
+        expect(page.get_by_role("cell", name="12 ms").first).to_be_visible()
+        if service is pair.leader:
+            expect(page.get_by_role("listitem").first).to_contain_text("2 reports and 0")
+            row = page.get_by_role("row", name=re.compile("^upload report_replayed"))
+            expect(row.get_by_role("img", name="per minute")).to_be_visible()
+        visit.check_everywhere()
+        album.compare(visit, role)
+
+
+def test_a_collectors_page_shows_what_waits_for_the_leader(
+    browser: Browser, tmp_path: Path
+) -> None:
+    (task,) = survey_tasks(department(("surgery", "medicine"), SCRIPT))
+    world = CollectorWorld(tmp_path, task)
+    asked = world.ask(task, MONDAY)
+
+    def examine() -> Health:
+        return world.database.read_sync("health", read_collector_health)
+
+    app = create_health_app(ByMinute(examine))
+    with serving(app) as address, visiting(browser, address) as visit:
+        page = see(visit, "collector")
+        expect(page.get_by_text("Ready: nothing waits")).to_be_visible()
+        expect(page.get_by_role("row", name=re.compile(f"^{asked.hex()}"))).to_be_visible()
+        visit.check_everywhere()
+
+
+def see(visit: Visit, role: str) -> Page:
+    """Open the page once it is of this role; the first look may take longer than it waits."""
+    page = visit.see("/")
+    heading = page.get_by_role("heading", name=role.capitalize())
+    for _ in range(50):
+        if heading.count():
+            break
+        page.wait_for_timeout(100)
+        page.reload()
+    return page

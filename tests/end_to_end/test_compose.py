@@ -70,6 +70,28 @@ def test_the_aggregators_share_one_network_and_no_volume_and_no_secret(project: 
     assert len(keys) == len(PARTIES)
 
 
+def test_a_health_listener_is_reached_on_its_own_network_only(project: Project) -> None:
+    asks = (
+        "import sys, urllib.request as r\n"
+        "try: print(r.urlopen(f'http://{sys.argv[1]}:9000/healthz', timeout=5).status)\n"
+        "except OSError: print('not reached')"
+    )
+
+    def answer(host: str) -> str:
+        return project.compose("exec", "-T", "helper", "python", "-c", asks, host).strip()
+
+    assert answer("helper-health") == "200"
+    assert answer("leader") == "not reached"  # whom it otherwise reaches
+    assert answer("leader-health") == "not reached"
+
+
+def test_what_observes_them_is_described(project: Project) -> None:
+    """It is not started: its images come from a registry."""
+    profiles = ("--profile", "sqlite", "--profile", "observe")
+    started = project.compose(*profiles, "config", "--services").split()
+    assert set(started) == {*PARTIES, "prometheus", "grafana"}
+
+
 def test_the_image_has_its_kernels_compiled(project: Project) -> None:
     for party in ("leader", "helper"):
         assert "kernels are cached" in project.compose("logs", party)

@@ -7,18 +7,9 @@ from hypothesis import strategies as st
 from schemathesis import GenerationMode
 from structlog.testing import capture_logs
 
-from aggregator.collector.driver import Driver
 from aggregator.collector.openapi import openapi
-from aggregator.collector.service import create_collector_app
-from aggregator.dap.auth import bearer_header, hash_token
-from aggregator.protocol.task import task_to_toml
-from aggregator.storage import collector as store
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
-from tests.support.empty_store import upgraded
-from tests.support.entropy import SeededEntropy
-from tests.support.pair import COLLECTOR_TOKEN
-from tests.support.tasks import LAPLACE, collector_keypair, make_task
+from tests.support.collector_service import BEARER, CollectorService
+from tests.support.tasks import LAPLACE, make_task
 
 pytestmark = pytest.mark.slow
 
@@ -35,23 +26,12 @@ QUERY = {
 }
 """What `collect` takes of a task of this time precision."""
 
-HEADERS = {"authorization": bearer_header(COLLECTOR_TOKEN), "host": "collector"}
+HEADERS = {**BEARER, "host": "collector"}
 
 
 @pytest.fixture(scope="module")
 def schema(tmp_path_factory: pytest.TempPathFactory) -> schemathesis.BaseSchema:
-    file = tmp_path_factory.mktemp("collector") / "collector.sqlite"
-    upgraded(f"sqlite:///{file}")
-    database = Database.open(f"sqlite:///{file}", Crypter([bytes(32)]))
-    record = store.CollectorTask(TASK.task_id.value, task_to_toml(TASK), COLLECTOR_TOKEN)
-    database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
-    app = create_collector_app(
-        database,
-        Driver(database, collector_keypair(), None),  # type: ignore[arg-type]  # it is not run
-        SeededEntropy(b"api"),
-        lambda: [hash_token(COLLECTOR_TOKEN)],
-        {"collector"},
-    )
+    app = CollectorService(tmp_path_factory.mktemp("collector"), TASK).app
     document = openapi(app)
     document["paths"][COLLECTIONS]["post"]["requestBody"] = {
         "required": True,
@@ -75,7 +55,7 @@ def test_whatever_the_schema_allows_or_not_is_answered_and_a_refusal_is_a_proble
     schema: schemathesis.BaseSchema, mode: GenerationMode
 ) -> None:
     operations = [each.ok() for each in schema.get_all_operations()]
-    assert len(operations) == 10
+    assert len(operations) == 20
     cases = st.one_of([each.as_strategy(generation_mode=mode) for each in operations])
     statuses = set[int]()
 

@@ -11,8 +11,7 @@ import pytest
 
 from aggregator.collector.asking import new_collection
 from aggregator.collector.driver import CONCURRENCY, RETRY_SECONDS, UNUSABLE_ANSWERS, Driver
-from aggregator.collector.service import MAX_QUERY_SIZE, create_collector_app
-from aggregator.dap.auth import bearer_header, hash_token
+from aggregator.collector.service import MAX_QUERY_SIZE
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import CollectionJobResp
 from aggregator.dap.problems import BatchOverlap
@@ -20,22 +19,20 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.protocol import provisioning
 from aggregator.protocol.results import collection_request
-from aggregator.protocol.task import Task, task_to_toml
+from aggregator.protocol.task import Task
 from aggregator.storage import collector as store
-from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
 from aggregator.storage.states import CollectionState
 from tests.support.between import refusal
+from tests.support.collector_service import BEARER, CollectorService, put_task
 from tests.support.commands import run_here
-from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import COLLECTOR_TOKEN, NOW, Pair
+from tests.support.pair import NOW, Pair
 from tests.support.tasks import LAPLACE, TIME_PRECISION, collector_keypair, make_task
 
 pytestmark = pytest.mark.anyio
 
 TASK = make_task(privacy=LAPLACE)
-TOKEN = "for the desk".replace(" ", "-")
 URL = f"/api/tasks/{TASK.task_id}/collections"
 START = NOW // TIME_PRECISION * TIME_PRECISION
 QUERY = b'{"start": %d, "end": %d}' % (START, START + TIME_PRECISION)
@@ -43,32 +40,19 @@ JSON = {"content-type": "application/json"}
 Handler = Callable[[httpx.Request], httpx.Response]
 
 
-def unreachable(request: httpx.Request) -> httpx.Response:
-    raise AssertionError(f"the service itself asks nobody, and not {request.url}")
+@pytest.fixture
+def service(tmp_path: Path) -> CollectorService:
+    return CollectorService(tmp_path, TASK)
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Database:
-    url = f"sqlite:///{tmp_path / 'collector.sqlite'}"
-    upgraded(url)
-    made = Database.open(url, Crypter([bytes(32)]))
-    provision(made, TASK)
-    return made
-
-
-def provision(database: Database, task: Task) -> None:
-    record = store.CollectorTask(task.task_id.value, task_to_toml(task), COLLECTOR_TOKEN)
-    database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
+def database(service: CollectorService) -> Database:
+    return service.database
 
 
 @pytest.fixture
-async def api(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    driver = driver_of(database, unreachable)
-    app = create_collector_app(
-        database, driver, SeededEntropy(b"api"), lambda: [hash_token(TOKEN)], {"collector", "::1"}
-    )
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
+async def api(service: CollectorService) -> AsyncIterator[httpx.AsyncClient]:
+    async with service.client() as client:
         yield client
 
 
@@ -113,7 +97,7 @@ def put_collection(database: Database, start: int = START, task: Task = TASK) ->
 async def test_an_invalid_query_is_a_problem_that_names_the_fault(
     api: httpx.AsyncClient, database: Database, body: bytes, named: str
 ) -> None:
-    headers = JSON | {"authorization": bearer_header(TOKEN)}
+    headers = JSON | BEARER
     answer = await api.post(URL, content=body, headers=headers)
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
@@ -131,7 +115,7 @@ async def test_an_invalid_query_is_a_problem_that_names_the_fault(
 async def test_an_invalid_parameter_is_a_problem_that_names_it(
     api: httpx.AsyncClient, method: str, url: str, named: str
 ) -> None:
-    headers = {"authorization": bearer_header(TOKEN)}
+    headers = BEARER
     answer = await api.request(method, url, headers=headers)
     assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
     assert answer.json()["detail"].startswith(f"{named}: ")
@@ -142,7 +126,7 @@ async def test_a_query_is_read_after_the_token_was_checked_and_up_to_a_limit(
 ) -> None:
     long = QUERY + b" " * MAX_QUERY_SIZE
     assert (await api.post(URL, content=long, headers=JSON)).status_code == 401
-    headers = JSON | {"authorization": bearer_header(TOKEN)}
+    headers = JSON | BEARER
     assert (await api.post(URL, content=long, headers=headers)).status_code == 413
     assert (await api.post(URL, content=QUERY, headers=headers)).status_code == 201
 
@@ -150,7 +134,7 @@ async def test_a_query_is_read_after_the_token_was_checked_and_up_to_a_limit(
 async def test_an_interval_that_is_not_over_is_collected_only_if_that_is_meant(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    headers = {"authorization": bearer_header(TOKEN)}
+    headers = BEARER
     end = (int(time.time()) // TIME_PRECISION + 2) * TIME_PRECISION
     query = {"start": end - 2 * TIME_PRECISION, "end": end}
     refused = await api.post(URL, json=query, headers=headers)
@@ -185,7 +169,7 @@ def test_the_command_refuses_an_interval_that_is_not_over(tmp_path: Path) -> Non
 async def test_a_form_of_another_site_collects_nothing(
     api: httpx.AsyncClient, database: Database, kind: str
 ) -> None:
-    headers = {"authorization": bearer_header(TOKEN), "content-type": kind}
+    headers = BEARER | {"content-type": kind}
     assert (await api.post(URL, content=QUERY, headers=headers)).status_code == 415
     assert pending(database) == []
 
@@ -212,7 +196,7 @@ async def test_a_page_that_gave_our_address_its_own_name_collects_nothing(
     api: httpx.AsyncClient, database: Database, headers: dict[str, str], status: int
 ) -> None:
     """DNS rebinding: the token is right, as if the page had found it."""
-    sent = JSON | {"authorization": bearer_header(TOKEN)} | headers
+    sent = JSON | BEARER | headers
     assert (await api.post(URL, content=QUERY, headers=sent)).status_code == status
     assert len(pending(database)) == (status == 201)
 
@@ -314,7 +298,7 @@ async def test_collections_of_a_leader_that_is_silent_hold_up_no_other(database:
     for number in range(2 * CONCURRENCY):
         put_collection(database, START + number * TIME_PRECISION)
     well = make_task(privacy=LAPLACE, id=str(TaskId(bytes(32))), leader="https://well.example/")
-    provision(database, well)
+    put_task(database, well)
     last = put_collection(database, task=well)
     http = httpx.AsyncClient(transport=httpx.MockTransport(answer), timeout=60)
     assert await ends(Driver(database, collector_keypair(), http), database, last)

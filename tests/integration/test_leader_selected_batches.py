@@ -14,9 +14,8 @@ from aggregator.codec import decode, encode
 from aggregator.collector import Collection, CollectionTimeout, TaskCollector, opened
 from aggregator.collector.driver import Driver
 from aggregator.collector.opened import AsyncCollector
-from aggregator.collector.service import create_collector_app
 from aggregator.config import CollectorSettings
-from aggregator.dap.auth import bearer_header, hash_token
+from aggregator.dap.auth import hash_token
 from aggregator.dap.extensions import Extensions
 from aggregator.dap.messages import (
     AggregationJobInitReq,
@@ -33,18 +32,16 @@ from aggregator.protocol.batches import Batch
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.leader_selected import LeaderSelected
 from aggregator.protocol.results import Result
-from aggregator.protocol.task import Task, task_to_toml
+from aggregator.protocol.task import Task
 from aggregator.storage.caller_tokens import add_caller_token, end_caller_token
 from aggregator.storage.closed_batches import mark_collected
-from aggregator.storage.collector import CollectorTask, put_collector_task
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.selected_batches import next_batch as oldest
 from aggregator.storage.tasks import end_task, replace_peer_token
 from aggregator.transport.peer import PeerUnreachable
-from tests.support.empty_store import upgraded
-from tests.support.entropy import SeededEntropy
+from tests.support.collector_service import CollectorService
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair, Service
 from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, collector_keypair, make_task
 
@@ -315,26 +312,10 @@ async def test_a_batch_outlasts_a_wrong_setting_of_the_helper(tmp_path: Path, wr
 @asynccontextmanager
 async def collecting(folder: Path, pair: Pair) -> AsyncIterator[tuple[Driver, httpx.AsyncClient]]:
     """Yield a collector's driver, and a client of its service."""
-    url = f"sqlite:///{folder / 'collector.sqlite'}"
-    upgraded(url)
-    database = Database.open(url, Crypter([bytes(32)]), pair.clock)
-    record = CollectorTask(pair.task.task_id.value, task_to_toml(pair.task), COLLECTOR_TOKEN)
-    database.run_sync("put task", lambda tx: put_collector_task(tx, record))
-    driver = Driver(database, collector_keypair(), pair.http)
-    app = create_collector_app(
-        database,
-        driver,
-        SeededEntropy(b"api"),
-        lambda: [hash_token(COLLECTOR_TOKEN)],
-        {"collector"},
-    )
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app),
-        base_url=f"http://collector/api/tasks/{pair.task.task_id}",
-        headers={"authorization": bearer_header(COLLECTOR_TOKEN)},
-    ) as api:
-        yield driver, api
-    database.close()
+    service = CollectorService(folder, pair.task, clock=pair.clock, http=pair.http)
+    async with service.client(path=f"/api/tasks/{pair.task.task_id}", shows_token=True) as api:
+        yield service.driver, api
+    service.database.close()
 
 
 async def finish(driver: Driver, pair: Pair, collection_id: str) -> None:

@@ -5,7 +5,7 @@ import csv
 import json
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -15,20 +15,23 @@ import anyio
 import httpx
 import pytest
 from anyio import to_thread
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
 
+from aggregator.cli.plan_serve import planner_guest
 from aggregator.collector import models
 from aggregator.collector.abandoning import MEANING
-from aggregator.collector.pages import routes
+from aggregator.collector.pages import files, routes
 from aggregator.collector.pages.view import View
 from aggregator.dap.ids import TaskId
+from aggregator.protocol.task import Task
 from aggregator.web.pages.charts import Chart
+from tests.support.collector_service import BEARER, TOKEN, log_in
 from tests.support.collector_world import (
-    BEARER,
     HOSTILE,
     LONG,
     MONDAY,
     SCRIPT,
-    TOKEN,
     TURNED,
     WEEK,
     CollectorWorld,
@@ -50,15 +53,23 @@ def world(tmp_path: Path) -> CollectorWorld:
 
 @pytest.fixture
 async def browser(world: CollectorWorld) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(world.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
+    async with world.client() as client:
         yield client
 
 
-async def log_in(browser: httpx.AsyncClient) -> httpx.Response:
-    shown = Page((await browser.get("/login")).text)
-    form = shown.form("/login") | {"token": TOKEN}
-    return await browser.post("/login", data=form)
+def where(world: CollectorWorld) -> Task:
+    """Give the collector a question with two answers."""
+    task = survey_task(("surgery", "medicine"), "Where were you?")
+    world.add(task)
+    return task
+
+
+def histogram(world: CollectorWorld, privacy: Mapping[str, Any], values: list[int]) -> Task:
+    """Give the collector a task of no survey, with a result."""
+    task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
+    world.add(task)
+    world.finish(task, MONDAY, values)
+    return task
 
 
 async def look(browser: httpx.AsyncClient, path: str, code: int = 200) -> Page:
@@ -90,8 +101,7 @@ async def look(browser: httpx.AsyncClient, path: str, code: int = 200) -> Page:
 async def test_without_the_token_no_address_shows_anything(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     world.finish(task, MONDAY, [400, 200])
     home = f"/questions/{task.task_id}"
     for path in ("/", home, f"{home}/about", f"{home}/batches"):
@@ -135,8 +145,7 @@ async def test_the_token_begins_a_session_in_a_strict_cookie_and_another_does_no
 
 
 async def test_over_https_the_cookie_is_sent_over_https_only(world: CollectorWorld) -> None:
-    transport = httpx.ASGITransport(world.app)
-    async with httpx.AsyncClient(transport=transport, base_url="https://collector") as browser:
+    async with world.client("https://collector") as browser:
         assert "Secure" in (await log_in(browser)).headers["set-cookie"]
 
 
@@ -157,8 +166,7 @@ async def test_a_cookie_that_was_made_up_or_changed_is_none(browser: httpx.Async
 async def test_the_overview_has_a_card_for_each_question_with_its_latest_result(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     world.add(make_task(privacy=LAPLACE, id=str(TaskId(bytes([9] * 32)))))
     world.finish(task, MONDAY, [400, 200])
     world.finish(task, MONDAY + WEEK, [404, 196])
@@ -181,8 +189,7 @@ async def test_the_overview_has_a_card_for_each_question_with_its_latest_result(
 async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     first = world.finish(task, MONDAY, [400, 200])
     last = world.finish(task, MONDAY + WEEK, [304, 296])
     await log_in(browser)
@@ -193,10 +200,10 @@ async def test_a_question_shows_bars_over_time_a_comparison_and_files(
     shown, over_time, groups, periods = titles[::2]
     assert "count of each answer" in shown
     assert "over time" in over_time
-    assert groups.startswith("Each count compared with that of surgery: Difference")
+    assert groups.startswith("Each count compared with that of surgery: difference")
     assert periods.startswith("2026-11-09 to 2026-11-15 compared with 2026-11-02 to 2026-11-08")
     text = page.all("main")[0].text
-    assert "95 % confidence for 2 at once" in text
+    assert "intervals of which all 2 hold at once (95 %)" in text
     assert f'collector.task("{task.task_id}")' in text
     document = (await browser.get(f"{home}.json", headers=BEARER)).json()
     group, fewer, more = document["comparisons"]
@@ -237,8 +244,7 @@ async def test_what_a_page_shows_as_python_is_the_same_in_python(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     first = world.finish(task, MONDAY, [401, 199])
     world.finish(task, MONDAY + WEEK, [304, 296])
     await log_in(browser)
@@ -255,14 +261,13 @@ async def test_what_a_page_shows_as_python_is_the_same_in_python(
 async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws_its_noise(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     name = world.finish(task, MONDAY, [400, 200])
     await log_in(browser)
     path = f"/questions/{task.task_id}/about"
     page = await look(browser, f"{path}?result={name}&value=1")
     text = page.all("main")[0].text
-    assert "epsilon 1 for each result" in text
+    assert "Epsilon 1 for each result" in text
     assert "at least one of the two aggregators" in text
     assert "Each aggregator refuses more than 52 releases" in text
     assert "Sum 2 of 2 was released as 200" in text
@@ -282,9 +287,7 @@ async def test_about_a_value_above_a_threshold_has_an_interval_that_knows_it_was
         "private_threshold": 20,
         "population": "patients",
     }
-    task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
-    world.add(task)
-    world.finish(task, MONDAY, [21, 3, 400])
+    task = histogram(world, privacy, [21, 3, 400])
     await log_in(browser)
     path = f"/questions/{task.task_id}/about"
     texts = [(await look(browser, f"{path}?value={j}")).all("main")[0].text for j in (0, 2)]
@@ -303,9 +306,7 @@ async def test_about_a_number_whose_policy_binds_nobody_says_so(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
     privacy = {"mechanism": "None", "suppress_at_or_below": 5, "bound": False}
-    task = make_task({"type": "Prio3Histogram", "length": 3, "chunk_length": 2}, privacy)
-    world.add(task)
-    world.finish(task, MONDAY, [30, 3, 400])
+    task = histogram(world, privacy, [30, 3, 400])
     await log_in(browser)
     text = (await look(browser, f"/questions/{task.task_id}/about")).all("main")[0].text
     assert "No differential privacy" in text
@@ -317,8 +318,7 @@ async def test_about_a_number_whose_policy_binds_nobody_says_so(
 async def test_windows_are_open_ready_waiting_collected_or_too_few_with_a_button(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     world.finish(task, MONDAY + 6 * WEEK, [400, 200])
     world.fail(task, MONDAY + 7 * WEEK)
     world.ask(task, MONDAY + 8 * WEEK)
@@ -374,8 +374,7 @@ async def test_a_collection_that_never_ends_is_given_up_only_if_that_is_confirme
 async def test_a_window_that_is_not_over_is_closed_only_if_that_is_confirmed(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     await log_in(browser)
     path = f"/questions/{task.task_id}/batches"
     (row,) = (await browser.get(f"{path}.json")).json()["rows"]
@@ -444,7 +443,7 @@ async def test_a_file_that_takes_long_to_make_keeps_nobody_waiting(
         assert others_were_answered.wait(10)
         return b"{}"
 
-    monkeypatch.setattr(routes, "as_json", slow)
+    monkeypatch.setattr(files, "as_json", slow)
     headers = BEARER
     async with anyio.create_task_group() as group:
         answers: list[httpx.Response] = []
@@ -464,8 +463,7 @@ async def test_pictures_are_drawn_one_at_a_time(
     world: CollectorWorld, browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What draws them is not made for threads, and each takes memory."""
-    task = survey_task(("surgery", "medicine"), "Where were you?")
-    world.add(task)
+    task = where(world)
     world.finish(task, MONDAY, [400, 200])
     drawing = threading.Lock()
     met: list[bool] = []
@@ -507,9 +505,10 @@ async def test_hostile_labels_are_shown_as_text(
     assert set(HOSTILE) <= set(cells)
     svg = (await browser.get(f"{home}/count.svg")).text
     assert "<script" not in svg
-    listed = (await browser.get(f"{home}.csv")).text
-    assert ",'=1+1," in listed
-    assert ",=1+1" not in listed
+    for path in (home, "/overview"):
+        listed = (await browser.get(f"{path}.csv")).text
+        assert ",'=1+1," in listed
+        assert ",=1+1" not in listed
 
 
 async def test_every_document_is_what_the_description_says(
@@ -531,14 +530,21 @@ async def test_every_document_is_what_the_description_says(
     described = (await browser.get("/openapi.json")).json()["paths"]
     seen = set()
     for each in (task, hostile):
-        place = {"task_id": str(each.task_id)}
         collections = (await browser.get(f"/api/tasks/{each.task_id}/collections")).json()
+        place = {
+            "task_id": str(each.task_id),
+            "collection_id": collections[-1]["collection_id"],
+            "chart": "over-time" if each is task else "mean",
+        }
         for path in (path for path in described if "get" in described[path]):
-            place["collection_id"] = collections[-1]["collection_id"]
             answer = await browser.get(path.format(**place))
             assert answer.status_code == 200, path
-            answered = described[path]["get"]["responses"]["200"]["content"]["application/json"]
-            named = answered["schema"].get("items", answered["schema"])["$ref"].rsplit("/", 1)[-1]
+            ((media, said),) = described[path]["get"]["responses"]["200"]["content"].items()
+            assert answer.headers["content-type"].split(";")[0] == media, path
+            if media != "application/json":
+                assert said["schema"]["type"] == "string"
+                continue
+            named = said["schema"].get("items", said["schema"])["$ref"].rsplit("/", 1)[-1]
             found = answer.json() if isinstance(answer.json(), list) else [answer.json()]
             for document in found:
                 getattr(models, named).model_validate_json(json.dumps(document))
@@ -561,6 +567,63 @@ async def test_every_document_is_what_the_description_says(
     anchors = {f"#{each.attributes['id']}" for each in page.all("h3") if "id" in each.attributes}
     links = {each.attributes["href"] for each in page.all("a")}
     assert {each for each in links if each.startswith("#")} <= anchors | {"#content"}
+
+
+def routes_of(router: APIRouter) -> Iterator[Mapping[str, Any]]:
+    """Give each route, of routers within routers too."""
+    for route in router.routes:
+        included = getattr(route, "original_router", None)
+        if included is not None:
+            yield from routes_of(included)
+        elif isinstance(route, APIRoute):
+            yield vars(route)
+
+
+async def test_each_address_of_a_page_is_described_as_json_and_as_csv(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    described = (await browser.get("/openapi.json", headers=BEARER)).json()["paths"]
+    routes = list(routes_of(world.app.router))
+    assert {each["path"] for each in routes if each["include_in_schema"]} == set(described)
+    others = {"/login", "/docs", "/openapi.json"}
+    pages = {each["path"] for each in routes if not each["include_in_schema"]} - others
+    assert len(pages) == 5  # one of them only ends a session
+    for path in pages - {"/logout"}:
+        for ending in ("json", "csv", "parquet"):
+            name = "/overview" if path == "/" else path
+            assert "get" in described[f"{name}.{ending}"], path
+    refused = [
+        operation["responses"]["4XX"]["content"]
+        for operations in described.values()
+        for operation in operations.values()
+    ]
+    assert all(list(each) == ["application/problem+json"] for each in refused)
+
+
+async def test_no_address_but_the_login_answers_who_has_no_token(tmp_path: Path) -> None:
+    world = CollectorWorld(tmp_path, guests=[planner_guest()])
+    task = where(world)
+    place = {
+        "task_id": str(task.task_id),
+        "collection_id": world.finish(task, MONDAY, [400, 200]),
+        "chart": "count",
+    }
+    asked = [
+        (method, route["path"].format(**place))
+        for route in routes_of(world.app.router)
+        for method in route["methods"]
+        if route["path"] != "/login"
+    ]
+    assert len(asked) > 25
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    async with world.client() as stranger:
+        for method, path in asked:
+            answer = await stranger.request(method, path, headers=form)
+            if answer.status_code == 303:
+                assert (answer.headers["location"], answer.content) == ("/login", b""), path
+            else:
+                assert answer.status_code == 401, path
+                assert answer.json()["title"] == "The request carries no valid token", path
 
 
 @pytest.mark.slow

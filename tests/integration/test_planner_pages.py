@@ -1,5 +1,6 @@
 """The planner's page, by itself and in a collector: what it shows, saves, refuses and to whom."""
 
+import csv
 import json
 import time
 from collections.abc import AsyncIterator
@@ -14,31 +15,26 @@ from typer.testing import CliRunner
 
 from aggregator.cli import survey as survey_command
 from aggregator.cli.plan_serve import LOOPBACK, planner_guest
-from aggregator.collector.driver import Driver
-from aggregator.collector.service import create_collector_app
-from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.planner import PATH, Planner
 from aggregator.planner.asked import KINDS
+from aggregator.planner.form import DEFAULTS
+from aggregator.planner.models import Plan
 from aggregator.planner.routes import MAX_FORM_SIZE
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
 from aggregator.web.app import create_app
 from aggregator.web.pages.visit import Visit
 from aggregator.web.site import check_site
 from tests.support.clock import ManualClock
-from tests.support.empty_store import upgraded
+from tests.support.collector_service import BEARER, CollectorService, log_in
 from tests.support.entropy import SeededEntropy
 from tests.support.look import Page
-from tests.support.tasks import collector_keypair
 
 pytestmark = pytest.mark.anyio
 
 NOW = int(datetime(2026, 11, 25, tzinfo=UTC).timestamp())
-TOKEN = "for the desk".replace(" ", "-")
 SCRIPT = "<script>alert(1)</script>"
 TURNED = "\N{RIGHT-TO-LEFT OVERRIDE}egnorts"
 FORM = {"content-type": "application/x-www-form-urlencoded"}
-POSTED = (PATH, f"{PATH}/figures", f"{PATH}/survey.toml", f"{PATH}.json")
+POSTED = (PATH, f"{PATH}/figures", f"{PATH}/survey.toml", f"{PATH}.json", f"{PATH}.csv")
 
 
 def admit(request: Request) -> Visit:
@@ -58,20 +54,8 @@ async def browser() -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 async def guest(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """One that looks at a collector, with the planner in it."""
-    url = f"sqlite:///{tmp_path / 'collector.sqlite'}"
-    upgraded(url)
-    database = Database.open(url, Crypter([bytes(32)]), ManualClock(NOW))
-    driver = Driver(database, collector_keypair(), httpx.AsyncClient())
-    app = create_collector_app(
-        database,
-        driver,
-        SeededEntropy(b"collector"),
-        lambda: [hash_token(TOKEN)],
-        {"collector"},
-        [planner_guest()],
-    )
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://collector") as client:
+    service = CollectorService(tmp_path, clock=ManualClock(NOW), guests=[planner_guest()])
+    async with service.client() as client:
         yield client
 
 
@@ -149,6 +133,27 @@ async def test_the_noise_is_drawn_anew_each_time_and_the_rest_stays(
     assert Page(first).all("p")[0].text == Page(second).all("p")[0].text
     documents = [(await browser.get(f"{PATH}.json")).text for _ in range(2)]
     assert documents[0] == documents[1]
+
+
+async def test_each_file_is_what_its_description_says(guest: httpx.AsyncClient) -> None:
+    guest.headers.update(BEARER)
+    described = (await guest.get("/openapi.json")).json()["paths"]
+    assert {path for path in described if path.startswith(PATH)} == {f"{PATH}.json", f"{PATH}.csv"}
+    form = {"labels": "=1+1\n\uff0d2\nright", "people": "90"}
+    for method in ("GET", "POST"):
+        fields = {"params" if method == "GET" else "data": form}
+        document = await guest.request(method, f"{PATH}.json", **fields)
+        assert Plan.model_validate_json(document.content).survey.endswith('"right"]\n')
+        listed = await guest.request(method, f"{PATH}.csv", **fields)
+        for answer in (document, listed):
+            path = answer.url.path
+            (media,) = described[path][method.lower()]["responses"]["200"]["content"]
+            assert answer.headers["content-type"].split(";")[0] == media
+        rows = list(csv.DictReader(listed.text.splitlines()))
+        assert [row["label"] for row in rows[:3]] == ["'=1+1", "'\uff0d2", "right"]
+        assert [float(row["made_up"]) for row in rows[:3]] == [49, 25, 16]
+    fields = described[f"{PATH}.json"]["post"]["requestBody"]["content"].popitem()[1]["schema"]
+    assert set(fields["properties"]) == set(DEFAULTS)
 
 
 @pytest.mark.slow
@@ -240,17 +245,16 @@ async def test_other_sites_other_hosts_and_other_bodies_are_refused(
 async def test_in_a_collector_it_is_linked_and_shown_to_who_has_the_token(
     guest: httpx.AsyncClient,
 ) -> None:
-    for path in (PATH, f"{PATH}.json", f"{PATH}/planner.js"):
+    for path in (PATH, f"{PATH}.json", f"{PATH}.csv", f"{PATH}/planner.js"):
         answer = await guest.get(path)
         assert (answer.status_code, answer.headers["location"]) == (303, "/login")
     for path in POSTED:
         assert (await guest.post(path, data={})).headers["location"] == "/login"
-    wrong = await guest.get(f"{PATH}.json", headers={"authorization": bearer_header("another")})
+    wrong = await guest.get(f"{PATH}.json", headers={"authorization": "Bearer another"})
     assert wrong.status_code == 401
-    shown = await guest.get(f"{PATH}.json", headers={"authorization": bearer_header(TOKEN)})
+    shown = await guest.get(f"{PATH}.json", headers=BEARER)
     assert shown.json()["mechanism"] == "PureDpDiscreteLaplace"
-    form = Page((await guest.get("/login")).text).form("/login") | {"token": TOKEN}
-    await guest.post("/login", data=form)
+    await log_in(guest)
     overview = Page((await guest.get("/")).text)
     assert (PATH, "Planner") in [(each.attributes["href"], each.text) for each in overview.all("a")]
     page = Page((await guest.get(PATH)).text)

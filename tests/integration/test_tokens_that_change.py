@@ -13,7 +13,6 @@ from structlog.testing import capture_logs
 from aggregator.collector.api_tokens import TokenFile
 from aggregator.collector.asking import new_collection
 from aggregator.collector.driver import RETRY_SECONDS, Driver
-from aggregator.collector.service import create_collector_app
 from aggregator.collector.status import read_collector_health
 from aggregator.dap import problems
 from aggregator.dap.auth import bearer_header, hash_token
@@ -42,6 +41,7 @@ from aggregator.storage.engine import Conflict
 from aggregator.storage.states import CollectionState
 from aggregator.storage.tasks import replace_peer_token
 from aggregator.transport.peer import PeerRefused
+from tests.support.collector_service import CollectorService
 from tests.support.commands import Done, run_here
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
@@ -203,35 +203,27 @@ async def test_the_collector_services_token_changes_while_it_runs(tmp_path: Path
 
     write("old\n")
     tokens = TokenFile(path)
-    url = f"sqlite:///{tmp_path / 'collector.sqlite'}"
-    upgraded(url)
-    database = Database.open(url, Crypter([bytes(32)]))
-    async with httpx.AsyncClient() as http:
-        driver = Driver(database, collector_keypair(), http)
-        app = create_collector_app(
-            database, driver, SeededEntropy(b"api"), tokens.hashes, {"collector"}
-        )
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://collector") as api:
+    service = CollectorService(tmp_path, token_hashes=tokens.hashes)
+    async with service.client() as api:
 
-            async def statuses() -> list[int]:
-                shown = [{"authorization": bearer_header(each)} for each in ("old", "new")]
-                asked = [await api.get("/api/tasks", headers=headers) for headers in shown]
-                return [answer.status_code for answer in asked]
+        async def statuses() -> list[int]:
+            shown = [{"authorization": bearer_header(each)} for each in ("old", "new")]
+            asked = [await api.get("/api/tasks", headers=headers) for headers in shown]
+            return [answer.status_code for answer in asked]
 
-            assert await statuses() == [200, 401]
-            write("old\nnew\n")
-            assert await statuses() == [200, 200]
-            write("new\n")
+        assert await statuses() == [200, 401]
+        write("old\nnew\n")
+        assert await statuses() == [200, 200]
+        write("new\n")
+        assert await statuses() == [401, 200]
+        with capture_logs() as logs:
+            write("")
             assert await statuses() == [401, 200]
-            with capture_logs() as logs:
-                write("")
-                assert await statuses() == [401, 200]
-                path.unlink()
-                assert await statuses() == [401, 200]
-            reasons = [line["reason"] for line in logs if line["log_level"] == "error"]
-            assert reasons == [f"{path}: holds no token"] * 2
-    database.close()
+            path.unlink()
+            assert await statuses() == [401, 200]
+        reasons = [line["reason"] for line in logs if line["log_level"] == "error"]
+        assert reasons == [f"{path}: holds no token"] * 2
+    service.database.close()
 
 
 def test_the_commands_replace_a_token_on_both_sides(tmp_path: Path) -> None:

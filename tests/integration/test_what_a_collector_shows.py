@@ -12,19 +12,14 @@ import pytest
 from aggregator.collector import models
 from aggregator.collector.asking import new_collection
 from aggregator.collector.documents import Document
-from aggregator.collector.driver import Driver
-from aggregator.collector.service import create_collector_app
-from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.protocol.results import collection_request
-from aggregator.protocol.task import Task, task_to_toml
+from aggregator.protocol.task import Task
 from aggregator.storage import collector as store
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
 from aggregator.storage.states import CollectionState
-from tests.support.empty_store import upgraded
+from tests.support.collector_service import CollectorService
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import COLLECTOR_TOKEN, LEASE_SECONDS, NOW, Pair
-from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, collector_keypair, make_task
+from tests.support.pair import LEASE_SECONDS, NOW, Pair
+from tests.support.tasks import LAPLACE, NO_NOISE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.anyio
 
@@ -45,27 +40,11 @@ async def collected(
     pair = Pair(folder, task)
     await pair.provision()
     await pair.upload(await pair.reports(measurements))
-    url = f"sqlite:///{folder / 'collector.sqlite'}"
-    upgraded(url)
-    database = Database.open(url, Crypter([bytes(32)]), pair.clock)
-    record = store.CollectorTask(task.task_id.value, task_to_toml(task), COLLECTOR_TOKEN)
+    service = CollectorService(folder, task, clock=pair.clock, http=pair.http)
     request = collection_request(task, {"start": START, "end": START + TIME_PRECISION})
     new = new_collection(task, request, SeededEntropy(b"collector"))
-    database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
-    database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
-    driver = Driver(database, collector_keypair(), pair.http)
-    app = create_collector_app(
-        database,
-        driver,
-        SeededEntropy(b"api"),
-        lambda: [hash_token(COLLECTOR_TOKEN)],
-        {"collector"},
-    )
-    api = httpx.AsyncClient(
-        transport=httpx.ASGITransport(app),
-        base_url="http://collector",
-        headers={"authorization": bearer_header(COLLECTOR_TOKEN)},
-    )
+    service.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
+    driver, api = service.driver, service.client(shows_token=True)
     try:
         await driver.ask(new.collection_id)
         await pair.work_until_idle()
@@ -78,7 +57,7 @@ async def collected(
         yield document, api
     finally:
         await api.aclose()
-        database.close()
+        service.database.close()
         await pair.close()
 
 

@@ -14,9 +14,7 @@ from structlog.testing import capture_logs
 
 from aggregator.codec import encode
 from aggregator.collector.asking import new_collection
-from aggregator.collector.driver import Driver
-from aggregator.collector.service import create_collector_app
-from aggregator.dap.auth import bearer_header, hash_token
+from aggregator.dap.auth import bearer_header
 from aggregator.dap.messages import (
     AggregateShareReq,
     AggregationJobContinueReq,
@@ -30,19 +28,17 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type, path, resources_of
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.results import collection_request
-from aggregator.protocol.task import task_to_toml
 from aggregator.storage import collector as store
-from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database
 from aggregator.telemetry.health import Health
 from aggregator.web.health import create_health_app
 from tests.support import raw_requests
+from tests.support.collector_service import TOKEN, CollectorService
 from tests.support.dap_messages import SAMPLES
-from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Pair
 from tests.support.raw_requests import Request
-from tests.support.tasks import LAPLACE, TIME_PRECISION, collector_keypair, make_task
+from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 
 pytestmark = pytest.mark.slow
 
@@ -98,7 +94,7 @@ def doors(
             METHODS,
             ("/health", "/metrics", "/healthz", "/readyz"),
             (),
-            {b"host": [b"x", b"127.0.0.1"]},
+            {b"host": [b"127.0.0.1", b"localhost:9001", b"127.0.0.1:9001", b"x"]},
         ),
     )
     yield {"leader": leader, "helper": helper, "collector": collector, "health": health}
@@ -187,23 +183,12 @@ def door(
 
 def make_collector(folder: Path) -> tuple[Door, Database]:
     """Make a collector's service with a task and a collection of it."""
-    file = folder / "collector.sqlite"
-    upgraded(f"sqlite:///{file}")
-    database = Database.open(f"sqlite:///{file}", Crypter([bytes(32)]))
-    record = store.CollectorTask(TASK.task_id.value, task_to_toml(TASK), COLLECTOR_TOKEN)
-    database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
-    app = create_collector_app(
-        database,
-        Driver(database, collector_keypair(), None),  # type: ignore[arg-type]  # it is not run
-        SeededEntropy(b"api"),
-        lambda: [hash_token(COLLECTOR_TOKEN)],
-        {"collector", "::1"},
-    )
+    service = CollectorService(folder, TASK)
     begin = NOW // TIME_PRECISION * TIME_PRECISION
     collections = f"/api/tasks/{TASK.task_id}/collections"
     request = collection_request(TASK, {"start": begin, "end": begin + TIME_PRECISION})
     new = new_collection(TASK, request, SeededEntropy(b"collection"))
-    database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
+    service.database.run_sync("put collection", lambda tx: store.put_collection(tx, new))
     one = f"/api/collections/{new.collection_id.hex()}"
     requests = raw_requests.requests(
         METHODS,
@@ -223,14 +208,14 @@ def make_collector(folder: Path) -> tuple[Door, Database]:
             b"[" * 900,
         ),
         {
-            b"authorization": [bearer_header(COLLECTOR_TOKEN).encode()],
+            b"authorization": [bearer_header(TOKEN).encode()],
             b"content-type": [b"application/json"],
             b"host": [b"collector:8003", b"[::1]", b"[", b"[x]", b"collector:port"],
             b"origin": [b"http://collector:8003", b"http://[", b"null"],
         },
         (b"now=true", b"now=2", b"post_process=clamp", b"post_process=simplex&now=1"),
     )
-    return Door(app, file, requests), database
+    return Door(service.app, service.file, requests), service.database
 
 
 @pytest.mark.parametrize("examples", SIZES)

@@ -6,32 +6,23 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 
-import httpx
-
 from aggregator.codec import encode
 from aggregator.collector.asking import new_collection
 from aggregator.collector.documents import result_document
-from aggregator.collector.driver import Driver
-from aggregator.collector.service import create_collector_app
-from aggregator.dap.auth import bearer_header, hash_token
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import InvalidBatchSize, problem_document
 from aggregator.dap.times import Interval
 from aggregator.dp.disclosure import disclose
 from aggregator.protocol.results import Result, collection_request
-from aggregator.protocol.task import Task, task_to_toml
+from aggregator.protocol.task import Task
 from aggregator.storage import collector as store
-from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database, Transaction
+from aggregator.storage.database import Transaction
+from aggregator.web.pages.visit import Guest
 from tests.support.clock import ManualClock
-from tests.support.empty_store import upgraded
+from tests.support.collector_service import CollectorService, put_task
 from tests.support.entropy import SeededEntropy
-from tests.support.pair import COLLECTOR_TOKEN
 from tests.support.surveys import VISITS, department, task_of
-from tests.support.tasks import collector_keypair
 
-TOKEN = "for the desk".replace(" ", "-")
-BEARER = {"authorization": bearer_header(TOKEN)}
 MONDAY = datetime(2026, 11, 2, tzinfo=UTC)
 WEEK = timedelta(days=7)
 NOW = MONDAY + 10 * WEEK + timedelta(days=1)
@@ -55,25 +46,14 @@ def survey_task(labels: Sequence[str], text: str) -> Task:
     return task
 
 
-class CollectorWorld:
-    """A collector's store, with its service."""
+class CollectorWorld(CollectorService):
+    """A collector's store at one moment, filled without a leader."""
 
-    def __init__(self, folder: Path) -> None:
-        url = f"sqlite:///{folder / 'collector.sqlite'}"
-        upgraded(url)
-        self.database = Database.open(url, Crypter([bytes(32)]), ManualClock(seconds(NOW)))
-        driver = Driver(self.database, collector_keypair(), httpx.AsyncClient())
-        self.app = create_collector_app(
-            self.database,
-            driver,
-            SeededEntropy(b"pages"),
-            lambda: [hash_token(TOKEN)],
-            {"collector", "127.0.0.1"},
-        )
+    def __init__(self, folder: Path, *tasks: Task, guests: Sequence[Guest] = ()) -> None:
+        super().__init__(folder, *tasks, clock=ManualClock(seconds(NOW)), guests=guests)
 
     def add(self, task: Task) -> None:
-        record = store.CollectorTask(task.task_id.value, task_to_toml(task), COLLECTOR_TOKEN)
-        self.database.run_sync("put task", lambda tx: store.put_collector_task(tx, record))
+        put_task(self.database, task)
 
     def ask(self, task: Task, start: datetime, length: timedelta = WEEK) -> bytes:
         named = {"start": seconds(start), "end": seconds(start + length)}

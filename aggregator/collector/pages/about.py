@@ -99,8 +99,9 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
         budget(made, asked.most_releases),
         tag(
             "p",
-            "As far as this collector's own results go: each aggregator's ledger has all releases."
-            + _others(asked.task.policy.population),
+            "As far as this collector's own results go: each aggregator's ledger has all releases. "
+            "A bound that holds at any stop also holds if the collector looks at each result "
+            "before deciding whether to ask for another." + _others(asked.task.policy.population),
             class_="soft",
         ),
         table(
@@ -109,7 +110,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
                 "theorem",
                 "epsilon",
                 "delta",
-                "holds for a collector who decides when to stop",
+                "at any stop",
                 "of what",
             ),
             said,
@@ -146,14 +147,14 @@ def _promise(privacy: Document) -> str:
     if privacy["epsilon"] is None:
         return "No differential privacy"
     delta = "" if privacy["delta"] in (None, "0") else f", delta {privacy['delta']}"
-    return f"epsilon {privacy['epsilon']}{delta} for each result"
+    return f"Epsilon {privacy['epsilon']}{delta} for each result"
 
 
 def _bound(privacy: Document) -> str:
     if privacy["bound_into_reports"]:
         return (
             "The policy is bound into every report: an aggregator that was configured otherwise "
-            "opens none. That it adds its noise is proved by nothing; an honest one does."
+            "opens none. Nothing proves that it adds its noise; an honest one does."
         )
     return (
         "Nothing: the policy is not bound into the reports (bound = false), and an aggregator may "
@@ -182,9 +183,10 @@ def _noise(shown: Reading, wanted: str) -> list[Html]:
     chosen = " of those in which it is shown" if isinstance(value, Selected) else ""
     said = (
         f"Sum {place + 1} of {len(shown.batch.values)} was released as {number(released)}. An "
-        f"interval so made, here from {number(low)} to {number(high)}, holds the true sum in at "
-        f"least 95 of 100 cases{chosen}, if both aggregators added their noise and nothing else. "
-        "The curve is how likely each distance from the truth is, before values are chosen."
+        f"interval made this way, here from {number(low)} to {number(high)}, holds the true sum "
+        f"in at least 95 of 100 cases{chosen}, if both aggregators added their noise and nothing "
+        "else. "
+        "The curve shows how likely each distance from the truth is, before values are chosen."
     )
     chart = curve(
         [(released + distance, density) for distance, density in points],

@@ -9,7 +9,7 @@ from enum import StrEnum
 from aggregator.codec import decode
 from aggregator.collector.abandoning import MEANING
 from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row, moment
-from aggregator.collector.pages.view import View
+from aggregator.collector.pages.view import View, unbroken
 from aggregator.collector.shut_out import shut_out
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import InvalidBatchSize
@@ -106,9 +106,15 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
         found = list(_of_windows(tx, asked, windows, stored, added_at))
     lines = (
         (
-            tag("span", *_unbroken(line.period), id=line.anchor),
-            join((_state_shown(line.state), tag("br"), isolated(line.why))),
-            _action(asked, line, csrf),
+            tag("span", unbroken(line.period), id=line.anchor),
+            join(
+                (
+                    _state_shown(line.state),
+                    tag("br"),
+                    isolated(line.why),
+                    _action(asked, line, csrf),
+                )
+            ),
         )
         for line in found
     )
@@ -120,12 +126,12 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
         else None,
         tag(
             "p",
-            f"A batch of fewer than {smallest:,} reports is not released; how many there are only "
-            "the aggregators know until it is collected. Collecting closes a batch for ever: later "
-            "reports of its time are refused.",
+            f"A batch with fewer than {smallest:,} reports is not released; only the aggregators "
+            "know how many it has until it is collected. Collecting closes a batch for good: later "
+            "reports for its time are refused.",
         ),
         _calendar(found) if windows else None,
-        table("Batches, the newest first", ("window", "state", "collect"), lines),
+        table("Batches, the newest first", ("window", "state"), lines),
         None if windows else _free_form(asked, csrf),
     ]
     document = {"task_id": str(asked.task.task_id), "min_batch_size": smallest}
@@ -155,7 +161,7 @@ def _of_windows(
             yield _line(asked, collected, tx.now)
         else:
             is_over = named["end"] <= tx.now
-            why = "nobody has asked for it"
+            why = "nobody has collected it yet"
             if not is_over:
                 why = f"it ends {moment(named['end'])}; {shut_out(tx, asked.task, **named)}"
             state = BatchState.READY if is_over else BatchState.OPEN
@@ -172,13 +178,6 @@ def _line(asked: Asked, stored: StoredCollection, now: int) -> BatchLine:
     again = named if state in (BatchState.FAILED, BatchState.TOO_FEW) else {}
     start, name = named.get("start", 0), stored.collection_id.hex()
     return BatchLine(start, period, state, why, again, name, is_over)
-
-
-def _unbroken(period: str) -> Iterator[str]:
-    """Give the words of a period, so that no line ends within a date."""
-    for word in period.split():
-        yield tag("span", word, class_="word")
-        yield " "
 
 
 def _state_shown(state: BatchState) -> Html:
@@ -238,7 +237,8 @@ def _action(asked: Asked, line: BatchLine, csrf: str) -> Html | None:
     """Return what can be done with a batch: look at it, or collect it."""
     if line.state is BatchState.COLLECTED:
         href = f"{asked.path}?result={line.collection_id}"
-        return tag("a", "Result", tag("span", f" of {line.period}", class_="skip"), href=href)
+        link = tag("a", "Result", tag("span", f" of {line.period}", class_="skip"), href=href)
+        return tag("div", link)
     if line.state is BatchState.WAITING:
         return _giving_up(asked, line, csrf)
     if not line.named:

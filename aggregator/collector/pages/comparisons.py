@@ -4,18 +4,18 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from aggregator.collector.pages.readings import Reading, said
-from aggregator.collector.pages.view import MOST_BARS, chooser, chosen_place
+from aggregator.collector.pages.view import MOST_BARS, chooser, chosen_place, unbroken
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.results import Comparison, Quantity, compare_all
 from aggregator.results.comparisons import ONLY_NOISE
 from aggregator.web.pages.charts import Chart, Mark, bars
-from aggregator.web.pages.html import Html, isolated, table, tag
+from aggregator.web.pages.html import Html, isolated, join, table, tag
 
-_TITLE = "Difference, with intervals that all hold at once"
+_TITLE = "difference, with intervals that all hold at once"
 _LONGEST = 80
 """Characters of a group's name in a heading."""
 
-_COLUMNS = ("first", "less", "difference", "from", "to", "what can be concluded")
+_COLUMNS = ("first", "minus", "difference", "from", "to", "what can be concluded")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Compared:
         heading: What is compared with what.
         choice: The form that compares with another; None where there is only one.
         labels: Of the differences, for the chart.
+        sides: What stands on either side of each, for the table.
         found: The differences.
     """
 
@@ -34,6 +35,7 @@ class Compared:
     heading: str
     choice: Html | None
     labels: Sequence[str]
+    sides: Sequence[tuple[Html, Html]]
     found: Sequence[Comparison]
 
     @property
@@ -50,14 +52,14 @@ class Compared:
     def content(self) -> list[Html | None]:
         """What a page shows."""
         rows = [
-            (isolated(each.first), isolated(each.second), *said(mark), _concluded(each))
-            for mark, each in zip(self.marks, self.found, strict=True)
+            (*sides, *said(mark), _concluded(each))
+            for sides, mark, each in zip(self.sides, self.marks, self.found, strict=True)
         ]
         return [
             tag("h2", isolated(self.heading)),
             self.choice,
             self.chart.fitting,
-            table(f"{_TITLE}, {_confidence(self.found[0])}", _COLUMNS, rows),
+            table(_confidence(self.found[0]), _COLUMNS, rows),
             tag("p", ONLY_NOISE, class_="soft"),
         ]
 
@@ -103,6 +105,10 @@ def between_periods(
             kept={"result": shown.name},
         ),
         [each.quantity.label for each, _ in both],
+        [
+            (_side(each.quantity, shown.period), _side(quantity, other.period))
+            for each, quantity in both
+        ],
         compare_all(pairs),
     )
 
@@ -134,6 +140,7 @@ def between_groups(shown: Reading, chosen: Mapping[str, str]) -> Compared | None
             kept={"result": shown.name},
         ),
         [each.quantity.label for each in others],
+        [(isolated(each.quantity.label), isolated(base.quantity.label)) for each in others],
         compare_all([(each.quantity, base.quantity) for each in others]),
     )
 
@@ -149,6 +156,11 @@ def _named(results: Sequence[Reading], name: str | None, otherwise: Reading) -> 
 
 def _of(quantity: Quantity, period: str) -> Quantity:
     return dataclasses.replace(quantity, label=f"{quantity.label} {period}".strip())
+
+
+def _side(quantity: Quantity, period: str) -> Html:
+    label = (isolated(quantity.label), tag("br")) if quantity.label else ()
+    return join((*label, unbroken(period)))
 
 
 def _mark(label: str, each: Comparison) -> Mark:
@@ -169,8 +181,10 @@ def _concluded(each: Comparison) -> str:
 
 
 def _confidence(each: Comparison) -> str:
-    interval = each.interval
-    return f"{100 * float(interval.confidence):g} % confidence for {interval.jointly} at once"
+    interval, percent = each.interval, f"{100 * float(each.interval.confidence):g} %"
+    if interval.jointly == 1:
+        return f"The difference, with a {percent} interval"
+    return f"Differences, with intervals of which all {interval.jointly} hold at once ({percent})"
 
 
 def _document(each: Comparison) -> dict[str, object]:

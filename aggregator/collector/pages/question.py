@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
 
 from aggregator.collector.pages.comparisons import between_groups, between_periods
+from aggregator.collector.pages.files import writes_parquet
 from aggregator.collector.pages.readings import Asked, Reading, Readings, said
 from aggregator.collector.pages.view import (
     MOST_BARS,
@@ -13,7 +14,6 @@ from aggregator.collector.pages.view import (
     budget,
     chooser,
     chosen_place,
-    writes_parquet,
 )
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.storage.collector import count_collections
@@ -64,12 +64,13 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
     content = [
         *head,
         tag("h2", shown.period),
-        tag("p", f"{shown.batch.report_count:,} reports, by the leader's word."),
+        tag("p", f"{shown.batch.report_count:,} reports, as the leader counts them."),
         *(chart.fitting for chart in main.values()),
         tag("p", f"The table has {more:,} more.", class_="soft") if more > 0 else None,
         tag(
             "p",
-            "Whiskers are 95 % intervals for the noise, each by itself: of those who reported. ",
+            "Whiskers are 95 % intervals for the noise, each on its own. They say nothing about "
+            "people who did not report. ",
             tag("a", "About this number", href=f"{asked.path}/about?result={shown.name}"),
             class_="soft",
         ),
@@ -181,7 +182,8 @@ def _trend(
         for each, known in found
         if known is not None
     ]
-    chart = over_time(marks, f"{shows} of {label or 'all'} over time", shows)
+    unit = next((f" in {known.unit}" for _, known in found if known and known.unit), "")
+    chart = over_time(marks, f"{shows} of {label or 'all'} over time", f"{shows}{unit}")
     choice = chooser(
         "figure",
         "Figure",

@@ -1,19 +1,12 @@
-"""One address: what a person sees there, and the same as JSON and as rows."""
+"""One address: what a person sees there, and what files of it have."""
 
-import csv
 import dataclasses
-import importlib.util
-import io
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from aggregator.results.tables import import_library
 from aggregator.web.pages.charts import Chart, Mark, bars
-from aggregator.web.pages.html import Html, tag
+from aggregator.web.pages.html import Html, join, tag
 
 if TYPE_CHECKING:
     from aggregator.collector.pages.readings import Estimate, Row
@@ -44,43 +37,6 @@ class View:
     document: Mapping[str, object]
     rows: Callable[[], list["Row"]]
     charts: Mapping[str, Chart] = dataclasses.field(default_factory=dict)
-
-
-def as_csv(rows: Sequence["Row"]) -> bytes:
-    """Return rows as CSV in UTF-8.
-
-    A text that a spreadsheet would compute begins with an apostrophe: labels are of others.
-    """
-    file = io.StringIO(newline="")
-    writer = csv.DictWriter(file, list(rows[0]) if rows else [])
-    writer.writeheader()
-    writer.writerows({name: _inert(cell) for name, cell in row.items()} for row in rows)
-    return file.getvalue().encode(errors="replace")
-
-
-def as_json(view: View) -> bytes:
-    """Return what stands at an address as JSON."""
-    return json.dumps(
-        {"version": 1, **view.document, "rows": view.rows()}, allow_nan=False
-    ).encode()
-
-
-def writes_parquet() -> bool:
-    """Return whether what writes Parquet is installed."""
-    return importlib.util.find_spec("polars") is not None
-
-
-def as_parquet(rows: Sequence["Row"]) -> bytes:
-    """Return rows as Parquet.
-
-    Raises:
-        ConfigurationError: polars is not installed.
-    """
-    polars = import_library("Parquet", "polars")
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "rows.parquet"
-        polars.DataFrame(rows, infer_schema_length=None).write_parquet(file)
-        return file.read_bytes()
 
 
 def bar_charts(estimates: Sequence["Estimate"], title: str) -> dict[str, Chart]:
@@ -144,13 +100,15 @@ def chooser(
     return tag(
         "form",
         *(tag("input", type="hidden", name=key, value=value) for key, value in kept.items()),
-        tag("label", f"{label} ", for_=name),
+        tag("label", label, for_=name),
         tag("select", *made, name=name, id=name),
-        " ",
         tag("button", button),
         method="get",
+        class_="row",
     )
 
 
-def _inert(cell: str | float | None) -> str | float | None:
-    return f"'{cell}" if isinstance(cell, str) and cell[:1] in tuple("=+-@\t\r") else cell
+def unbroken(period: str) -> Html:
+    """Return a period, of whose dates none is broken over two lines."""
+    words = period.split()
+    return join(part for word in words for part in (tag("span", word, class_="word"), " "))

@@ -26,7 +26,7 @@ text{font:13px system-ui,sans-serif;fill:#1b1f24}.bar,.dot{fill:#2f6db3}.band{fi
 fill-opacity:.22}.line{stroke:#2f6db3;stroke-width:2;fill:none}.whisker{stroke:#1b1f24;
 stroke-width:1.5}.grid{stroke:#c9d0d8}.wanted{stroke:#a51d1d;stroke-width:1.5;stroke-dasharray:6 4}
 @media(prefers-color-scheme:dark){text{fill:#e8ebee}.whisker{stroke:#e8ebee}.grid{stroke:#454c55}.wanted{stroke:#ff9c94}
-.bar,.dot,.band{fill:#7db3ee}.line{stroke:#7db3ee}}
+.bar{fill:#3f77b8}.dot,.band{fill:#7db3ee}.line{stroke:#7db3ee}}
 """
 
 
@@ -142,8 +142,8 @@ def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Chart:
 
 
 def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Html:
-    height, left, width = 220, 70, room.width
-    scale = _Scale.over(marks, height, _TOP, with_zero=False)
+    height, left, width, top = 240, 70, room.width, 30
+    scale = _Scale.over(marks, height, top, with_zero=False)
     step = (width - _RIGHT - left) / max(1, len(marks) - 1)
     places = [_rounded(left + step * index) for index in range(len(marks))]
     parts = [
@@ -155,6 +155,9 @@ def _over_time(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Htm
         )
         for tick in scale.ticks
     ]
+    parts.append(
+        tag("text", _shortened(unit), x=left, y=top - 12, text_anchor="start") if unit else Html()
+    )
     upper = [f"{x},{scale.clamped(mark.high)}" for x, mark in zip(places, marks, strict=True)]
     lower = [f"{x},{scale.clamped(mark.low)}" for x, mark in zip(places, marks, strict=True)]
     parts.append(tag("polygon", class_="band", points=" ".join([*upper, *reversed(lower)])))

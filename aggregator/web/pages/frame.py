@@ -10,9 +10,9 @@ from aggregator.web.pages.html import Html, isolated, tag
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1b1f24;--soft:#4a525c;--page:#fff;--card:#f4f6f8;
---edge:#c9d0d8;--accent:#2f6db3;--link:#1a5494;--good:#12672f;--bad:#a51d1d}
+--edge:#c9d0d8;--accent:#2f6db3;--bar:#2f6db3;--link:#1a5494;--good:#12672f;--bad:#a51d1d}
 @media(prefers-color-scheme:dark){:root{--ink:#e8ebee;--soft:#b4bcc6;--page:#14171a;--card:#1f2429;
---edge:#454c55;--accent:#7db3ee;--link:#9cc8fa;--good:#74d494;--bad:#ff9c94}}
+--edge:#454c55;--accent:#7db3ee;--bar:#3f77b8;--link:#9cc8fa;--good:#74d494;--bad:#ff9c94}}
 *{box-sizing:border-box}
 body{margin:0;font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);
 overflow-wrap:anywhere}
@@ -39,19 +39,23 @@ border:1px solid var(--edge);border-radius:.25rem;margin:0 .2rem .2rem 0;color:v
 .mark.failed,.mark.too_few{color:var(--bad)}
 .long{display:block;max-height:6rem;overflow:auto}
 table{border-collapse:collapse;width:100%}
-caption{text-align:left;color:var(--soft);padding:.25rem 0}
+caption{text-align:left;color:var(--soft);padding:.25rem 0;position:sticky;left:0;
+max-width:calc(100vw - 2rem)}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--edge);vertical-align:top;
 font-variant-numeric:tabular-nums;overflow-wrap:break-word}
+th.number,td.number{text-align:right;white-space:nowrap}
 tbody th{font-weight:500;min-width:9rem}td bdi,th bdi{overflow-wrap:anywhere}
 td:has(bdi){min-width:7rem}td:last-child{min-width:9rem}.word{white-space:nowrap}
 svg.chart{width:100%;height:auto;max-width:60rem}
 .narrow{display:none}
-@media(max-width:40rem){.wide{display:none}.narrow{display:block}}
+@media(max-width:40rem){.wide{display:none}.narrow{display:block}
+tbody th,td:has(bdi){min-width:8.5rem}td:last-child:not(.number){min-width:11rem}}
+form.row{display:flex;flex-wrap:wrap;gap:.4rem;align-items:center}
 details{margin:.5rem 0}
 svg.spark{width:7.5rem;height:1.75rem}
 pre:focus-visible{outline:3px solid var(--accent)}
 svg text{font:13px system-ui,sans-serif;fill:var(--ink)}
-.bar,.dot{fill:var(--accent)}.band{fill:var(--accent);fill-opacity:.22}
+.bar{fill:var(--bar)}.dot{fill:var(--accent)}.band{fill:var(--accent);fill-opacity:.22}
 .line{stroke:var(--accent);stroke-width:2;fill:none}.whisker{stroke:var(--ink);stroke-width:1.5}
 .grid{stroke:var(--edge)}.wanted{stroke:var(--bad);stroke-width:1.5;stroke-dasharray:6 4}
 meter{width:100%;height:1rem}

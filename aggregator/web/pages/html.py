@@ -1,8 +1,9 @@
 """Markup from elements: whatever is not markup already is escaped, wherever it stands."""
 
 import html
+import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _VOID = frozenset({"br", "circle", "input", "line", "link", "meta", "path", "polyline", "rect"})
 
@@ -13,6 +14,9 @@ Attribute = str | int | float | bool | None
 
 _LONG = 300
 """Characters of others' text from which on it gets a box that scrolls."""
+
+_NUMBER = re.compile(r"[-<]? ?[0-9][0-9,]*(\.[0-9]+)?(e[-+]?[0-9]+)?")
+_NO_NUMBER = frozenset({None, "", "none", "nothing", "unbounded"})
 
 
 class Html(str):
@@ -60,15 +64,26 @@ def isolated(text: str) -> Html:
 
 
 def table(caption: str, names: Iterable[str], rows: Iterable[Iterable[str | None]]) -> Html:
-    """Return a table that a narrow screen can scroll; the first cell of a row is its heading."""
-    head = tag("tr", *(tag("th", name, scope="col") for name in names))
+    """Return a table that a narrow screen can scroll; the first cell of a row is its heading.
+
+    The digits of numbers stand below each other.
+    """
+    listed = [tuple(row) for row in rows]
+    sides = [_side(column) for column in zip(*listed, strict=True)]
+    heads = itertools.zip_longest(names, sides)
+    head = tag("tr", *(tag("th", name, scope="col", class_=side) for name, side in heads))
     body = []
-    for row in rows:
-        first, *others = row
-        cells = (tag("td", cell) for cell in others)
-        body.append(tag("tr", tag("th", first, scope="row"), *cells))
+    for first, *others in listed:
+        cells = (tag("td", cell, class_=side) for cell, side in zip(others, sides[1:], strict=True))
+        body.append(tag("tr", tag("th", first, scope="row", class_=sides[0]), *cells))
     made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
     return tag("div", made, class_="scroll", tabindex=0, role="region", aria_label=caption)
+
+
+def _side(column: Sequence[str | None]) -> str | None:
+    """Return the class of a column's cells: "number" if it has numbers only."""
+    said = [cell for cell in column if cell not in _NO_NUMBER]
+    return "number" if said and all(cell and _NUMBER.fullmatch(cell) for cell in said) else None
 
 
 def _name(key: str) -> str:

@@ -110,19 +110,26 @@ def _shown(name: str, value: object) -> Html:
             text = f"{value:,} ms"
         case list() if name.startswith("per_"):
             numbers = [float(each) for each in value]
-            said = f"{numbers[-1]:g} at last, at most {max(numbers):g}"
+            said = f"now {numbers[-1]:g}, at most {max(numbers):g}"
             return join((sparkline(numbers, f"{_words(name)}: {said}"), f" {said}"))
         case int():
             text = f"{value:,}"
         case dict():
-            items = (
-                tag("span", isolated(f"{_words(key)} "), _shown(key, each), tag("br"))
+            lines = (
+                tag("div", isolated(f"{_words(key)}: {_listed(each)}"))
                 for key, each in value.items()
             )
-            return join(items) if value else isolated("none")
+            return join(lines) if value else isolated("none")
         case _:
             text = str(value) or "none"
     return isolated(text)
+
+
+def _listed(value: object) -> str:
+    """Return what a member of a member holds, on one line."""
+    if not isinstance(value, dict):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    return ", ".join(f"{_words(key)} {_listed(each)}" for key, each in value.items())
 
 
 def _in_units(value: int, units: Iterable[tuple[int, str]], smallest: str) -> str:

@@ -31,16 +31,17 @@ def _operation(method: str, path: str, operation: Description) -> Iterator[Html]
     yield tag("h3", f"{method} {path}")
     yield tag("p", operation.get("description") or operation["summary"])
     rows: list[tuple[str | None, ...]] = [
-        (each["name"], _meaning(each), _type(each["schema"]))
+        (each["name"], _type(each["schema"]), _meaning(each))
         for each in operation.get("parameters", ())
     ]
     if "requestBody" in operation:
-        rows.append(("body", "", _contents(operation["requestBody"])))
+        rows.append(("body", _contents(operation["requestBody"]), ""))
     rows += [
-        (f"answer {status}", answer["description"], _contents(answer))
+        (f"answer {status}", _contents(answer), answer["description"])
         for status, answer in operation["responses"].items()
     ]
-    yield table(f"{method} {path}", ("what", "meaning", "type"), rows)
+    found = table(f"{method} {path}", ("what", "type", "meaning"), rows)
+    yield tag("details", tag("summary", f"What {method} {path} takes and answers"), found)
 
 
 def _meaning(parameter: Description) -> str:

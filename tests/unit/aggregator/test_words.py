@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.words import acting_member, acts, escaped
+from aggregator.words import acting_member, acts, escaped, inert
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,21 @@ def test_the_member_of_a_document_is_named_wherever_it_is() -> None:
     assert acting_member({"text": "one\ntwo", "n": 1}, {"text"}) is None
     assert acting_member({"text": "one\ntwo"}) == "text"
     assert acting_member({"text": "one\n\x1b"}, {"text"}) == "text"
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
+@pytest.mark.parametrize("before", ["", " ", "\u00a0", "\u3000 "])
+def test_a_cell_that_a_spreadsheet_would_compute_begins_with_an_apostrophe(
+    sign: str, before: str
+) -> None:
+    assert inert(f"{before}{sign}1+1") == f"'{before}{sign}1+1"
+
+
+@pytest.mark.parametrize("cell", ["\t1", "\r1", "\n1", "\n=1"])
+def test_a_cell_that_begins_between_cells_or_lines_does_so_too(cell: str) -> None:
+    assert inert(cell) == f"'{cell}"
+
+
+@pytest.mark.parametrize("cell", ["", "1+1", "a=b", "'=1", " surgery", "größer ½", "\u22125"])
+def test_any_other_cell_is_left(cell: str) -> None:
+    assert inert(cell) == cell

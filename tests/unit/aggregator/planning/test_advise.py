@@ -156,7 +156,7 @@ def test_a_promise_with_a_delta_says_so_in_every_sentence_that_needs_it() -> Non
     noisy = Question.of(5000, 9, error="3%", mechanism="TruncatedGeometric")
     promise, _, cost = advise(noisy).sentences
     assert "and delta = 1/12000000: " in promise
-    assert promise.endswith("but for a chance of 1/12000000 of which nothing is said.")
+    assert promise.endswith("but for a chance of 1/12000000 about which nothing is promised.")
     assert " but for a delta of 9.75e-7 in a year" in cost
     gaussian = Question.of(5000, 9, rho="1/100", mechanism="DiscreteGaussian")
     implied = math.ceil(100 * implied_epsilon(12 * Fraction(1, 100), Fraction("1e-6"))) / 100

@@ -1,15 +1,27 @@
 """Markup and charts: whatever is put into them, they stay what they are."""
 
 import math
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 
 import pytest
 
-from aggregator.web.pages.charts import Chart, Mark, bars, curve, over_time, sparkline, standalone
+from aggregator.web.pages import frame
+from aggregator.web.pages.charts import (
+    STANDALONE_STYLE,
+    Chart,
+    Mark,
+    bars,
+    curve,
+    over_time,
+    sparkline,
+    standalone,
+)
 from aggregator.web.pages.html import escape, isolated, table, tag
 from aggregator.web.pages.lines import Axis, line
 from aggregator.web.pages.png import as_png
+from tests.support.look import Page
 
 HOSTILE = '"><script>alert(1)</script>&amp;\x00\ud800\u202e'
 Draw = Callable[[list[Mark]], Chart]
@@ -128,3 +140,41 @@ def test_a_line_has_its_point_and_its_level_within_the_axes() -> None:
     assert Axis("", 0, 90).part(100) == 1.0
     assert Axis("", 0.01, 1.0, is_log=True).ticks == [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
     assert Axis("", 0, 90).ticks == [0, 20, 40, 60, 80]
+
+
+def test_numbers_stand_below_each_other_and_other_cells_at_the_left() -> None:
+    rows = [("a", "1,234", "5", isolated("7")), ("b", "-0.5", "none", isolated("8"))]
+    page = Page(table("counts", ("label", "value", "low", "text"), rows))
+    sides = [each.attributes.get("class") for each in [*page.all("th"), *page.all("td")]]
+    heads = [None, "number", "number", None]
+    assert sides == [*heads, None, None, *heads[1:], *heads[1:]]
+    mixed = Page(table("counts", ("label", "value"), [("a", "1"), ("b", "about 2"), ("c", "")]))
+    assert not any("class" in each.attributes for each in [*mixed.all("th"), *mixed.all("td")])
+
+
+def test_a_whisker_is_seen_on_its_bar_and_a_bar_on_its_page_in_both_schemes() -> None:
+    text = bytes(frame.page("any").body).decode()
+    light, dark = (dict(re.findall(r"--(\w+):#(\w+)", part)) for part in text.split("@media")[:2])
+    dark = light | dark
+    assert dark["page"] != light["page"]
+    for scheme in (light, dark):
+        assert contrast(scheme["ink"], scheme["bar"]) >= 3
+        assert contrast(scheme["bar"], scheme["page"]) >= 3
+        assert contrast(scheme["bar"], scheme["card"]) >= 3
+        assert f".bar{{fill:#{scheme['bar']}}}" in STANDALONE_STYLE.replace(",.dot", "")
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the ratio of contrast of two colours, 1 to 21, as accessibility guidelines say it."""
+    dark, light = sorted(luminance(each) for each in (one, other))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    whole = colour if len(colour) == 6 else "".join(2 * each for each in colour)
+    red, green, blue = (int(whole[place : place + 2], 16) / 255 for place in (0, 2, 4))
+    linear = [
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4
+        for each in (red, green, blue)
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

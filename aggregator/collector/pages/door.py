@@ -1,0 +1,163 @@
+"""Who may look at pages: whoever has begun a session with the service's token, or shows the token.
+
+    GET  /login            asks for the service's token
+    POST /login, /logout   begin and end a session
+
+A form carries what only this session's pages know.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from fastapi import APIRouter, Request, Response, status
+from fastapi.responses import RedirectResponse
+
+from aggregator.collector.pages.forms import read_form
+from aggregator.dap.auth import hash_token, token_matches
+from aggregator.web.auth import require_token
+from aggregator.web.pages.frame import HEADERS, Link, page
+from aggregator.web.pages.html import Html, tag
+from aggregator.web.pages.session import CSRF_FIELD, Session, Sessions
+from aggregator.web.pages.visit import Visit
+
+
+class Door:
+    """Lets in whoever knows the service's token.
+
+    Args:
+        sessions: Begins sessions and recognizes them.
+        token_hashes: Says, for each request, the SHA-256 of the tokens that begin a session.
+        check: Refuses a request for or from another site.
+        links: Of the navigation of every page behind it.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        token_hashes: Callable[[], Sequence[bytes]],
+        check: Callable[[Request], None],
+        links: Sequence[Link],
+    ) -> None:
+        self._sessions = sessions
+        self._token_hashes = token_hashes
+        self._check = check
+        self._links = links
+
+    def router(self) -> APIRouter:
+        """Return the routes."""
+        router = APIRouter(include_in_schema=False)
+        router.get("/login")(self.login)
+        router.post("/login")(self.begin_session)
+        router.post("/logout")(self.end_session)
+        return router
+
+    def session(self, request: Request) -> Session | None:
+        """Return the session of a request for this site; None without one."""
+        self._check(request)
+        session = self._sessions.of(request)
+        if session is None or not self._sessions.is_known(session, self._token_hashes()):
+            return None
+        return session
+
+    def check_reader(self, request: Request) -> None:
+        """Refuse a request that is of no session and shows no token."""
+        if self.session(request) is None:
+            require_token(request, self._token_hashes())
+
+    def admit(self, request: Request) -> Visit | Response:
+        """Say who may look at a page of a guest: whoever has a session, or shows the token."""
+        session = self.session(request)
+        if session is not None:
+            return Visit(self._links, self._leave(session))
+        if "authorization" not in request.headers:
+            return to_login()
+        require_token(request, self._token_hashes())
+        return Visit(self._links)
+
+    def csrf(self, session: Session) -> str:
+        """Return what a form of this session carries."""
+        return self._sessions.csrf(session)
+
+    def is_own_form(self, session: Session, form: Mapping[str, str]) -> bool:
+        """Return whether a form was made for this session."""
+        return self._sessions.is_own_form(session, form.get(CSRF_FIELD, ""))
+
+    def shown(
+        self, session: Session, title: str, content: Sequence[Html | None], code: int
+    ) -> Response:
+        """Return a page of a session."""
+        return page(title, *content, links=self._links, aside=self._leave(session), status=code)
+
+    async def login(self, request: Request) -> Response:
+        """Show the form that asks for the token."""
+        self._check(request)
+        return self._login_page(request, "", status.HTTP_200_OK)
+
+    async def begin_session(self, request: Request) -> Response:
+        """Begin a session for whoever knows the token."""
+        self._check(request)
+        form = await read_form(request)
+        before = self._sessions.of(request)
+        if before is None or not self.is_own_form(before, form):
+            why = "This form is too old, or your browser refuses cookies: try again."
+            return self._login_page(request, why, status.HTTP_403_FORBIDDEN)
+        token = form.get("token", "")
+        if not token_matches(token, self._token_hashes()):
+            why = "This is not the token of this service."
+            return self._login_page(request, why, status.HTTP_401_UNAUTHORIZED)
+        response = RedirectResponse("/", status.HTTP_303_SEE_OTHER, HEADERS)
+        self._sessions.begin(request, response, hash_token(token))
+        return response
+
+    async def end_session(self, request: Request) -> Response:
+        """End the session in this browser."""
+        session, form = self.session(request), await read_form(request)
+        response = to_login()
+        if session is not None and self.is_own_form(session, form):
+            self._sessions.begin(request, response)
+        return response
+
+    def _leave(self, session: Session) -> Html:
+        return tag(
+            "form",
+            self._csrf_field(session),
+            tag("button", "Leave"),
+            method="post",
+            action="/logout",
+        )
+
+    def _login_page(self, request: Request, why: str, code: int) -> Response:
+        response = Response()
+        session = self._sessions.begin(request, response)
+        shown = page(
+            "Log in",
+            tag("p", why, role="alert", class_="bad") if why else None,
+            tag(
+                "form",
+                self._csrf_field(session),
+                tag("label", "The token of this service", for_="token"),
+                tag(
+                    "input",
+                    type="password",
+                    name="token",
+                    id="token",
+                    required=True,
+                    autocomplete="current-password",
+                ),
+                tag("button", "Log in"),
+                method="post",
+                action="/login",
+                class_="row",
+            ),
+            tag("p", "Whoever runs the collector has it: its log names the file.", class_="soft"),
+            status=code,
+        )
+        shown.headers["set-cookie"] = response.headers["set-cookie"]
+        return shown
+
+    def _csrf_field(self, session: Session) -> Html:
+        return tag("input", type="hidden", name=CSRF_FIELD, value=self.csrf(session))
+
+
+def to_login() -> Response:
+    """Return what leads to the login page."""
+    return RedirectResponse("/login", status.HTTP_303_SEE_OTHER, HEADERS)

@@ -1,0 +1,27 @@
+"""Rows as CSV: the one place where it is written, for pages, commands and notebooks."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+
+from aggregator.words import inert
+
+
+def as_csv(names: Sequence[str], rows: Iterable[Mapping[str, str | int | float | None]]) -> bytes:
+    """Return rows as CSV in UTF-8, below a line of column names.
+
+    A text that a spreadsheet would compute begins with an apostrophe: labels and names are of
+    others, and whoever opens the file trusts it.
+
+    Args:
+        names: The columns, in their order.
+        rows: A cell for each column; None is an empty one.
+    """
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(map(inert, names))
+    writer.writerows(
+        [inert(cell) if isinstance(cell, str) else cell for cell in map(row.get, names)]
+        for row in rows
+    )
+    return file.getvalue().encode(errors="replace")

@@ -1,0 +1,174 @@
+"""Pictures of whole pages, compared with those that a person has looked at.
+
+What differs between machines is taken away: the font is that of matplotlib, which the lock file
+pins, whatever the machine has; a picture is halved, so that the edges of letters blur; and a part
+of it may lie a little beside where it was. What a browser of another version draws otherwise
+remains below the tolerance; a word, a colour or a chart that has changed does not.
+"""
+
+import base64
+from functools import cache
+from io import BytesIO
+from itertools import product
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+from playwright.sync_api import Page
+
+from tests.support.browser import LOOKS, Visit
+
+FOLDER = Path(__file__).parents[1] / "browser" / "pictures"
+REDRAW = "pytest tests/browser --redraw"
+
+HALF = 2
+"""Pixels of a page, across and down, to one of a picture."""
+
+TILE = 4
+"""Pixels of a picture, across and down, that are compared together."""
+
+TOLERANCE = 0.1
+"""How far a tile may be off on average, of the distance from black to white."""
+
+SHIFT = 1
+"""How many pixels of a picture a tile may lie beside where it was."""
+
+_COLOURS = 32
+_TRIES, _PAUSE = 20, 100
+"""How often, and after how many milliseconds, a picture is taken until two are the same."""
+_PATIENCE = 1000
+"""Milliseconds after which what differs is looked at once more."""
+
+_SETTLE = """async (fonts) => {
+  for (const [weight, text] of fonts) {
+    const bytes = Uint8Array.from(atob(text), (each) => each.charCodeAt(0));
+    document.fonts.add(await new FontFace("Pinned", bytes, {weight}).load());
+  }
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync("*{font-family:Pinned!important;caret-color:transparent!important}");
+  document.adoptedStyleSheets = [sheet];
+  document.activeElement.blur();
+  await document.fonts.ready;
+}"""
+
+Picture = npt.NDArray[np.uint8]
+"""Rows, columns, and red, green and blue from 0 to 255."""
+
+
+class Album:
+    """The pictures that a person has looked at.
+
+    Args:
+        folder: Where what differs is put.
+        redraws: Whether pictures are replaced by what is seen.
+    """
+
+    def __init__(self, folder: Path, *, redraws: bool) -> None:
+        self._folder = folder
+        self._redraws = redraws
+
+    def compare(self, visit: Visit, name: str) -> None:
+        """Compare the page that is open, in both colour schemes and both widths."""
+        visit.page.evaluate(_SETTLE, _fonts())
+        said = []
+        for scheme, width in LOOKS:
+            visit.look(scheme, width)
+            file = f"{name}-{scheme}-{width}.png"
+            seen = _seen(visit.page)
+            if self._redraws:
+                (FOLDER / file).write_bytes(small(seen))
+                continue
+            is_known = (FOLDER / file).exists()
+            fault = difference(seen, _opened(FOLDER / file)) if is_known else "is a new picture"
+            if fault is not None and is_known:
+                visit.page.wait_for_timeout(_PATIENCE)
+                seen = _seen(visit.page)
+                fault = difference(seen, _opened(FOLDER / file))
+            if fault is not None:
+                (self._folder / file).write_bytes(small(seen))
+                said.append(f"{file}: {fault}; it is now as in {self._folder / file}")
+        assert not said, "\n".join([*said, f"where a page was meant to change: {REDRAW}"])
+
+
+def difference(seen: Picture, expected: Picture) -> str | None:
+    """Return where two pictures differ, in pixels of the page; None if they do not."""
+    heights, widths = zip(seen.shape[:2], expected.shape[:2], strict=True)
+    if widths[0] != widths[1] or abs(heights[0] - heights[1]) > SHIFT:
+        sizes = [
+            f"{HALF * picture.shape[1]} x {HALF * picture.shape[0]}" for picture in (seen, expected)
+        ]
+        return f"the page has {sizes[0]} pixels, and had {sizes[1]}"
+    rows, columns = (min(lengths) // TILE * TILE for lengths in (heights, widths))
+    before = expected[:rows, :columns].astype(np.int16)
+    around = np.pad(seen, ((SHIFT, SHIFT + TILE), (SHIFT, SHIFT), (0, 0)), mode="edge")
+    off = np.min(
+        [
+            _by_tile(around[down : down + rows, right : right + columns].astype(np.int16) - before)
+            for down, right in product(range(2 * SHIFT + 1), repeat=2)
+        ],
+        axis=0,
+    )
+    differing = np.argwhere(off > TOLERANCE)
+    if not len(differing):
+        return None
+    (top, left), (bottom, right) = differing.min(axis=0), differing.max(axis=0) + 1
+    left, right, top, bottom = (HALF * TILE * each for each in (left, right, top, bottom))
+    return (
+        f"{len(differing):,} places differ, between {left} and {right} pixels from the left "
+        f"and {top} and {bottom} from the top"
+    )
+
+
+def small(picture: Picture) -> bytes:
+    """Return a picture as PNG, of few colours."""
+    file = BytesIO()
+    # Rare colours are kept, such as those of a warning.
+    few = Image.fromarray(picture).quantize(
+        _COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
+    )
+    few.save(file, "png", optimize=True)
+    return file.getvalue()
+
+
+def halved(picture: Picture) -> Picture:
+    """Return a picture of half the width and height, each pixel the mean of four."""
+    rows, columns = (length // HALF for length in picture.shape[:2])
+    parts = picture[: HALF * rows, : HALF * columns].reshape(rows, HALF, columns, HALF, 3)
+    return parts.mean(axis=(1, 3)).astype(np.uint8)
+
+
+def _seen(page: Page) -> Picture:
+    """Return the page once it is drawn: on a busy machine parts of it come later than others."""
+    before, shot = b"", b"-"
+    for _ in range(_TRIES):
+        if shot == before:
+            break
+        page.wait_for_timeout(_PAUSE)
+        before, shot = shot, page.screenshot(full_page=True, animations="disabled", scale="css")
+    return halved(_opened(BytesIO(shot)))
+
+
+def _opened(file: Path | BytesIO) -> Picture:
+    with Image.open(file) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def _by_tile(off: npt.NDArray[np.int16]) -> npt.NDArray[np.float64]:
+    """Return the mean of each tile, of the colour that is furthest off."""
+    rows, columns = (length // TILE for length in off.shape[:2])
+    furthest = np.abs(off).max(axis=2) / 255
+    means: npt.NDArray[np.float64] = furthest.reshape(rows, TILE, columns, TILE).mean(axis=(1, 3))
+    return means
+
+
+@cache
+def _fonts() -> list[tuple[str, str]]:
+    """Return the weights of the font and their files, base64."""
+    folder = Path(mpl.get_data_path()) / "fonts" / "ttf"
+    files = {"400": "DejaVuSans.ttf", "700": "DejaVuSans-Bold.ttf"}
+    return [
+        (weight, base64.b64encode((folder / file).read_bytes()).decode())
+        for weight, file in files.items()
+    ]

@@ -1,0 +1,114 @@
+"""Prometheus and Grafana of docker-compose.yml: whom they ask, what they show, and to whom."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+DEPLOY = ROOT / "deploy"
+CONFIG = DEPLOY / "prometheus" / "prometheus.yml"
+PARTIES = {
+    "leader": {"leader", "leader-http", "leader-work"},
+    "helper": {"helper", "helper-http"},
+    "collector": {"collector"},
+}
+"""Each party's services that have a health listener."""
+
+
+def parsed(path: Path) -> Any:  # noqa: ANN401  whatever YAML holds
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+COMPOSE = parsed(ROOT / "docker-compose.yml")
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+
+
+def networks(service: str) -> dict[str, list[str]]:
+    """Return the networks of a service, each with its names there."""
+    found = SERVICES[service].get("networks", [])
+    named = found if isinstance(found, dict) else dict.fromkeys(found)
+    return {name: (more or {}).get("aliases", []) for name, more in named.items()}
+
+
+def test_what_observes_has_no_rights_no_secret_and_a_port_of_this_machine_only() -> None:
+    observing = {name for name, each in SERVICES.items() if each.get("profiles") == ["observe"]}
+    assert observing == {"prometheus", "grafana"}
+    for name in observing:
+        service = SERVICES[name]
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+        assert not re.search("password|secret_key|token", str(service), re.IGNORECASE)
+        for volume in service["volumes"]:
+            if volume.startswith("."):
+                source, _, mode = volume.split(":")
+                assert mode == "ro"
+                assert (ROOT / source).exists()
+
+
+def test_a_health_listener_is_met_by_its_own_party_and_prometheus_alone() -> None:
+    watches = {name for name in COMPOSE["networks"] if name.endswith("-watch")}
+    assert watches == {f"{party}-watch" for party in PARTIES}
+    assert all(COMPOSE["networks"][name] == {"internal": True} for name in watches)
+    joined = {name: set(networks(name)) for name in SERVICES}
+    assert joined["prometheus"] == watches | {"observation"}
+    for party, members in PARTIES.items():
+        watch = f"{party}-watch"
+        assert {name for name in joined if watch in joined[name]} == members | {"prometheus"}
+        for name in members:
+            assert networks(name)[watch] == [f"{party}-health"]
+            listener = SERVICES[name]["environment"]["PRIO_HEALTH_LISTEN"]
+            if listener.startswith("0.0.0.0:"):
+                others = {each for net in joined[name] for each in joined if net in joined[each]}
+                assert all(each == "prometheus" or each.startswith(party) for each in others)
+            else:
+                assert f"{party}-" in listener
+    assert not joined["grafana"] & watches
+
+
+def test_prometheus_asks_every_party_under_the_name_that_it_has() -> None:
+    scraped = {
+        each["job_name"]: each["dns_sd_configs"] for each in parsed(CONFIG)["scrape_configs"]
+    }
+    assert scraped.keys() == PARTIES.keys()
+    for party, (found,) in scraped.items():
+        assert found["names"] == [f"{party}-health"]
+        for name in PARTIES[party]:
+            listener = SERVICES[name]["environment"]["PRIO_HEALTH_LISTEN"]
+            assert listener.endswith(f":{found['port']}")
+
+
+def test_grafana_has_the_dashboard_and_asks_prometheus_as_often_as_that_asks() -> None:
+    provisioning = DEPLOY / "grafana" / "provisioning"
+    (source,) = parsed(provisioning / "datasources" / "prometheus.yml")["datasources"]
+    host, port = source["url"].removeprefix("http://").split(":")
+    assert SERVICES[host]["ports"][0].endswith(f":{port}")
+    assert set(networks("grafana")) <= set(networks(host))
+    interval = parsed(CONFIG)["global"]["scrape_interval"]
+    assert source["jsonData"]["timeInterval"] == interval
+    (provider,) = parsed(provisioning / "dashboards" / "prio.yml")["providers"]
+    shown = f"./deploy/grafana/prio.json:{provider['options']['path']}/prio.json:ro"
+    assert shown in SERVICES["grafana"]["volumes"]
+    variables = json.loads((DEPLOY / "grafana" / "prio.json").read_text())["templating"]["list"]
+    kinds = {each["query"] for each in variables if each["type"] == "datasource"}
+    assert kinds == {source["type"]}
+
+
+def test_prometheus_takes_its_configuration() -> None:
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed: apt-get install prometheus")
+    done = subprocess.run(  # noqa: S603  our own command
+        ["promtool", "check", "config", "--lint-fatal", CONFIG],  # noqa: S607  found on the PATH
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, (done.stdout, done.stderr)
