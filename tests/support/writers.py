@@ -163,14 +163,14 @@ def main(url: str, kind: str, shards: str, seconds: str) -> None:
     store = Database.open(url, Crypter([STORE_KEY]))
     with suppress(Busy):
         store.run_sync("warm up", work)
-    print("ready", flush=True)  # noqa: T201
+    print("ready", flush=True)  # noqa: T201 - what the test that started it waits for
     sys.stdin.readline()
     began, transactions = time.monotonic(), 0
     while time.monotonic() - began < float(seconds):
         with suppress(Busy):  # it was tried several times, for seconds each
             store.run_sync(kind, work)
             transactions += 1
-    print(size * transactions, transactions, time.monotonic() - began)  # noqa: T201
+    print(size * transactions, transactions, time.monotonic() - began)  # noqa: T201 - as above
     store.close()
 
 

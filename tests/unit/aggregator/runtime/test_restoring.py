@@ -1,6 +1,7 @@
 """What may have been released since a backup is closed and charged, and nothing else is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -34,10 +35,22 @@ MADE, BACKUP, NOW = 1000, 1250, 1999
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Database:
-    url = url_of(tmp_path / "store.sqlite")
-    upgraded(url)
-    return Database.open(url, Crypter([bytes(32)]), ManualClock(MADE))
+def store(tmp_path: Path) -> Iterator[Database]:
+    upgraded(url_of(tmp_path / "store.sqlite"))
+    with opened(tmp_path, MADE) as database:
+        yield database
+
+
+@contextmanager
+def opened(directory: Path, now: int) -> Iterator[Database]:
+    """The store of a directory at a time."""
+    database = Database.open(
+        url_of(directory / "store.sqlite"), Crypter([bytes(32)]), ManualClock(now)
+    )
+    try:
+        yield database
+    finally:
+        database.close()
 
 
 def with_task(
@@ -59,15 +72,9 @@ def put_bucket(store: Database, task: Task, bucket: bytes) -> None:
     )
 
 
-def presume(
-    store: Database, tmp_path: Path, role: Role = Role.LEADER, backup_time: int = BACKUP
-) -> Presumed:
-    store.close()
-    later = Database.open(url_of(tmp_path / "store.sqlite"), Crypter([bytes(32)]), ManualClock(NOW))
-    try:
-        (presumed,) = later.run_sync("p", lambda tx: presume_released(tx, role, backup_time, 0))
-    finally:
-        later.close()
+def presume(tmp_path: Path, role: Role = Role.LEADER, backup_time: int = BACKUP) -> Presumed:
+    with opened(tmp_path, NOW) as restored:
+        (presumed,) = restored.run_sync("p", lambda tx: presume_released(tx, role, backup_time, 0))
     return presumed
 
 
@@ -89,7 +96,7 @@ def test_units_until_now_are_closed_and_charged_from_the_oldest_open_one_on(
     task = with_task(store)
     put_bucket(store, task, unit(7))
     store.run_sync("c", lambda tx: mark_collected(tx, task.task_id.value, units(8, 10)))
-    presumed = presume(store, tmp_path)
+    presumed = presume(tmp_path)
     assert states(store, task, 22) == [BatchState.COLLECTED] * 20 + [None] * 2
     assert charged(store) == [units(7, 8), *(units(n, n + 1) for n in range(10, 20))]
     assert presumed.charges == 11
@@ -105,7 +112,7 @@ def test_a_batch_whose_collection_was_under_way_is_charged(store: Database, tmp_
         reserve(tx, task.task_id.value, batch, charge_of(task))
 
     store.run_sync("freeze", begin)
-    presume(store, tmp_path)
+    presume(tmp_path)
     assert charged(store) == [batch, *(units(n, n + 1) for n in range(9, 20))]
 
 
@@ -115,7 +122,7 @@ def test_windows_whose_reports_may_all_have_come_late_are_charged_last(
     task = with_task(store, window=2)
     for batch in (units(2, 4), units(8, 10)):
         store.run_sync("c", lambda tx, b=batch: mark_collected(tx, task.task_id.value, b))
-    presume(store, tmp_path)
+    presume(tmp_path)
     starts = [12, 14, 16, 18, 10, 6, 4]
     assert charged(store) == [units(n, n + 2) for n in starts]
 
@@ -125,7 +132,7 @@ def test_they_are_charged_from_the_beginning_of_the_tasks_interval(
     store: Database, tmp_path: Path, begins: int
 ) -> None:
     task = with_task(store, interval={"start": begins, "duration": 100})
-    presume(store, tmp_path)
+    presume(tmp_path)
     assert charged(store)[8:] == [units(n, n + 1) for n in range(11, begins - 1, -1)]
     assert states(store, task, 20) == [BatchState.COLLECTED] * 20
 
@@ -134,7 +141,7 @@ def test_reports_that_wait_in_a_closed_unit_are_not_kept(store: Database, tmp_pa
     task = with_task(store)
     reports = [StoredReport(report_id(1), unit(3), b"body")]
     store.run_sync("up", lambda tx: put_reports(tx, task.task_id.value, reports, 100))
-    assert presume(store, tmp_path).charges == 17
+    assert presume(tmp_path).charges == 17
 
 
 @pytest.mark.parametrize(("role", "end"), [(Role.LEADER, 18), (Role.HELPER, 24)])
@@ -142,7 +149,7 @@ def test_a_window_that_is_not_over_stays_open_at_the_leader(
     store: Database, tmp_path: Path, role: Role, end: int
 ) -> None:
     task = with_task(store, window=6)
-    assert presume(store, tmp_path, role).closed == units(0, end)
+    assert presume(tmp_path, role).closed == units(0, end)
     assert states(store, task, 26) == [BatchState.COLLECTED] * end + [None] * (26 - end)
     assert charged(store) == [units(n, n + 6) for n in range(12, end, 6)]
 
@@ -152,7 +159,7 @@ def test_no_task_is_charged_for_more_than_its_limit(
     store: Database, tmp_path: Path, limit: Mapping[str, str | int]
 ) -> None:
     task = with_task(store, **limit)
-    assert presume(store, tmp_path).charges == 3
+    assert presume(tmp_path).charges == 3
     made = store.read_sync("made", lambda tx: releases_made(tx, task.task_id.value))
     assert made == 3
 
@@ -163,7 +170,7 @@ def test_a_task_whose_reports_name_no_batch_ends(store: Database, tmp_path: Path
     put_bucket(store, task, bucket)
     reports = [StoredReport(report_id(1), b"", b"body")]
     store.run_sync("up", lambda tx: put_reports(tx, task.task_id.value, reports, 100))
-    assert presume(store, tmp_path).charges == 5
+    assert presume(tmp_path).charges == 5
     assert charged(store)[0] == Batch(bucket, bucket)
     stored = store.read_sync("task", lambda tx: get_task(tx, task.task_id.value))
     assert stored is not None
@@ -177,7 +184,7 @@ def test_without_a_limit_it_is_charged_for_what_its_populations_budget_pays(
     limits = Population(Filter(epsilon=Fraction(2)))
     store.run_sync("limit", lambda tx: put_population(tx, "patients", limits))
     put_bucket(store, task, (1).to_bytes(8, "big") + bytes(24))
-    assert presume(store, tmp_path).charges == 4
+    assert presume(tmp_path).charges == 4
     spent = store.read_sync("spent", lambda tx: spent_by(tx, "patients"))
     assert spent.epsilon == 2
 
@@ -190,23 +197,22 @@ def test_a_time_that_cannot_be_the_backups_is_refused(
     with pytest.raises(
         ParameterError, match=f"backup-time: must be from {MADE}.*not {backup_time}"
     ):
-        presume(store, tmp_path, backup_time=backup_time)
+        presume(tmp_path, backup_time=backup_time)
     assert states(store, task, 3) == [None] * 3
 
 
-def test_sums_whose_keys_did_not_come_back_are_closed_and_cost_nothing(
-    store: Database, tmp_path: Path
-) -> None:
-    task = with_task(store)
-    put_bucket(store, task, unit(7))
-    store.close()
+def test_sums_whose_keys_did_not_come_back_are_closed_and_cost_nothing(tmp_path: Path) -> None:
+    upgraded(url_of(tmp_path / "store.sqlite"))
+    with opened(tmp_path, MADE) as store:
+        task = with_task(store)
+        put_bucket(store, task, unit(7))
     (tmp_path / "store.sqlite.keys").unlink()
-    put_bucket(store, task, unit(8))
-    assert store.run_sync("close", close_without_keys) == 1
-    found = states(store, task, 10)
-    assert [number for number, state in enumerate(found) if state is not None] == [7]
-    assert store.read_sync("ledger", list_ledger) == []
-    store.close()
+    with opened(tmp_path, NOW) as restored:
+        put_bucket(restored, task, unit(8))
+        assert restored.run_sync("close", close_without_keys) == 1
+        found = states(restored, task, 10)
+        assert [number for number, state in enumerate(found) if state is not None] == [7]
+        assert restored.read_sync("ledger", list_ledger) == []
 
 
 def test_the_command_says_what_it_closed(tmp_path: Path) -> None:
