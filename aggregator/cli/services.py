@@ -39,6 +39,7 @@ from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
 from aggregator.storage.engine import Unreachable
 from aggregator.storage.garbage import collect_garbage
+from aggregator.storage.generations import turn_over
 from aggregator.storage.hpke_keys import list_hpke_keys
 from aggregator.storage.journal import Journal
 from aggregator.storage.opening import open_aggregator_store
@@ -56,6 +57,7 @@ S = TypeVar("S", LeaderSettings, HelperSettings)
 ROTATION_SECONDS = 60
 """How often HPKE keys are looked at."""
 GARBAGE_SECONDS = 3600
+TURNING_SECONDS = 20
 """How often what nobody can ask for any more is looked for."""
 WARMING_SECONDS = 1
 """How soon a service that could not read its tasks tries again to compile their kernels."""
@@ -213,7 +215,11 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
         ) as http,
     ):
         listeners = [(leader_app(runtime, settings), settings.listen)] if serve else []
-        works = [_rotating(runtime), _collecting_garbage(settings, runtime.database)]
+        works = [
+            _rotating(runtime),
+            _collecting_garbage(settings, runtime.database),
+            _turning_over(runtime.database),
+        ]
         if work:
             works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
         examine = ByMinute(
@@ -307,6 +313,11 @@ def _collecting_garbage(settings: AggregatorSettings, database: Database) -> Wor
         )
 
     return _repeating(collect, GARBAGE_SECONDS)
+
+
+def _turning_over(database: Database) -> Work:
+    """Return a work that gives the room of bodies back whose reports have left."""
+    return _repeating(partial(database.run, "turn generations over", turn_over), TURNING_SECONDS)
 
 
 def _watching(examine: Callable[[], Health]) -> Work:

@@ -24,10 +24,10 @@ which a verb refused is rolled back whole.
 What the order of the transactions promises, whenever a process is killed:
 
 - **A stored report is never lost.** An upload that was answered is committed. Its body stays
-  until its aggregation job ends, and it ends either in a bucket or in a counter with a reason: a
-  verdict on this report, or an operator's command. A
-  batch is not frozen while one of its stored reports is not aggregated, and no report is stored
-  for a batch that is asked for, frozen or collected.
+  at least until its aggregation job ends, and it ends either in a bucket or in a counter with a
+  reason: a verdict on this report, or an operator's command. A batch is not frozen while one of
+  its stored reports is not aggregated, and no report is stored for a batch that is asked for,
+  frozen or collected.
 - **A report is counted once.** `report_ids` refuses a second upload, `reports.job` lets one job
   claim it, `aggregated_reports` is written in the transaction that adds to the bucket.
 - **A retry is the same request.** The Leader stores the exact bytes before it sends them, and

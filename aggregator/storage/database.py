@@ -16,13 +16,14 @@ rolled back.
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+import sqlalchemy
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
-from sqlalchemy import Connection, Engine, Table, select
+from sqlalchemy import Connection, Engine, Row, Table, select
 
 from aggregator.clock import Clock
 from aggregator.dap.ids import encode_base64url
@@ -32,6 +33,7 @@ from aggregator.storage import tables
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.engine import (
     Backend,
+    BodyGone,
     Busy,
     Disconnected,
     Insert,
@@ -86,6 +88,12 @@ class Transaction:
     def insert(self, table: Table) -> Insert:
         """Return an insert that knows `on_conflict_…`."""
         return self.backend.insert(table)
+
+    def insert_many(
+        self, statement: sqlalchemy.Insert, rows: Sequence[Mapping[str, object]]
+    ) -> Sequence[Row[Any]]:
+        """Insert one or more rows of the same columns; return what `statement` returns, if any."""
+        return self.backend.insert_many(self.connection, statement, rows)
 
     def lock(self, names: set[bytes], *, shared: bool = False) -> None:
         """Hold what `names` stand for until the transaction ends; readers have their snapshot."""
@@ -266,10 +274,10 @@ class Database:
             for _ in range(_ATTEMPTS - 1):
                 try:
                     return self._transact(engine, name, work)
-                except (Busy, Disconnected, LostRace, KeyGone):
+                except (Busy, Disconnected, LostRace, KeyGone, BodyGone):
                     # At once: a database that is busy has waited before it said so, a connection
-                    # that broke is made anew or refused, and a batch that was collected since this
-                    # snapshot was taken is so in the next.
+                    # that broke is made anew or refused, and a batch that was collected, or a body
+                    # that was moved, since this snapshot was taken is so in the next.
                     TRANSACTION_RETRIES.labels(name).inc()
             return self._transact(engine, name, work)
 

@@ -4,12 +4,13 @@ The verbs speak SQLAlchemy Core, which both databases understand; where they dif
 `sqlite.Sqlite`, one file with one writer, and `postgresql.Postgresql`, for many processes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from sqlalchemy import Connection, Engine, Table
+import sqlalchemy
+from sqlalchemy import Column, Connection, Engine, Row, Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import (
@@ -54,6 +55,10 @@ class Conflict(StoreError):
 
 class LostRace(Conflict):
     """Another transaction stored the same first; the transaction was tried several times."""
+
+
+class BodyGone(StoreError):
+    """A body is no longer where the transaction's snapshot says; it was tried several times."""
 
 
 class KeySlots(Protocol):
@@ -126,11 +131,32 @@ class Backend(Protocol):
     def insert(self, table: Table) -> Insert:
         """Return an insert that knows `on_conflict_…`."""
 
+    def insert_many(
+        self,
+        connection: Connection,
+        statement: sqlalchemy.Insert,
+        rows: Sequence[Mapping[str, Any]],
+    ) -> Sequence[Row[Any]]:
+        """Insert one or more rows of the same columns; return what `statement` returns, if any."""
+
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Hold what `names` stand for until the transaction ends; `locks` says what that is."""
 
     def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:
         """Hold one of `names` as `lock` does, which nobody else holds if possible; return which."""
+
+    def lock_alone(self, connection: Connection, table: Table) -> bool:
+        """Keep all others from a table until the transaction ends, if nobody uses it now.
+
+        Returns:
+            Whether it is kept; nobody is waited for.
+        """
+
+    def empty(self, connection: Connection, content: Column[bytes]) -> None:
+        """Delete the rows of the table of `content`, all or so many as hold nobody up for long.
+
+        They have no secrets: what they leave on the disk is not overwritten.
+        """
 
     def bucket_keys(self) -> BucketKeys:
         """Return where the short-lived keys of buckets lie."""

@@ -70,6 +70,11 @@ def change_tokens(tx: Transaction, task_id: bytes) -> None:
     tx.lock({b"tokens" + task_id})
 
 
+def turn_generations(tx: Transaction) -> None:
+    """Be the only one who empties tables of bodies, or decides to which one bodies are added."""
+    tx.lock({b"generations"})
+
+
 def change_keys(tx: Transaction) -> None:
     """Be the only one who makes, retires or destroys HPKE keys."""
     tx.lock({b"hpke keys"})

@@ -7,12 +7,13 @@ advisory lock (`locks`). Whoever reads has one snapshot (REPEATABLE READ).
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Connection, Engine, Table, event
-from sqlalchemy.dialects.postgresql import Insert
+from sqlalchemy import Column, Connection, Engine, Row, Table, event, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY, Insert
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.engine import URL
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -30,6 +31,7 @@ _KEEPALIVE_SECONDS = 10
 # https://www.postgresql.org/docs/15/errcodes-appendix.html
 _BUSY = ("40001", "40P01", "55P03")  # serialization failure, deadlock, lock timeout
 _GONE = ("08", "57P", "53300")  # no connection, ended by the operator, too many connections
+_TAKEN = "55P03"
 _UNIQUE = "23505"
 _FULL = ("53100",)
 _DAMAGED = ("XX001", "XX002")
@@ -71,6 +73,8 @@ class Postgresql:
             raise ConfigurationError(
                 "PostgreSQL's driver is not installed: pip install 'prio-aggregator[postgresql]'"
             ) from error
+        from psycopg.types.array import ListBinaryDumper  # noqa: PLC0415  the driver is an extra
+
         settings = {
             "lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s",
             # A machine that is lost in the middle of a transaction must not hold its locks.
@@ -82,6 +86,8 @@ class Postgresql:
         }
 
         def configure(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+            # Bytes in arrays would go as text otherwise, of twice the length.
+            connection.adapters.register_dumper(list, ListBinaryDumper)
             cursor = connection.cursor()
             for name, value in settings.items():
                 cursor.execute("SELECT set_config(%s, %s, false)", (name, value))
@@ -133,6 +139,22 @@ class Postgresql:
         """Return an insert that knows `on_conflict_…`."""
         return postgresql_insert(table)
 
+    def insert_many(
+        self,
+        connection: Connection,
+        statement: sqlalchemy.Insert,
+        rows: Sequence[Mapping[str, Any]],
+    ) -> Sequence[Row[Any]]:
+        """Insert rows as one statement with an array for each column, whatever their number."""
+        columns = [statement.table.c[name] for name in rows[0]]
+        arrays = (
+            literal([row[column.name] for row in rows], ARRAY(column.type)) for column in columns
+        )
+        given = func.unnest(*arrays).table_valued(*rows[0]).render_derived()
+        made = statement.from_select(columns, select(given), include_defaults=False)
+        result = connection.execute(made)
+        return result.all() if result.returns_rows else ()
+
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Take the advisory locks `names` until the transaction ends, in an order of their own.
 
@@ -156,6 +178,23 @@ class Postgresql:
         place = int(session) % len(keys)
         connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (keys[place],))
         return place
+
+    def lock_alone(self, connection: Connection, table: Table) -> bool:
+        """Lock a table against readers, too, unless somebody has it locked in any way."""
+        try:
+            with connection.begin_nested():
+                connection.exec_driver_sql(
+                    f"LOCK TABLE {table.name} IN ACCESS EXCLUSIVE MODE NOWAIT"
+                )
+        except OperationalError as error:
+            if _code(error) == _TAKEN:
+                return False
+            raise
+        return True
+
+    def empty(self, connection: Connection, content: Column[bytes]) -> None:
+        """Truncate the table, whose files the server then removes."""
+        connection.exec_driver_sql(f"TRUNCATE {content.table.name}")
 
     def bucket_keys(self) -> KeyTable:
         """Return the table of short-lived keys."""

@@ -79,7 +79,7 @@ def _inserted(tx: Transaction, table: Table, task: int, report_ids: Iterable[byt
     if not rows:
         return set()
     statement = tx.insert(table).on_conflict_do_nothing().returning(table.c.report_id)
-    return set(tx.connection.execute(statement, rows).scalars())
+    return {row.report_id for row in tx.insert_many(statement, rows)}
 
 
 def _known(tx: Transaction, table: Table, task: int, wanted: Sequence[bytes]) -> set[bytes]:

@@ -1,8 +1,8 @@
 """The Leader's reports: stored as they came, claimed by one aggregation job, dropped at its end.
 
-A report's id stays for ever in a narrow table, which is the duplicate check; its body is deleted
-when its job ends. So every id has either a body that is still to be counted, or a place in a
-counter that says what became of it.
+A report's id stays for ever in a narrow table, which is the duplicate check; its row in `reports`
+leaves when its job ends, and its body with those of many others (`report_bodies`). So every id has
+either a row that is still to be counted, or a place in a counter that says what became of it.
 """
 
 import dataclasses
@@ -18,7 +18,6 @@ from sqlalchemy import (
     case,
     delete,
     func,
-    insert,
     or_,
     select,
     update,
@@ -30,7 +29,8 @@ from aggregator.storage import locks, tables
 from aggregator.storage.closed_batches import closed_to_uploads
 from aggregator.storage.counters import STORED, Stage, count_reports, reason
 from aggregator.storage.database import Transaction
-from aggregator.storage.engine import Conflict
+from aggregator.storage.engine import BodyGone, Conflict
+from aggregator.storage.report_bodies import bodies_of, current_generation, put_bodies
 from aggregator.storage.report_ids import admit
 from aggregator.storage.room import room_to_add
 from aggregator.storage.waiting_reports import count_left, count_waiting
@@ -100,18 +100,22 @@ def put_reports(
     arrivals = [(report.report_id, report.bucket) for report in reports]
     errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room)
     stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
+    generation = current_generation(tx)
     rows = [
         {
             "task": key,
             "report_id": report.report_id,
             "bucket": report.bucket,
             "received_at": tx.now,
-            "body": report.body,
+            "bytes": len(report.body),
+            "generation": generation,
         }
         for report in stored
     ]
     if rows:
-        tx.connection.execute(insert(tables.reports), rows)
+        made = tx.insert(tables.reports).returning(tables.reports.c.report_id, tables.reports.c.id)
+        keys = {row.report_id: row.id for row in tx.insert_many(made, rows)}
+        put_bodies(tx, generation, {keys[each.report_id]: each.body for each in stored})
         count_waiting(tx, key, Counter(report.bucket for report in stored))
     reasons = Counter(STORED if error is None else reason(error) for error in errors)
     count_reports(tx, task_id, Stage.UPLOAD, reasons)
@@ -186,17 +190,14 @@ def _claimable(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[i
 
 
 def _waiting(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[int, bytes, int]]:
-    """Select the first `size.reports` reports that may be claimed, with the sizes of their bodies.
-
-    The database knows a body's size without reading it.
-    """
+    """Select the first `size.reports` reports that may be claimed, with their bodies' sizes."""
     report, closed = tables.reports.c, tables.closed_batches.c
     covering = select(closed.id).where(
         closed.task == report.task,
         report.bucket.between(closed.first_bucket, closed.last_bucket),
     )
     return (
-        select(report.id, report.bucket, func.length(report.body).label("bytes"))
+        select(report.id, report.bucket, report.bytes)
         .where(
             report.task == tx.task_key(task_id),
             report.job.is_(None),
@@ -209,14 +210,19 @@ def _waiting(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[int
 
 
 def reports_of_job(tx: Transaction, job: int) -> list[StoredReport]:
-    """Return the reports of the job with key `job` that were not rejected, in their fixed order."""
+    """Return the reports of the job with key `job` that were not rejected, in their fixed order.
+
+    Raises:
+        BodyGone: They were dropped since this snapshot, or their bodies moved.
+    """
     report = tables.reports.c
-    query = (
-        select(report.report_id, report.bucket, report.body)
-        .where(report.task == _task_of(job), report.job == job)
-        .order_by(report.id)
-    )
-    return [StoredReport(*row) for row in tx.connection.execute(query)]
+    of_job = (report.task == _task_of(job), report.job == job)
+    query = select(report.id, report.generation, report.report_id, report.bucket)
+    rows = tx.connection.execute(query.where(*of_job).order_by(report.id)).all()
+    bodies = bodies_of(tx, {row.generation for row in rows}, of_job)
+    if any(row.id not in bodies for row in rows):
+        raise BodyGone("the body of a report has been dropped or moved since")
+    return [StoredReport(row.report_id, row.bucket, bodies[row.id]) for row in rows]
 
 
 def report_ids_of_job(tx: Transaction, job: int) -> set[bytes]:
@@ -285,7 +291,7 @@ def _leave_bucket(tx: Transaction, job: int, bucket: bytes | None, reports: int)
 
 
 def drop_reports(tx: Transaction, task_id: bytes, job: int) -> int:
-    """Delete the bodies of the job's reports; return how many there were."""
+    """Drop the job's reports; return how many there were."""
     task, report = tx.task_key(task_id), tables.reports.c
     of_job = (report.task == task, report.job == job)
     leaving = select(report.bucket, func.count()).where(*of_job).group_by(report.bucket)
@@ -294,7 +300,7 @@ def drop_reports(tx: Transaction, task_id: bytes, job: int) -> int:
 
 
 def reject_waiting(tx: Transaction, task_id: bytes, batch: Batch, why: str) -> int:
-    """Delete the bodies of the batch's reports that are in no job, count them; return how many.
+    """Drop the batch's reports that are in no job, count them; return how many.
 
     Reports in jobs are rejected when these end, for their batch is closed.
     """
@@ -315,7 +321,7 @@ def reject_waiting(tx: Transaction, task_id: bytes, batch: Batch, why: str) -> i
 def reject_reports(
     tx: Transaction, task_id: bytes, job: int, rejected: Mapping[bytes, str]
 ) -> None:
-    """Delete the bodies of rejected reports of the job, and count them by their reasons.
+    """Drop rejected reports of the job, and count them by their reasons.
 
     Raises:
         Conflict: One of them is not in the job.

@@ -2,18 +2,19 @@
 
 One writer at a time (a lock within the process, `BEGIN IMMEDIATE` between processes), readers
 beside it (WAL), `synchronous=FULL` so that a commit survives a power cut, `secure_delete=ON` so
-that deleted bytes are overwritten.
+that deleted bytes are overwritten, but for those that `empty` deletes.
 """
 
 import os
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy
-from sqlalchemy import Connection, Engine, Table, event
+from sqlalchemy import Column, Connection, Engine, Row, Table, delete, event, func, select
 from sqlalchemy.dialects.sqlite import Insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import URL
@@ -26,6 +27,9 @@ from aggregator.storage.backup_contents import BackupContents
 from aggregator.storage.key_file import KeyFile
 
 BUSY_TIMEOUT_SECONDS = 5
+STEP_BYTES = 8 << 20
+"""The most that `empty` deletes at once, in bytes; a row alone always."""
+STEP_ROWS = 5000
 _BUSY = 5
 _LOCKED = 6
 _DAMAGED = (11, 26)
@@ -130,12 +134,46 @@ class Sqlite:
         """Return an insert that knows `on_conflict_…`."""
         return sqlite_insert(table)
 
+    def insert_many(
+        self,
+        connection: Connection,
+        statement: sqlalchemy.Insert,
+        rows: Sequence[Mapping[str, Any]],
+    ) -> Sequence[Row[Any]]:
+        """Insert rows one after another, or if they return something many at once."""
+        result = connection.execute(statement, rows)
+        return result.all() if result.returns_rows else ()
+
     def lock(self, connection: Connection, names: set[bytes], *, shared: bool) -> None:
         """Do nothing: the one writer holds the whole store from the beginning."""
 
     def lock_one_of(self, connection: Connection, names: Sequence[bytes]) -> int:  # noqa: ARG002  as above
         """Return 0: nobody else holds any."""
         return 0
+
+    def lock_alone(self, connection: Connection, table: Table) -> bool:  # noqa: ARG002  as above
+        """Return True: nobody else writes, and readers have their snapshot."""
+        return True
+
+    def empty(self, connection: Connection, content: Column[bytes]) -> None:
+        """Delete the first rows of the table, up to some bytes of `content`.
+
+        Pages that are free then are not overwritten, which would write all of them once more.
+        """
+        (key,) = content.table.primary_key.columns
+        size = func.length(content)
+        first = select(key.label("key"), size.label("size")).order_by(key).limit(STEP_ROWS)
+        row = first.subquery().c
+        up_to = func.sum(row.size).over(order_by=row.key)
+        rows = select(row.key, row.size, up_to.label("up_to")).subquery().c
+        step = select(func.max(rows.key)).where(
+            (rows.up_to <= STEP_BYTES) | (rows.up_to == rows.size)  # the latter: the first
+        )
+        connection.exec_driver_sql("PRAGMA secure_delete=FAST")
+        try:
+            connection.execute(delete(content.table).where(key <= step.scalar_subquery()))
+        finally:
+            connection.exec_driver_sql("PRAGMA secure_delete=ON")
 
     def bucket_keys(self) -> KeyFile:
         """Return the file of short-lived keys: the database's path and `.keys`."""

@@ -48,6 +48,9 @@ from aggregator.storage.states import (
 
 _UINT64_END = 2**64
 
+GENERATIONS = 4
+"""In how many tables bodies of reports lie."""
+
 
 class Uint64(TypeDecorator[int]):
     """An integer in [0, 2^64) as eight bytes, most significant first."""
@@ -118,6 +121,11 @@ def _bytes(name: str, comment: str, size: int | None = None, **options: bool) ->
 
 def _key(comment: str = "Key within this database.") -> Column[int]:
     return _int64("id", comment, primary_key=True)
+
+
+def _number(name: str, comment: str, kind: TypeEngine[Any] | None = None) -> Column[int]:
+    """Return a primary key that the database does not choose."""
+    return Column(name, kind or Integer(), primary_key=True, autoincrement=False, comment=comment)
 
 
 def _task(*, primary_key: bool = False) -> Column[int]:
@@ -236,13 +244,7 @@ caller_tokens = _table(
 
 hpke_keys = _table(
     "hpke_keys",
-    Column(
-        "config_id",
-        Integer,
-        primary_key=True,
-        autoincrement=False,
-        comment="HpkeConfigId, 0 to 255; ids go round, and none is used twice at a time.",
-    ),
+    _number("config_id", "HpkeConfigId, 0 to 255; ids go round, and none is used twice at a time."),
     _bytes("config", "The encoded HpkeConfig."),
     _bytes("private_key", "Ciphertext of the private key."),
     _seconds("created_at", "Seconds; when the key pair was stored."),
@@ -281,11 +283,46 @@ reports = _table(
         "Seconds; no job claims it before, for an aggregator found it too early. Null for at once.",
         nullable=True,
     ),
-    _bytes("body", "The encoded Report as it came: both input shares are still HPKE ciphertext."),
+    _int64("bytes", "How many bytes its body has."),
+    _integer("generation", "In which table its body lies, 0 for `report_bodies_0`."),
     # Serves claiming (job null, first bucket first), a job's reports, and counting a batch's.
     Index(None, "task", "job", "bucket"),
-    comment="Leader: bodies of reports that are not aggregated yet. A row leaves with its job.",
+    Index(None, "generation"),
+    comment="Leader: reports that are not aggregated yet. A row leaves with its job.",
+    sqlite_autoincrement=True,  # a body stays for longer than its key: no other may have it
 )
+
+report_generations = _table(
+    "report_generations",
+    _number("generation", "As in `reports`."),
+    _int64(
+        "turn",
+        "How often another generation had become the current one by the time that this one did. "
+        "The current one, to which bodies are added, is that of the last turn.",
+    ),
+    _seconds("begun_at", "Seconds; when that was."),
+    _int64("after_report", "About the greatest key in `reports` at that time."),
+    _seconds(
+        "unused_since",
+        "Seconds; when it was found that no row of `reports` names it any more. Null unless so.",
+        nullable=True,
+    ),
+    comment="Leader: the tables of bodies, each one row from the beginning.",
+)
+
+report_bodies = tuple(
+    _table(
+        f"report_bodies_{number}",
+        _number("report", "Its key in `reports`.", _BIGINT),
+        _bytes(
+            "body", "The encoded Report as it came: both input shares are still HPKE ciphertext."
+        ),
+        comment="Leader: bodies of reports. Rows without one in `reports` are of no use; all rows "
+        "leave together.",
+    )
+    for number in range(GENERATIONS)
+)
+"""By generation."""
 
 waiting_reports = _table(
     "waiting_reports",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 from structlog.testing import capture_logs
 
 from aggregator.dap.ids import TaskId
@@ -324,11 +324,11 @@ async def test_a_stored_report_that_cannot_be_read_stops_no_other(pair: Pair) ->
     reports = await pair.reports([0, 1, 2])
     await pair.upload(reports)
     spoiled = reports[1].report_metadata.report_id.value
-    table = tables.reports
+    report, table = tables.reports.c, tables.report_bodies[0]
+    key = select(report.id).where(report.report_id == spoiled).scalar_subquery()
 
     def spoil(tx: Transaction) -> None:
-        statement = update(table).where(table.c.report_id == spoiled).values(body=b"?")
-        tx.connection.execute(statement)
+        tx.connection.execute(update(table).where(table.c.report == key).values(body=b"?"))
 
     await pair.leader.database.run("spoil", spoil)
     assert (await pair.collect()).report_count == 2

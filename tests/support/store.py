@@ -31,6 +31,7 @@ from aggregator.storage.collection_jobs import (
 )
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, OnTransaction, Transaction
+from aggregator.storage.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
 from aggregator.storage.leases import Leased
 from aggregator.storage.ledger import Charge
 from aggregator.storage.report_ids import admit
@@ -42,6 +43,7 @@ from aggregator.storage.reports import (
 )
 from aggregator.storage.tables import aggregated_reports
 from aggregator.storage.tasks import TaskRecord, put_task
+from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded, url_of
 
 TASK_ID = bytes(range(32))
@@ -114,6 +116,28 @@ def checksum(report_ids: Iterable[bytes]) -> bytes:
 def adding(number: int) -> Callable[[bytes | None], bytes]:
     """Return a merge that adds `number` to a share, which is a decimal numeral."""
     return lambda share: str(int(share or b"0") + number).encode()
+
+
+def turn_generations(store: Database, clock: ManualClock) -> int:
+    """Let minutes pass in which bodies of no use are deleted; return in how many steps."""
+    steps, rounds = 0, 0
+    while rounds < 2 * tables.GENERATIONS:
+        if store.run_sync("turn", turn_over):
+            steps += 1
+        else:
+            clock.advance(max(TURN_SECONDS, UNUSED_SECONDS))
+            rounds += 1
+    return steps
+
+
+def bodies_left(store: Database) -> int:
+    """Return how many bodies of reports the store has, of use or not."""
+    return sum(
+        store.read_sync(
+            "bodies", lambda tx, t=table: tx.connection.scalar(select(func.count(t.c.report)))
+        )
+        for table in tables.report_bodies
+    )
 
 
 def add_to_bucket(

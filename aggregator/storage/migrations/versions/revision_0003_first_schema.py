@@ -17,6 +17,7 @@ depends_on = None
 
 BIGINT = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 UINT64 = sa.LargeBinary(8)
+GENERATIONS = 4
 
 
 def only(rows: str) -> dict[str, Any]:
@@ -408,13 +409,41 @@ def upgrade() -> None:
         sa.Column("received_at", BIGINT, nullable=False),
         sa.Column("job", BIGINT, nullable=True),
         sa.Column("waits_until", BIGINT, nullable=True),
-        sa.Column("body", sa.LargeBinary(), nullable=False),
+        sa.Column("bytes", BIGINT, nullable=False),
+        sa.Column("generation", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(["job"], ["aggregation_jobs.id"], name="fk_reports_job"),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_reports_task"),
         sa.PrimaryKeyConstraint("id", name="pk_reports"),
         sqlite_strict=True,
+        sqlite_autoincrement=True,
     )
     op.create_index("ix_reports_task_job_bucket", "reports", ["task", "job", "bucket"])
+    op.create_index("ix_reports_generation", "reports", ["generation"])
+    for number in range(GENERATIONS):
+        op.create_table(
+            f"report_bodies_{number}",
+            sa.Column("report", BIGINT, autoincrement=False, nullable=False),
+            sa.Column("body", sa.LargeBinary(), nullable=False),
+            sa.PrimaryKeyConstraint("report", name=f"pk_report_bodies_{number}"),
+            sqlite_strict=True,
+        )
+    generations = op.create_table(
+        "report_generations",
+        sa.Column("generation", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("turn", BIGINT, nullable=False),
+        sa.Column("begun_at", BIGINT, nullable=False),
+        sa.Column("after_report", BIGINT, nullable=False),
+        sa.Column("unused_since", BIGINT, nullable=True),
+        sa.PrimaryKeyConstraint("generation", name="pk_report_generations"),
+        sqlite_strict=True,
+    )
+    op.bulk_insert(
+        generations,
+        [
+            {"generation": number, "turn": -number, "begun_at": 0, "after_report": 0}
+            for number in range(GENERATIONS)
+        ],
+    )
     op.create_table(
         "waiting_reports",
         sa.Column("task", BIGINT, nullable=False),
@@ -431,6 +460,9 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Drop every table, with all that is stored."""
     op.drop_table("waiting_reports")
+    op.drop_table("report_generations")
+    for number in range(GENERATIONS):
+        op.drop_table(f"report_bodies_{number}")
     op.drop_table("reports")
     op.drop_table("report_ids")
     op.drop_table("report_counters")

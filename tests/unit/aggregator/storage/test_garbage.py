@@ -47,6 +47,7 @@ from tests.support.store import (
     TASK_ID,
     TENTH,
     aggregate,
+    bodies_left,
     collect,
     freeze_collection,
     in_shard,
@@ -55,6 +56,7 @@ from tests.support.store import (
     report_id,
     store_url,
     totals,
+    turn_generations,
     unit,
     units,
     upload,
@@ -243,7 +245,9 @@ def test_batches_that_another_process_has_joined_meanwhile_stay_closed(
     assert [closed.state(unit(each)) for each in range(3)] == [BatchState.COLLECTED] * 3
 
 
-def test_a_forgotten_task_leaves_what_it_cost(store: Database, tmp_path: Path, engine: str) -> None:
+def test_a_forgotten_task_leaves_what_it_cost(
+    store: Database, clock: ManualClock, tmp_path: Path, engine: str
+) -> None:
     for number in range(3):
         aggregate(store, [number], time=number)
     release(store)
@@ -259,7 +263,10 @@ def test_a_forgotten_task_leaves_what_it_cost(store: Database, tmp_path: Path, e
     ledger = store.read_sync("ledger", list_ledger)
     forget(store, TASK_ID)
     forget(store, TASK_ID)
-    assert rows(store) == {"tasks": 1, "ledger": 1}
+    assert bodies_left(store) == 13  # for the next minutes
+    turn_generations(store, clock)
+    assert bodies_left(store) == 0
+    assert rows(store) == {"tasks": 1, "ledger": 1, "report_generations": tables.GENERATIONS}
     assert store.read_sync("ledger", list_ledger) == ledger
     spent = store.read_sync("spent", lambda tx: spent_by(tx, TENTH.population))
     assert spent == TENTH.cost
