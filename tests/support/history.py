@@ -25,14 +25,18 @@ from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.storage import tables
 from aggregator.storage.counters import Stage, report_counts
+from aggregator.storage.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
 from aggregator.storage.ledger import list_ledger
+from aggregator.storage.reports import has_reports
 from aggregator.storage.states import LedgerState
 from tests.support.entropy import SeededEntropy
 from tests.support.light import lightly
 from tests.support.lossy_network import Network
 from tests.support.pair import LEASE_SECONDS, Answer, Died, Pair, nothing_happens
 from tests.support.reports import make_reports
+from tests.support.store import bodies_left, count_bodiless
 from tests.support.tasks import (
     HELPER_URL,
     LAPLACE,
@@ -168,6 +172,8 @@ class History:
             self._ask,
             self._poll,
             self._rotate,
+            self._turn,
+            self._turn,
             self.network.deliver_late,
         )
         for step in [self._upload, *self.choose.choices(steps, k=self.choose.choice(STEPS))]:
@@ -248,6 +254,9 @@ class History:
                 await service.runtime.key_rotation().run_once()
             except Died:
                 service.restart()
+
+    async def _turn(self) -> int:
+        return await self.pair.leader.database.run("turn generations over", turn_over)
 
     # The collector.
 
@@ -345,6 +354,7 @@ class History:
 
     async def _check(self) -> None:
         await self._check_ledgers()
+        await self._check_bodies()
         results = [result for _, result in self.results.values()]
         certain = Counter(each.measurement for each in self.sent if each.must_count)
         possible = Counter(each.measurement for each in self.sent if each.may_count)
@@ -357,6 +367,17 @@ class History:
             values = [result.values[bucket] for result in results]
             total = sum(value for value in values if value is not None)
             assert certain[bucket] - left - slack <= total <= possible[bucket] + slack
+
+    async def _check_bodies(self) -> None:
+        """Each report that waits has its body, and if none does there is none."""
+        for _ in range(2 * tables.GENERATIONS):
+            while await self._turn():
+                pass
+            self.pair.clock.advance(max(TURN_SECONDS, UNUSED_SECONDS))
+        store = self.pair.leader.database
+        assert await store.read("bodiless", count_bodiless) == 0
+        waits = await store.read("waits", lambda tx: has_reports(tx, self.task.task_id.value))
+        assert waits or not bodies_left(store)
 
     async def _check_ledgers(self) -> None:
         """Both charged the same batches, each once, and counted the same reports."""

@@ -140,6 +140,19 @@ def bodies_left(store: Database) -> int:
     )
 
 
+def count_bodiless(tx: Transaction) -> int:
+    """Return how many live reports have no body where they say it is."""
+    report, missing = tables.reports.c, 0
+    for generation, table in enumerate(tables.report_bodies):
+        query = (
+            select(func.count())
+            .select_from(tables.reports.outerjoin(table, table.c.report == report.id))
+            .where(report.generation == generation, table.c.report.is_(None))
+        )
+        missing += tx.connection.execute(query).scalar_one()
+    return missing
+
+
 def add_to_bucket(
     tx: Transaction,
     task_id: bytes,

@@ -426,6 +426,10 @@ def upgrade() -> None:
             sa.Column("body", sa.LargeBinary(), nullable=False),
             sa.PrimaryKeyConstraint("report", name=f"pk_report_bodies_{number}"),
             sqlite_strict=True,
+            postgresql_with={
+                "autovacuum_enabled": "false",
+                "toast.autovacuum_enabled": "false",
+            },
         )
     generations = op.create_table(
         "report_generations",

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
 
-from aggregator.storage import generations, reports, tables
+from aggregator.storage import generations, reports
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.generations import turn_over
@@ -32,6 +31,7 @@ from tests.support.store import (
     STORE_KEY,
     TASK_ID,
     bodies_left,
+    count_bodiless,
     create_job,
     make_store,
     report_id,
@@ -141,19 +141,6 @@ def to_task(sent: list[StoredReport]) -> dict[str, Any]:
 
 def has_reports_left(store: Database) -> bool:
     return store.read_sync("left", lambda tx: has_reports(tx, TASK_ID))
-
-
-def count_bodiless(tx: Transaction) -> int:
-    """Return how many live reports have no body where they say it is."""
-    report, missing = tables.reports.c, 0
-    for generation, table in enumerate(tables.report_bodies):
-        query = (
-            select(func.count())
-            .select_from(tables.reports.outerjoin(table, table.c.report == report.id))
-            .where(report.generation == generation, table.c.report.is_(None))
-        )
-        missing += tx.connection.execute(query).scalar_one()
-    return missing
 
 
 @pytest.fixture(scope="module")
