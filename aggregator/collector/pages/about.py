@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
-from aggregator.collector.documents import Document
-from aggregator.collector.pages.readings import Asked, Reading, Readings, Row, number
+from aggregator.collector.guarantee import conditions, promise
+from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
 from aggregator.collector.pages.view import View, budget
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.certified import to_float
@@ -20,6 +20,7 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
 from aggregator.web.pages.charts import curve
 from aggregator.web.pages.html import Html, table, tag
+from aggregator.web.pages.numbers import number
 
 _DELTA = Fraction(1, 10**6)
 _POINTS = 60
@@ -41,7 +42,6 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
     """
     shown = _chosen(tx, readings, asked, chosen.get("result"))
     made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
-    privacy, error = _member(shown.result, "privacy"), _member(shown.result, "error")
     bounds = task_bounds(asked.task, made, _DELTA)
     rows: list[Row] = [
         {
@@ -63,36 +63,17 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
         )
         for each in bounds
     )
-    selection = shown.result["selection"]
-    selected = selection if isinstance(selection, dict) else {}
-    caveats = selected.get("caveats")
-    facts = (
-        ("What is promised, and to whom", privacy["statement"]),
-        ("What binds the aggregators to it", _bound(privacy)),
-        ("The noise of each aggregator", shown.result["scale"]),
-        ("All results of this question together", privacy["all_releases"]),
-        ("Who must be honest", privacy["honest"]),
-        ("When the intervals hold", error["holds"]),
-        ("Which values are shown", selected.get("guarantee")),
-        *(
-            ("What to bear in mind", each)
-            for each in (caveats if isinstance(caveats, list) else ())
-        ),
-        ("The number of reports", shown.result["report_count_source"]),
-    )
-    promise = _promise(privacy)
     content = [
         tag("p", tag("a", "The question", href=f"{asked.path}?result={shown.name}")),
         tag("p", f"{shown.period}; {shown.batch.report_count:,} reports."),
         tag("h2", "What is guaranteed"),
-        tag("p", promise, class_="big"),
+        tag("p", promise(shown.result), class_="big"),
         tag(
             "dl",
             *(
                 part
-                for name, text in facts
-                if text
-                for part in (tag("dt", name), tag("dd", str(text)))
+                for name, text in conditions(shown.result)
+                for part in (tag("dt", name), tag("dd", text))
             ),
         ),
         tag("h2", "What it costs a person so far"),
@@ -121,8 +102,8 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
         "question": asked.title,
         "task_id": str(asked.task.task_id),
         "collection_id": shown.name,
-        "privacy": privacy,
-        "error": error,
+        "privacy": shown.result["privacy"],
+        "error": shown.result["error"],
     }
     return View(f"About this number: {asked.title}", content, document, lambda: rows)
 
@@ -141,25 +122,6 @@ def _chosen(tx: Transaction, readings: Readings, asked: Asked, name: str | None)
     if stored is None or not is_shown or stored.task_id != asked.task.task_id.value:
         raise UnrecognizedCollectionJob("the question has no such result")
     return readings.of(asked, stored)
-
-
-def _promise(privacy: Document) -> str:
-    if privacy["epsilon"] is None:
-        return "No differential privacy"
-    delta = "" if privacy["delta"] in (None, "0") else f", delta {privacy['delta']}"
-    return f"Epsilon {privacy['epsilon']}{delta} for each result"
-
-
-def _bound(privacy: Document) -> str:
-    if privacy["bound_into_reports"]:
-        return (
-            "The policy is bound into every report: an aggregator that was configured otherwise "
-            "opens none. Nothing proves that it adds its noise; an honest one does."
-        )
-    return (
-        "Nothing: the policy is not bound into the reports (bound = false), and an aggregator may "
-        "have been configured otherwise."
-    )
 
 
 def _others(population: str) -> str:
@@ -221,9 +183,3 @@ def _law(law: NoiseLaw) -> tuple[tuple[int, float], ...]:
     reach = range(0, max(2, 2 * width) + 1, step)
     half = [(distance, to_float(law.probability(distance))) for distance in reach]
     return (*((-distance, density) for distance, density in reversed(half[1:])), *half)
-
-
-def _member(document: Document, name: str) -> Document:
-    member = document[name]
-    assert isinstance(member, dict)  # noqa: S101  results are stored with all their members
-    return member

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from aggregator.collector.pages.readings import Asked, Reading, Readings, Row, said
+from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
 from aggregator.collector.pages.view import View, bar_charts, budget
 from aggregator.storage.collector import count_collections
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
 from aggregator.web.pages.charts import sparkline
 from aggregator.web.pages.html import Html, isolated, tag
+from aggregator.web.pages.numbers import said
 
 _WINDOWS = 24
 """In a sparkline."""

@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from aggregator.collector.pages.comparisons import between_groups, between_periods
 from aggregator.collector.pages.files import writes_parquet
-from aggregator.collector.pages.readings import Asked, Reading, Readings, said
+from aggregator.collector.pages.readings import Asked, Reading, Readings
 from aggregator.collector.pages.view import (
     MOST_BARS,
     MOST_ROWS,
@@ -21,6 +21,7 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
 from aggregator.web.pages.charts import Chart, Mark, over_time
 from aggregator.web.pages.html import Html, isolated, table, tag
+from aggregator.web.pages.numbers import said
 from aggregator.web.pages.png import draws_png
 
 _COLUMNS = ("label", "figure", "value", "from", "to", "unit", "interval by")
