@@ -77,4 +77,5 @@ def _compare(file: Path, pages: str, leader: str) -> None:
     assert len(questions) == 6
     for each in questions:
         answer = httpx.get(each, trust_env=False)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+        assert answer.status_code == 303
+        assert answer.headers["location"] == f"/login?to=/{each.removeprefix(pages)}"

@@ -271,11 +271,13 @@ async def test_other_sites_other_hosts_and_other_bodies_are_refused(
 async def test_in_a_collector_it_is_linked_and_shown_to_who_has_the_token(
     guest: httpx.AsyncClient,
 ) -> None:
-    for path in (PATH, f"{PATH}.json", f"{PATH}.csv", f"{PATH}/planner.js"):
-        answer = await guest.get(path)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
-    for path in POSTED:
-        assert (await guest.post(path, data={})).headers["location"] == "/login"
+    for path in (f"{PATH}.json", f"{PATH}.csv", f"{PATH}/planner.js", f"{PATH}/survey.toml"):
+        answer = await guest.request("POST" if path in POSTED else "GET", path)
+        assert answer.status_code == 401
+    for method, path in (("GET", PATH), ("POST", PATH), ("POST", f"{PATH}/figures")):
+        answer = await guest.request(method, path)
+        to = f"?to={PATH}" if path == PATH else ""
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/login{to}")
     wrong = await guest.get(f"{PATH}.json", headers={"authorization": "Bearer another"})
     assert wrong.status_code == 401
     shown = await guest.get(f"{PATH}.json", headers=BEARER)
