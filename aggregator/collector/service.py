@@ -128,7 +128,7 @@ class CollectorApi:
             raise InvalidMessage(str(error), task.task_id) from error
 
     async def abandon(self, collection_id: str) -> Document:
-        """Give a collection up, whose leader may never answer; see `abandoning.abandon`."""
+        """Give a collection up, whose leader may never answer, and tell the leader if it does."""
         stored = await abandon(self._database, _identifier(collection_id))
         self._driver.wake()
         return collection_document(await self._task(str(TaskId(stored.task_id))), stored)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from aggregator.dp.composition import smallest_valid
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.rationals import format_rational
+from aggregator.dp.rationals import at_most, format_rational
 from aggregator.planner.form import RHO
 from aggregator.planner.proposal import Proposal
 from aggregator.planner.rehearsal import Shown
@@ -190,7 +190,7 @@ def _year(proposal: Proposal) -> list[Html]:
     best = smallest_valid(proposal.bounds)
     said = (
         f"A person who answers in all {last:,} windows of a year has spent at most ε = {total:.4g}"
-        f" (δ = {format_rational(proposal.draft.delta)} at most); each aggregator refuses more "
+        f" (δ = {at_most(proposal.draft.delta)} at most); each aggregator refuses more "
         f"than {proposal.draft.windows:,} windows in all."
     )
     chart = line(

@@ -298,6 +298,22 @@ async def test_what_a_page_shows_as_python_is_the_same_in_python(
     assert list(names["frame"]["value"])[:2] == [401, 199]
 
 
+async def test_once_nothing_is_left_of_the_budget_no_batch_is_offered(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    task = histogram(world, {**LAPLACE, "max_releases": 2}, [21, 3, 400])
+    await log_in(browser)
+    path = f"/questions/{task.task_id}"
+    text = (await look(browser, path)).all("main")[0].text
+    assert "1 of 2 results left in the budget" in text
+    offered = [each.text for each in (await look(browser, f"{path}/batches")).all("button")]
+    assert "Collect and close this batch" in offered
+    world.finish(task, MONDAY + WEEK, [21, 3, 400])
+    page = await look(browser, f"{path}/batches")
+    assert [each.text for each in page.all("button")] == ["Leave"]
+    assert "Nothing is left in the budget" in page.all("main")[0].text
+
+
 async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws_its_noise(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
@@ -310,7 +326,10 @@ async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws
     assert "Epsilon 1 for each result" in text
     assert "at least one of the two aggregators" in text
     assert "Each aggregator refuses more than 52 releases" in text
-    assert "Sum 2 of 2 was released as 200" in text
+    assert "Sum 2 of 2 (count of medicine) was released as 200" in text
+    assert "truth is." in text  # and not "before it is decided which values are shown"
+    names = [each.text for each in page.all("option")]
+    assert names == ["Sum 1 of 2 (count of surgery)", "Sum 2 of 2 (count of medicine)"]
     assert len(page.all("svg")) == 2  # for a wide window and for a narrow one
     document = (await browser.get(f"{path}.json")).json()
     assert document["privacy"]["epsilon"] == "1"
@@ -368,7 +387,7 @@ async def test_windows_are_open_ready_waiting_collected_or_too_few_with_a_button
     rows = (await browser.get(f"{path}.json")).json()["rows"]
     assert [row["state"] for row in rows] == ["open", "ready", "waiting", "too few", "collected"]
     assert "2 reports of at least 3" in rows[3]["why"]
-    assert "asked for 0 s ago" in rows[2]["why"]
+    assert "asked for 0 seconds ago" in rows[2]["why"]
     buttons = [each.text for each in page.all("button")]
     ready = "2027-01-04 to 2027-01-10"
     assert f"Collect and close {ready}" in buttons

@@ -47,7 +47,9 @@ class Compared:
     @property
     def chart(self) -> Chart:
         """A bar for each difference."""
-        return bars(self.marks, f"{self.heading}: {_TITLE}", self.found[0].unit)
+        unit = self.found[0].unit
+        named = f"difference in {unit}" if unit else "difference"
+        return bars(self.marks, f"{self.heading}: {_TITLE}", named)
 
     @property
     def content(self) -> list[Html | None]:
