@@ -49,7 +49,8 @@ td:has(bdi){min-width:7rem}td:last-child{min-width:9rem}.word{white-space:nowrap
 svg.chart{width:100%;height:auto;max-width:60rem}
 .narrow{display:none}
 @media(max-width:40rem){.wide{display:none}.narrow{display:block}
-tbody th,td:has(bdi){min-width:9.5rem}td:last-child:not(.number){min-width:11rem}
+tbody th{min-width:8.5rem}th:has(bdi),td:has(bdi){min-width:9.5rem}
+td:last-child:not(.number){min-width:11rem}
 td:nth-child(n+4):last-child:not(.number){min-width:17rem}}
 form.row{display:flex;flex-wrap:wrap;gap:.4rem;align-items:center}
 details{margin:.5rem 0}
