@@ -104,7 +104,11 @@ def _published(proposal: Proposal, rehearsed: Sequence[Shown]) -> list[Html]:
         )
     title = proposal.draft.question.text or "The question"
     charts = [
-        bars(marks[:_MOST_BARS], f"{title[:80]}: {shows}", f"{shows} {unit}".strip()).fitting
+        bars(
+            marks[:_MOST_BARS],
+            f"{title[:80]}: {shows}",
+            f"{shows} in {unit}" if unit else shows,
+        ).fitting
         for (shows, unit), marks in groups.items()
     ]
     more = sum(max(0, len(marks) - _MOST_BARS) for marks in groups.values())
