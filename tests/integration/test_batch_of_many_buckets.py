@@ -11,8 +11,8 @@ import pytest
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import ReportMetadata
 from aggregator.dap.times import Time
-from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.task import Task
+from aggregator.protocol.verified import Verified
 from aggregator.runtime import commit
 from aggregator.storage.database import Database
 from aggregator.storage.tables import bucket_keys, bucket_shares
