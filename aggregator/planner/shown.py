@@ -10,7 +10,7 @@ from aggregator.dp.rationals import at_most, format_rational
 from aggregator.planner.form import RHO
 from aggregator.planner.proposal import Proposal
 from aggregator.planner.rehearsal import Shown
-from aggregator.planning.advise import plain
+from aggregator.planning.advice_sentences import plain
 from aggregator.survey import Way
 from aggregator.web.pages.charts import Mark, bars
 from aggregator.web.pages.html import Html, isolated, join, table, tag
