@@ -22,6 +22,7 @@ from collections.abc import Set as AbstractSet
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
 
 from aggregator.clock import SystemClock
 from aggregator.collector import models
@@ -187,7 +188,9 @@ def create_collector_app(
     )
     pages = Pages(database, api.begin, api.abandon, door)
     mounted = [guest.router(door.admit) for guest in guests]
-    return create_app("collector", [router, door.router(), pages.router(), *mounted])
+    app = create_app("collector", [router, door.router(), pages.router(), *mounted])
+    app.add_exception_handler(HTTPException, door.not_served)
+    return app
 
 
 def _identifier(text: str) -> bytes:

@@ -168,6 +168,27 @@ async def test_a_login_leads_to_the_page_that_was_asked_for_and_to_no_other_host
         assert [each.attributes["action"] for each in page.all("form")] == ["/login"]
 
 
+async def test_a_person_at_an_unknown_address_gets_a_page_and_a_program_a_problem(
+    browser: httpx.AsyncClient,
+) -> None:
+    person = {"accept": "text/html,*/*;q=0.8"}
+    answer = await browser.get("/nothing", headers=person)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+    await log_in(browser)
+    answer = await browser.get("/nothing", headers=person)
+    assert answer.status_code == 404
+    assert "There is no page at this address." in Page(answer.text).all("main")[0].text
+    foreign = await browser.get("/nothing", headers={**person, "host": "elsewhere"})
+    assert foreign.status_code == 421
+    for answer in (
+        await browser.get("/nothing"),
+        await browser.post("/nothing", headers=person),
+        await browser.get("/overview.xlsx", headers={"accept": "application/json"}),
+    ):
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
 async def test_a_link_from_another_site_finds_the_session_and_keeps_it(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import RedirectResponse
+from starlette.exceptions import HTTPException
 
 from aggregator.collector.pages.forms import read_form
 from aggregator.dap.auth import hash_token, token_matches
@@ -21,6 +22,7 @@ from aggregator.web.pages.frame import HEADERS, Link, page
 from aggregator.web.pages.html import Html, tag
 from aggregator.web.pages.session import CSRF_FIELD, Session, Sessions
 from aggregator.web.pages.visit import Visit
+from aggregator.web.problems import http_error_response
 
 _PAGE = re.compile(
     r"/(plan|docs|questions/[A-Za-z0-9_-]{1,64}(/about|/batches)?(\?[A-Za-z0-9_=&-]{1,200})?)?"
@@ -95,6 +97,23 @@ class Door:
     ) -> Response:
         """Return a page of a session."""
         return page(title, *content, links=self._links, aside=self._leave(session), status=code)
+
+    async def not_served(self, request: Request, error: Exception) -> Response:
+        """Answer what HTTP itself refuses; a person at an unknown address gets a page."""
+        if not isinstance(error, HTTPException):
+            raise error
+        is_unknown = error.status_code == status.HTTP_404_NOT_FOUND and request.method == "GET"
+        if is_unknown and "text/html" in request.headers.get("accept", ""):
+            try:
+                session = self.session(request)
+            except HTTPException as refused:
+                error = refused
+            else:
+                nothing = tag("p", "There is no page at this address.")
+                if session is None:
+                    return to_login(request)
+                return self.shown(session, "Not here", [nothing], error.status_code)
+        return http_error_response(error.status_code, error.detail, error.headers)
 
     async def login(self, request: Request) -> Response:
         """Show the form that asks for the token."""
