@@ -129,6 +129,17 @@ async def world(tmp_path: Path, mode: str) -> AsyncIterator[World]:
     await made.pair.close()
 
 
+async def given_up(world: World, how_far: str) -> bytes:
+    """Return a collection that was given up on its way; the leader has not heard of it."""
+    asked = world.ask()
+    await world.driver.ask(asked)
+    await world.bring(how_far)
+    world.line.is_cut = True
+    await abandon(world.database, asked)
+    assert await world.driver.ask(asked) == TELL_SECONDS
+    return asked
+
+
 async def test_a_collection_whose_leader_is_gone_ends_when_it_is_given_up(world: World) -> None:
     world.line.is_cut = True
     asked = world.ask()
@@ -156,12 +167,7 @@ async def test_only_what_is_pending_is_given_up(world: World) -> None:
 async def test_asked_for_again_before_the_leader_heard_a_batch_has_the_same_answer(
     world: World, how_far: str
 ) -> None:
-    first = world.ask()
-    await world.driver.ask(first)
-    await world.bring(how_far)
-    world.line.is_cut = True
-    await abandon(world.database, first)
-    assert await world.driver.ask(first) == TELL_SECONDS
+    first = await given_up(world, how_far)
     second = world.ask()
     assert second != first
     world.line.is_cut = False
@@ -178,12 +184,7 @@ async def test_asked_for_again_before_the_leader_heard_a_batch_has_the_same_answ
 async def test_a_leader_that_comes_back_hears_of_it_and_releases_nothing_twice(
     world: World, how_far: str
 ) -> None:
-    first = world.ask()
-    await world.driver.ask(first)
-    await world.bring(how_far)
-    world.line.is_cut = True
-    await abandon(world.database, first)
-    assert await world.driver.ask(first) == TELL_SECONDS
+    first = await given_up(world, how_far)
     assert str(world.stored(first).reason).startswith("the leader has not heard")
     world.line.is_cut = False
     location = str(world.stored(first).location).removeprefix(LEADER_URL.rstrip("/"))
