@@ -19,5 +19,5 @@ WRITES = {
 
 OF_A_SLOW_MACHINE = {
     f"{verb} {kind} job" for verb in ("renew", "release") for kind in ("aggregation", "collection")
-}
+} | {"turn generations over"}
 """Transactions that a step adds which takes long, or whose answer does not come in time."""
