@@ -25,6 +25,7 @@ from aggregator.protocol.provisioning import PARTIES, provision
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import NOT_TOML, TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
 from aggregator.survey import join, split
+from aggregator.words import escaped
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
 app.add_typer(tokens.app, name="token")
@@ -168,7 +169,7 @@ def list_(config: Config = None) -> None:
                 str(task.task_id),
                 f"Prio3{task.prio3.circuit.name}",
                 ", ".join(state),
-                task.configuration.task_info.decode(),
+                escaped(task.configuration.task_info.decode()),
             )
             print("  ".join(words))
 
