@@ -38,11 +38,11 @@ from aggregator.planning import (
     figures_risk,
     figures_selection,
 )
-from aggregator.planning.advise import Question
 from aggregator.planning.advise import advise as advice_for
 from aggregator.planning.figures import draw_all
 from aggregator.planning.loss_law import worst_move
 from aggregator.planning.output import to_json, to_text
+from aggregator.planning.question import Question
 from aggregator.planning.values import Value
 from aggregator.protocol.task import task_from_toml
 from aggregator.vdaf import circuits

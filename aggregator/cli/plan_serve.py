@@ -5,7 +5,8 @@ from typing import Annotated
 import anyio
 import typer
 from anyio import to_thread
-from fastapi import Request
+from fastapi import APIRouter, Request, Response, status
+from fastapi.responses import RedirectResponse
 
 from aggregator.cli.faults import reported
 from aggregator.cli.running import run_services
@@ -48,13 +49,25 @@ def _planner(admit: Admit) -> Planner:
 
 async def _serve(port: int) -> None:
     planner = _planner(_admit)
-    application = create_app("planner", [planner.router()])
+    application = create_app("planner", [planner.router(), _home()])
 
     async def announce(_stop: anyio.Event) -> None:
         print(f"the planner is at http://127.0.0.1:{port}{PATH} (Ctrl-C ends it)", flush=True)
         await to_thread.run_sync(planner.warm_up)
 
     await run_services([(application, f"127.0.0.1:{port}")], [announce], _MAX_CONNECTIONS)
+
+
+def _home() -> APIRouter:
+    """Return the route that leads to the page whoever typed the host alone."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    async def home(request: Request) -> Response:
+        _admit(request)
+        return RedirectResponse(PATH, status.HTTP_303_SEE_OTHER)
+
+    return router
 
 
 def _admit(request: Request) -> Visit:

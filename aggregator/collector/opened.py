@@ -25,6 +25,7 @@ from aggregator.collector.asking import begin_collection
 from aggregator.collector.collect import WAIT_SECONDS, CollectionError, CollectionTimeout
 from aggregator.collector.documents import Document, collection_document, problem_text
 from aggregator.collector.driver import Driver
+from aggregator.collector.guarantee import conditions, promise
 from aggregator.collector.keys import keypair_of
 from aggregator.config import CollectorSettings, read_settings_of
 from aggregator.dap.ids import TaskId
@@ -65,6 +66,16 @@ class Collected:
         result = self.document["result"]
         assert isinstance(result, dict)  # noqa: S101  only finished collections are made into this
         return result
+
+    @property
+    def promise(self) -> str:
+        """What is guaranteed, in a line."""
+        return promise(self.result)
+
+    @property
+    def conditions(self) -> list[tuple[str, str]]:
+        """What has to be known of that guarantee, each with what it is about."""
+        return conditions(self.result)
 
     @property
     def reports_between(self) -> tuple[datetime, datetime]:

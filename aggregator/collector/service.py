@@ -22,6 +22,7 @@ from collections.abc import Set as AbstractSet
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response, status
 from pydantic import ConfigDict, NonNegativeInt, TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
 
 from aggregator.clock import SystemClock
 from aggregator.collector import models
@@ -128,7 +129,7 @@ class CollectorApi:
             raise InvalidMessage(str(error), task.task_id) from error
 
     async def abandon(self, collection_id: str) -> Document:
-        """Give a collection up, whose leader may never answer; see `abandoning.abandon`."""
+        """Give a collection up, whose leader may never answer, and tell the leader if it does."""
         stored = await abandon(self._database, _identifier(collection_id))
         self._driver.wake()
         return collection_document(await self._task(str(TaskId(stored.task_id))), stored)
@@ -187,7 +188,9 @@ def create_collector_app(
     )
     pages = Pages(database, api.begin, api.abandon, door)
     mounted = [guest.router(door.admit) for guest in guests]
-    return create_app("collector", [router, door.router(), pages.router(), *mounted])
+    app = create_app("collector", [router, door.router(), pages.router(), *mounted])
+    app.add_exception_handler(HTTPException, door.not_served)
+    return app
 
 
 def _identifier(text: str) -> bytes:

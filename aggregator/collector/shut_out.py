@@ -28,16 +28,22 @@ def shut_out(tx: Transaction, task: Task, start: int, end: int) -> str:
         end: The second after its last, which is in the future.
     """
     left = end - max(tx.now, start)
-    size, name = next(each for each in _SPANS if left >= each[0] or each[0] == 1)
-    said = f"{left / size:,.1f} {name} of it are still to come"
+    said = f"{in_words(left)} of it are still to come"
     finished = store.newest_collections(tx, task.task_id.value, _RESULTS, CollectionState.FINISHED)
     spans = [_reports_and_seconds(task, each) for each in finished]
     seconds = sum(length for _, length in spans)
     if not seconds:
         return f"{said}; with how many reports, no earlier result tells"
     expected = left * sum(reports for reports, _ in spans) / seconds
-    as_before = f"if they come as in the last {len(spans)} results"
+    results = "result" if len(spans) == 1 else f"{len(spans)} results"
+    as_before = f"if they come as in the last {results}"
     return f"{said}, with some {expected:,.0f} reports {as_before}"
+
+
+def in_words(seconds: int) -> str:
+    """Return a length of time for a reader."""
+    size, name = next(each for each in _SPANS if seconds >= each[0] or each[0] == 1)
+    return f"{seconds / size:,.1f} {name}" if size > 1 else f"{seconds:,} {name}"
 
 
 def _reports_and_seconds(task: Task, finished: StoredCollection) -> tuple[int, int]:

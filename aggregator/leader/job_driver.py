@@ -32,13 +32,13 @@ from aggregator.leader.scheduler import Jobs
 from aggregator.protocol.aggregation import (
     IncompatibleResponse,
     LeaderState,
-    Verified,
     largest_response,
     leader_finish,
     leader_init,
     leader_resume,
 )
 from aggregator.protocol.reports import Rejected
+from aggregator.protocol.verified import Verified
 from aggregator.runtime import ServedTask, commit
 from aggregator.storage.aggregation_jobs import (
     AggregationJob,

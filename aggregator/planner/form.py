@@ -19,7 +19,7 @@ from aggregator.survey import Budget, Question, Survey, Windows, survey_from_tom
 RHO = "\N{GREEK SMALL LETTER RHO}"
 
 MECHANISMS: Final = {
-    PureDpDiscreteLaplace.name: "Laplace: one ε, and no exceptions",
+    PureDpDiscreteLaplace.name: "Laplace: one ε and no δ",
     TruncatedGeometric.name: "Laplace, or truncated where that is smaller (ε and δ)",
     DiscreteGaussian.name: f"Gaussian ({RHO}), for many answers per person",
 }

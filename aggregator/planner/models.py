@@ -5,13 +5,16 @@ these to the models.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.planner.form import DEFAULTS
 from aggregator.planner.page import LABELS
+
+Exact = Annotated[str, Field(description="An exact number: an integer, a fraction or a decimal.")]
+Chance = Annotated[float, Field(description="From 0 to 1.")]
 
 
 class _Model(BaseModel):
@@ -41,6 +44,102 @@ class Spent(_Model):
     epsilon: float
 
 
+class HalfWidths(_Model):
+    """How far a release may lie from the truth."""
+
+    confidence: Chance
+    half_width: int = Field(description="Of the interval of one number by itself.")
+    joint_half_width: int = Field(description="Of intervals that all hold at once.")
+
+
+class YearlyBound(_Model):
+    """The smallest bound on a year, by one theorem."""
+
+    name: str = Field(description="Of the theorem.")
+    epsilon: float
+    delta: float
+
+
+class Yearly(_Model):
+    """What a person in every release of a year has spent at most."""
+
+    epsilon: Exact | None = Field(description="By adding up; null if epsilons do not add up.")
+    best: YearlyBound
+
+
+class Neighbour(_Model):
+    """How sure of an answer somebody can become who knows everybody else's."""
+
+    sure_before: Chance
+    sure_after_one_release: Chance
+    sure_after_a_year: Chance
+
+
+class BucketThreshold(_Model):
+    """What it takes never to show a bucket that nobody chose."""
+
+    needed_for_privacy: bool
+    threshold: int = Field(description="With this noise.")
+    chance_of_an_empty_bucket: Chance = Field(description="That it is shown all the same.")
+    truncated_geometric_threshold: int | None = Field(
+        description="With truncated geometric noise; null if the mechanism has no epsilon."
+    )
+    truncated_geometric_delta: Chance
+
+
+class PrivacyTable(_Model):
+    """The table `[privacy]` of a task file; what it does not say is left out."""
+
+    mechanism: str
+    epsilon: Exact = ""
+    delta: Exact = ""
+    rho: Exact = ""
+    max_reports_per_person: int
+    window: int = Field(description="Of one release, in the task's units of time.")
+    max_batches_per_person: int
+    budget: Exact = ""
+    max_releases: int = 0
+    population: str = ""
+    private_threshold: Literal["none"] = "none"
+
+
+class Advice(_Model):
+    """What `prio plan advise --json` prints: a policy, its error and its cost."""
+
+    circuit: str
+    mechanism: str
+    epsilon: Exact = Field(description="Of one release.")
+    delta: Exact
+    error: HalfWidths
+    yearly: Yearly
+    neighbour: Neighbour
+    threshold: BucketThreshold | None = Field(description="Null where nothing is a bucket.")
+    sentences: list[str] = Field(description="Three, for a board.")
+    warnings: list[str] = Field(description="What to consider first.")
+    privacy: PrivacyTable
+
+
+class Spread(_Model):
+    """How far the noise of one or both aggregators takes a number from the truth."""
+
+    variance: float
+    mean_absolute_error: float
+    half_width: int = Field(description="Of the interval of one number by itself.")
+    joint_half_width: int = Field(description="Of intervals that all hold at once.")
+    relative_half_width: float = Field(description="Of the largest that the number can be.")
+    relative_joint_half_width: float
+
+
+class NoiseError(_Model):
+    """What `prio plan error --json` prints for so many reports."""
+
+    noise: str = Field(description="The law of each aggregator's noise.")
+    sensitivity: int = Field(description="How far one person can move the sums, added up.")
+    scale: float = Field(description="Of that law.")
+    one_aggregator: Spread
+    two_aggregators: Spread
+
+
 class Plan(_Model):
     """All that the planner says of a question."""
 
@@ -53,8 +152,8 @@ class Plan(_Model):
     unit: str
     half_width: float
     least_precise: Precision
-    advise: dict[str, Any] = Field(description="As `prio plan advise --json` prints it.")
-    error: dict[str, Any] = Field(description="As `prio plan error --json` prints it.")
+    advise: Advice
+    error: NoiseError
     curve: list[CurvePoint]
     spent: list[Spent]
     survey: str = Field(description="The survey file.")

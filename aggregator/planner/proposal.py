@@ -15,7 +15,7 @@ from aggregator.errors import ParameterError
 from aggregator.planner.form import LEAST_STRENGTH, MOST_STRENGTH, Draft
 from aggregator.planning import answers, answers_error
 from aggregator.planning.advise import STRENGTHS, Advice, advise
-from aggregator.planning.advise import Question as Asked
+from aggregator.planning.question import Question as Asked
 from aggregator.planning.values import PlanAnswer
 from aggregator.survey import (
     Design,

@@ -6,11 +6,11 @@ from fractions import Fraction
 
 from aggregator.dp.composition import smallest_valid
 from aggregator.dp.discrete_gaussian import DiscreteGaussian
-from aggregator.dp.rationals import format_rational
+from aggregator.dp.rationals import at_most, format_rational
 from aggregator.planner.form import RHO
 from aggregator.planner.proposal import Proposal
 from aggregator.planner.rehearsal import Shown
-from aggregator.planning.advise import plain
+from aggregator.planning.advice_sentences import plain
 from aggregator.survey import Way
 from aggregator.web.pages.charts import Mark, bars
 from aggregator.web.pages.html import Html, isolated, join, table, tag
@@ -104,7 +104,11 @@ def _published(proposal: Proposal, rehearsed: Sequence[Shown]) -> list[Html]:
         )
     title = proposal.draft.question.text or "The question"
     charts = [
-        bars(marks[:_MOST_BARS], f"{title[:80]}: {shows}", f"{shows} {unit}".strip()).fitting
+        bars(
+            marks[:_MOST_BARS],
+            f"{title[:80]}: {shows}",
+            f"{shows} in {unit}" if unit else shows,
+        ).fitting
         for (shows, unit), marks in groups.items()
     ]
     more = sum(max(0, len(marks) - _MOST_BARS) for marks in groups.values())
@@ -190,7 +194,7 @@ def _year(proposal: Proposal) -> list[Html]:
     best = smallest_valid(proposal.bounds)
     said = (
         f"A person who answers in all {last:,} windows of a year has spent at most ε = {total:.4g}"
-        f" (δ = {format_rational(proposal.draft.delta)} at most); each aggregator refuses more "
+        f" (δ = {at_most(proposal.draft.delta)} at most); each aggregator refuses more "
         f"than {proposal.draft.windows:,} windows in all."
     )
     chart = line(

@@ -24,7 +24,8 @@ from aggregator.dp.policy import policy_to_mapping
 from aggregator.dp.rationals import format_rational
 from aggregator.errors import ParameterError
 from aggregator.planning import published_composition
-from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice, plain, shown
+from aggregator.planning.advice_sentences import plain, shown
+from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Advice
 from aggregator.planning.cost_model import CostModel, Optimum
 from aggregator.planning.loss_law import (
     MOST_EPSILON0,

@@ -143,8 +143,9 @@ def promise_of_all(task: Task) -> str | None:
         epsilon = f"rho {format_rational(together.rho)}, which implies epsilon {epsilon}"
     else:
         epsilon = f"epsilon {epsilon}"
+    releases = "release" if most == 1 else "releases"
     return (
-        f"Each aggregator refuses more than {most} releases. All of them together, whenever the "
+        f"Each aggregator refuses more than {most} {releases}. All of them together, whenever the "
         f"collector stops, cost a person at most {epsilon}, delta {delta}."
     )
 

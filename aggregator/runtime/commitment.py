@@ -2,9 +2,9 @@
 
 from aggregator.dap.ids import ReportId
 from aggregator.dap.report_errors import ReportError
-from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.batches import Batch
 from aggregator.protocol.buckets import BucketShare, add_to_agg_share
+from aggregator.protocol.verified import Verified
 from aggregator.storage import locks
 from aggregator.storage.batches import Addition, accumulate
 from aggregator.storage.closed_batches import closed_batches

@@ -51,11 +51,12 @@ def count_reports(
 
 
 def report_counts(tx: Transaction, task_id: bytes, stage: Stage) -> dict[str, int]:
-    """Return the counters of `stage`, by reason."""
+    """Return the counters of `stage`, by reason, sorted."""
     counter = tables.report_counters.c
     query = (
         select(counter.reason, func.sum(counter.reports))
         .where(counter.task == tx.task_key(task_id), counter.stage == stage)
         .group_by(counter.reason)
+        .order_by(counter.reason)
     )
     return {reason: int(reports) for reason, reports in tx.connection.execute(query)}

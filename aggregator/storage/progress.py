@@ -95,7 +95,8 @@ def task_progress(tx: Transaction) -> list[TaskProgress]:
     )
     name = (counter.task, counter.stage, counter.reason)
     counted = select(*name, func.sum(counter.reports)).group_by(*name)
-    for key, stage, reason, reports in tx.connection.execute(counted):
+    in_order = counted.order_by(counter.stage.desc(), counter.reason)  # the upload comes first
+    for key, stage, reason, reports in tx.connection.execute(in_order):
         counts[key][stage][reason] = int(reports)
     charged = select(entry.task, func.max(entry.charged_at), func.count()).group_by(entry.task)
     released = {key: (last_at, count) for key, last_at, count in tx.connection.execute(charged)}

@@ -123,6 +123,22 @@ def test_only_the_token_opens_the_pages(browser: Browser, desk: Desk) -> None:
         expect(page).to_have_url(re.compile("/login$"))
 
 
+def test_a_link_from_elsewhere_leads_through_the_login_once_and_then_straight_to_its_page(
+    browser: Browser, desk: Desk
+) -> None:
+    question, about, _ = desk.paths(desk.department)
+    with visiting(browser, desk.address) as visit:
+        for path, title in ((question, "Where were you treated?"), (about, "About this number")):
+            page = visit.page
+            page.goto(f"data:text/html,<a href='{desk.address}{path}?all=yes'>a result</a>")
+            page.get_by_role("link", name="a result").click()
+            if path == question:
+                page.get_by_label("The token of this service").fill(TOKEN)
+                page.get_by_role("button", name="Log in").click()
+            expect(page).to_have_url(f"{desk.address}{path}?all=yes")
+            expect(page.get_by_role("heading", level=1)).to_contain_text(title)
+
+
 def test_every_page_is_readable_by_everybody(browser: Browser, desk: Desk) -> None:
     with visiting(browser, desk.address) as visit:
         visit.see("/login")

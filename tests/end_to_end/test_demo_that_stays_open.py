@@ -27,18 +27,21 @@ def test_the_demo_stays_open_with_both_data_sets_on_the_collector_s_page() -> No
                 said.append(line)
                 if line.startswith("Ctrl-C"):
                     break
-            pages, token, leader = (
+            beside, pages, token, leader = (
                 re.search(pattern, "".join(said))
                 for pattern in (
+                    r"beside the truth: (\S+)",
                     r"pages: (\S+)",
                     r"token is in (\S+)",
                     r"the leader is doing: (\S+)",
                 )
             )
-            assert pages, "".join(said)
+            assert beside, "".join(said)
+            assert pages
             assert token
             assert leader
             _look(pages[1], Path(token[1]), leader[1])
+            _compare(Path(beside[1]), pages[1], leader[1])
         finally:
             running.send_signal(signal.SIGTERM)
             running.communicate(timeout=60)
@@ -57,3 +60,22 @@ def _look(pages: str, token: Path, leader: str) -> None:
         assert all("5,912 reports" in each for each in cards)
         assert len(Page(answer.text).all("svg")) >= 2
     assert "Ready" in httpx.get(leader, trust_env=False).text
+
+
+def _compare(file: Path, pages: str, leader: str) -> None:
+    """Look at the page of the demo itself, and follow its links as far as the login page."""
+    page = Page(file.read_text(encoding="utf-8"))
+    rows = [each.text for each in page.all("tr")]
+    assert any(each.startswith("count excellent3,275") for each in rows)  # as in the CSV
+    assert any(each.startswith("sum doctor_visits16,834") for each in rows)
+    held = re.search(r"(\d+) of 16 intervals hold the truth", page.elements[0].text)
+    assert held
+    assert 8 <= int(held[1]) <= 16
+    links = [each.attributes["href"] for each in page.all("a")]
+    assert {pages, leader} <= set(links)
+    questions = [each for each in links if "/questions/" in each]
+    assert len(questions) == 6
+    for each in questions:
+        answer = httpx.get(each, trust_env=False)
+        assert answer.status_code == 303
+        assert answer.headers["location"] == f"/login?to=/{each.removeprefix(pages)}"

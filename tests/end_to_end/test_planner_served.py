@@ -24,6 +24,9 @@ def test_the_planner_is_where_it_says_until_it_is_told_to_stop() -> None:
             answer = browser.get(address)
             assert "For the board" in Page(answer.text).all("main")[0].text
             assert browser.get(address, headers={"host": "planner.example"}).status_code == 421
+            home = f"http://127.0.0.1:{port}/"
+            assert browser.get(home).headers["location"] == PATH
+            assert browser.get(home, headers={"host": "planner.example"}).status_code == 421
     finally:
         running.send_signal(signal.SIGINT)
         running.communicate(timeout=60)

@@ -10,7 +10,8 @@ from sqlalchemy import delete
 
 from aggregator.dp.filters import Filter
 from aggregator.dp.policy import policy_to_mapping
-from aggregator.planning.advise import Question, advise
+from aggregator.planning.advise import advise
+from aggregator.planning.question import Question
 from aggregator.runtime.spending import fix_population
 from aggregator.storage import tables
 from aggregator.storage.ledger import list_ledger

@@ -192,7 +192,8 @@ async def test_the_operator_s_page_says_what_waits_what_was_released_and_what_to
         names, cells = ([each.text for each in page.all(name)] for name in ("th", "td"))
         assert "Ready: nothing waits for too long." in page.all("main")[0].text
         assert pair.task.fingerprint in cells
-        assert page.all("summary")[0].text == f"task id {pair.task.task_id}"
+        said = page.all("summary")[0].text
+        assert said == f"task id {pair.task.task_id}: {pair.task.configuration.task_info.decode()}"
         assert {"fingerprint", "releases", "most releases", "budget", "oldest report"} <= set(names)
     (task,) = health_of(pair.helper).document["tasks"]  # type: ignore[misc]  # a list
     assert (task["releases"], task["budget"]) == (1, None)

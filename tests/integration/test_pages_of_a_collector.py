@@ -3,6 +3,7 @@
 import base64
 import csv
 import json
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -10,6 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import httpx
@@ -44,6 +46,10 @@ from tests.support.surveys import department
 from tests.support.tasks import LAPLACE, make_task
 
 pytestmark = pytest.mark.anyio
+
+
+PAGE = re.compile("/plan|/docs|/questions/[^/.]+(/about|/batches)?")
+"""Pages that a login leads to; the overview needs no saying."""
 
 
 @pytest.fixture
@@ -106,7 +112,8 @@ async def test_without_the_token_no_address_shows_anything(
     home = f"/questions/{task.task_id}"
     for path in ("/", home, f"{home}/about", f"{home}/batches"):
         answer = await browser.get(path)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+        to = "" if path == "/" else f"?to={path}"
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/login{to}")
         assert answer.content == b""
     for path in ("/overview", home, f"{home}/about", f"{home}/batches"):
         for ending in ("json", "csv", "parquet"):
@@ -142,6 +149,60 @@ async def test_the_token_begins_a_session_in_a_strict_cookie_and_another_does_no
     leave = (await look(browser, "/")).form("/logout")
     assert (await browser.post("/logout", data=leave)).status_code == 303
     assert (await browser.get("/")).status_code == 303
+
+
+async def test_a_login_leads_to_the_page_that_was_asked_for_and_to_no_other_host(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    path = f"/questions/{where(world).task_id}/batches"
+    login = (await browser.get(f"{path}?result=00ff")).headers["location"]
+    page = await look(browser, login)
+    (action,) = (each.attributes["action"] for each in page.all("form"))
+    form = page.form(action)
+    wrong = await browser.post(action, data=form | {"token": "another"})
+    again = Page(wrong.text).form(action)  # which still knows where to
+    answer = await browser.post(action, data=again | {"token": TOKEN})
+    assert answer.headers["location"] == f"{path}?result=00ff"
+    for elsewhere in ("https://evil.example", "//evil.example", "/\\evil", "/logout", "/plan\n"):
+        page = await look(browser, f"/login?to={quote(elsewhere)}")
+        assert [each.attributes["action"] for each in page.all("form")] == ["/login"]
+
+
+async def test_a_person_at_an_unknown_address_gets_a_page_and_a_program_a_problem(
+    browser: httpx.AsyncClient,
+) -> None:
+    person = {"accept": "text/html,*/*;q=0.8"}
+    answer = await browser.get("/nothing", headers=person)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+    await log_in(browser)
+    answer = await browser.get("/nothing", headers=person)
+    assert answer.status_code == 404
+    assert "There is no page at this address." in Page(answer.text).all("main")[0].text
+    foreign = await browser.get("/nothing", headers={**person, "host": "elsewhere"})
+    assert foreign.status_code == 421
+    for answer in (
+        await browser.get("/nothing"),
+        await browser.post("/nothing", headers=person),
+        await browser.get("/overview.xlsx", headers={"accept": "application/json"}),
+    ):
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_link_from_another_site_finds_the_session_and_keeps_it(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    path = f"/questions/{where(world).task_id}"
+    await log_in(browser)
+    async with world.client() as without:  # as a browser that follows such a link
+        led = await without.get(f"{path}?all=yes", headers={"sec-fetch-site": "cross-site"})
+    assert (led.status_code, "set-cookie" in led.headers) == (200, False)
+    (again,) = (each for each in Page(led.text).all("meta") if "http-equiv" in each.attributes)
+    assert again.attributes["content"] == f"0;url={path}?all=yes"
+    assert "Where were you?" not in led.text
+    assert (await browser.get(path, headers={"sec-fetch-site": "same-origin"})).status_code == 200
+    posted = await browser.post("/questions/x/batches", headers={"sec-fetch-site": "cross-site"})
+    assert posted.status_code >= 400
 
 
 async def test_over_https_the_cookie_is_sent_over_https_only(world: CollectorWorld) -> None:
@@ -258,6 +319,22 @@ async def test_what_a_page_shows_as_python_is_the_same_in_python(
     assert list(names["frame"]["value"])[:2] == [401, 199]
 
 
+async def test_once_nothing_is_left_of_the_budget_no_batch_is_offered(
+    world: CollectorWorld, browser: httpx.AsyncClient
+) -> None:
+    task = histogram(world, {**LAPLACE, "max_releases": 2}, [21, 3, 400])
+    await log_in(browser)
+    path = f"/questions/{task.task_id}"
+    text = (await look(browser, path)).all("main")[0].text
+    assert "1 of 2 results left in the budget" in text
+    offered = [each.text for each in (await look(browser, f"{path}/batches")).all("button")]
+    assert "Collect and close this batch" in offered
+    world.finish(task, MONDAY + WEEK, [21, 3, 400])
+    page = await look(browser, f"{path}/batches")
+    assert [each.text for each in page.all("button")] == ["Leave"]
+    assert "Nothing is left in the budget" in page.all("main")[0].text
+
+
 async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws_its_noise(
     world: CollectorWorld, browser: httpx.AsyncClient
 ) -> None:
@@ -270,7 +347,10 @@ async def test_about_a_number_says_what_is_guaranteed_by_which_theorem_and_draws
     assert "Epsilon 1 for each result" in text
     assert "at least one of the two aggregators" in text
     assert "Each aggregator refuses more than 52 releases" in text
-    assert "Sum 2 of 2 was released as 200" in text
+    assert "Sum 2 of 2 (count of medicine) was released as 200" in text
+    assert "truth is." in text  # and not "before it is decided which values are shown"
+    names = [each.text for each in page.all("option")]
+    assert names == ["Sum 1 of 2 (count of surgery)", "Sum 2 of 2 (count of medicine)"]
     assert len(page.all("svg")) == 2  # for a wide window and for a narrow one
     document = (await browser.get(f"{path}.json")).json()
     assert document["privacy"]["epsilon"] == "1"
@@ -328,7 +408,7 @@ async def test_windows_are_open_ready_waiting_collected_or_too_few_with_a_button
     rows = (await browser.get(f"{path}.json")).json()["rows"]
     assert [row["state"] for row in rows] == ["open", "ready", "waiting", "too few", "collected"]
     assert "2 reports of at least 3" in rows[3]["why"]
-    assert "asked for 0 s ago" in rows[2]["why"]
+    assert "asked for 0 seconds ago" in rows[2]["why"]
     buttons = [each.text for each in page.all("button")]
     ready = "2027-01-04 to 2027-01-10"
     assert f"Collect and close {ready}" in buttons
@@ -620,7 +700,8 @@ async def test_no_address_but_the_login_answers_who_has_no_token(tmp_path: Path)
         for method, path in asked:
             answer = await stranger.request(method, path, headers=form)
             if answer.status_code == 303:
-                assert (answer.headers["location"], answer.content) == ("/login", b""), path
+                to = f"?to={path}" if PAGE.fullmatch(path) else ""
+                assert (answer.headers["location"], answer.content) == (f"/login{to}", b""), path
             else:
                 assert answer.status_code == 401, path
                 assert answer.json()["title"] == "The request carries no valid token", path

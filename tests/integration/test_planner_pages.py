@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import httpx
@@ -17,7 +18,7 @@ from aggregator.cli import survey as survey_command
 from aggregator.cli.plan_serve import LOOPBACK, planner_guest
 from aggregator.planner import PATH, Planner
 from aggregator.planner.asked import KINDS
-from aggregator.planner.form import DEFAULTS
+from aggregator.planner.form import DEFAULTS, MECHANISMS
 from aggregator.planner.models import Plan
 from aggregator.planner.routes import MAX_FORM_SIZE
 from aggregator.web.app import create_app
@@ -57,6 +58,13 @@ async def guest(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     service = CollectorService(tmp_path, clock=ManualClock(NOW), guests=[planner_guest()])
     async with service.client() as client:
         yield client
+
+
+def described(answer: httpx.Response) -> dict[str, Any]:
+    """Return an answer's document, which is what its model says and nothing else."""
+    document: dict[str, Any] = answer.json()
+    assert Plan.model_validate_json(answer.content).model_dump(exclude_unset=True) == document
+    return document
 
 
 async def test_the_page_has_the_form_and_what_follows_and_only_a_script_of_its_own(
@@ -108,7 +116,7 @@ async def test_each_kind_of_question_is_shown_and_saved_as_prio_survey_check_tak
         each.attributes["value"] for each in page.all("option") if "selected" in each.attributes
     ]
     assert chosen[0] == kind
-    document = (await browser.post(f"{PATH}.json", data=form)).json()
+    document = described(await browser.post(f"{PATH}.json", data=form))
     saved = await browser.post(f"{PATH}/survey.toml", data=form)
     assert saved.headers["content-disposition"] == 'attachment; filename="survey.toml"'
     assert saved.text == document["survey"]
@@ -121,6 +129,24 @@ async def test_each_kind_of_question_is_shown_and_saved_as_prio_survey_check_tak
     strength = next(each for each in page.all("input") if each.attributes.get("id") == "strength")
     found = document["parameters"]["epsilon"]
     assert float(strength.attributes["value"]) == pytest.approx(found, rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "form",
+    [
+        *({"mechanism": name} for name in MECHANISMS),
+        {"kind": "number", "mechanism": "DiscreteGaussian"},
+        {"kind": "yes-no", "goal": "strength", "strength": "0.001", "people": "1"},
+        {"kind": "choice", "goal": "strength", "strength": "20"},
+    ],
+    ids=str,
+)
+async def test_its_document_has_the_members_that_its_description_names_whatever_the_noise(
+    browser: httpx.AsyncClient, form: dict[str, str]
+) -> None:
+    found = described(await browser.post(f"{PATH}.json", data=form))
+    assert found["advise"]["error"]["half_width"] == found["error"]["two_aggregators"]["half_width"]
 
 
 async def test_the_noise_is_drawn_anew_each_time_and_the_rest_stays(
@@ -137,22 +163,22 @@ async def test_the_noise_is_drawn_anew_each_time_and_the_rest_stays(
 
 async def test_each_file_is_what_its_description_says(guest: httpx.AsyncClient) -> None:
     guest.headers.update(BEARER)
-    described = (await guest.get("/openapi.json")).json()["paths"]
-    assert {path for path in described if path.startswith(PATH)} == {f"{PATH}.json", f"{PATH}.csv"}
+    paths = (await guest.get("/openapi.json")).json()["paths"]
+    assert {path for path in paths if path.startswith(PATH)} == {f"{PATH}.json", f"{PATH}.csv"}
     form = {"labels": "=1+1\n\uff0d2\nright", "people": "90"}
     for method in ("GET", "POST"):
         fields = {"params" if method == "GET" else "data": form}
         document = await guest.request(method, f"{PATH}.json", **fields)
-        assert Plan.model_validate_json(document.content).survey.endswith('"right"]\n')
+        assert described(document)["survey"].endswith('"right"]\n')
         listed = await guest.request(method, f"{PATH}.csv", **fields)
         for answer in (document, listed):
             path = answer.url.path
-            (media,) = described[path][method.lower()]["responses"]["200"]["content"]
+            (media,) = paths[path][method.lower()]["responses"]["200"]["content"]
             assert answer.headers["content-type"].split(";")[0] == media
         rows = list(csv.DictReader(listed.text.splitlines()))
         assert [row["label"] for row in rows[:3]] == ["'=1+1", "'\uff0d2", "right"]
         assert [float(row["made_up"]) for row in rows[:3]] == [49, 25, 16]
-    fields = described[f"{PATH}.json"]["post"]["requestBody"]["content"].popitem()[1]["schema"]
+    fields = paths[f"{PATH}.json"]["post"]["requestBody"]["content"].popitem()[1]["schema"]
     assert set(fields["properties"]) == set(DEFAULTS)
 
 
@@ -245,11 +271,13 @@ async def test_other_sites_other_hosts_and_other_bodies_are_refused(
 async def test_in_a_collector_it_is_linked_and_shown_to_who_has_the_token(
     guest: httpx.AsyncClient,
 ) -> None:
-    for path in (PATH, f"{PATH}.json", f"{PATH}.csv", f"{PATH}/planner.js"):
-        answer = await guest.get(path)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
-    for path in POSTED:
-        assert (await guest.post(path, data={})).headers["location"] == "/login"
+    for path in (f"{PATH}.json", f"{PATH}.csv", f"{PATH}/planner.js", f"{PATH}/survey.toml"):
+        answer = await guest.request("POST" if path in POSTED else "GET", path)
+        assert answer.status_code == 401
+    for method, path in (("GET", PATH), ("POST", PATH), ("POST", f"{PATH}/figures")):
+        answer = await guest.request(method, path)
+        to = f"?to={PATH}" if path == PATH else ""
+        assert (answer.status_code, answer.headers["location"]) == (303, f"/login{to}")
     wrong = await guest.get(f"{PATH}.json", headers={"authorization": "Bearer another"})
     assert wrong.status_code == 401
     shown = await guest.get(f"{PATH}.json", headers=BEARER)

@@ -16,3 +16,8 @@ WRITES = {
     "helper": ("commit aggregation job", "release batch", "delete leftovers"),
 }
 """The transactions of each aggregator, in order."""
+
+OF_A_SLOW_MACHINE = {
+    f"{verb} {kind} job" for verb in ("renew", "release") for kind in ("aggregation", "collection")
+}
+"""Transactions that a step adds which takes long, or whose answer does not come in time."""

@@ -21,8 +21,8 @@ from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import ReportMetadata
 from aggregator.dap.times import Time
 from aggregator.leader.uploads import GROUP_REPORTS
-from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.task import Task
+from aggregator.protocol.verified import Verified
 from aggregator.runtime.commitment import commit
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports
 from aggregator.storage.crypter import Crypter

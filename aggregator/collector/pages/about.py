@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 
-from aggregator.collector.documents import Document
-from aggregator.collector.pages.readings import Asked, Reading, Readings, Row, number
-from aggregator.collector.pages.view import View, budget
+from aggregator.collector.guarantee import conditions, promise
+from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
+from aggregator.collector.pages.view import MOST_ROWS, View, budget, chooser, counted
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.dp.certified import to_float
 from aggregator.dp.laws import NoiseLaw
@@ -14,16 +14,22 @@ from aggregator.dp.rationals import at_most
 from aggregator.dp.utility import half_width_of
 from aggregator.protocol.budget import task_bounds
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
+from aggregator.results import Noised, Quantity
 from aggregator.results.selection import Selected
+from aggregator.results.values import Source
 from aggregator.storage import collector as store
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
 from aggregator.web.pages.charts import curve
-from aggregator.web.pages.html import Html, table, tag
+from aggregator.web.pages.html import Html, isolated, table, tag
+from aggregator.web.pages.numbers import number
 
 _DELTA = Fraction(1, 10**6)
 _POINTS = 60
 """On either side of the value."""
+
+_LONGEST = 80
+"""Characters of a figure's name in a sentence."""
 
 
 def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str, str]) -> View:
@@ -41,7 +47,6 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
     """
     shown = _chosen(tx, readings, asked, chosen.get("result"))
     made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
-    privacy, error = _member(shown.result, "privacy"), _member(shown.result, "error")
     bounds = task_bounds(asked.task, made, _DELTA)
     rows: list[Row] = [
         {
@@ -63,36 +68,17 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
         )
         for each in bounds
     )
-    selection = shown.result["selection"]
-    selected = selection if isinstance(selection, dict) else {}
-    caveats = selected.get("caveats")
-    facts = (
-        ("What is promised, and to whom", privacy["statement"]),
-        ("What binds the aggregators to it", _bound(privacy)),
-        ("The noise of each aggregator", shown.result["scale"]),
-        ("All results of this question together", privacy["all_releases"]),
-        ("Who must be honest", privacy["honest"]),
-        ("When the intervals hold", error["holds"]),
-        ("Which values are shown", selected.get("guarantee")),
-        *(
-            ("What to bear in mind", each)
-            for each in (caveats if isinstance(caveats, list) else ())
-        ),
-        ("The number of reports", shown.result["report_count_source"]),
-    )
-    promise = _promise(privacy)
     content = [
         tag("p", tag("a", "The question", href=f"{asked.path}?result={shown.name}")),
         tag("p", f"{shown.period}; {shown.batch.report_count:,} reports."),
         tag("h2", "What is guaranteed"),
-        tag("p", promise, class_="big"),
+        tag("p", promise(shown.result), class_="big"),
         tag(
             "dl",
             *(
                 part
-                for name, text in facts
-                if text
-                for part in (tag("dt", name), tag("dd", str(text)))
+                for name, text in conditions(shown.result)
+                for part in (tag("dt", name), tag("dd", text))
             ),
         ),
         tag("h2", "What it costs a person so far"),
@@ -105,7 +91,7 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
             class_="soft",
         ),
         table(
-            f"Epsilon of {made:,} results at delta {float(_DELTA):g}, by theorem",
+            f"Epsilon of {counted(made, 'result')} at delta {at_most(_DELTA)}, by theorem",
             (
                 "theorem",
                 "epsilon",
@@ -121,8 +107,8 @@ def about(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[str
         "question": asked.title,
         "task_id": str(asked.task.task_id),
         "collection_id": shown.name,
-        "privacy": privacy,
-        "error": error,
+        "privacy": shown.result["privacy"],
+        "error": shown.result["error"],
     }
     return View(f"About this number: {asked.title}", content, document, lambda: rows)
 
@@ -143,32 +129,13 @@ def _chosen(tx: Transaction, readings: Readings, asked: Asked, name: str | None)
     return readings.of(asked, stored)
 
 
-def _promise(privacy: Document) -> str:
-    if privacy["epsilon"] is None:
-        return "No differential privacy"
-    delta = "" if privacy["delta"] in (None, "0") else f", delta {privacy['delta']}"
-    return f"Epsilon {privacy['epsilon']}{delta} for each result"
-
-
-def _bound(privacy: Document) -> str:
-    if privacy["bound_into_reports"]:
-        return (
-            "The policy is bound into every report: an aggregator that was configured otherwise "
-            "opens none. Nothing proves that it adds its noise; an honest one does."
-        )
-    return (
-        "Nothing: the policy is not bound into the reports (bound = false), and an aggregator may "
-        "have been configured otherwise."
-    )
-
-
 def _others(population: str) -> str:
     if not population:
         return ""
     return f" Questions to the same people (population {population}) add to this cost."
 
 
-def _noise(shown: Reading, wanted: str) -> list[Html]:
+def _noise(shown: Reading, wanted: str) -> list[Html | None]:
     """Return a picture of the noise's law around one released value."""
     task = shown.asked.task
     law = task.policy.mechanism.law(task.prio3.circuit, 2)
@@ -177,16 +144,20 @@ def _noise(shown: Reading, wanted: str) -> list[Html]:
     if law is None or not values:
         return []
     place, value = next((each for each in values if str(each[0]) == wanted), values[0])
+    names = _names(shown)
+    sums = [(each, _name(names, shown, each, quantity)) for each, quantity in values[:MOST_ROWS]]
     points = _law(law)
     released, interval = float(value.estimate or 0), value.interval()
     low, high = float(interval.low), float(interval.high)
-    chosen = " of those in which it is shown" if isinstance(value, Selected) else ""
+    is_chosen = isinstance(value, Selected)
+    chosen = " of those in which it is shown" if is_chosen else ""
+    before = ", before it is decided which values are shown" if is_chosen else ""
     said = (
-        f"Sum {place + 1} of {len(shown.batch.values)} was released as {number(released)}. An "
-        f"interval made this way, here from {number(low)} to {number(high)}, holds the true sum "
+        f"{_name(names, shown, place, value)} was released as {number(released)}. An interval "
+        f"made this way, here from {number(low)} to {number(high)}, holds the true sum "
         f"in at least 95 of 100 cases{chosen}, if both aggregators added their noise and nothing "
         "else. "
-        "The curve shows how likely each distance from the truth is, before values are chosen."
+        f"The curve shows how likely each distance from the truth is{before}."
     )
     chart = curve(
         [(released + distance, density) for distance, density in points],
@@ -207,10 +178,38 @@ def _noise(shown: Reading, wanted: str) -> list[Html]:
     details = tag("details", tag("summary", "The same as a table"), listed)
     return [
         tag("h2", "The noise on this value"),
-        tag("p", said),
+        chooser(
+            "value",
+            "Value",
+            [(str(each), name) for each, name in sums],
+            str(place),
+            button="Show",
+            kept={"result": shown.name},
+        ),
+        tag("p", isolated(said)),
         chart.fitting,
         details,
     ]
+
+
+def _names(shown: Reading) -> Mapping[frozenset[Source], str]:
+    """Return the figures that are sums as they were released, each by whose noise is in it."""
+    if shown.asked.meaning is None:
+        return {}
+    return {
+        quantity.sources(): f"{figure.shows} of {quantity.label}"
+        for figure in shown.figures
+        if isinstance(quantity := figure.quantity, Noised)
+        and quantity.label
+        and list(quantity.terms.values()) == [1]
+    }
+
+
+def _name(
+    names: Mapping[frozenset[Source], str], shown: Reading, place: int, value: Quantity
+) -> str:
+    name = names.get(value.sources(), "")[:_LONGEST]
+    return f"Sum {place + 1} of {len(shown.batch.values)}" + (f" ({name})" if name else "")
 
 
 @lru_cache(maxsize=64)
@@ -221,9 +220,3 @@ def _law(law: NoiseLaw) -> tuple[tuple[int, float], ...]:
     reach = range(0, max(2, 2 * width) + 1, step)
     half = [(distance, to_float(law.probability(distance))) for distance in reach]
     return (*((-distance, density) for distance, density in reversed(half[1:])), *half)
-
-
-def _member(document: Document, name: str) -> Document:
-    member = document[name]
-    assert isinstance(member, dict)  # noqa: S101  results are stored with all their members
-    return member

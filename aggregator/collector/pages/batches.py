@@ -10,7 +10,7 @@ from aggregator.codec import decode
 from aggregator.collector.abandoning import MEANING
 from aggregator.collector.pages.readings import SHOWN_WINDOWS, Asked, Row, moment
 from aggregator.collector.pages.view import View, unbroken
-from aggregator.collector.shut_out import shut_out
+from aggregator.collector.shut_out import in_words, shut_out
 from aggregator.dap.messages import CollectionJobReq
 from aggregator.dap.problems import InvalidBatchSize
 from aggregator.storage import collector as store
@@ -22,6 +22,8 @@ from aggregator.web.pages.html import Html, isolated, join, table, tag
 
 ABANDONED = "abandoned"
 """The field of a form that gives a collection up: its id."""
+
+_SPENT = "each aggregator refuses any further result of this question, so none can be asked for."
 
 _COLLECTIONS = 500
 """The newest ones, among which those of the shown windows are looked for."""
@@ -98,6 +100,8 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
         refused: Why what was just asked for is not collected; empty if nothing was.
     """
     stored = store.newest_collections(tx, asked.task.task_id.value, _COLLECTIONS)
+    made = store.count_collections(tx, asked.task.task_id.value, CollectionState.FINISHED)
+    is_spent = asked.most_releases is not None and made >= asked.most_releases
     windows = asked.windows
     if windows is None:
         found = [_line(asked, each, tx.now) for each in stored[:SHOWN_WINDOWS]]
@@ -112,7 +116,7 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
                     _state_shown(line.state),
                     tag("br"),
                     isolated(line.why),
-                    _action(asked, line, csrf),
+                    _action(asked, line, csrf, is_spent=is_spent),
                 )
             ),
         )
@@ -130,9 +134,10 @@ def batches(tx: Transaction, asked: Asked, csrf: str, refused: str = "") -> View
             "know how many it has until it is collected. Collecting closes a batch for good: later "
             "reports for its time are refused.",
         ),
+        tag("p", tag("strong", "Nothing is left in the budget: "), _SPENT) if is_spent else None,
         _calendar(found) if windows else None,
         table("Batches, the newest first", ("window", "state"), lines),
-        None if windows else _free_form(asked, csrf),
+        None if windows or is_spent else _free_form(asked, csrf),
     ]
     document = {"task_id": str(asked.task.task_id), "min_batch_size": smallest}
     return View(f"Batches: {asked.title}", content, document, lambda: [each.row for each in found])
@@ -219,11 +224,10 @@ def _named(asked: Asked, stored: StoredCollection) -> Mapping[str, int]:
 
 def _state(stored: StoredCollection, now: int) -> tuple[BatchState, str]:
     if stored.state is CollectionState.PENDING:
-        since = f"asked for {now - stored.created_at:,} s ago"
+        since = f"asked for {in_words(now - stored.created_at)} ago"
         # Of a collection under way a leader tells its collector nothing but to come again.
         return BatchState.WAITING, f"{since}; " + (
-            stored.reason
-            or "the leader has not finished it: `prio status` there says what it waits for"
+            stored.reason or "the leader has not finished it: its own status says what it waits for"
         )
     if stored.state is CollectionState.FINISHED:
         return BatchState.COLLECTED, moment(stored.ended_at or stored.created_at)
@@ -233,15 +237,15 @@ def _state(stored: StoredCollection, now: int) -> tuple[BatchState, str]:
     return (BatchState.TOO_FEW if is_small else BatchState.FAILED), why
 
 
-def _action(asked: Asked, line: BatchLine, csrf: str) -> Html | None:
-    """Return what can be done with a batch: look at it, or collect it."""
+def _action(asked: Asked, line: BatchLine, csrf: str, *, is_spent: bool) -> Html | None:
+    """Return what can be done with a batch: look at it, or collect it unless all is spent."""
     if line.state is BatchState.COLLECTED:
         href = f"{asked.path}?result={line.collection_id}"
         link = tag("a", "Result", tag("span", f" of {line.period}", class_="skip"), href=href)
         return tag("div", link)
     if line.state is BatchState.WAITING:
         return _giving_up(asked, line, csrf)
-    if not line.named:
+    if is_spent or not line.named:
         return None
     name = f"meant-{line.named['start']}"
     meant = join(

@@ -3,13 +3,14 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from aggregator.collector.pages.readings import Reading, said
+from aggregator.collector.pages.readings import Reading
 from aggregator.collector.pages.view import MOST_BARS, chooser, chosen_place, unbroken
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.results import Comparison, Quantity, compare_all
 from aggregator.results.comparisons import ONLY_NOISE
 from aggregator.web.pages.charts import Chart, Mark, bars
 from aggregator.web.pages.html import Html, isolated, join, table, tag
+from aggregator.web.pages.numbers import said
 
 _TITLE = "difference, with intervals that all hold at once"
 _LONGEST = 80
@@ -46,7 +47,9 @@ class Compared:
     @property
     def chart(self) -> Chart:
         """A bar for each difference."""
-        return bars(self.marks, f"{self.heading}: {_TITLE}", self.found[0].unit)
+        unit = self.found[0].unit
+        named = f"difference in {unit}" if unit else "difference"
+        return bars(self.marks, f"{self.heading}: {_TITLE}", named)
 
     @property
     def content(self) -> list[Html | None]:

@@ -1,15 +1,19 @@
 """Who may look at pages: whoever has begun a session with the service's token, or shows the token.
 
-    GET  /login            asks for the service's token
+    GET  /login            asks for the service's token, and then leads to where `to` says
     POST /login, /logout   begin and end a session
 
-A form carries what only this session's pages know.
+A form carries what only this session's pages know. A browser sends no cookie of ours with a link
+from another site, a message or a file: whoever follows one is led on once more, from here.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response, status
 from fastapi.responses import RedirectResponse
+from starlette.exceptions import HTTPException
 
 from aggregator.collector.pages.forms import read_form
 from aggregator.dap.auth import hash_token, token_matches
@@ -18,6 +22,12 @@ from aggregator.web.pages.frame import HEADERS, Link, page
 from aggregator.web.pages.html import Html, tag
 from aggregator.web.pages.session import CSRF_FIELD, Session, Sessions
 from aggregator.web.pages.visit import Visit
+from aggregator.web.problems import http_error_response
+
+_PAGE = re.compile(
+    r"/(plan|docs|questions/[A-Za-z0-9_-]{1,64}(/about|/batches)?(\?[A-Za-z0-9_=&-]{1,200})?)?"
+)
+"""Where a login may lead: to a page of ours, whoever made the link."""
 
 
 class Door:
@@ -68,8 +78,9 @@ class Door:
         session = self.session(request)
         if session is not None:
             return Visit(self._links, self._leave(session))
-        if "authorization" not in request.headers:
-            return to_login()
+        is_page = "." not in request.url.path
+        if is_page and "authorization" not in request.headers:
+            return to_login(request)
         require_token(request, self._token_hashes())
         return Visit(self._links)
 
@@ -86,6 +97,23 @@ class Door:
     ) -> Response:
         """Return a page of a session."""
         return page(title, *content, links=self._links, aside=self._leave(session), status=code)
+
+    async def not_served(self, request: Request, error: Exception) -> Response:
+        """Answer what HTTP itself refuses; a person at an unknown address gets a page."""
+        if not isinstance(error, HTTPException):
+            raise error
+        is_unknown = error.status_code == status.HTTP_404_NOT_FOUND and request.method == "GET"
+        if is_unknown and "text/html" in request.headers.get("accept", ""):
+            try:
+                session = self.session(request)
+            except HTTPException as refused:
+                error = refused
+            else:
+                nothing = tag("p", "There is no page at this address.")
+                if session is None:
+                    return to_login(request)
+                return self.shown(session, "Not here", [nothing], error.status_code)
+        return http_error_response(error.status_code, error.detail, error.headers)
 
     async def login(self, request: Request) -> Response:
         """Show the form that asks for the token."""
@@ -104,14 +132,14 @@ class Door:
         if not token_matches(token, self._token_hashes()):
             why = "This is not the token of this service."
             return self._login_page(request, why, status.HTTP_401_UNAUTHORIZED)
-        response = RedirectResponse("/", status.HTTP_303_SEE_OTHER, HEADERS)
+        response = RedirectResponse(_wanted(request), status.HTTP_303_SEE_OTHER, HEADERS)
         self._sessions.begin(request, response, hash_token(token))
         return response
 
     async def end_session(self, request: Request) -> Response:
         """End the session in this browser."""
         session, form = self.session(request), await read_form(request)
-        response = to_login()
+        response = _redirect("/login")
         if session is not None and self.is_own_form(session, form):
             self._sessions.begin(request, response)
         return response
@@ -145,7 +173,7 @@ class Door:
                 ),
                 tag("button", "Log in"),
                 method="post",
-                action="/login",
+                action=_login(_wanted(request)),
                 class_="row",
             ),
             tag("p", "Whoever runs the collector has it: its log names the file.", class_="soft"),
@@ -158,6 +186,28 @@ class Door:
         return tag("input", type="hidden", name=CSRF_FIELD, value=self.csrf(session))
 
 
-def to_login() -> Response:
-    """Return what leads to the login page."""
-    return RedirectResponse("/login", status.HTTP_303_SEE_OTHER, HEADERS)
+def to_login(request: Request) -> Response:
+    """Return what leads to the login page, and from there to the page that was asked for."""
+    query = request.url.query if request.method == "GET" else ""
+    asked = f"{request.url.path}?{query}" if query else request.url.path
+    is_led_here = request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
+    if is_led_here and _PAGE.fullmatch(asked):
+        # Asked for once more from a page of ours, with the cookie of the session if there is one.
+        again = tag("meta", http_equiv="refresh", content=f"0;url={asked}")
+        return page("One moment", again, tag("p", tag("a", "On to the page", href=asked)))
+    return _redirect(_login(asked))
+
+
+def _wanted(request: Request) -> str:
+    """Return the page to which a login leads."""
+    to = request.query_params.get("to", "")
+    return to if _PAGE.fullmatch(to) else "/"
+
+
+def _login(to: str) -> str:
+    is_told = to != "/" and _PAGE.fullmatch(to)
+    return f"/login?to={quote(to)}" if is_told else "/login"
+
+
+def _redirect(path: str) -> Response:
+    return RedirectResponse(path, status.HTTP_303_SEE_OTHER, HEADERS)

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from aggregator.collector.pages.readings import Asked, Reading, Readings, Row, said
-from aggregator.collector.pages.view import View, bar_charts, budget
+from aggregator.collector.pages.readings import Asked, Reading, Readings, Row
+from aggregator.collector.pages.view import View, bar_charts, budget, counted
 from aggregator.storage.collector import count_collections
 from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
 from aggregator.web.pages.charts import sparkline
 from aggregator.web.pages.html import Html, isolated, tag
+from aggregator.web.pages.numbers import said
 
 _WINDOWS = 24
 """In a sparkline."""
@@ -51,7 +52,8 @@ def overview(tx: Transaction, readings: Readings) -> View:
         )
     ]
     if not content:
-        content = [tag("p", "There is no task yet: `prio task add` gives this collector one.")]
+        add = tag("code", "prio task add")
+        content = [tag("p", "There is no task yet: ", add, " gives this collector one.")]
     return View(
         "Overview",
         content,
@@ -82,7 +84,7 @@ def _card(asked: Asked, results: Sequence[Reading], made: int) -> Html:
     return tag(
         "li",
         heading,
-        tag("p", f"{latest.period}; {latest.batch.report_count:,} reports", class_="soft"),
+        tag("p", f"{latest.period}; {counted(latest.batch.report_count, 'report')}", class_="soft"),
         what,
         *charts,
         tag("p", f"and {more:,} more", class_="soft") if more > 0 else None,

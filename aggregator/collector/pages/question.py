@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from aggregator.collector.pages.comparisons import between_groups, between_periods
 from aggregator.collector.pages.files import writes_parquet
-from aggregator.collector.pages.readings import Asked, Reading, Readings, said
+from aggregator.collector.pages.readings import Asked, Reading, Readings
 from aggregator.collector.pages.view import (
     MOST_BARS,
     MOST_ROWS,
@@ -14,6 +14,8 @@ from aggregator.collector.pages.view import (
     budget,
     chooser,
     chosen_place,
+    counted,
+    unbroken,
 )
 from aggregator.dap.problems import UnrecognizedCollectionJob
 from aggregator.storage.collector import count_collections
@@ -21,6 +23,7 @@ from aggregator.storage.database import Transaction
 from aggregator.storage.states import CollectionState
 from aggregator.web.pages.charts import Chart, Mark, over_time
 from aggregator.web.pages.html import Html, isolated, table, tag
+from aggregator.web.pages.numbers import said
 from aggregator.web.pages.png import draws_png
 
 _COLUMNS = ("label", "figure", "value", "from", "to", "unit", "interval by")
@@ -50,7 +53,7 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
         "results": made,
     }
     if not results:
-        nothing = tag("p", "No result yet.")
+        nothing = tag("p", "No result yet. What can be collected is under Batches.")
         return View(asked.title, [*head, nothing], document | {"comparisons": []}, list)
     shown = _named(results, chosen.get("result"), len(results) - 1)
     main = bar_charts(
@@ -63,8 +66,8 @@ def question(tx: Transaction, readings: Readings, asked: Asked, chosen: Mapping[
     more = len(shown.main) - MOST_BARS
     content = [
         *head,
-        tag("h2", shown.period),
-        tag("p", f"{shown.batch.report_count:,} reports, as the leader counts them."),
+        tag("h2", unbroken(shown.period)),
+        tag("p", f"{counted(shown.batch.report_count, 'report')}, as the leader counts them."),
         *(chart.fitting for chart in main.values()),
         tag("p", f"The table has {more:,} more.", class_="soft") if more > 0 else None,
         tag(

@@ -127,7 +127,7 @@ class Pages:
         """Show the description of the API."""
         session = self._door.session(request)
         if session is None:
-            return to_login()
+            return to_login(request)
         about = tag(
             "p",
             "A program sends the token as a bearer (Authorization: Bearer …). The same as ",
@@ -164,7 +164,7 @@ class Pages:
         """Collect the batch that a form names, or give its collection up; go back to the list."""
         session = self._door.session(request)
         if session is None:
-            return to_login()
+            return to_login(request)
         form = await read_form(request)
         refused, code = "This form is not of your session: try again.", status.HTTP_403_FORBIDDEN
         if self._door.is_own_form(session, form):
@@ -204,7 +204,7 @@ class Pages:
         async def handle(request: Request) -> Response:
             session = self._door.session(request)
             if session is None:
-                return to_login()
+                return to_login(request)
             try:
                 view = await self._read(read(request, self._door.csrf(session)))
             except Abort as error:

@@ -56,13 +56,19 @@ def bar_charts(estimates: Sequence["Estimate"], title: str) -> dict[str, Chart]:
 def budget(made: int, most: int | None) -> Html:
     """Return how much of the allowed releases is left, as a bar and in words."""
     if most is None:
-        return tag("p", f"{made:,} results; nothing limits how many there may be.", class_="soft")
+        said = f"{counted(made, 'result')}; nothing limits how many there may be."
+        return tag("p", said, class_="soft")
     left = max(0, most - made)
     return tag(
         "p",
         tag("meter", f"{left} of {most}", min=0, max=most, value=left, aria_label="Budget left"),
-        tag("span", f"{left:,} of {most:,} results left in the budget", class_="soft"),
+        tag("span", f"{left:,} of {counted(most, 'result')} left in the budget", class_="soft"),
     )
+
+
+def counted(count: int, name: str) -> str:
+    """Return a number of things in words."""
+    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
 def chosen_place(given: str | None, count: int) -> int:

@@ -6,6 +6,7 @@ SVG's user units.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -17,6 +18,9 @@ _AXIS = 34
 _RIGHT = 24
 _TICK, _UPRIGHT_TICK = 90, 45
 """The least distance between ticks with long numbers, beside and above each other."""
+
+_ARROW = 9
+"""How high an arrow is that points at a bar from above."""
 
 _LONGEST = 24
 """Characters of a window's name or a unit that a chart shows."""
@@ -93,21 +97,25 @@ def _chart(draw: Callable[[_Room], Html]) -> Chart:
     return Chart(draw(_WIDE), draw(_NARROW))
 
 
-def bars(marks: Sequence[Mark], title: str, unit: str = "") -> Chart:
+def bars(marks: Sequence[Mark], title: str, unit: str = "", truths: Sequence[float] = ()) -> Chart:
     """Return a horizontal bar for each mark, with whiskers over its interval.
 
     Args:
         marks: From top to bottom.
         title: Of the chart.
         unit: At its axis.
+        truths: Where each true value is, which an arrow shows; empty where nobody knows them.
     """
-    return _chart(lambda room: _bars(marks, title, unit, room))
+    return _chart(lambda room: _bars(marks, title, unit, room, truths))
 
 
-def _bars(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Html:
+def _bars(
+    marks: Sequence[Mark], title: str, unit: str, room: _Room, truths: Sequence[float]
+) -> Html:
     width = room.width
     labels = room.labels if any(mark.label for mark in marks) else _RIGHT
-    scale = _Scale.over(marks, labels, width - _RIGHT, with_zero=True)
+    known = [Mark("", truth, truth, truth) for truth in truths]
+    scale = _Scale.over([*marks, *known], labels, width - _RIGHT, with_zero=True)
     bottom = _TOP + _ROW * len(marks)
     parts = [_grid(scale, bottom, unit, width)]
     for row, mark in enumerate(marks):
@@ -133,7 +141,12 @@ def _bars(marks: Sequence[Mark], title: str, unit: str, room: _Room) -> Html:
             for end, bound in ((low, mark.low), (high, mark.high))
             if math.isfinite(bound)
         ]
-    return _svg(bottom + _AXIS, title, _described(marks, unit), *parts, width=width)
+    for row, truth in enumerate(truths):
+        x, y = scale(truth), _TOP + row * _ROW + _ARROW
+        tip = [(x, y), (x - _ARROW / 2, y - _ARROW), (x + _ARROW / 2, y - _ARROW)]
+        parts.append(tag("polygon", class_="truth", points=_points(tip)))
+    described = _described(marks, unit, truths)
+    return _svg(bottom + _AXIS, title, described, *parts, width=width)
 
 
 def over_time(marks: Sequence[Mark], title: str, unit: str = "") -> Chart:
@@ -325,12 +338,13 @@ def _svg(height: float, title: str, description: str, *parts: Html, width: float
     )
 
 
-def _described(marks: Sequence[Mark], unit: str) -> str:
+def _described(marks: Sequence[Mark], unit: str, truths: Sequence[float] = ()) -> str:
     said = [
         f"{_shortened(mark.label)}: "
         + ("no estimate" if mark.value is None else f"{_number(mark.value)} {unit}".strip())
         + f", from {_number(mark.low)} to {_number(mark.high)}"
-        for mark in marks
+        + ("" if truth is None else f", in truth {_number(truth)}")
+        for mark, truth in itertools.zip_longest(marks, truths)
     ]
     return "; ".join(said)
 

@@ -49,7 +49,9 @@ td:has(bdi){min-width:7rem}td:last-child{min-width:9rem}.word{white-space:nowrap
 svg.chart{width:100%;height:auto;max-width:60rem}
 .narrow{display:none}
 @media(max-width:40rem){.wide{display:none}.narrow{display:block}
-tbody th,td:has(bdi){min-width:8.5rem}td:last-child:not(.number){min-width:11rem}}
+tbody th{min-width:8.5rem}th:has(bdi),td:has(bdi){min-width:9.5rem}
+td:last-child:not(.number){min-width:11rem}
+td:nth-child(n+4):last-child:not(.number){min-width:17rem}}
 form.row{display:flex;flex-wrap:wrap;gap:.4rem;align-items:center}
 details{margin:.5rem 0}
 svg.spark{width:7.5rem;height:1.75rem}
@@ -67,12 +69,17 @@ dt{font-weight:600}dd{margin:0 0 .6rem}
 
 def _policy(style: str, *, has_script: bool = False) -> str:
     """Return the content security policy of a page with this style sheet, and a script if any."""
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     script = "script-src 'self'; connect-src 'self'; " if has_script else ""
     return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src 'self' data:; {script}"
+        f"default-src 'none'; {_only(style)}; img-src 'self' data:; {script}"
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     )
+
+
+def _only(style: str) -> str:
+    """Return the part of a policy that allows one style sheet."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"style-src 'sha256-{digest}'"
 
 
 HEADERS = {
@@ -113,14 +120,39 @@ def page(
         script: The path of the page's script, which may ask its own host only.
     """
     sheet = _STYLE + style
+    loaded = None if script is None else tag("script", src=script, defer=True)
+    text = _document(title, content, links, aside, tag("style", Html(sheet)), loaded)
+    policy = _policy(sheet, has_script=script is not None)
+    headers = {**HEADERS, "Content-Security-Policy": policy}
+    return Response(text, status, headers, "text/html; charset=utf-8")
+
+
+def file(title: str, *content: Html | None, links: Sequence[Link] = (), style: str = "") -> str:
+    """Return a whole page as a file of its own, which loads nothing; arguments as those of `page`.
+
+    It carries its policy itself, where `frame-ancestors` has no meaning.
+    """
+    sheet = _STYLE + style
+    policy = f"default-src 'none'; {_only(sheet)}; img-src data:; base-uri 'none'"
+    said = tag("meta", http_equiv="Content-Security-Policy", content=policy)
+    return _document(title, content, links, None, said, tag("style", Html(sheet)))
+
+
+def _document(
+    title: str,
+    content: Sequence[Html | None],
+    links: Sequence[Link],
+    aside: Html | None,
+    *last: Html | None,
+) -> str:
+    """Return a page as text, with what comes last in its head."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width,initial-scale=1"),
         tag("title", f"{title[:80]} · Prio"),
         tag("link", rel="icon", href="data:,"),
-        tag("style", Html(sheet)),
-        None if script is None else tag("script", src=script, defer=True),
+        *last,
     )
     navigation = tag("nav", *(_link(each) for each in links), aria_label="Pages") if links else None
     body = tag(
@@ -129,10 +161,7 @@ def page(
         tag("header", tag("strong", "Prio"), navigation, aside),
         tag("main", tag("h1", isolated(title)), *content, id="content"),
     )
-    text = "<!doctype html>\n" + tag("html", head, body, lang="en")
-    policy = _policy(sheet, has_script=script is not None)
-    headers = {**HEADERS, "Content-Security-Policy": policy}
-    return Response(text, status, headers, "text/html; charset=utf-8")
+    return "<!doctype html>\n" + tag("html", head, body, lang="en")
 
 
 def _link(link: Link) -> Html:

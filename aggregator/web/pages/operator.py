@@ -85,8 +85,10 @@ def _folded(record: dict[str, object], *, is_open: bool) -> Html:
     """Return a record under the value of its first member."""
     name, *others = record
     title = f"{_words(name)} {record[name]}"
+    about = record.get("task_info")
+    named = None if about is None else tag("span", ": ", isolated(str(about)), class_="soft")
     rows = [(_words(key), _shown(key, record[key])) for key in others]
-    return tag("details", tag("summary", title), table(title, _COLUMNS, rows), open=is_open)
+    return tag("details", tag("summary", title, named), table(title, _COLUMNS, rows), open=is_open)
 
 
 def _words(name: str) -> str:
@@ -103,14 +105,15 @@ def _shown(name: str, value: object) -> Html:
         case bool():
             text = "yes" if value else "no"
         case int() if name.endswith("_seconds"):
-            text = _in_units(value, _SPANS, "s")
+            ago = " ago" if name.startswith(("last_", "oldest_")) else ""
+            text = f"{_in_units(value, _SPANS, 's')}{ago}"
         case int() if name.endswith("_bytes"):
             text = _in_units(value, _BYTES, "bytes")
         case int() if name.endswith("_milliseconds"):
             text = f"{value:,} ms"
         case list() if name.startswith("per_"):
             numbers = [float(each) for each in value]
-            said = f"now {numbers[-1]:g}, at most {max(numbers):g}"
+            said = f"now {numbers[-1]:,.6g}, at most {max(numbers):,.6g}"
             return join((sparkline(numbers, f"{_words(name)}: {said}"), f" {said}"))
         case int():
             text = f"{value:,}"

@@ -1,4 +1,4 @@
-"""`prio demo --open` opens the collector's page where a browser has a window, and nowhere else."""
+"""`prio demo --open` opens its pages where a browser has a window, and nowhere else."""
 
 import io
 import signal
@@ -12,8 +12,8 @@ from aggregator.cli import demo
 
 URLS = {
     "collector": "http://127.0.0.1:8003/",
-    "leader health": "http://127.0.0.1:9001/health",
-    "helper health": "http://127.0.0.1:9002/health",
+    "leader status": "http://127.0.0.1:9001/",
+    "helper status": "http://127.0.0.1:9002/",
 }
 
 
@@ -26,8 +26,9 @@ URLS = {
         (False, {"DISPLAY": ":0"}, False),
     ],
 )
-def test_the_page_is_opened_on_a_desktop_and_named_everywhere(
+def test_the_pages_are_opened_on_a_desktop_and_named_everywhere(
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
     *,
     is_terminal: bool,
     variables: dict[str, str],
@@ -44,7 +45,8 @@ def test_the_page_is_opened_on_a_desktop_and_named_everywhere(
     monkeypatch.setattr(demo, "console", Console(file=said, force_terminal=is_terminal))
     monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: None)
     monkeypatch.setattr(signal, "sigwait", lambda _: None)
-    demo._stay_open(URLS, Path("collector.sqlite.token"))
-    assert opened == ([URLS["collector"]] if is_opened else [])
-    assert URLS["collector"] in said.getvalue()
-    assert "collector.sqlite.token" in said.getvalue()
+    page = tmp_path / "demo.html"
+    demo._stay_open(page, URLS, Path("collector.sqlite.token"))
+    assert opened == ([page.as_uri(), URLS["collector"]] if is_opened else [])
+    for named in (str(page), *URLS.values(), "collector.sqlite.token"):
+        assert named in said.getvalue()

@@ -10,7 +10,8 @@ import pytest
 from aggregator.client import Contributions, TooManyReports
 from aggregator.dp.policy import policy_to_mapping
 from aggregator.errors import ConfigurationError
-from aggregator.planning.advise import Question, advise
+from aggregator.planning.advise import advise
+from aggregator.planning.question import Question
 from aggregator.protocol.task import Task
 from tests.support.tasks import LAPLACE, TIME_PRECISION, make_task
 

@@ -11,7 +11,8 @@ from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.dp.policy import policy_to_mapping
 from aggregator.dp.sensitivity import max_entry
 from aggregator.dp.zcdp import implied_epsilon
-from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, Question, advise
+from aggregator.planning.advise import CONFIDENCE, EMPTY_BUCKET_CHANCE, advise
+from aggregator.planning.question import Question
 from aggregator.protocol.budget import horizon
 from aggregator.vdaf.circuits import (
     Circuit,

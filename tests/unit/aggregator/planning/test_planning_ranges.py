@@ -13,7 +13,7 @@ from aggregator.dp.partial_knowledge import (
     against_active_attacker,
 )
 from aggregator.errors import ParameterError
-from aggregator.planning.advise import Question, advise
+from aggregator.planning.advise import advise
 from aggregator.planning.answers_error import error
 from aggregator.planning.cost_model import CostModel
 from aggregator.planning.loss_law import LaplaceLaw, LatticeLaw, Move, worst_move
@@ -27,6 +27,7 @@ from aggregator.planning.privacy_at_risk import (
     samples_needed,
     sampling_tolerance,
 )
+from aggregator.planning.question import Question
 from aggregator.planning.selection_plan import SelectionPlan
 from aggregator.planning.selection_rivals import (
     GaussianSelection,

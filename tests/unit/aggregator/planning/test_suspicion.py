@@ -9,7 +9,8 @@ from aggregator.dp.certified import to_float
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.dp.laws import DiscreteLaplaceLaw
 from aggregator.errors import ParameterError
-from aggregator.planning.advise import Question, advise
+from aggregator.planning.advise import advise
+from aggregator.planning.question import Question
 from aggregator.planning.suspicion import sure_at_most
 from aggregator.vdaf.circuits import Count
 

@@ -9,9 +9,9 @@ from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import ReportMetadata
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Time
-from aggregator.protocol.aggregation import Verified
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.task import Task
+from aggregator.protocol.verified import Verified
 from aggregator.runtime import commit
 from aggregator.storage.batches import summarize_batch
 from aggregator.storage.closed_batches import mark_collected
