@@ -22,7 +22,7 @@ from aggregator.errors import PeerError
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
 from aggregator.protocol.task import Task
 from aggregator.storage.tasks import get_task
-from aggregator.transport.client import open_client
+from aggregator.transport.client import check_scheme, open_client
 from aggregator.transport.examination import Finding, examine, findings
 from aggregator.transport.peer import Peer, PeerRefused
 
@@ -56,6 +56,7 @@ async def _examine(desk: Desk, endpoint: str) -> list[Finding]:
         if isinstance(settings, AggregatorSettings)
         else CLOCK_SKEW_SECONDS
     )
+    check_scheme(endpoint, "peer", insecure_http=settings.insecure_http)
     async with open_client(
         _SECONDS,
         insecure_http=settings.insecure_http,

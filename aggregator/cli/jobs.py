@@ -122,7 +122,7 @@ def compare(
     """Name the jobs of a batch that the aggregators have not counted alike."""
     try:
         document = json.loads(theirs.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter if lists are nested too deeply
         raise ParameterError(f"{theirs}: not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ParameterError(f"{theirs}: not a list of counted jobs")

@@ -69,9 +69,9 @@ def parse_time(text: str | None, name: str) -> int | None:
     """Return a time in seconds since the epoch: ISO 8601 (UTC if no zone is given) or seconds."""
     if text is None:
         return None
-    if text.isdecimal():
-        return int(text)
     try:
+        if text.isdecimal():
+            return int(text)  # of fewer than 4,300 digits
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ParameterError(

@@ -134,7 +134,7 @@ class PairAudit:
         state = folder / STATE
         try:
             audits = _read_state(state.read_text(encoding="utf-8")) if state.exists() else []
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ParameterError(
                 f"{state}: not version {_STATE_VERSION} of an audit's state"
             ) from None

@@ -41,7 +41,7 @@ from aggregator.storage.engine import Unreachable
 from aggregator.storage.garbage import collect_garbage
 from aggregator.storage.generations import turn_over
 from aggregator.storage.hpke_keys import list_hpke_keys
-from aggregator.storage.journal import Journal
+from aggregator.storage.journal import Journal, journal_faults
 from aggregator.storage.opening import open_aggregator_store
 from aggregator.telemetry.by_minute import ByMinute
 from aggregator.telemetry.health import Health
@@ -223,7 +223,7 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
         if work:
             works += [_warming_up(runtime), *leader_work(runtime, settings, http)]
         examine = ByMinute(
-            partial(examine_aggregator, settings, Role.LEADER, runtime.database),
+            partial(examine_aggregator, settings, Role.LEADER, runtime.database, runtime.journal),
             lambda: {"helper_answers": http.answers.document()},
         )
         works.append(_watching(examine))
@@ -233,7 +233,9 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
 @asynccontextmanager
 async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
     async with _aggregator(settings, Role.HELPER) as runtime:
-        examine = ByMinute(partial(examine_aggregator, settings, Role.HELPER, runtime.database))
+        examine = ByMinute(
+            partial(examine_aggregator, settings, Role.HELPER, runtime.database, runtime.journal)
+        )
         works = [
             _rotating(runtime),
             _collecting_garbage(settings, runtime.database),
@@ -279,11 +281,14 @@ def health_listener(
     return create_health_app(examine, names, any_address=is_on_network, seen=seen), address
 
 
-def examine_aggregator(settings: AggregatorSettings, role: Role, database: Database) -> Health:
-    """Look at an aggregator's store."""
+def examine_aggregator(
+    settings: AggregatorSettings, role: Role, database: Database, journal: Journal
+) -> Health:
+    """Look at an aggregator's store, and at its journal of releases."""
     stalled_seconds = settings.stalled_seconds if isinstance(settings, LeaderSettings) else 0
+    faults = journal_faults(journal)
     return database.read_sync(
-        "health", lambda tx: read_aggregator_health(tx, role, stalled_seconds)
+        "health", lambda tx: read_aggregator_health(tx, role, stalled_seconds, faults)
     )
 
 

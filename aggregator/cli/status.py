@@ -32,7 +32,7 @@ def status(
         health = (
             examine_collector(desk)
             if isinstance(desk, CollectorDesk)
-            else examine_aggregator(desk.settings, desk.role, desk.database)
+            else examine_aggregator(desk.settings, desk.role, desk.database, desk.journal)
         )
     if as_json:
         print(json.dumps(health.whole_document))

@@ -23,6 +23,7 @@ from aggregator.survey import (
     survey_from_toml,
     task_tables,
 )
+from aggregator.words import escaped
 
 app = typer.Typer(
     no_args_is_help=True, help="Ask people a survey: check it, make its tasks, upload answers."
@@ -87,11 +88,11 @@ def show(file: TasksFile) -> None:
     """Print what the tasks of a survey ask, and the fingerprints that all parties must agree on."""
     for task, meaning in tasks_of_survey(file):
         print(f"{meaning.question.name}  {task.task_id}  fingerprint {task.fingerprint}")
-        print(f"  {meaning.title}; {meaning.asked}; asked as {meaning.design.name}")
+        print(escaped(f"  {meaning.title}; {meaning.asked}; asked as {meaning.design.name}"))
         described = meaning.question.model_dump(mode="json", by_alias=True, exclude={"name"})
         for name, value in described.items():
             if value not in ("", None, [], ()):
-                print(f"  {name} = {json.dumps(value, ensure_ascii=False)}")
+                print(escaped(f"  {name} = {json.dumps(value, ensure_ascii=False)}"))
 
 
 app.command(

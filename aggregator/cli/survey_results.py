@@ -26,6 +26,7 @@ from aggregator.protocol.task import Task
 from aggregator.results import Batch, Table, compare_all
 from aggregator.results.comparisons import ONLY_NOISE
 from aggregator.survey import Meaning, SurveyResults, Windows
+from aggregator.words import escaped
 
 AT_ONCE = 8
 """Batches that are asked for at the same time."""
@@ -117,12 +118,13 @@ def print_table(made: Table) -> None:
         answers = figures.setdefault("answers", [])
         if (window, count := f"{row['reports']:,}", "") not in answers:
             answers.append((window, count, ""))
-        name = " ".join(str(row[each]) for each in ("shows", "label") if row[each])
+        name = escaped(" ".join(str(row[each]) for each in ("shows", "label") if row[each]))
         value = "no estimate" if row["value"] is None else f"{row['value']:,.6g} {row['unit']}"
+        value = escaped(value)
         interval = f"({row['low']:,.6g} to {row['high']:,.6g})"
         figures.setdefault(name, []).append((window, value.rstrip(), interval))
     for question, figures in lines.items():
-        print(question)
+        print(escaped(str(question)))
         names = max(map(len, figures))
         values = max(len(value) for found in figures.values() for _, value, _ in found)
         for name, found in figures.items():
@@ -152,7 +154,7 @@ def print_changes(found: SurveyResults, confidence: Fraction) -> None:
                 change = f"less, by {-high:,.6g} to {-low:,.6g}{unit}"
             case _:
                 change = f"from {low:+,.6g} to {high:+,.6g}{unit}: more or less, or the same"
-        print(f"  {name}: {change}")
+        print(escaped(f"  {name}: {change}"))
     print(f"intervals: {100 * float(confidence):.6g} %, all at once. {ONLY_NOISE}")
 
 

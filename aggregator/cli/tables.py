@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from aggregator.collector.documents import Document
+from aggregator.words import escaped
 
 
 def print_result(collection: Document, labels: Sequence[str] = ()) -> None:
@@ -23,7 +24,7 @@ def print_result(collection: Document, labels: Sequence[str] = ()) -> None:
         table.add_column(processed["rule"], justify="right")
     for index, value in enumerate(result["values"]):
         cells = [
-            labels[index] if labels else str(index),
+            escaped(labels[index]) if labels else str(index),
             _number(value),
             _interval(value, width),
         ]

@@ -23,8 +23,9 @@ from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon, promise_of_all
 from aggregator.protocol.provisioning import PARTIES, provision
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
-from aggregator.protocol.task import TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
+from aggregator.protocol.task import NOT_TOML, TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
 from aggregator.survey import join, split
+from aggregator.words import escaped
 
 app = typer.Typer(no_args_is_help=True, help="Make, add, list, show and end tasks.")
 app.add_typer(tokens.app, name="token")
@@ -168,7 +169,7 @@ def list_(config: Config = None) -> None:
                 str(task.task_id),
                 f"Prio3{task.prio3.circuit.name}",
                 ", ".join(state),
-                task.configuration.task_info.decode(),
+                escaped(task.configuration.task_info.decode()),
             )
             print("  ".join(words))
 
@@ -318,7 +319,7 @@ def privacy_table(file: Path) -> dict[str, Setting]:
     """
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except NOT_TOML as error:
         raise ParameterError(f"privacy-file: not TOML: {error}") from None
     table = document.pop("privacy", None)
     if document or not isinstance(table, dict):

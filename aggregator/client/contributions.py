@@ -93,7 +93,7 @@ class Contributions:
             return {}
         except OSError as error:
             raise self._unusable(str(error.strerror)) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._unusable("not JSON") from error
         tasks = document.get("tasks") if isinstance(document, dict) else None
         if not isinstance(tasks, dict) or document.get("version") != _FILE_VERSION:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from re import ASCII, sub
 from re import compile as compile_pattern
+from urllib.parse import urlsplit
 
 from aggregator.dap.hpke import HpkeConfigList
 from aggregator.dap.ids import Identifier
@@ -54,6 +55,15 @@ class Resource:
     caller: Role | None
     request: str | None
     response: str | None
+
+
+def names_host(url: str) -> bool:
+    """Return whether a URL names a host and, if any, a port that there can be."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0  # asking for the port checks it
+    except ValueError:
+        return False
 
 
 _TASK = "/tasks/{task_id}"

@@ -22,6 +22,7 @@ from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.dap.messages import input_share_aad_prefix
 from aggregator.dap.problems import InvalidAggregationParameter
 from aggregator.dap.profile import DAP_18, BatchMode
+from aggregator.dap.resources import names_host
 from aggregator.dap.task import TaskConfiguration, task_extensions
 from aggregator.dap.times import Interval, Time
 from aggregator.dp.policy import (
@@ -288,6 +289,8 @@ def _check_numbers(configuration: TaskConfiguration, max_reports: int) -> None:
     ):
         if not url.startswith(("http://", "https://")):
             raise ParameterError(f"{name}: must be a URL that starts with http:// or https://")
+        if not names_host(url):
+            raise ParameterError(f"{name}: must name a host, and a port up to 65535 if any")
 
 
 def info_with_digest(info: str, meaning: str) -> str:

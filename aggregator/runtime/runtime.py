@@ -201,7 +201,7 @@ class Runtime:
             LocalError: It cannot be written, or contradicts another: the share must not leave.
         """
         digest = share_sha256(share)
-        journal = self._opened_journal()
+        journal = self.journal
         if not journal.holds(task_id.value, digest):
             await to_thread.run_sync(
                 write_down_share, self.database, journal, task_id.value, digest
@@ -209,10 +209,15 @@ class Runtime:
 
     async def after_charge_without_share(self) -> None:
         """Write what was charged for the other aggregator's share alone into the journal."""
-        journal = self._opened_journal()
-        await to_thread.run_sync(write_down_without_share, self.database, journal)
+        await to_thread.run_sync(write_down_without_share, self.database, self.journal)
 
-    def _opened_journal(self) -> Journal:
+    @property
+    def journal(self) -> Journal:
+        """The journal of releases.
+
+        Raises:
+            LocalError: There is none: nothing is released here.
+        """
         if self._journal is None:
             raise LocalError("this aggregator has no journal of releases")
         return self._journal

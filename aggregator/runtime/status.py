@@ -36,13 +36,16 @@ LEAST_FREE_BYTES = 16 * 2**20
 """With less room on the disk a service is not ready: what it would take could not be stored."""
 
 
-def read_aggregator_health(tx: Transaction, role: Role, stalled_seconds: int) -> Health:
+def read_aggregator_health(
+    tx: Transaction, role: Role, stalled_seconds: int, journal: Sequence[str] = ()
+) -> Health:
     """Return the state of an aggregator.
 
     Args:
         tx: A transaction on its store.
         role: LEADER or HELPER.
         stalled_seconds: How long work may wait while none is finished.
+        journal: What is wrong with its journal of releases, if anything.
     """
     tasks, broken = task_progress(tx), undecryptable_tasks(tx)
     jobs, collecting = aggregation_progress(tx), collection_progress(tx)
@@ -57,7 +60,7 @@ def read_aggregator_health(tx: Transaction, role: Role, stalled_seconds: int) ->
         finished_at is None or tx.now - finished_at > stalled_seconds
     )
     waiting = sum(task.waiting for task in tasks)
-    stalls = []
+    stalls = [*journal]
     if stalled:
         stalls.append(
             f"{waiting:,} reports and {collecting.unfinished:,} collections wait, the oldest for "

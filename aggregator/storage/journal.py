@@ -82,8 +82,24 @@ class Journal(Protocol):
             JournalError: It cannot be written.
         """
 
+    def check(self) -> None:
+        """Look whether a release could be written.
+
+        Raises:
+            StoreError: It could not, and why.
+        """
+
     def close(self) -> None:
         """Close what is open."""
+
+
+def journal_faults(journal: Journal) -> list[str]:
+    """Return why no release can be written down, if so: no share leaves until that is mended."""
+    try:
+        journal.check()
+    except StoreError as error:
+        return [f"no result leaves: {error}"]
+    return []
 
 
 def share_sha256(share: bytes) -> bytes:

@@ -9,6 +9,7 @@ next. So lines count as on the disk only if the same process has written and the
 that it finds there it writes once more.
 """
 
+import errno
 import fcntl
 import os
 import threading
@@ -123,6 +124,16 @@ class JournalFile:
                 self._keep(release)
             self._read += sum(map(len, lines))
             self._checksum = before
+
+    def check(self) -> None:
+        """Look whether a release could be written.
+
+        Raises:
+            JournalError: It could not: the file is not there, was changed, or its disk is full.
+        """
+        with self._opened(fcntl.LOCK_SH) as descriptor:
+            if not os.fstatvfs(descriptor).f_bavail:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def close(self) -> None:
         """Do nothing: the file is open only while it is used."""

@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from aggregator.protocol.batches import Batch
 from aggregator.storage.engine import backend, translated
-from aggregator.storage.journal import Release, Released
+from aggregator.storage.journal import JournalError, Release, Released
 from aggregator.storage.ledger import Charge, cost_columns, cost_of
 
 _METADATA = MetaData()
@@ -120,6 +120,15 @@ class JournalTable:
                 if known.add(release):
                     connection.execute(_RELEASES.insert().values(**_row(release)))
             self._remember([release])
+
+    def check(self) -> None:
+        """Look whether the table can be reached.
+
+        Raises:
+            StoreError: It cannot, or is not there.
+        """
+        if not self.exists():
+            raise JournalError(f"the journal of releases {self.name} does not exist")
 
     def close(self) -> None:
         """Close the connections."""

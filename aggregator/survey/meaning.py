@@ -72,7 +72,7 @@ class Meaning:
                 question=question,
                 design=question.design(table["design"]),
             )
-        except (ValueError, TypeError, KeyError, ValidationError):
+        except (ValueError, TypeError, KeyError, RecursionError, ValidationError):
             raise ParameterError("meaning: not that of a survey's question") from None
         if name := acting_member(table, MAY_HAVE_LINES):
             raise ParameterError(f"meaning: {name}: must be without control characters")

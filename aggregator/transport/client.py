@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 from typing_extensions import override
 
+from aggregator.dap.resources import names_host
 from aggregator.errors import ParameterError
 from aggregator.transport.answers import Answers
 
@@ -78,8 +79,11 @@ def check_scheme(url: str, name: str, *, insecure_http: bool) -> None:
         insecure_http: Whether the operator allows it.
 
     Raises:
-        ParameterError: It is plain HTTP to another machine, and that is not allowed.
+        ParameterError: It names no host, or is plain HTTP to another machine, and that is
+            not allowed.
     """
+    if not (url.isprintable() and names_host(url)):
+        raise ParameterError(f"{name}: {url} must name a host, and a port up to 65535 if any")
     parsed = httpx.URL(url)
     if parsed.scheme == "https" or insecure_http or is_loopback(parsed.host):
         return

@@ -57,7 +57,7 @@ def run_vector_file(file_name: str, text: str) -> None:
         raise VectorFailure(f"unknown type {name!r}")
     try:
         vector = JsonObject(json.loads(text), "the file")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise VectorFailure(f"not JSON: {error}") from error
     if name == XOF_TYPE:
         _check_xof(vector)

@@ -23,6 +23,7 @@ from aggregator.config import ANSWER_SECONDS, MAX_BYTES_IN_FLIGHT
 from aggregator.dap.problems import InvalidMessage
 from aggregator.errors import Abort
 from aggregator.storage.engine import Busy, DiskFull, Unreachable
+from aggregator.storage.journal import JournalError
 from aggregator.telemetry.metrics import REQUEST_SECONDS
 from aggregator.telemetry.tracing import new_trace_id, read_traceparent
 from aggregator.web.intake import SCOPE_KEY, Intake
@@ -42,7 +43,7 @@ FULL_DISK_SECONDS = 60
 """When a peer is asked to come again after our disk was full."""
 
 UNREACHABLE_SECONDS = 5
-"""The same while the store's server cannot be reached."""
+"""The same while the store's server cannot be reached, or the journal of releases not be used."""
 
 
 def create_app(
@@ -75,6 +76,7 @@ def create_app(
     app.add_exception_handler(Busy, _on_busy)
     app.add_exception_handler(DiskFull, _on_full_disk)
     app.add_exception_handler(Unreachable, _on_unreachable_store)
+    app.add_exception_handler(JournalError, _on_unusable_journal)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_middleware(Edge, intake=Intake(max_bytes_in_flight), answer_seconds=answer_seconds)
     return app
@@ -200,6 +202,11 @@ async def _on_full_disk(_request: Request, error: Exception) -> Response:
 
 async def _on_unreachable_store(_request: Request, error: Exception) -> Response:
     log.warning("the store cannot be reached", reason=str(error))
+    return busy_response(UNREACHABLE_SECONDS)
+
+
+async def _on_unusable_journal(_request: Request, error: Exception) -> Response:
+    log.error("a share cannot leave", reason=str(error))
     return busy_response(UNREACHABLE_SECONDS)
 
 

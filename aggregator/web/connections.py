@@ -28,6 +28,8 @@ LINGER_SECONDS = 5.0
 UNREAD_SECONDS = 30.0
 """How long a peer may leave an answer unread."""
 
+_OF_A_BODY = (b"content-length", b"transfer-encoding")
+
 _SETTLED_SECONDS = 1.0
 """A younger connection is never dropped for another: its pace is unknown."""
 
@@ -128,7 +130,10 @@ class BoundedConnection(HttpToolsProtocol):
         if self._headers > MAX_HEADERS:
             self._is_excessive = True
             raise ValueError("too many headers")
-        super().on_header(name, value)
+        if (
+            not self._is_body_coming
+        ):  # what follows a body is no header (RFC 9110, "Trailer Fields")
+            super().on_header(name, value)
 
     @override
     def on_headers_complete(self) -> None:
@@ -136,6 +141,9 @@ class BoundedConnection(HttpToolsProtocol):
         if size > MAX_HEADER_BYTES:
             self._is_excessive = True
             raise ValueError("the headers are too long")
+        if self.parser.should_upgrade() and any(name in _OF_A_BODY for name, _ in self.headers):
+            # The parser would end the request here, and take its body for the next one.
+            raise ValueError("a request with a body cannot ask for another protocol")
         self._disarm()
         self._frame_bytes = 0
         self._began = self.loop.time()
@@ -163,6 +171,10 @@ class BoundedConnection(HttpToolsProtocol):
         if not self._is_answering:
             self.transport.close()  # the unread body has ended; the peer may connect again
         super().on_message_complete()
+
+    @override
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: a request without a body is answered as if it had not asked for more."""
 
     @override
     def send_400_response(self, msg: str) -> None:

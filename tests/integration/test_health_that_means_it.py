@@ -22,6 +22,7 @@ from starlette.routing import Route
 from aggregator.cli.running import run_services
 from aggregator.runtime import status
 from aggregator.runtime.status import read_aggregator_health
+from aggregator.storage.journal import journal_faults
 from aggregator.telemetry.health import Health, exposition
 from aggregator.telemetry.metrics import process_exposition
 from aggregator.web.health import create_health_app
@@ -48,9 +49,10 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
 
 
 def health_of(service: Service) -> Health:
+    faults = journal_faults(service.journal)
     return service.database.read_sync(
         "health",
-        lambda tx: read_aggregator_health(tx, service.role, STALLED_SECONDS),
+        lambda tx: read_aggregator_health(tx, service.role, STALLED_SECONDS, faults),
     )
 
 
@@ -68,6 +70,21 @@ async def test_reports_that_no_worker_takes_make_the_leader_not_ready(pair: Pair
     assert found.is_ready
     assert found.document["waiting_reports"] == 0
     assert health_of(pair.helper).is_ready
+
+
+async def test_a_journal_that_cannot_be_used_makes_a_service_not_ready_but_takes_requests(
+    pair: Pair, tmp_path: Path
+) -> None:
+    path = tmp_path / "leader.journal"
+    away = path.rename(tmp_path / "away")
+    found = health_of(pair.leader)
+    assert found.faults == [
+        f"no result leaves: the journal of releases {path}: No such file or directory"
+    ]
+    assert found.obstacles == []
+    assert "prio_ready 0" in exposition(found.metrics)
+    away.rename(path)
+    assert health_of(pair.leader).is_ready
 
 
 async def test_a_helper_that_does_not_answer_shows_in_jobs_that_are_tried_again(pair: Pair) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.states import LedgerState
@@ -35,7 +36,11 @@ async def test_a_share_leaves_when_its_release_is_written_down(tmp_path: Path) -
     await pair.work_until_idle()
     (entry,) = await pair.leader.database.read("ledger", list_ledger)
     assert entry.state is LedgerState.CHARGED
-    assert (await pair.poll(location)).status == 500
+    with capture_logs() as logs:
+        assert (await pair.poll(location)).status == 503
+    (line,) = [each for each in logs if each["log_level"] == "error"]
+    assert "exc_info" not in line
+    assert line["reason"].startswith(f"the journal of releases {journals[0]}: ")
     lost[0].rename(journals[0])
     answer = await pair.poll(location)
     assert pair.open(answer.body).report_count == len(MEASUREMENTS)

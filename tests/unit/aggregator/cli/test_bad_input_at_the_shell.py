@@ -345,3 +345,46 @@ def test_a_type_of_measurement_has_one_list_of_names_and_any_of_them_is_taken(
     assert wrong.returncode == 2
     said = "vdaf must be one of count, sum, sumvec, histogram, multihot, l1boundsum, not"
     assert said in " ".join(wrong.stderr.split())
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"version": ' + "9" * 5000 + "}"])
+def test_another_operators_list_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "helper.json"
+    file.write_text(text)
+    done = run_here("job", "compare", file)
+    assert done.returncode == 2
+    assert f"{file}: not JSON" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["[" * 100_000, "9" * 5000])
+def test_a_privacy_file_that_cannot_be_read_is_named(tmp_path: Path, value: str) -> None:
+    file = tmp_path / "privacy.toml"
+    file.write_text(f"a = {value}")
+    done = new_task(tmp_path, "--vdaf", "Prio3Count", "--privacy-file", str(file))
+    assert done.returncode == 2
+    assert "privacy-file: not TOML" in done.stderr
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "https://", "https://a.example:99999/"])
+def test_an_aggregator_at_no_address_is_refused_when_its_task_is_made(
+    tmp_path: Path, url: str
+) -> None:
+    done = new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon=1", "--helper", url)
+    assert done.returncode == 2
+    assert "helper: must name a host, and a port up to 65535" in done.stderr
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "https://", "https://a.example:99999/"])
+def test_a_peer_at_no_address_is_refused(tmp_path: Path, url: str) -> None:
+    config = tmp_path / "leader.toml"
+    config.write_text('role = "leader"\ndatabase = "l.sqlite"\nstore_key_file = "l.key"\n')
+    done = run_here("doctor", "--config", config, "--peer", url)
+    assert done.returncode == 2
+    assert f"peer: {url} must name a host" in done.stderr
+
+
+def test_a_time_of_thousands_of_digits_is_no_time(tmp_path: Path) -> None:
+    new_task(tmp_path, "--vdaf", "Prio3Count", "--epsilon=1")
+    done = run_here("upload", tmp_path / "task" / "task.toml", "--time", "9" * 5000, "1")
+    assert done.returncode == 2
+    assert "time: must be ISO 8601 or seconds since 1970" in done.stderr

@@ -54,6 +54,17 @@ def test_noised_values_have_intervals_and_labels_as_they_were_given(
     assert "all at once: plus or minus 23" in shown
 
 
+def test_a_label_does_not_turn_the_values_beside_it_around(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    task = make_task(privacy=LAPLACE)
+    collection: Document = {"result": result_document(task, result_of(task, 1500, -3, 400, 98))}
+    print_result(collection, ["a\u202e", "b", "c", "d"])
+    shown = capsys.readouterr().out
+    assert "a\\u202e" in shown
+    assert "\u202e" not in shown
+
+
 def test_post_processed_values_have_a_column_beside_the_raw_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

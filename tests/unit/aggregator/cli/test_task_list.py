@@ -37,6 +37,18 @@ def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) 
     assert "0 wait, 0 aggregated, not released  a task of the tests" in two
 
 
+def test_what_a_task_is_for_does_not_turn_its_line_around(tmp_path: Path) -> None:
+    config = tmp_path / "leader.toml"
+    config.write_text(
+        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+    )
+    task = make_task(task_info="visits\u202egnp")
+    with open_aggregator(config) as desk:
+        desk.add_task(provision(task, SeededEntropy(b"x"))[Role.LEADER])
+    listed = run_here("task", "list", "--config", config).stdout
+    assert listed.endswith("  visits\\u202egnp\n")
+
+
 def test_a_collectors_list_counts_its_collections(tmp_path: Path) -> None:
     config = tmp_path / "collector.toml"
     config.write_text(

@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from aggregator.protocol.batches import Batch
-from aggregator.storage.journal import Contradiction, Journal, JournalError, Release
+from aggregator.storage.journal import (
+    Contradiction,
+    Journal,
+    JournalError,
+    Release,
+    journal_faults,
+)
 from aggregator.storage.journal_file import JournalFile
 from aggregator.storage.journal_table import JournalTable
 from aggregator.storage.ledger import Charge
@@ -49,6 +55,36 @@ def test_what_is_appended_is_there_for_whoever_opens_it_next(
     assert not journal.holds(TASK_ID, b"\x01" * 32)
     for each in (journal, other):
         each.close()
+
+
+def test_a_journal_that_is_not_there_is_named(opened: Callable[[], Journal]) -> None:
+    journal = opened()
+    (fault,) = journal_faults(journal)
+    assert journal.name in fault
+    journal.create()
+    assert journal_faults(journal) == []
+    journal.close()
+
+
+def test_a_journal_that_was_changed_or_has_no_room_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    journal = JournalFile(path)
+    journal.create()
+    journal.append([FIRST, SECOND])
+    content = path.read_bytes()
+    path.write_bytes(content[:-20])
+    assert journal_faults(journal) == [
+        f"no result leaves: the journal of releases {path} has become shorter"
+    ]
+    path.write_bytes(content)
+    assert journal_faults(journal) == []
+    full = os.statvfs_result([4096, 4096, 9, 0, 0, 9, 9, 9, 0, 255])
+    monkeypatch.setattr(os, "fstatvfs", lambda _: full)
+    assert journal_faults(journal) == [
+        f"no result leaves: the journal of releases {path}: No space left on device"
+    ]
 
 
 @pytest.mark.parametrize(

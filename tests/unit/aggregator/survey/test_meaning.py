@@ -47,7 +47,9 @@ def test_a_task_without_a_survey_has_no_labels() -> None:
         Meaning.of_task(make_task())
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", "1", "nonsense", '{"version":2}', "\x00"])
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", "1", "nonsense", '{"version":2}', "\x00", "[" * 100_000]
+)
 def test_what_is_no_meaning_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="meaning"):
         Meaning.from_json(text)

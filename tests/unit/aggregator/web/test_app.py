@@ -22,6 +22,7 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import media_type
 from aggregator.errors import Abort, StoreError
 from aggregator.storage.engine import Busy, DiskFull, Unreachable
+from aggregator.storage.journal import JournalError
 from aggregator.web.app import create_app
 from aggregator.web.messages import dap_router, read_body, read_bytes, task_id_of
 from aggregator.web.problems import stored_problem_response
@@ -42,6 +43,7 @@ FAULTS: dict[str, Exception] = {
     "busy": Busy(SECRET),
     "full": DiskFull(SECRET),
     "unreachable": Unreachable(SECRET),
+    "journal": JournalError(SECRET),
 }
 
 
@@ -104,7 +106,9 @@ async def test_a_busy_store_asks_the_peer_to_come_again() -> None:
     assert SECRET not in answer.text
 
 
-@pytest.mark.parametrize(("fault", "seconds"), [("full", "60"), ("unreachable", "5")])
+@pytest.mark.parametrize(
+    ("fault", "seconds"), [("full", "60"), ("unreachable", "5"), ("journal", "5")]
+)
 async def test_a_store_that_cannot_be_used_asks_the_peer_to_come_again_later(
     fault: str, seconds: str
 ) -> None:
