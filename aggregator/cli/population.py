@@ -11,6 +11,7 @@ from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ParameterError
 from aggregator.protocol.floor import parse_max_delta
 from aggregator.storage.populations import Population
+from aggregator.words import acts
 
 
 def population(
@@ -49,5 +50,7 @@ def population(
         raise ParameterError("population: give epsilon, rho or --closed")
     if not name:
         raise ParameterError("name: must not be empty; tasks without a population have none")
+    if acts(name):
+        raise ParameterError("name: must be one line, without control characters, as a task's is")
     with open_aggregator(config) as desk:
         desk.fix_population(name, Population(limits, closed))

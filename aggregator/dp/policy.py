@@ -31,6 +31,7 @@ from aggregator.dp.truncated_geometric import TruncatedGeometric
 from aggregator.dp.window import Window
 from aggregator.errors import ParameterError
 from aggregator.vdaf.circuits import Circuit
+from aggregator.words import acts
 
 _MAX_CODE_POINT = 255
 
@@ -123,6 +124,8 @@ class PrivacyPolicy:
         _check_count(self.max_releases, "max_releases")
         if self.budget is not None:
             require_positive(self.budget, "budget")
+        if acts(self.population):
+            raise ParameterError("population must be one line, without control characters")
         size = len(self.population.encode())
         if size > _MAX_POPULATION_SIZE:
             raise ParameterError(

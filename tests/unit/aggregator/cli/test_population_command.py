@@ -178,7 +178,11 @@ def test_bad_limits_are_refused_by_name(config: Path, options: list[str], messag
     assert message in done.stderr
 
 
-def test_tasks_without_a_population_share_none(config: Path) -> None:
-    done = run_here("population", "", "--config", config, "--epsilon", "1")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("", "name: must not be empty"), ("a\x1b[2J", "name: must be one line, without control")],
+)
+def test_a_name_that_no_task_can_have_is_refused(config: Path, name: str, message: str) -> None:
+    done = run_here("population", name, "--config", config, "--epsilon", "1")
     assert done.returncode == 2
-    assert "name: must not be empty" in done.stderr
+    assert message in done.stderr

@@ -177,6 +177,8 @@ def test_defaults_are_one_report_any_number_of_batches_and_no_limit() -> None:
         ({**LAPLACE, "budget": 1.5}, "budget .* is a float"),
         ({**LAPLACE, "population": 3}, "population must be text"),
         ({**LAPLACE, "population": "x" * 256}, "population must be at most 255 bytes"),
+        ({**LAPLACE, "population": "a\x1b[2J"}, "population must be one line, without control"),
+        ({**LAPLACE, "population": "\ud800"}, "population must be one line, without control"),
         ({**LAPLACE, "private_threshold": "4k"}, "private_threshold must be"),
         ({**LAPLACE, "private_threshold": 1.5}, "private_threshold must be"),
         ({**LAPLACE, "public_threshold": 3}, "public buckets need one"),
