@@ -16,7 +16,7 @@ from tests.support.measured_task import HOUR, MeasuredTask, make_measured_task
 from tests.support.mortal import MOMENTS, Fate
 from tests.support.processes import Processes
 from tests.support.sudden_death import Patient, explained, failures_in_logs
-from tests.support.transactions import OF_A_SLOW_MACHINE, WRITES
+from tests.support.transactions import OF_TIME, WRITES
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("engine")]
 
@@ -63,7 +63,7 @@ def test_a_death_around_any_transaction_changes_nothing_that_anybody_sees(tmp_pa
             for party, fate in fates.items():
                 assert not fate.is_armed
                 written = dict.fromkeys(name for name, _ in fate.moments())
-                in_order = [name for name in written if name not in OF_A_SLOW_MACHINE]
+                in_order = [name for name in written if name not in OF_TIME]
                 assert in_order == [FIRST_TRANSACTION, *WRITES[party]]
 
             for options, moment in itertools.product(TASKS, MOMENTS):

@@ -17,7 +17,8 @@ WRITES = {
 }
 """The transactions of each aggregator, in order."""
 
-OF_A_SLOW_MACHINE = {
+OF_TIME = {
     f"{verb} {kind} job" for verb in ("renew", "release") for kind in ("aggregation", "collection")
 } | {"turn generations over"}
-"""Transactions that a step adds which takes long, or whose answer does not come in time."""
+"""Transactions that come when time has passed: a step takes long, an answer is late, or a minute
+has gone by."""
