@@ -114,7 +114,7 @@ COMMANDS: Final = (
         "doctor",
         "doctor",
         "doctor",
-        "Examine another aggregator: TLS, clocks, keys, and the tasks that we share with it.",
+        "Examine another aggregator: TLS, clocks, keys, limits, and the tasks shared with it.",
         "prio doctor --config leader.toml --peer https://helper.example/",
     ),
     Entry(

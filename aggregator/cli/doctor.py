@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import anyio
@@ -11,6 +12,7 @@ import typer
 
 import aggregator
 from aggregator.cli import faults
+from aggregator.cli.doctor_sides import compared, read_side, side_of
 from aggregator.cli.options import Config
 from aggregator.cli.parties import AggregatorDesk, Desk, open_desk
 from aggregator.config import AggregatorSettings, LeaderSettings
@@ -18,7 +20,7 @@ from aggregator.dap.ids import AggregationJobId
 from aggregator.dap.problems import UnrecognizedAggregationJob
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
-from aggregator.errors import PeerError
+from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.reports import CLOCK_SKEW_SECONDS
 from aggregator.protocol.task import Task
 from aggregator.storage.tasks import get_task
@@ -34,15 +36,31 @@ def doctor(
         str, typer.Option("--peer", metavar="URL", help="The other aggregator, as tasks name it.")
     ],
     config: Config = None,
+    ours: Annotated[
+        bool,
+        typer.Option("--ours", help="Ask nobody; print our side as JSON for the other operator."),
+    ] = False,
+    theirs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What the other operator's --ours printed, to compare."),
+    ] = None,
 ) -> None:
-    """Examine another aggregator: TLS, clocks, keys, and the tasks that we share with it.
+    """Examine another aggregator: TLS, clocks, keys, limits, and the tasks shared with it.
 
     It changes nothing, here or there. A line begins with ok, look (for a person to judge) or fault;
-    the exit status is 1 if there is a fault. What is printed as ours is to be compared with what
-    the other operator's doctor prints: nobody publishes the limits or the version of a program.
+    the exit status is 1 if there is a fault. Nobody publishes the limits or the version of a
+    program, so each operator hands what --ours prints to the other, whose --theirs compares them.
     """
     with open_desk(config) as desk:
-        found = anyio.run(_examine, desk, peer)
+        if not isinstance(desk, AggregatorDesk) and (ours or theirs):
+            raise ParameterError("config: only an aggregator has a side to compare, no collector")
+        if ours and isinstance(desk, AggregatorDesk):
+            print(side_of(desk, _shared(desk, peer)).model_dump_json(indent=2, exclude_none=True))
+            return
+        clashes: list[Finding] = []
+        if theirs is not None and isinstance(desk, AggregatorDesk):
+            clashes += compared(side_of(desk, _shared(desk, peer)), read_side(theirs))
+        found = [*anyio.run(_examine, desk, peer), *clashes]
         for each in (*found, *_ours(desk)):
             print(f"{each.verdict:6} {each.subject:8} {each.says}")
     if any(each.verdict == "fault" for each in found):
@@ -64,10 +82,14 @@ async def _examine(desk: Desk, endpoint: str) -> list[Finding]:
     ) as http:
         shown = await examine(http, Peer(http, endpoint, name="the peer", attempts=1), endpoint)
         found = list(findings(shown, time.time(), skew))
-        shared = [task for task in desk.tasks() if endpoint in _endpoints(task)]
+        shared = _shared(desk, endpoint)
         if not shared:
             return [*found, Finding("look", "tasks", f"none of ours names {endpoint}")]
         return [*found, *[await _of_task(desk, http, task, endpoint) for task in shared]]
+
+
+def _shared(desk: Desk, endpoint: str) -> list[Task]:
+    return [task for task in desk.tasks() if endpoint in _endpoints(task)]
 
 
 def _endpoints(task: Task) -> tuple[str, str]:

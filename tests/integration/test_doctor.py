@@ -7,9 +7,11 @@ import httpx
 import pytest
 
 from aggregator.cli import doctor
+from aggregator.cli.doctor_sides import Side, compared, read_side, side_of
 from aggregator.cli.parties import AggregatorDesk
 from aggregator.config import HelperSettings, LeaderSettings
 from aggregator.dap.profile import Role
+from aggregator.errors import ParameterError
 from aggregator.storage.tasks import replace_peer_token
 from tests.support.pair import Pair
 from tests.support.tasks import HELPER_URL, LEADER_URL, make_task
@@ -67,8 +69,77 @@ async def test_a_token_that_the_helper_does_not_know_is_a_fault(pair: Pair) -> N
 async def test_a_helper_sees_the_fingerprint_and_a_stranger_that_nothing_is_shared(
     pair: Pair,
 ) -> None:
-    settings = HelperSettings(database=":memory:")
-    desk = AggregatorDesk(Role.HELPER, settings, pair.helper.database, pair.helper.journal)
+    desk = helpers(pair)
     assert (await findings(desk, LEADER_URL))["task"][1].endswith(pair.task.fingerprint)
     verdict, says = (await findings(desk, LEADER_URL.rstrip("/")))["tasks"]
     assert (verdict, "none of ours names" in says) == ("look", True)
+
+
+def helpers(pair: Pair) -> AggregatorDesk:
+    settings = HelperSettings(database=":memory:")
+    return AggregatorDesk(Role.HELPER, settings, pair.helper.database, pair.helper.journal)
+
+
+def clashes(leader: Side, helper: Side) -> dict[str, tuple[str, str]]:
+    return {each.subject: (each.verdict, each.says) for each in compared(leader, helper)}
+
+
+async def test_two_sides_that_fit_have_nothing_to_look_at(pair: Pair, tmp_path: Path) -> None:
+    leader = side_of(leaders(pair), [pair.task])
+    file = tmp_path / "helper.json"
+    file.write_text(side_of(helpers(pair), [pair.task]).model_dump_json(exclude_none=True))
+    found = clashes(leader, read_side(file))
+    assert {verdict for verdict, _ in found.values()} == {"ok"}
+    assert found.keys() == {"versions", "waiting", "job size", "skew", "task"}
+
+
+@pytest.mark.parametrize(
+    ("helper", "subject", "verdict", "says"),
+    [
+        ({"prio": "0.0"}, "versions", "look", "helper 0.0"),
+        ({"answer_seconds": 46}, "waiting", "fault", "gives up what the helper still works at"),
+        ({"max_body_size": 2**20}, "job size", "fault", "refuses the leader's largest jobs"),
+        ({"clock_skew_seconds": 1}, "skew", "look", "wait until the other does"),
+        ({"tasks": {}}, "task", "look", "only we take part"),
+        ({"max_body_size": None}, "job size", "look", "not all is said"),
+    ],
+)
+async def test_where_two_sides_clash_both_figures_are_named(
+    pair: Pair, helper: dict[str, object], subject: str, verdict: str, says: str
+) -> None:
+    ours, theirs = side_of(leaders(pair), [pair.task]), side_of(helpers(pair), [pair.task])
+    found = clashes(ours, theirs.model_copy(update=helper))
+    assert found[subject][0] == verdict
+    assert says in found[subject][1]
+    assert {name for name, (each, _) in found.items() if each != "ok"} == {subject}
+
+
+async def test_another_fingerprint_is_another_task(pair: Pair) -> None:
+    ours, theirs = side_of(leaders(pair), [pair.task]), side_of(helpers(pair), [pair.task])
+    other = theirs.model_copy(update={"tasks": {str(pair.task.task_id): "\x1b[2J"}})
+    verdict, says = clashes(ours, other)["task"]
+    assert (verdict, "two different tasks" in says, "\x1b" in says) == ("fault", True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not what --ours prints"),
+        ('{"version": 1, "role": "collector"}', "role: Input should be 'leader' or 'helper'"),
+        (
+            '{"role": "helper", "prio": "1", "tasks": {"a": 1}}',
+            "clock_skew_seconds: Field required",
+        ),
+    ],
+)
+def test_what_is_no_side_is_refused_by_its_member(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "theirs.json"
+    file.write_text(text)
+    with pytest.raises(ParameterError, match=message):
+        read_side(file)
+
+
+async def test_two_of_one_role_are_not_compared(pair: Pair) -> None:
+    side = side_of(leaders(pair), [])
+    with pytest.raises(ParameterError, match="a leader's, as ours is"):
+        list(compared(side, side))

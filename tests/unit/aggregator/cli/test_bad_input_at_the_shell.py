@@ -1,5 +1,6 @@
 """What a shell can get wrong before any service is asked: one line, the fault named, status 2."""
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -381,6 +382,24 @@ def test_a_peer_at_no_address_is_refused(tmp_path: Path, url: str) -> None:
     done = run_here("doctor", "--config", config, "--peer", url)
     assert done.returncode == 2
     assert f"peer: {url} must name a host" in done.stderr
+
+
+def test_our_side_is_printed_for_the_other_operator_and_is_not_compared_with_itself(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "leader.toml"
+    config.write_text('role = "leader"\ndatabase = "l.sqlite"\nstore_key_file = "l.key"\n')
+    asked = ("doctor", "--config", config, "--peer", "https://helper.example/")
+    done = run_here(*asked, "--ours")
+    assert json.loads(done.stdout)["request_timeout_seconds"] == 45
+    side = tmp_path / "ours.json"
+    side.write_text(done.stdout)
+    refused = run_here(*asked, "--theirs", side)
+    assert refused.returncode == 2
+    assert "theirs: a leader's, as ours is" in refused.stderr
+    missing = run_here(*asked, "--theirs", tmp_path / "none.json")
+    assert missing.returncode == 2
+    assert "none.json" in missing.stderr
 
 
 def test_a_time_of_thousands_of_digits_is_no_time(tmp_path: Path) -> None:
