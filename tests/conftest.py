@@ -52,6 +52,13 @@ def _kernels_are_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None
         warm()
 
 
+@pytest.fixture(autouse=True)
+def _logging_stays_as_it_is() -> Iterator[None]:
+    """Fail a test that leaves loggers kept as it set them up: nobody could capture their lines."""
+    yield
+    assert not structlog.get_config()["cache_logger_on_first_use"]
+
+
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[str]:
     """The URL of a PostgreSQL server, started once; the test is skipped if none is installed."""
