@@ -1,7 +1,9 @@
 """What holds for every test: Hypothesis profiles, uncompiled kernels, measurements on demand."""
 
 import fcntl
+import logging
 import os
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -53,10 +55,19 @@ def _kernels_are_compiled_once(tmp_path_factory: pytest.TempPathFactory) -> None
 
 
 @pytest.fixture(autouse=True)
-def _logging_stays_as_it_is() -> Iterator[None]:
-    """Fail a test that leaves loggers kept as it set them up: nobody could capture their lines."""
+def _logging_is_put_back() -> Iterator[None]:
+    """Undo what a service that runs in this process does to logging: its loggers keep it."""
+    root, before = logging.getLogger(), structlog.get_config()
+    level = root.level
     yield
-    assert not structlog.get_config()["cache_logger_on_first_use"]
+    if not structlog.get_config()["cache_logger_on_first_use"]:
+        return
+    structlog.configure(**before)
+    root.handlers = [each for each in root.handlers if type(each) is not logging.StreamHandler]
+    root.setLevel(level)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("aggregator."):
+            getattr(getattr(module, "log", None), "__dict__", {}).pop("bind", None)
 
 
 @pytest.fixture(scope="session")
