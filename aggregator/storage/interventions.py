@@ -1,4 +1,4 @@
-"""What an operator does to jobs by hand, whoever holds their leases.
+"""What an operator does to jobs by hand, whoever holds their leases; only a retry takes none away.
 
 A driver that holds the lease of such a job gets `LeaseLost` with its next write, so it changes
 nothing of what the operator has decided.
@@ -6,7 +6,7 @@ nothing of what the operator has decided.
 
 from collections.abc import Mapping
 
-from sqlalchemy import Table, select, update
+from sqlalchemy import ColumnElement, Table, select, update
 
 from aggregator.protocol.batches import Batch
 from aggregator.storage import closed_batches, ledger, locks, tables
@@ -31,6 +31,9 @@ _AT_ONCE = 0  # before the jobs that are due, which are leased in the order of t
 def retry_aggregation_job(tx: Transaction, job_id: bytes) -> None:
     """Drive the job at once, with the same request if it has one; a held one is driven again.
 
+    One that is being driven now is left to its driver: what the other aggregator answers it must
+    not be lost, for a job of which an answer is missing may have been counted there.
+
     Raises:
         Conflict: There is no such job, or it has ended.
     """
@@ -42,7 +45,9 @@ def retry_aggregation_job(tx: Transaction, job_id: bytes) -> None:
         _set(tx, table, job_id, {"state": held.target, "failures": 0})
     elif state not in driven:
         raise tx.refuse(Conflict(f"aggregation job {job_id.hex()} has ended: it is {state}"))
-    _set(tx, table, job_id, {"lease_token": None, "lease_expires_at": _AT_ONCE})
+    _set(
+        tx, table, job_id, {"lease_token": None, "lease_expires_at": _AT_ONCE}, _is_free(tx, table)
+    )
 
 
 def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -> int:
@@ -95,7 +100,7 @@ def drop_waiting_job(tx: Transaction, task_id: bytes, batch: Batch, request_sha2
 
 
 def retry_collection_job(tx: Transaction, job_id: bytes) -> None:
-    """Drive the job at once.
+    """Drive the job at once; one that is being driven now is left to its driver.
 
     Raises:
         Conflict: There is no such job, or it has ended.
@@ -103,7 +108,7 @@ def retry_collection_job(tx: Transaction, job_id: bytes) -> None:
     table = tables.collection_jobs
     _end(tx, table, COLLECTION_JOB, "abandon_collection_job", job_id)  # what has not ended
     values = {"lease_token": None, "lease_expires_at": _AT_ONCE, "refused_since": None}
-    _set(tx, table, job_id, values)
+    _set(tx, table, job_id, values, _is_free(tx, table))
 
 
 def abandon_collection_job(tx: Transaction, job_id: bytes, problem: str, *, returned: bool) -> None:
@@ -166,5 +171,17 @@ def _state(tx: Transaction, table: Table, job_id: bytes) -> str:
     return state
 
 
-def _set(tx: Transaction, table: Table, job_id: bytes, values: Mapping[str, object]) -> None:
-    tx.connection.execute(update(table).where(table.c.job_id == job_id).values(**values))
+def _is_free(tx: Transaction, table: Table) -> ColumnElement[bool]:
+    """Return the condition that no driver holds a job's lease."""
+    return table.c.lease_token.is_(None) | (table.c.lease_expires_at <= tx.now)
+
+
+def _set(
+    tx: Transaction,
+    table: Table,
+    job_id: bytes,
+    values: Mapping[str, object],
+    *conditions: ColumnElement[bool],
+) -> None:
+    of_job = (table.c.job_id == job_id, *conditions)
+    tx.connection.execute(update(table).where(*of_job).values(**values))

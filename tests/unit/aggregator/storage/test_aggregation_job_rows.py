@@ -123,6 +123,22 @@ def test_a_driver_that_slept_past_its_lease_changes_nothing(
     finish_job(store, holder)
 
 
+def test_a_retry_leaves_a_job_to_the_driver_that_has_it_and_takes_one_that_waits(
+    store: Database, clock: ManualClock
+) -> None:
+    """Else the answer on its way would be lost, and with it that nothing was processed."""
+    leased = lease_job(store, seconds=60)
+    retried = leased.job.job_id
+    store.run_sync("retry", lambda tx: retry_aggregation_job(tx, retried))
+    store.run_sync("answer", lambda tx: release_aggregation_job(tx, leased.lease, 30))
+    assert store.run_sync("lease", lambda tx: lease_aggregation_jobs(tx, 1, 60)) == []
+    store.run_sync("retry", lambda tx: retry_aggregation_job(tx, retried))
+    lease_job(store, seconds=60)
+    clock.advance(60)  # its driver has died
+    store.run_sync("retry", lambda tx: retry_aggregation_job(tx, retried))
+    lease_job(store)
+
+
 def test_the_request_is_stored_once_and_survives_its_driver(
     store: Database, clock: ManualClock
 ) -> None:
