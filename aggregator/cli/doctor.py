@@ -12,7 +12,7 @@ import typer
 
 import aggregator
 from aggregator.cli import faults
-from aggregator.cli.doctor_sides import compared, read_side, side_of
+from aggregator.cli.doctor_sides import Side, compared, read_side, side_of
 from aggregator.cli.options import Config
 from aggregator.cli.parties import AggregatorDesk, Desk, open_desk
 from aggregator.config import AggregatorSettings, LeaderSettings
@@ -51,15 +51,13 @@ def doctor(
     the exit status is 1 if there is a fault. Nobody publishes the limits or the version of a
     program, so each operator hands what --ours prints to the other, whose --theirs compares them.
     """
+    if ours and theirs is not None:
+        raise ParameterError("ours: asks nobody and compares nothing; give it or --theirs")
     with open_desk(config) as desk:
-        if not isinstance(desk, AggregatorDesk) and (ours or theirs):
-            raise ParameterError("config: only an aggregator has a side to compare, no collector")
-        if ours and isinstance(desk, AggregatorDesk):
-            print(side_of(desk, _shared(desk, peer)).model_dump_json(indent=2, exclude_none=True))
+        if ours:
+            print(_side(desk, peer).model_dump_json(indent=2, exclude_none=True))
             return
-        clashes: list[Finding] = []
-        if theirs is not None and isinstance(desk, AggregatorDesk):
-            clashes += compared(side_of(desk, _shared(desk, peer)), read_side(theirs))
+        clashes = [] if theirs is None else [*compared(_side(desk, peer), read_side(theirs))]
         found = [*anyio.run(_examine, desk, peer), *clashes]
         for each in (*found, *_ours(desk)):
             print(f"{each.verdict:6} {each.subject:8} {each.says}")
@@ -86,6 +84,12 @@ async def _examine(desk: Desk, endpoint: str) -> list[Finding]:
         if not shared:
             return [*found, Finding("look", "tasks", f"none of ours names {endpoint}")]
         return [*found, *[await _of_task(desk, http, task, endpoint) for task in shared]]
+
+
+def _side(desk: Desk, endpoint: str) -> Side:
+    if not isinstance(desk, AggregatorDesk):
+        raise ParameterError("config: only an aggregator has a side to compare, no collector")
+    return side_of(desk, _shared(desk, endpoint))
 
 
 def _shared(desk: Desk, endpoint: str) -> list[Task]:

@@ -32,9 +32,9 @@ class Side(BaseModel):
         prio: The version of its program.
         clock_skew_seconds: How far ahead of its clock a report may lie.
         answer_seconds: How long a request may wait there for an answer.
-        request_timeout_seconds: How long a leader waits for its helper.
-        max_job_bytes: The most bytes of reports in a leader's job.
-        max_body_size: The most bytes of one job at a helper.
+        request_timeout_seconds: How long a leader waits for its helper; None at a helper.
+        max_job_bytes: The most bytes of reports in a leader's job; None at a helper.
+        max_body_size: The most bytes of one job at a helper; None at a leader.
         tasks: Fingerprints of the tasks that it shares with the other, by their ids.
     """
 
@@ -126,11 +126,9 @@ def _at_most(
     says = f"{low_name} {least}, {high_name} {most}"
     if least is None or most is None:
         return Finding("look", subject, f"{says}: not all is said")
-    return (
-        Finding("ok", subject, says)
-        if least <= most
-        else Finding("fault", subject, f"{says}: {otherwise}")
-    )
+    if least > most:
+        return Finding("fault", subject, f"{says}: {otherwise}")
+    return Finding("ok", subject, says)
 
 
 def _of_task(task: str, ours: str | None, theirs: str | None) -> Finding:

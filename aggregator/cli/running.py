@@ -103,12 +103,12 @@ async def run(
             await signals.start(
                 _watch_signals, stop, signals.cancel_scope, asking if again else None
             )
-            async with anyio.create_task_group() as generations:
-                front = Front(await generations.start(_live, first), reuse_port=reuse_port)
+            async with anyio.create_task_group() as services:
+                front = Front(await services.start(_live, first), reuse_port=reuse_port)
                 async with anyio.create_task_group() as group:
                     front.serve(group, stop)
                     if again is not None:
-                        group.start_soon(_replace, front, generations, again, asked)
+                        group.start_soon(_replace, front, services, again, asked)
                     await stop.wait()
                     asking.close()
                     front.present.stop.set()
@@ -117,7 +117,7 @@ async def run(
             signals.cancel_scope.cancel()
 
 
-class Generation:
+class RunningService:
     """A service that runs, perhaps while another has taken its place.
 
     Attributes:
@@ -160,13 +160,13 @@ class Answering:
 
 
 class Front:
-    """The sockets and servers of a service, and the generation behind them.
+    """The sockets and servers of a service, and what answers behind them.
 
     Attributes:
-        present: That generation.
+        present: What answers now.
     """
 
-    def __init__(self, present: Generation, *, reuse_port: bool) -> None:
+    def __init__(self, present: RunningService, *, reuse_port: bool) -> None:
         """Listen at the addresses of `present`."""
         service = present.service
         self.present = present
@@ -174,8 +174,8 @@ class Front:
             listen(address, reuse_port=reuse_port)
             for _, address in (*service.listeners, *([service.health] if service.health else []))
         ]
-        self._doors = [_Door(app) for app in present.apps]
-        self._servers = [Server(door, service.max_connections) for door in self._doors]
+        self._switches = [_Switch(app) for app in present.apps]
+        self._servers = [Server(switch, service.max_connections) for switch in self._switches]
 
     def serve(self, group: TaskGroup, stop: anyio.Event) -> None:
         """Serve from tasks of `group` until `stop` is set."""
@@ -185,18 +185,18 @@ class Front:
             is_health = number == len(self.present.service.listeners)
             group.start_soon(serve_apart if is_health else serve, server, listening, stop)
 
-    def turn_to(self, generation: Generation) -> None:
-        """Let `generation` answer from now on, and the present one come to its end."""
-        before, self.present = self.present, generation
-        for door, app in zip(self._doors, generation.apps, strict=True):
-            door.app = app
+    def turn_to(self, other: RunningService) -> None:
+        """Let `other` answer from now on, and the present one come to its end."""
+        before, self.present = self.present, other
+        for switch, app in zip(self._switches, other.apps, strict=True):
+            switch.app = app
         for server in self._servers:
-            server.limit_to(generation.service.max_connections)
+            server.limit_to(other.service.max_connections)
         before.stop.set()
         before.leave.set()
 
 
-class _Door:
+class _Switch:
     """Hands each request to an application that can be exchanged."""
 
     def __init__(self, app: Answering) -> None:
@@ -207,34 +207,34 @@ class _Door:
 
 
 async def _live(
-    opening: Opening, *, task_status: TaskStatus[Generation] = TASK_STATUS_IGNORED
+    opening: Opening, *, task_status: TaskStatus[RunningService] = TASK_STATUS_IGNORED
 ) -> None:
     """Let a service work from its opening until it is told to leave and has nothing to answer."""
     async with opening as service:
-        generation = Generation(service)
+        running = RunningService(service)
         async with anyio.create_task_group() as works:
             for work in service.works:
-                works.start_soon(work, generation.stop)
-            task_status.started(generation)
-        await generation.last_answer()
+                works.start_soon(work, running.stop)
+            task_status.started(running)
+        await running.last_answer()
 
 
 async def _replace(
     front: Front,
-    generations: TaskGroup,
+    services: TaskGroup,
     again: Callable[[], Opening],
     asked: MemoryObjectReceiveStream[None],
 ) -> None:
     """Replace the service whenever it is asked for; it stays if another cannot be built."""
     async for _ in asked:
         try:
-            generation = await generations.start(_live, again())
+            running = await services.start(_live, again())
         except AggregatorError as error:
             log.error("settings stay as they were", reason=str(error))  # noqa: TRY400 - a file, no trace of ours
         except Exception:  # the outermost edge: whatever it is, the service goes on
             log.exception("settings stay as they were")
         else:
-            front.turn_to(generation)
+            front.turn_to(running)
             log.info("settings read again")
 
 

@@ -57,8 +57,9 @@ S = TypeVar("S", LeaderSettings, HelperSettings)
 ROTATION_SECONDS = 60
 """How often HPKE keys are looked at."""
 GARBAGE_SECONDS = 3600
-TURNING_SECONDS = 20
 """How often what nobody can ask for any more is looked for."""
+TURNING_SECONDS = 20
+"""How often tables of bodies whose reports have left are looked for."""
 WARMING_SECONDS = 1
 """How soon a service that could not read its tasks tries again to compile their kernels."""
 WATCH_SECONDS = 60

@@ -8,15 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Exact = Annotated[str, Field(description="An exact number: an integer, a fraction or a decimal.")]
+from aggregator.web.models import DocumentModel, Exact
+
 Seconds = Annotated[int, Field(description="Seconds since the Unix epoch.")]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Privacy(_Model):
+class Privacy(DocumentModel):
     """What is promised, to whom."""
 
     mechanism: str
@@ -32,7 +29,7 @@ class Privacy(_Model):
     bound_into_reports: bool
 
 
-class Error(_Model):
+class Error(DocumentModel):
     """How far noise takes a value from the truth."""
 
     confidence: Exact
@@ -42,7 +39,7 @@ class Error(_Model):
     holds: str | None = Field(None, description="When the intervals hold.")
 
 
-class Task(_Model):
+class Task(DocumentModel):
     """A task, as the collector's readers see it."""
 
     version: Literal[1]
@@ -60,7 +57,7 @@ class Task(_Model):
     error: Error
 
 
-class PostProcessed(_Model):
+class PostProcessed(DocumentModel):
     """Values made of the released ones, beside them."""
 
     rule: Literal["clamp", "simplex"]
@@ -69,14 +66,14 @@ class PostProcessed(_Model):
     integers: list[int | None]
 
 
-class Interval(_Model):
+class Interval(DocumentModel):
     """From the first second to the one after the last."""
 
     start: Seconds
     end: Seconds
 
 
-class Result(_Model):
+class Result(DocumentModel):
     """What was released of a batch."""
 
     version: Literal[1]
@@ -107,7 +104,7 @@ class Problem(BaseModel):
     taskid: str | None = None
 
 
-class Collection(_Model):
+class Collection(DocumentModel):
     """The collection of one batch."""
 
     version: Literal[1]
@@ -125,7 +122,7 @@ class Collection(_Model):
     problem: Problem | None = Field(description="Of a failed or abandoned one.")
 
 
-class Figure(_Model):
+class Figure(DocumentModel):
     """One figure of one result, with its interval."""
 
     window: str
@@ -149,7 +146,7 @@ class LatestFigure(Figure):
     task_id: str
 
 
-class QuestionLine(_Model):
+class QuestionLine(DocumentModel):
     """A question, and how much of it there is."""
 
     question: str
@@ -160,7 +157,7 @@ class QuestionLine(_Model):
     most_results: int | None = Field(description="That the budget allows; null if unlimited.")
 
 
-class Overview(_Model):
+class Overview(DocumentModel):
     """All questions with their latest results."""
 
     version: Literal[1]
@@ -168,7 +165,7 @@ class Overview(_Model):
     rows: list[LatestFigure]
 
 
-class Difference(_Model):
+class Difference(DocumentModel):
     """The difference of two figures, and what can be said of it."""
 
     heading: str
@@ -182,7 +179,7 @@ class Difference(_Model):
     cannot_be_concluded: str
 
 
-class Question(_Model):
+class Question(DocumentModel):
     """One question with its results."""
 
     version: Literal[1]
@@ -194,7 +191,7 @@ class Question(_Model):
     rows: list[Figure]
 
 
-class Bound(_Model):
+class Bound(DocumentModel):
     """What all results so far cost, by one theorem."""
 
     theorem: str
@@ -204,7 +201,7 @@ class Bound(_Model):
     note: str
 
 
-class AboutNumber(_Model):
+class AboutNumber(DocumentModel):
     """What stands behind a released value."""
 
     version: Literal[1]
@@ -216,7 +213,7 @@ class AboutNumber(_Model):
     rows: list[Bound]
 
 
-class Batch(_Model):
+class Batch(DocumentModel):
     """One batch, and how far it has come."""
 
     window: str
@@ -227,7 +224,7 @@ class Batch(_Model):
     collection_id: str = Field(description="Of its newest collection; empty without one.")
 
 
-class Batches(_Model):
+class Batches(DocumentModel):
     """The newest batches of a question."""
 
     version: Literal[1]

@@ -8,20 +8,16 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from aggregator.planner.form import DEFAULTS
 from aggregator.planner.page import LABELS
+from aggregator.web.models import DocumentModel, Exact
 
-Exact = Annotated[str, Field(description="An exact number: an integer, a fraction or a decimal.")]
 Chance = Annotated[float, Field(description="From 0 to 1.")]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Precision(_Model):
+class Precision(DocumentModel):
     """Of all figures the one whose error is the largest part of the largest that it can be."""
 
     shows: str
@@ -30,29 +26,34 @@ class Precision(_Model):
     part: float = Field(description="Of the largest that the figure can be, from 0.")
 
 
-class CurvePoint(_Model):
+class CurvePoint(DocumentModel):
     """The error at one strength."""
 
     strength: float = Field(description="The epsilon, or rho, of one window.")
     error_part: float = Field(description="Of the largest that the figure can be, from 0.")
 
 
-class Spent(_Model):
+class Spent(DocumentModel):
     """What a person who answers in so many windows has spent at most."""
 
     windows: int
     epsilon: float
 
 
-class HalfWidths(_Model):
+class HalfWidths(DocumentModel):
     """How far a release may lie from the truth."""
 
-    confidence: Chance
     half_width: int = Field(description="Of the interval of one number by itself.")
     joint_half_width: int = Field(description="Of intervals that all hold at once.")
 
 
-class YearlyBound(_Model):
+class ErrorOfRelease(HalfWidths):
+    """The same at a confidence."""
+
+    confidence: Chance
+
+
+class YearlyBound(DocumentModel):
     """The smallest bound on a year, by one theorem."""
 
     name: str = Field(description="Of the theorem.")
@@ -60,14 +61,14 @@ class YearlyBound(_Model):
     delta: float
 
 
-class Yearly(_Model):
+class Yearly(DocumentModel):
     """What a person in every release of a year has spent at most."""
 
     epsilon: Exact | None = Field(description="By adding up; null if epsilons do not add up.")
     best: YearlyBound
 
 
-class Neighbour(_Model):
+class Neighbour(DocumentModel):
     """How sure of an answer somebody can become who knows everybody else's."""
 
     sure_before: Chance
@@ -75,7 +76,7 @@ class Neighbour(_Model):
     sure_after_a_year: Chance
 
 
-class BucketThreshold(_Model):
+class BucketThreshold(DocumentModel):
     """What it takes never to show a bucket that nobody chose."""
 
     needed_for_privacy: bool
@@ -87,7 +88,7 @@ class BucketThreshold(_Model):
     truncated_geometric_delta: Chance
 
 
-class PrivacyTable(_Model):
+class PrivacyTable(DocumentModel):
     """The table `[privacy]` of a task file; what it does not say is left out."""
 
     mechanism: str
@@ -103,14 +104,14 @@ class PrivacyTable(_Model):
     private_threshold: Literal["none"] = "none"
 
 
-class Advice(_Model):
+class Advice(DocumentModel):
     """What `prio plan advise --json` prints: a policy, its error and its cost."""
 
     circuit: str
     mechanism: str
     epsilon: Exact = Field(description="Of one release.")
     delta: Exact
-    error: HalfWidths
+    error: ErrorOfRelease
     yearly: Yearly
     neighbour: Neighbour
     threshold: BucketThreshold | None = Field(description="Null where nothing is a bucket.")
@@ -119,18 +120,16 @@ class Advice(_Model):
     privacy: PrivacyTable
 
 
-class Spread(_Model):
+class Spread(HalfWidths):
     """How far the noise of one or both aggregators takes a number from the truth."""
 
     variance: float
     mean_absolute_error: float
-    half_width: int = Field(description="Of the interval of one number by itself.")
-    joint_half_width: int = Field(description="Of intervals that all hold at once.")
     relative_half_width: float = Field(description="Of the largest that the number can be.")
     relative_joint_half_width: float
 
 
-class NoiseError(_Model):
+class NoiseError(DocumentModel):
     """What `prio plan error --json` prints for so many reports."""
 
     noise: str = Field(description="The law of each aggregator's noise.")
@@ -140,7 +139,7 @@ class NoiseError(_Model):
     two_aggregators: Spread
 
 
-class Plan(_Model):
+class Plan(DocumentModel):
     """All that the planner says of a question."""
 
     version: Literal[1]

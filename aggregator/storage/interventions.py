@@ -6,7 +6,7 @@ nothing of what the operator has decided.
 
 from collections.abc import Mapping
 
-from sqlalchemy import ColumnElement, Table, select, update
+from sqlalchemy import Table, select, update
 
 from aggregator.protocol.batches import Batch
 from aggregator.storage import closed_batches, ledger, locks, tables
@@ -45,9 +45,7 @@ def retry_aggregation_job(tx: Transaction, job_id: bytes) -> None:
         _set(tx, table, job_id, {"state": held.target, "failures": 0})
     elif state not in driven:
         raise tx.refuse(Conflict(f"aggregation job {job_id.hex()} has ended: it is {state}"))
-    _set(
-        tx, table, job_id, {"lease_token": None, "lease_expires_at": _AT_ONCE}, _is_free(tx, table)
-    )
+    _drive_at_once(tx, table, job_id)
 
 
 def abandon_aggregation_job(tx: Transaction, job_id: bytes, *, returned: bool) -> int:
@@ -100,15 +98,17 @@ def drop_waiting_job(tx: Transaction, task_id: bytes, batch: Batch, request_sha2
 
 
 def retry_collection_job(tx: Transaction, job_id: bytes) -> None:
-    """Drive the job at once; one that is being driven now is left to its driver.
+    """Drive the job at once, and let its helper refuse for as long again.
+
+    One that is being driven now is left to its driver.
 
     Raises:
         Conflict: There is no such job, or it has ended.
     """
     table = tables.collection_jobs
     _end(tx, table, COLLECTION_JOB, "abandon_collection_job", job_id)  # what has not ended
-    values = {"lease_token": None, "lease_expires_at": _AT_ONCE, "refused_since": None}
-    _set(tx, table, job_id, values, _is_free(tx, table))
+    _set(tx, table, job_id, {"refused_since": None})
+    _drive_at_once(tx, table, job_id)
 
 
 def abandon_collection_job(tx: Transaction, job_id: bytes, problem: str, *, returned: bool) -> None:
@@ -171,17 +171,12 @@ def _state(tx: Transaction, table: Table, job_id: bytes) -> str:
     return state
 
 
-def _is_free(tx: Transaction, table: Table) -> ColumnElement[bool]:
-    """Return the condition that no driver holds a job's lease."""
-    return table.c.lease_token.is_(None) | (table.c.lease_expires_at <= tx.now)
+def _drive_at_once(tx: Transaction, table: Table, job_id: bytes) -> None:
+    """Make the job due now, unless a driver holds its lease."""
+    is_free = table.c.lease_token.is_(None) | (table.c.lease_expires_at <= tx.now)
+    statement = update(table).where(table.c.job_id == job_id, is_free)
+    tx.connection.execute(statement.values(lease_token=None, lease_expires_at=_AT_ONCE))
 
 
-def _set(
-    tx: Transaction,
-    table: Table,
-    job_id: bytes,
-    values: Mapping[str, object],
-    *conditions: ColumnElement[bool],
-) -> None:
-    of_job = (table.c.job_id == job_id, *conditions)
-    tx.connection.execute(update(table).where(*of_job).values(**values))
+def _set(tx: Transaction, table: Table, job_id: bytes, values: Mapping[str, object]) -> None:
+    tx.connection.execute(update(table).where(table.c.job_id == job_id).values(**values))

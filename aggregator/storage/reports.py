@@ -100,26 +100,31 @@ def put_reports(
     arrivals = [(report.report_id, report.bucket) for report in reports]
     errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room)
     stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
-    generation = current_generation(tx)
-    rows = [
-        {
-            "task": key,
-            "report_id": report.report_id,
-            "bucket": report.bucket,
-            "received_at": tx.now,
-            "bytes": len(report.body),
-            "generation": generation,
-        }
-        for report in stored
-    ]
-    if rows:
-        made = tx.insert(tables.reports).returning(tables.reports.c.report_id, tables.reports.c.id)
-        keys = {row.report_id: row.id for row in tx.insert_many(made, rows)}
-        put_bodies(tx, generation, {keys[each.report_id]: each.body for each in stored})
-        count_waiting(tx, key, Counter(report.bucket for report in stored))
+    if stored:
+        _put_new(tx, key, stored)
     reasons = Counter(STORED if error is None else reason(error) for error in errors)
     count_reports(tx, task_id, Stage.UPLOAD, reasons)
     return errors
+
+
+def _put_new(tx: Transaction, task: int, reports: Sequence[StoredReport]) -> None:
+    """Store one or more reports whose ids are new, with their bodies, and count that they wait."""
+    generation = current_generation(tx)
+    rows = [
+        {
+            "task": task,
+            "report_id": each.report_id,
+            "bucket": each.bucket,
+            "received_at": tx.now,
+            "bytes": len(each.body),
+            "generation": generation,
+        }
+        for each in reports
+    ]
+    made = tx.insert(tables.reports).returning(tables.reports.c.report_id, tables.reports.c.id)
+    keys = {row.report_id: row.id for row in tx.insert_many(made, rows)}
+    put_bodies(tx, generation, {keys[each.report_id]: each.body for each in reports})
+    count_waiting(tx, task, Counter(each.bucket for each in reports))
 
 
 def tasks_with_unclaimed_reports(tx: Transaction) -> list[bytes]:

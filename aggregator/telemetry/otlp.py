@@ -26,7 +26,7 @@ from typing_extensions import override
 
 import aggregator
 from aggregator.errors import Abort
-from aggregator.telemetry.tracing import Place, SpanKind, Value, log_trace_id, record_with
+from aggregator.telemetry.tracing import SpanKind, TraceContext, Value, log_trace_id, record_with
 
 log = structlog.get_logger()
 
@@ -92,12 +92,16 @@ class SpanRecorder:
 
     @contextmanager
     def span(
-        self, name: str, kind: SpanKind, above: Place | None, attributes: Mapping[str, Value]
+        self,
+        name: str,
+        kind: SpanKind,
+        parent: TraceContext | None,
+        attributes: Mapping[str, Value],
     ) -> Iterator[None]:
-        """Record a span, below `above` or else below the one that is current."""
+        """Record a span, below `parent` or else below the one that is current."""
         with self._tracer.start_as_current_span(
             name,
-            context=None if above is None else trace.set_span_in_context(_remote(above)),
+            context=None if parent is None else trace.set_span_in_context(_remote(parent)),
             kind=_KINDS[kind],
             attributes=attributes,
             record_exception=False,
@@ -115,12 +119,12 @@ class SpanRecorder:
         """Add to the current span, if there is one."""
         trace.get_current_span().set_attributes(attributes)
 
-    def place(self) -> Place | None:
+    def context(self) -> TraceContext | None:
         """Return where the current span is, if there is one."""
         here = trace.get_current_span().get_span_context()
         if not here.is_valid:
             return None
-        return Place(
+        return TraceContext(
             trace.format_trace_id(here.trace_id),
             trace.format_span_id(here.span_id),
             here.trace_flags.sampled,
@@ -176,9 +180,9 @@ class _LogIds(RandomIdGenerator):
         return super().generate_trace_id() if logged is None else int(logged, 16)
 
 
-def _remote(place: Place) -> NonRecordingSpan:
-    flags = TraceFlags(TraceFlags.SAMPLED if place.is_sampled else TraceFlags.DEFAULT)
+def _remote(given: TraceContext) -> NonRecordingSpan:
+    flags = TraceFlags(TraceFlags.SAMPLED if given.is_sampled else TraceFlags.DEFAULT)
     context = SpanContext(
-        int(place.trace_id, 16), int(place.span_id, 16), is_remote=True, trace_flags=flags
+        int(given.trace_id, 16), int(given.span_id, 16), is_remote=True, trace_flags=flags
     )
     return NonRecordingSpan(context)

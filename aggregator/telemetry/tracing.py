@@ -40,8 +40,8 @@ class SpanKind(Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Place:
-    """A place in a trace.
+class TraceContext:
+    """A span in a trace, as `traceparent` names it.
 
     Attributes:
         trace_id: 32 hexadecimal digits.
@@ -62,14 +62,18 @@ class Recorder(Protocol):
     """Records spans."""
 
     def span(
-        self, name: str, kind: SpanKind, above: Place | None, attributes: Mapping[str, Value]
+        self,
+        name: str,
+        kind: SpanKind,
+        parent: TraceContext | None,
+        attributes: Mapping[str, Value],
     ) -> AbstractContextManager[None]:
-        """Record a span, below `above` or else below the one that is current."""
+        """Record a span, below `parent` or else below the one that is current."""
 
     def note(self, attributes: Mapping[str, Value]) -> None:
         """Add to the current span, if there is one."""
 
-    def place(self) -> Place | None:
+    def context(self) -> TraceContext | None:
         """Return where the current span is, if there is one."""
 
 
@@ -85,7 +89,7 @@ def record_with(recorder: Recorder | None) -> None:
 def span(
     name: str,
     kind: SpanKind = SpanKind.INTERNAL,
-    above: Place | None = None,
+    parent: TraceContext | None = None,
     conventional: Mapping[str, Value] = MappingProxyType({}),
     /,
     **ours: Value,
@@ -95,13 +99,13 @@ def span(
     Args:
         name: One of few.
         kind: What it is.
-        above: Where the other party was that asked for it.
+        parent: Where the other party was that asked for it.
         conventional: Attributes by the names that OpenTelemetry gives them.
         ours: Attributes by our names, without the prefix `prio.` that they get.
     """
     if _recorder is None:
         return nullcontext()
-    return _recorder.span(name, kind, above, _all(conventional, ours))
+    return _recorder.span(name, kind, parent, _all(conventional, ours))
 
 
 def note(conventional: Mapping[str, Value] = MappingProxyType({}), /, **ours: Value) -> None:
@@ -130,17 +134,17 @@ def new_trace() -> Iterator[None]:
 
 def traceparent() -> str:
     """Return the header that links what the peer logs and records to what we do."""
-    here = None if _recorder is None else _recorder.place()
+    here = None if _recorder is None else _recorder.context()
     # Without spans of ours the log has what we do: the peer may record its part.
-    return (here or Place(log_trace_id() or new_trace_id(), uuid.uuid4().hex[:16])).header()
+    return (here or TraceContext(log_trace_id() or new_trace_id(), uuid.uuid4().hex[:16])).header()
 
 
-def read_traceparent(header: str | None) -> Place | None:
+def read_traceparent(header: str | None) -> TraceContext | None:
     """Return where a peer was when it sent us a request; None if it did not say so properly."""
     match = None if header is None else _HEADER.fullmatch(header)
     if match is None:
         return None
-    return Place(match[1], match[2], bool(int(match[3], 16) & _SAMPLED))
+    return TraceContext(match[1], match[2], bool(int(match[3], 16) & _SAMPLED))
 
 
 def _all(conventional: Mapping[str, Value], ours: Mapping[str, Value]) -> dict[str, Value]:

@@ -165,8 +165,8 @@ def _without_task() -> Iterator[None]:
 
 def _trace_id(scope: Scope) -> str:
     """Return the peer's trace id, or a new one."""
-    place = read_traceparent(Headers(scope=scope).get("traceparent"))
-    return new_trace_id() if place is None else place.trace_id
+    parent = read_traceparent(Headers(scope=scope).get("traceparent"))
+    return new_trace_id() if parent is None else parent.trace_id
 
 
 async def _on_abort(request: Request, error: Exception) -> Response:

@@ -130,9 +130,8 @@ class BoundedConnection(HttpToolsProtocol):
         if self._headers > MAX_HEADERS:
             self._is_excessive = True
             raise ValueError("too many headers")
-        if (
-            not self._is_body_coming
-        ):  # what follows a body is no header (RFC 9110, "Trailer Fields")
+        # What follows a body is no header of the request (RFC 9110, "Trailer Fields").
+        if not self._is_body_coming:
             super().on_header(name, value)
 
     @override

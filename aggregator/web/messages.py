@@ -62,9 +62,9 @@ def _recorded(resource: Resource, handler: Handler) -> Handler:
         return handler
 
     async def record(request: Request) -> Response:
-        above = read_traceparent(request.headers.get("traceparent"))
+        parent = read_traceparent(request.headers.get("traceparent"))
         http = {"http.request.method": resource.method, "http.route": resource.template}
-        with span(f"{resource.method} {resource.template}", SpanKind.SERVER, above, http):
+        with span(f"{resource.method} {resource.template}", SpanKind.SERVER, parent, http):
             response = await handler(request)
             note({"http.response.status_code": response.status_code})
             return response

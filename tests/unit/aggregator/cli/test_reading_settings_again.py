@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from aggregator.cli.reading import FIXED, Reading
-from aggregator.cli.running import Generation, Service
+from aggregator.cli.running import RunningService, Service
 from aggregator.config import LeaderSettings
 from aggregator.errors import ConfigurationError
 from tests.support.settings_table import setting_names
@@ -73,18 +73,18 @@ async def test_a_service_that_was_replaced_ends_when_its_last_request_is_answere
     async def send(_message: object) -> None:
         raise AssertionError
 
-    generation = Generation(Service([(application, "127.0.0.1:0")], [], 1))
+    running = RunningService(Service([(application, "127.0.0.1:0")], [], 1))
 
     async def end() -> None:
-        await generation.last_answer()
+        await running.last_answer()
         ended.set()
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            group.start_soon(generation.apps[0], {}, receive, send)
+            group.start_soon(running.apps[0], {}, receive, send)
             await anyio.lowlevel.checkpoint()
             group.start_soon(end)
-            generation.leave.set()
+            running.leave.set()
             await anyio.sleep(0.2)
             assert not ended.is_set()
             answer.set()

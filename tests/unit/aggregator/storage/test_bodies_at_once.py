@@ -26,7 +26,7 @@ from aggregator.storage.reports import (
     reports_of_job,
     return_reports,
 )
-from tests.support.empty_store import SERVER
+from tests.support.engines import ON_POSTGRESQL
 from tests.support.store import (
     STORE_KEY,
     TASK_ID,
@@ -38,6 +38,8 @@ from tests.support.store import (
     store_url,
     unit,
 )
+
+pytestmark = ON_POSTGRESQL
 
 UPLOADERS, WORKERS, TURNERS = 3, 3, 2
 EMPTIED = 15
@@ -141,14 +143,6 @@ def to_task(sent: list[StoredReport]) -> dict[str, Any]:
 
 def has_reports_left(store: Database) -> bool:
     return store.read_sync("left", lambda tx: has_reports(tx, TASK_ID))
-
-
-@pytest.fixture(scope="module")
-def engine(postgresql_server: str) -> Iterator[str]:
-    """Keep the stores on a server."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SERVER, postgresql_server)
-        yield "postgresql"
 
 
 @pytest.fixture

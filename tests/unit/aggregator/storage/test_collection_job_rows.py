@@ -14,10 +14,12 @@ from aggregator.storage.collection_jobs import (
     freeze_collection_job,
     get_collection_job,
     lease_collection_jobs,
+    note_refusal,
     release_collection_job,
     store_share_location,
 )
 from aggregator.storage.database import Database, Transaction
+from aggregator.storage.interventions import retry_collection_job
 from aggregator.storage.leases import Lease, LeaseLost
 from aggregator.storage.ledger import list_ledger, releases_made, spent_by
 from aggregator.storage.states import BatchState, CollectionJobState, LedgerState
@@ -261,6 +263,22 @@ def test_a_released_job_waits(store: Database, clock: ManualClock) -> None:
     assert store.run_sync("lease", lambda tx: lease_collection_jobs(tx, 1, 60)) == []
     clock.advance(30)
     assert lease_collection(store).lease.attempts == 2
+
+
+def test_a_retry_forgets_the_refusals_so_far_and_takes_no_lease_from_a_driver(
+    store: Database, clock: ManualClock
+) -> None:
+    job_id = collect(store)
+    leased = lease_collection(store)
+    store.run_sync("refused", lambda tx: note_refusal(tx, leased.lease))
+    clock.advance(20)
+    store.run_sync("retry", lambda tx: retry_collection_job(tx, job_id))
+    assert store.run_sync("lease", lambda tx: lease_collection_jobs(tx, 1, 60)) == []
+    clock.advance(20)
+    assert store.run_sync("refused", lambda tx: note_refusal(tx, leased.lease)) == 0
+    store.run_sync("release", lambda tx: release_collection_job(tx, leased.lease, 1_000))
+    store.run_sync("retry", lambda tx: retry_collection_job(tx, job_id))
+    assert lease_collection(store).job.job_id == job_id
 
 
 def test_a_reservation_counts_as_spent(store: Database) -> None:

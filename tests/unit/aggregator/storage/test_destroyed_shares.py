@@ -20,6 +20,7 @@ from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.key_file import KeyFile, KeyGone
 from aggregator.storage.postgresql import Postgresql
+from tests.support.engines import ON_SQLITE
 from tests.support.raw_bytes import keys_in, reading, shares_in
 from tests.support.store import (
     STORE_KEY,
@@ -35,15 +36,11 @@ from tests.support.store import (
     units,
 )
 
+pytestmark = ON_SQLITE
+
 SHARE = bytes(range(48))
 ROW = TASK_ID + unit(5)
 BATCH = units(0, 10)
-
-
-@pytest.fixture
-def engine() -> str:
-    """Keep the stores in files."""
-    return "sqlite"
 
 
 def put_share(store: Database, time: int = 5, share: bytes = SHARE, shard: int = 0) -> None:

@@ -1,6 +1,5 @@
 """The keys of buckets on a PostgreSQL server: rows that come and go with their transaction."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -16,7 +15,7 @@ from aggregator.storage.database import Database, Transaction
 from aggregator.storage.key_file import KeyGone
 from aggregator.storage.key_table import KeyTable, SlotRows
 from aggregator.storage.tables import bucket_key_slots, bucket_keys
-from tests.support.empty_store import SERVER
+from tests.support.engines import ON_POSTGRESQL
 from tests.support.store import (
     STORE_KEY,
     TASK_ID,
@@ -29,16 +28,10 @@ from tests.support.store import (
     units,
 )
 
+pytestmark = ON_POSTGRESQL
+
 KEYS = [b"%d" % number * 8 for number in range(300)]
 SHARE = bytes(range(48))
-
-
-@pytest.fixture(scope="module")
-def engine(postgresql_server: str) -> Iterator[str]:
-    """Keep the stores on a server."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SERVER, postgresql_server)
-        yield "postgresql"
 
 
 class Refused(StoreError):

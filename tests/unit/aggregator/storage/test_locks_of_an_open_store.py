@@ -6,8 +6,6 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from aggregator.storage.schema import make
 
 SHARED_LOCK = (510, 0x40000002)
@@ -15,18 +13,15 @@ SHARED_LOCK = (510, 0x40000002)
 
 TAKE_LOCK = """
 import fcntl, sys
+from tests.support.engines import ON_SQLITE
+
+pytestmark = ON_SQLITE
 with open(sys.argv[1], "rb+") as file:
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, int(sys.argv[2]), int(sys.argv[3]))
     except BlockingIOError:
         sys.exit("held")
 """
-
-
-@pytest.fixture
-def engine() -> str:
-    """Keep the stores in files."""
-    return "sqlite"
 
 
 def is_locked(path: Path) -> bool:

@@ -15,7 +15,7 @@ from aggregator.storage.postgresql import Postgresql
 from aggregator.storage.report_bodies import put_bodies
 from aggregator.storage.reports import StoredReport, drop_reports, put_reports, reports_of_job
 from tests.support.clock import ManualClock
-from tests.support.empty_store import SERVER
+from tests.support.engines import ON_POSTGRESQL
 from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
@@ -27,15 +27,9 @@ from tests.support.store import (
     upload,
 )
 
+pytestmark = ON_POSTGRESQL
+
 PATIENCE = 30
-
-
-@pytest.fixture(scope="module")
-def engine(postgresql_server: str) -> Iterator[str]:
-    """Keep the stores on a server."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SERVER, postgresql_server)
-        yield "postgresql"
 
 
 @contextmanager

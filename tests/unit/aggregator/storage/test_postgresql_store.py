@@ -22,6 +22,7 @@ from aggregator.storage.opening import open_database
 from aggregator.storage.schema import check, make
 from aggregator.storage.tasks import end_task, list_tasks
 from tests.support.empty_store import SERVER, new_place
+from tests.support.engines import ON_POSTGRESQL
 from tests.support.postgresql import execute
 from tests.support.store import (
     STORE_KEY,
@@ -34,18 +35,12 @@ from tests.support.store import (
     upload,
 )
 
+pytestmark = ON_POSTGRESQL
+
 KILL = (
     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
     "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
 )
-
-
-@pytest.fixture(scope="module")
-def engine(postgresql_server: str) -> Iterator[str]:
-    """Keep the stores on a server."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SERVER, postgresql_server)
-        yield "postgresql"
 
 
 @contextmanager

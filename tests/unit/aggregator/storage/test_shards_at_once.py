@@ -17,7 +17,7 @@ from aggregator.storage.postgresql import Postgresql
 from aggregator.storage.reports import put_reports
 from aggregator.storage.room import room_to_add
 from aggregator.storage.waiting_reports import waiting_in_batch
-from tests.support.empty_store import SERVER
+from tests.support.engines import ON_POSTGRESQL
 from tests.support.store import (
     TASK_ID,
     add_to_bucket,
@@ -30,20 +30,14 @@ from tests.support.store import (
     units,
 )
 
+pytestmark = ON_POSTGRESQL
+
 T = TypeVar("T")
 BATCH = units(5, 6)
 ADVISORY_LOCKS = (
     "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = "
     "(SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-
-
-@pytest.fixture(scope="module")
-def engine(postgresql_server: str) -> Iterator[str]:
-    """Keep the stores on a server."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(SERVER, postgresql_server)
-        yield "postgresql"
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from aggregator.storage.aggregation_jobs import AggregationJob
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.reports import StoredReport, drop_reports, put_reports, reports_of_job
 from tests.support.clock import ManualClock
+from tests.support.engines import ON_SQLITE
 from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
@@ -23,15 +24,11 @@ from tests.support.store import (
     upload,
 )
 
+pytestmark = ON_SQLITE
+
 BODY = 5480
 """Bytes of a histogram of 256 buckets, as uploaded."""
 IO = Path("/proc/self/io")
-
-
-@pytest.fixture
-def engine() -> str:
-    """Keep the stores in files."""
-    return "sqlite"
 
 
 def bodies(store: Database, job: AggregationJob) -> list[bytes]:

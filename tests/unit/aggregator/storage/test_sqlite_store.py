@@ -22,6 +22,7 @@ from aggregator.storage.schema import make
 from aggregator.storage.tables import bucket_keys, bucket_shares
 from tests.support.commands import run_here
 from tests.support.empty_store import version
+from tests.support.engines import ON_SQLITE
 from tests.support.store import (
     STORE_KEY,
     TASK_ID,
@@ -36,15 +37,11 @@ from tests.support.store import (
     upload,
 )
 
+pytestmark = ON_SQLITE
+
 
 class Crash(BaseException):
     """The process is gone."""
-
-
-@pytest.fixture
-def engine() -> str:
-    """Keep the stores in files."""
-    return "sqlite"
 
 
 def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_else(

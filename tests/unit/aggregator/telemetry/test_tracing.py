@@ -15,8 +15,8 @@ from typing_extensions import override
 from aggregator.dap.problems import BatchOverlap
 from aggregator.telemetry.otlp import SpanRecorder, TellingExporter, provider_of
 from aggregator.telemetry.tracing import (
-    Place,
     SpanKind,
+    TraceContext,
     log_trace_id,
     new_trace,
     note,
@@ -87,14 +87,14 @@ def test_of_an_exception_only_the_type_is_kept(
 def test_without_a_recorder_a_span_is_nothing_and_the_trace_is_sent_along_all_the_same() -> None:
     with structlog.contextvars.bound_contextvars(trace_id=TRACE), span("work", task="a task"):
         note(reports=3)
-        place = read_traceparent(traceparent())
-    assert place is not None
-    assert (place.trace_id, place.is_sampled) == (TRACE, True)
+        context = read_traceparent(traceparent())
+    assert context is not None
+    assert (context.trace_id, context.is_sampled) == (TRACE, True)
     assert read_traceparent(traceparent()) is not None
 
 
 def test_a_peer_that_does_not_sample_is_not_recorded(spans: InMemorySpanExporter) -> None:
-    with span("answer", SpanKind.SERVER, Place(TRACE, SPAN, is_sampled=False)):
+    with span("answer", SpanKind.SERVER, TraceContext(TRACE, SPAN, is_sampled=False)):
         assert read_traceparent(traceparent()) is not None
         assert traceparent().endswith("-00")
     assert spans.get_finished_spans() == ()
