@@ -18,6 +18,7 @@ from aggregator.protocol.budget import horizon
 from aggregator.protocol.task import task_from_toml
 from aggregator.storage.counters import AGGREGATED, STORED
 from aggregator.storage.database import Transaction
+from aggregator.storage.generations import bodies_held
 from aggregator.storage.hpke_keys import list_hpke_configs
 from aggregator.storage.job_lists import COLLECTION, ListedJob, list_hindered
 from aggregator.storage.progress import (
@@ -84,6 +85,12 @@ def read_aggregator_health(
     metrics = [
         *common_metrics(tx, faults),
         *_task_metrics(tasks),
+        Metric(
+            "prio_report_bodies",
+            "About how many bodies of reports the store has, by the table that holds them.",
+            "gauge",
+            [({"generation": str(each)}, held) for each, held in sorted(bodies_held(tx).items())],
+        ),
         Metric(
             "prio_oldest_report_seconds",
             "Age of the oldest report that is not aggregated.",

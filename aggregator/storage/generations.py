@@ -1,9 +1,10 @@
 """Turns the tables of bodies over: one takes new ones, those of no use any more are emptied.
 
 A generation ceases to be the current one after a minute if another is empty; with none empty it
-just grows. Of a generation most of whose reports have left, the bodies of those that stay, which
-are held or wait for something, are moved to the current one when there is no empty one left: so
-what is stored is a few times what waits at most, and a minute or two of uploads.
+just grows. When there is no empty one left, the bodies of those reports that stay in one, which are
+held or wait for something, are moved to the current one, if they are few beside those that came
+with them or that have come since: so what is stored is a few times what waits at most, and a minute
+or two of uploads.
 
 What makes it right: one transaction at a time does any of this (`locks.turn_generations`), and
 nobody but this module takes a row of `reports` to another generation, which holds the row
@@ -25,7 +26,8 @@ TURN_SECONDS = 60
 UNUSED_SECONDS = 60
 """How long one is without use before it is emptied."""
 LEFT = 4
-"""One is given up if no more than one in so many of its reports is left."""
+"""One is given up if what is left of it is no more than one in so many of its reports, or of those
+that the current one has taken: a few held reports at each time of little traffic block no table."""
 STEP_REPORTS = 500
 STEP_BYTES = 4 << 20
 """The most reports that are moved at once, and the most bytes of them; a report alone always."""
@@ -65,6 +67,19 @@ def turn_over(tx: Transaction) -> int:
     return next((moved for each in filled if (moved := _move_some(tx, each, current))), 0)
 
 
+def bodies_held(tx: Transaction) -> dict[int, int]:
+    """Return about how many bodies each generation holds, those of no use any more included."""
+    # By the keys at its ends, which an index gives: to count the rows would be to read them all.
+    rows = tx.connection.execute(select(tables.report_generations))
+    generations = [_Generation(*row) for row in rows]
+    return {each.generation: _ever(each, _last_report(tx, each)) for each in generations}
+
+
+def _ever(one: _Generation, last: int | None) -> int:
+    """Return about how many new bodies were put into a generation since it was empty."""
+    return 0 if last is None else last - one.after_report
+
+
 def _last_report(tx: Transaction, one: _Generation) -> int | None:
     """Return the greatest key of a body in a generation, None if it is empty."""
     body = tables.report_bodies[one.generation].c
@@ -99,9 +114,8 @@ def _empty(tx: Transaction, one: _Generation) -> bool:
 
 def _move_some(tx: Transaction, one: _Generation, current: _Generation) -> int:
     """Move bodies from a generation of which little is left to the current one."""
-    last = _last_report(tx, one)
-    ever = 0 if last is None else last - one.after_report
-    if _named(tx, one, ever // LEFT + 1) > ever // LEFT:
+    most = max(_ever(each, _last_report(tx, each)) for each in (one, current)) // LEFT
+    if _named(tx, one, most + 1) > most:
         return 0
     report, body = tables.reports.c, tables.report_bodies[one.generation].c
     query = select(report.id, report.bytes).where(report.generation == one.generation)

@@ -160,6 +160,7 @@ async def test_metrics_tell_reports_by_task_stage_and_reason(pair: Pair) -> None
     text = exposition(health_of(pair.leader).metrics)
     name = str(pair.task.task_id)
     assert f'prio_waiting_reports{{task="{name}"}} 3' in text.splitlines()
+    assert 'prio_report_bodies{generation="0"} 3' in text.splitlines()
     line = f'prio_reports_total{{task="{name}",stage="upload",reason="report_replayed"}} 1'
     assert line in text.splitlines()
     await pair.collect()

@@ -9,7 +9,7 @@ from aggregator.storage import generations, reports, sqlite, tables
 from aggregator.storage.aggregation_jobs import AggregationJob
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import BodyGone
-from aggregator.storage.generations import TURN_SECONDS, UNUSED_SECONDS, turn_over
+from aggregator.storage.generations import LEFT, TURN_SECONDS, UNUSED_SECONDS, turn_over
 from aggregator.storage.report_bodies import bodies_of, current_generation
 from aggregator.storage.reports import (
     drop_reports,
@@ -183,6 +183,45 @@ def test_the_few_that_stay_are_moved_where_none_is_empty(
     assert bodies_left(store) < 9 * tables.GENERATIONS
     assert [bodies(store, job) for job in left] == [[], *before[1:]]
     assert bodies(store, created(store)) == [b"body 9", b"body 109", b"body 209", b"body 309"]
+
+
+def test_a_few_that_stay_block_no_generation_when_little_is_uploaded(
+    store: Database, clock: ManualClock
+) -> None:
+    for number in range(tables.GENERATIONS - 1):
+        upload(store, [number])
+        begin_another(store, clock)
+    held, last = created(store), current(store)
+    for number in range(10, 10 + LEFT):
+        assert current(store) == last
+        clock.advance(TURN_SECONDS)
+        assert turn(store) == 0
+        upload(store, [number])
+        drop(store, created(store))
+    assert turn_generations(store, clock)
+    assert current(store) != last
+    for number in range(20, 60):
+        upload(store, [number])
+        drop(store, created(store))
+        turn_generations(store, clock)
+    assert bodies_left(store) <= 3 * (1 + LEFT)
+    assert bodies(store, held) == [b"body 0", b"body 1", b"body 2"]
+
+
+def test_what_each_generation_holds_is_told(store: Database, clock: ManualClock) -> None:
+    def held() -> dict[int, int]:
+        return store.read_sync("held", generations.bodies_held)
+
+    assert held() == dict.fromkeys(range(tables.GENERATIONS), 0)
+    upload(store, range(5))
+    assert (held()[current(store)], sum(held().values())) == (5, 5)
+    second = begin_another(store, clock)
+    upload(store, range(5, 8))
+    assert (held()[second], sum(held().values())) == (3, 8)
+    drop(store, created(store))
+    assert sum(held().values()) == 8
+    turn_generations(store, clock)
+    assert sum(held().values()) == bodies_left(store) == 0
 
 
 def test_a_read_whose_bodies_were_moved_is_made_again(
