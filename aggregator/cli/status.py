@@ -28,7 +28,7 @@ def status(
 
     It looks at the store, as the health listener of a service does, and takes no lock.
     """
-    with open_desk(config) as desk:
+    with open_desk(config, may_make=False) as desk:
         health = (
             examine_collector(desk)
             if isinstance(desk, CollectorDesk)
