@@ -43,7 +43,7 @@ def open_database(
             f"database: there is no store {place.name}: is its disk there? If it never was, the "
             "service makes it, or `prio task add`"
         )
-    crypter = Crypter.parse(_store_key(settings, entropy or SystemEntropy()), entropy)
+    crypter = _parsed(settings, _store_key(settings, entropy or SystemEntropy()), entropy)
     make(settings.database_url)
     return Database.open(settings.database_url, crypter, clock, on_transaction, entropy)
 
@@ -102,11 +102,21 @@ def crypter_of(settings: ServiceSettings) -> Crypter:
         ConfigurationError: They are not, or cannot be used.
     """
     if settings.store_key is not None:
-        return Crypter.parse(settings.store_key.get_secret_value())
+        return _parsed(settings, settings.store_key.get_secret_value())
     key = None if settings.store_key_file is None else read_secret(settings.store_key_file)
     if key is None:
         raise ConfigurationError("store_key_file: the store's key is not there")
-    return Crypter.parse(key)
+    return _parsed(settings, key)
+
+
+def _parsed(settings: ServiceSettings, key: str, entropy: Entropy | None = None) -> Crypter:
+    """Return the keys in a text; an error says where it is from."""
+    try:
+        return Crypter.parse(key, entropy)
+    except ConfigurationError as error:
+        given = settings.store_key is not None
+        place = "store_key" if given else f"store_key_file: {settings.store_key_file}"
+        raise ConfigurationError(f"{place}: {error}") from None
 
 
 def journal_at(place: str) -> Journal:
