@@ -18,6 +18,7 @@ from aggregator.cli.options import Config, parse_time, time_text
 from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.codec import DecodeError
 from aggregator.collector.documents import Document
+from aggregator.config import read_text
 from aggregator.dap.ids import TaskId, decode_base64url
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
@@ -121,7 +122,7 @@ def compare(
 ) -> None:
     """Name the jobs of a batch that the aggregators have not counted alike."""
     try:
-        document = json.loads(theirs.read_text(encoding="utf-8"))
+        document = json.loads(read_text(theirs))
     except (ValueError, RecursionError) as error:  # the latter if lists are nested too deeply
         raise ParameterError(f"{theirs}: not JSON: {error}") from None
     if not isinstance(document, dict):
