@@ -45,12 +45,15 @@ class Leased(Generic[T]):
 
 
 def due(tx: Transaction, table: Table, states: Sequence[str]) -> dict[bytes, int]:
-    """Return the ids of all tasks with free jobs of `table` in `states`, and how many they are."""
+    """Return the ids of all tasks with free jobs of `table` in `states`, and how many they are.
+
+    A task that is being forgotten still has rows for a while, which nobody leases any more.
+    """
     task = tables.tasks.c
     query = (
         select(task.task_id, func.count())
         .join(table, task.id == table.c.task)
-        .where(table.c.state.in_(states), _is_free(tx, table))
+        .where(table.c.state.in_(states), _is_free(tx, table), task.forgotten_at.is_(None))
         .group_by(task.id)
     )
     return dict(tx.connection.execute(query).all())
