@@ -22,6 +22,7 @@ from sqlalchemy import (
     Column,
     Dialect,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -272,12 +273,7 @@ reports = _table(
     _bytes("report_id", "DAP ReportID, 16 bytes.", 16),
     _bytes("bucket", "The bucket it falls in; empty until its job decides that, if the job does."),
     _seconds("received_at", "Seconds; when the report was stored."),
-    Column(
-        "job",
-        _BIGINT,
-        ForeignKey("aggregation_jobs.id"),
-        comment="The aggregation job that claimed it; null while unclaimed.",
-    ),
+    _int64("job", "The aggregation job that claimed it; null while unclaimed.", nullable=True),
     _seconds(
         "waits_until",
         "Seconds; no job claims it before, for an aggregator found it too early. Null for at once.",
@@ -287,6 +283,8 @@ reports = _table(
     _integer("generation", "In which table its body lies, 0 for `report_bodies_0`."),
     # Serves claiming (job null, first bucket first), a job's reports, and counting a batch's.
     Index(None, "task", "job", "bucket"),
+    # With the task, or to delete a job would take a look at all reports: that index begins with it.
+    ForeignKeyConstraint(["task", "job"], ["aggregation_jobs.task", "aggregation_jobs.id"]),
     Index(None, "generation"),
     comment="Leader: reports that are not aggregated yet. A row leaves with its job.",
     sqlite_autoincrement=True,  # a body stays for longer than its key: no other may have it
@@ -391,6 +389,7 @@ aggregation_jobs = _table(
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
     Index(None, "state", "lease_expires_at", "task"),
+    UniqueConstraint("task", "id"),  # by which `reports` name it
     # Serves filling batches that the Leader selects.
     Index(None, "task", "bucket", **_only("bucket IS NOT NULL")),
     comment="Leader: aggregation jobs.",

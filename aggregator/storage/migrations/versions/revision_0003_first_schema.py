@@ -127,6 +127,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregation_jobs_task"),
         sa.PrimaryKeyConstraint("id", name="pk_aggregation_jobs"),
         sa.UniqueConstraint("job_id", name="uq_aggregation_jobs_job_id"),
+        sa.UniqueConstraint("task", "id", name="uq_aggregation_jobs_task_id"),
         sqlite_strict=True,
     )
     op.create_index(
@@ -411,7 +412,11 @@ def upgrade() -> None:
         sa.Column("waits_until", BIGINT, nullable=True),
         sa.Column("bytes", BIGINT, nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
-        sa.ForeignKeyConstraint(["job"], ["aggregation_jobs.id"], name="fk_reports_job"),
+        sa.ForeignKeyConstraint(
+            ["task", "job"],
+            ["aggregation_jobs.task", "aggregation_jobs.id"],
+            name="fk_reports_task_job",
+        ),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_reports_task"),
         sa.PrimaryKeyConstraint("id", name="pk_reports"),
         sqlite_strict=True,
