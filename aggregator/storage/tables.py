@@ -472,7 +472,8 @@ job_shares = _table(
     _uint64("first_time", "The earliest of their times."),
     _uint64("last_time", "The latest of their times."),
     _seconds("counted_at", "Seconds; when they were added."),
-    Index(None, "task", "bucket", "job"),
+    Index(None, "task", "bucket"),
+    Index(None, "task", "job"),
     comment="Both: what each aggregation job added to a bucket, until the bucket is released. So "
     "aggregators that disagree on a batch can name the jobs that differ, and leave them out.",
 )
@@ -552,6 +553,7 @@ answered_jobs = _table(
     *_state(ResourceState),
     _bytes("response", "The exact AggregationJobResp; null once deleted.", nullable=True),
     _seconds("created_at", "Seconds; when the request was answered."),
+    Index(None, "created_at"),
     Index(
         "uq_answered_jobs_live_request",
         "task",

@@ -158,6 +158,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("job_id", name="uq_answered_jobs_job_id"),
         sqlite_strict=True,
     )
+    op.create_index("ix_answered_jobs_created_at", "answered_jobs", ["created_at"])
     op.create_index(
         "uq_answered_jobs_live_request",
         "answered_jobs",
@@ -341,7 +342,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_job_shares"),
         sqlite_strict=True,
     )
-    op.create_index("ix_job_shares_task_bucket_job", "job_shares", ["task", "bucket", "job"])
+    op.create_index("ix_job_shares_task_bucket", "job_shares", ["task", "bucket"])
+    op.create_index("ix_job_shares_task_job", "job_shares", ["task", "job"])
     op.create_table(
         "ledger",
         sa.Column("id", BIGINT, nullable=False),
