@@ -145,11 +145,11 @@ def has_reports(tx: Transaction, task_id: bytes) -> bool:
     return tx.connection.execute(query).scalar() is not None
 
 
-def received_before(tx: Transaction, moment: int) -> bool:
-    """Return whether a report that is not aggregated yet was stored before `moment`, in seconds."""
+def received_between(tx: Transaction, since: int, until: int) -> bool:
+    """Return whether a report that is not aggregated yet was stored in [since, until), seconds."""
     report = tables.reports.c
-    query = select(report.id).where(report.received_at < moment).limit(1)
-    return tx.connection.execute(query).scalar() is not None
+    query = select(report.id).where(report.received_at >= since, report.received_at < until)
+    return tx.connection.execute(query.limit(1)).scalar() is not None
 
 
 def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimable:
