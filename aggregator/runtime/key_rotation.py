@@ -14,6 +14,8 @@ and not all that come after it.
 What was sealed to a destroyed key can never be opened again, by anybody.
 """
 
+from collections.abc import Iterator
+
 import structlog
 
 from aggregator.codec import encode
@@ -74,16 +76,21 @@ def needed_for(
     if tx.now < last_upload + rotation.wait_seconds:
         return "reports that may wait at the leader"
     since = max(0, key.created_at - rotation.wait_seconds)
+    return next(_open_windows(tx, since, last_upload), None)
+
+
+def _open_windows(tx: Transaction, since: int, until: int) -> Iterator[str]:
+    """Yield what says that tasks have open windows with reports of a time, in seconds."""
     for stored in list_tasks(tx):
         if stored.ended_at is not None:
             continue
         try:
             task = task_from_toml(stored.definition)
-        except ParameterError:  # which the log names, and no reason to keep the newest key for ever
-            return f"task {TaskId(stored.task_id)}, which cannot be read"
-        if is_window_open(tx, stored.task_id, task.time(since), task.time(last_upload)):
-            return f"open windows of task {task.task_id}"
-    return None
+        except ParameterError:
+            yield f"task {TaskId(stored.task_id)}, which cannot be read"
+            continue
+        if is_window_open(tx, stored.task_id, task.time(since), task.time(until)):
+            yield f"open windows of task {task.task_id}"
 
 
 class KeyRotation:
