@@ -185,8 +185,8 @@ def _lease() -> tuple[Column[bytes], Column[int], Column[int], Column[int]]:
         ),
         _seconds(
             "lease_set_at",
-            "Seconds; when that was set. If it is in the future the clock was put back, and the "
-            "job may be leased.",
+            "Seconds; when that was set. If it is well in the future the clock was put back, and "
+            "the job may be leased.",
         ),
         _integer("lease_attempts", "Leases taken since the job last made progress."),
     )
