@@ -60,8 +60,15 @@ def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
     answered, share = tables.answered_jobs.c, tables.aggregate_shares.c
     bucket, report, counted = tables.buckets.c, tables.reports.c, tables.job_shares.c
     ended = (AggregationJobState.FINISHED, AggregationJobState.ABANDONED)
-    # A leader takes the serial numbers of its batches from its jobs, and the batches that it has
-    # selected before, and could select again, from its collections: those stay.
+    # A leader that selects batches takes the number of its newest one from its jobs, and which it
+    # has selected before, and could select again, from its collections: those stay.
+    others = tables.aggregation_jobs.alias("others").c
+    newest = (
+        select(others.bucket)
+        .where(others.task == job.task, others.bucket.is_not(None))
+        .order_by(others.bucket.desc())
+        .limit(1)
+    )
     selected = (
         exists()
         .where(
@@ -77,17 +84,15 @@ def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
             (
                 job.state.in_(ended),
                 job.ended_at < before,
-                job.bucket.is_(None),
+                or_(job.bucket.is_(None), job.bucket < newest.scalar_subquery()),
                 ~exists().where(report.task == job.task, report.job == job.id),
             ),
         ),
         (
             tables.collection_jobs,
             (
-                or_(
-                    collection.state == CollectionJobState.DELETED,
-                    (collection.state == CollectionJobState.FAILED) & ~selected,
-                ),
+                collection.state.in_((CollectionJobState.DELETED, CollectionJobState.FAILED)),
+                ~selected,
                 collection.ended_at < before,
             ),
         ),
