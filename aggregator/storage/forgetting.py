@@ -68,15 +68,18 @@ def begin_to_forget(tx: Transaction, task_id: bytes) -> None:
 
 
 def forget_some(tx: Transaction) -> int:
-    """Delete some rows of forgotten tasks; return how many."""
+    """Delete some rows of forgotten tasks; return how many, 0 if they have none left."""
     task = tables.tasks.c
-    forgotten = tx.connection.execute(select(task.id).where(task.forgotten_at.is_not(None)))
-    for key in forgotten.scalars().all():
+    left = select(task.id).where(task.forgotten_at.is_not(None), task.emptied_at.is_(None))
+    for key in tx.connection.execute(left).scalars().all():
         for table in _OF_TASK:
             deleted = _delete_some(tx, table, key)
             if deleted:
                 tx.scrub_log = True
                 return deleted
+        # Nobody stores more of it: who could was done before it was forgotten.
+        done = update(tables.tasks).where(task.id == key).values(emptied_at=tx.now)
+        tx.connection.execute(done)
     return 0
 
 

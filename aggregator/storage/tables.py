@@ -231,6 +231,7 @@ tasks = _table(
         "of `ledger` are deleted.",
         nullable=True,
     ),
+    _seconds("emptied_at", "Seconds; when the last of those was deleted.", nullable=True),
 )
 
 caller_tokens = _table(

@@ -58,6 +58,7 @@ def upgrade() -> None:
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.Column("forgotten_at", BIGINT, nullable=True),
+        sa.Column("emptied_at", BIGINT, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_tasks"),
         sa.UniqueConstraint("task_id", name="uq_tasks_task_id"),
         sqlite_strict=True,

@@ -3,6 +3,8 @@
 Steps are the same on every run, whatever else the machine does.
 """
 
+import dataclasses
+
 import pytest
 from sqlalchemy import delete, insert
 
@@ -14,7 +16,7 @@ from aggregator.storage.forgetting import begin_to_forget, forget_some
 from aggregator.storage.garbage import collect_garbage
 from aggregator.storage.reports import JobSize, put_reports, report_ids_of_job
 from aggregator.storage.states import AggregationJobState, BatchState, ResourceState
-from aggregator.storage.tasks import end_task
+from aggregator.storage.tasks import end_task, put_task
 from tests.support.clock import ManualClock
 from tests.support.engines import ON_SQLITE
 from tests.support.steps import steps_of
@@ -22,6 +24,7 @@ from tests.support.store import (
     MAX_REPORTS,
     TASK_ID,
     create_job,
+    leader_task,
     new_reports,
     report_id,
     unit,
@@ -167,3 +170,17 @@ def test_a_task_is_forgotten_in_steps_that_do_not_grow_with_it(
     store.run_sync("end", lambda tx: end_task(tx, TASK_ID))
     store.run_sync("forget", lambda tx: begin_to_forget(tx, TASK_ID))
     assert max(steps_of(store, forget_some) for _ in range(200)) < 5000
+
+
+def test_what_was_forgotten_long_ago_is_not_looked_for_again(store: Database) -> None:
+    def provision(tx: Transaction) -> None:
+        for number in range(1, 31):
+            task_id = bytes([number]) * 32
+            put_task(tx, dataclasses.replace(leader_task(), task_id=task_id))
+            end_task(tx, task_id)
+            begin_to_forget(tx, task_id)
+
+    alone = steps_of(store, lambda tx: collect_garbage(tx, AGE))
+    store.run_sync("provision", provision)
+    assert steps_of(store, lambda tx: collect_garbage(tx, AGE)) > 10 * alone
+    assert steps_of(store, lambda tx: collect_garbage(tx, AGE)) < 4 * alone
