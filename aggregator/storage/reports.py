@@ -205,7 +205,8 @@ def _waiting(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[int
             _is_due(tx),
             ~is_closed(report),
         )
-        .order_by(report.bucket, report.id)
+        # PostgreSQL reads an index in its order only if columns that are null are named here too.
+        .order_by(report.job, report.bucket, report.id)
         .limit(size.reports)
     )
 
