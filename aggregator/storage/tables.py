@@ -285,7 +285,7 @@ reports = _table(
     # Serves claiming (job null, first bucket first), a job's reports, and counting a batch's.
     Index(None, "task", "job", "bucket"),
     # With the task, or to delete a job would take a look at all reports: that index begins with it.
-    ForeignKeyConstraint(["task", "job"], ["aggregation_jobs.task", "aggregation_jobs.id"]),
+    ForeignKeyConstraint(["job", "task"], ["aggregation_jobs.id", "aggregation_jobs.task"]),
     Index(None, "generation"),
     comment="Leader: reports that are not aggregated yet. A row leaves with its job.",
     sqlite_autoincrement=True,  # a body stays for longer than its key: no other may have it
@@ -390,7 +390,8 @@ aggregation_jobs = _table(
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
     Index(None, "state", "lease_expires_at", "task"),
-    UniqueConstraint("task", "id"),  # by which `reports` name it
+    # By which `reports` name it. In this order nobody takes the index for one of a task's jobs.
+    UniqueConstraint("id", "task"),
     # Serves filling batches that the Leader selects.
     Index(None, "task", "bucket", **_only("bucket IS NOT NULL")),
     comment="Leader: aggregation jobs.",

@@ -128,7 +128,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregation_jobs_task"),
         sa.PrimaryKeyConstraint("id", name="pk_aggregation_jobs"),
         sa.UniqueConstraint("job_id", name="uq_aggregation_jobs_job_id"),
-        sa.UniqueConstraint("task", "id", name="uq_aggregation_jobs_task_id"),
+        sa.UniqueConstraint("id", "task", name="uq_aggregation_jobs_id_task"),
         sqlite_strict=True,
     )
     op.create_index(
@@ -416,9 +416,9 @@ def upgrade() -> None:
         sa.Column("bytes", BIGINT, nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(
-            ["task", "job"],
-            ["aggregation_jobs.task", "aggregation_jobs.id"],
-            name="fk_reports_task_job",
+            ["job", "task"],
+            ["aggregation_jobs.id", "aggregation_jobs.task"],
+            name="fk_reports_job_task",
         ),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_reports_task"),
         sa.PrimaryKeyConstraint("id", name="pk_reports"),

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import delete, insert
 
 from aggregator.storage import forgetting, garbage, tables
-from aggregator.storage.aggregation_jobs import create_aggregation_job
+from aggregator.storage.aggregation_jobs import create_aggregation_job, lease_aggregation_jobs
 from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.forgetting import begin_to_forget, forget_some
@@ -74,6 +74,17 @@ def test_a_job_is_deleted_without_a_look_at_all_reports(
     alone = steps_of(store, lambda tx: collect_garbage(tx, AGE))
     store.run_sync("reports", lambda tx: put_waiting_reports(tx, ROWS))
     assert steps_of(store, lambda tx: collect_garbage(tx, AGE)) < 2 * alone + 1000
+
+
+def test_a_job_is_leased_and_made_without_a_look_at_all_that_have_ended(store: Database) -> None:
+    def make_and_lease(tx: Transaction) -> None:
+        assert create_aggregation_job(tx, TASK_ID, JobSize(1, 100)) is not None
+        assert len(lease_aggregation_jobs(tx, 1, 60, TASK_ID)) == 1
+
+    upload(store, range(2))
+    alone = steps_of(store, make_and_lease)
+    store.run_sync("jobs", lambda tx: put_ended_jobs(tx, ROWS))
+    assert steps_of(store, make_and_lease) < 2 * alone
 
 
 def close_every_other_window(tx: Transaction, count: int) -> None:
