@@ -166,17 +166,13 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             or not _is_ready(tx, task, batch)
             or report_count(tx, job.task_id, batch) != seen[1].report_count
         ):
-            # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
-            waited = tx.now - job.created_at
-            delay = max(_POLL_SECONDS, min(waited // 10, LONGEST_POLL_SECONDS))
             reason = (
                 "another collection of a part of the batch is under way"
                 if closed is not None
                 else f"{waiting_in_batch(tx, job.task_id, batch)} reports of the batch are not "
                 "aggregated yet"
             )
-            release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
-            note_outcome(Outcome.WAITS)
+            self._look_later(tx, leased, reason)
             return None
         totals = seen[1]
         try:
@@ -200,9 +196,15 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
             detail = "the task takes no more reports, and no other batch is full"
             self._fail(tx, leased, InvalidBatchSize(detail, served.task.task_id))
         else:
-            reason = "no batch that was not collected before is full"
-            note_outcome(Outcome.WAITS)
-            release_collection_job(tx, leased.lease, _POLL_SECONDS, reason=reason, progressed=True)
+            self._look_later(tx, leased, "no batch that was not collected before is full")
+
+    def _look_later(self, tx: Transaction, leased: Leased[CollectionJob], reason: str) -> None:
+        """Give a job back whose batch is not ready."""
+        note_outcome(Outcome.WAITS)
+        waited = tx.now - leased.job.created_at
+        delay = max(_POLL_SECONDS, min(waited // 10, LONGEST_POLL_SECONDS))
+        # Not a failed attempt: a long wait must not lengthen the delays of a later outage.
+        release_collection_job(tx, leased.lease, delay, reason=reason, progressed=True)
 
     def _fail(self, tx: Transaction, leased: Leased[CollectionJob], problem: Problem) -> None:
         log.info("collection job failed", job=leased.job.job_id.hex(), reason=str(problem))

@@ -10,15 +10,21 @@ task without reports costs next to nothing, so that there may be many.
 
 import dataclasses
 
+import structlog
+
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import Problem
+from aggregator.errors import AggregatorError
 from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime
 from aggregator.storage.aggregation_jobs import AggregationJob, create_aggregation_job
 from aggregator.storage.database import Transaction
+from aggregator.storage.engine import Unreachable
 from aggregator.storage.reports import JobSize, claimable_reports, tasks_with_unclaimed_reports
 from aggregator.storage.selected_batches import batch_with_room
 from aggregator.telemetry.tracing import note, span
+
+log = structlog.get_logger()
 
 MAX_JOB_BYTES = 16 * 2**20
 """The most stored bytes of the reports of one job, if it has more than one."""
@@ -55,12 +61,20 @@ class JobCreator:
         return sum([await self._create_next(task_id) for task_id in waiting])
 
     async def _create_next(self, task_id: bytes) -> bool:
-        """Make the next job of a task, if it is due; return whether it was."""
+        """Make the next job of a task, if it is due; return whether it was.
+
+        What is wrong with one task is logged, and keeps no other from its turn.
+        """
         try:
             task = await self._runtime.public_task(TaskId(task_id))
+            return await self._create_if_due(task)
         except Problem:  # we do not take part in it; the log said so when it was first read
             return False
-        return await self._create_if_due(task)
+        except Unreachable:
+            raise
+        except AggregatorError as error:
+            log.error("no job could be made", task=str(TaskId(task_id)), reason=str(error))  # noqa: TRY400 - our own words say it
+            return False
 
     async def _create_if_due(self, task: Task) -> bool:
         task_id, most = task.task_id.value, self._size

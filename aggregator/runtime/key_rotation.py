@@ -5,18 +5,26 @@ while it was taken (`protocol.hpke_rotation`), which is
 
 - at the leader, when no report is left that was stored while the key was taken;
 - at the helper, which does not see what waits at the leader, when `wait_seconds` more have passed
-  and no window is open that has reports from then. A task that was ended has no open windows.
+  and no window is open that has reports from then, or from `wait_seconds` before. A task that was
+  ended has no open windows.
+
+Older reports need older keys: one that is held, or a window that is never collected, keeps those,
+and not all that come after it.
 
 What was sealed to a destroyed key can never be opened again, by anybody.
 """
+
+from collections.abc import Iterator
 
 import structlog
 
 from aggregator.codec import encode
 from aggregator.dap.hpke import generate_keypair
+from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.entropy import Entropy
-from aggregator.protocol.hpke_rotation import HpkeRotation
+from aggregator.errors import ParameterError
+from aggregator.protocol.hpke_rotation import DAY, HpkeRotation
 from aggregator.protocol.task import task_from_toml
 from aggregator.storage.batches import is_window_open
 from aggregator.storage.database import Database, Transaction
@@ -29,13 +37,16 @@ from aggregator.storage.hpke_keys import (
     put_hpke_key,
     retire_hpke_key,
 )
-from aggregator.storage.reports import received_before
+from aggregator.storage.reports import received_between
 from aggregator.storage.tasks import list_tasks
 
 log = structlog.get_logger()
 
 UPLOAD_SECONDS = 600
 """How long an upload whose keys were checked may take until it is stored, clocks' skew included."""
+
+CLOCK_SECONDS = DAY
+"""By how much a clock may have been put back since it dated a key, before it dated its reports."""
 
 
 def new_key(tx: Transaction, entropy: Entropy) -> int:
@@ -59,14 +70,27 @@ def needed_for(
     if tx.now < last_upload:
         return "clients that have not heard of the next key"
     if role is Role.LEADER:
-        return "reports that are not aggregated" if received_before(tx, last_upload) else None
+        since = key.created_at - CLOCK_SECONDS
+        is_needed = received_between(tx, since, last_upload)
+        return "reports that are not aggregated" if is_needed else None
     if tx.now < last_upload + rotation.wait_seconds:
         return "reports that may wait at the leader"
+    since = max(0, key.created_at - rotation.wait_seconds)
+    return next(_open_windows(tx, since, last_upload), None)
+
+
+def _open_windows(tx: Transaction, since: int, until: int) -> Iterator[str]:
+    """Yield what says that tasks have open windows with reports of a time, in seconds."""
     for stored in list_tasks(tx):
-        task = task_from_toml(stored.definition)
-        if stored.ended_at is None and is_window_open(tx, stored.task_id, task.time(last_upload)):
-            return f"open windows of task {task.task_id}"
-    return None
+        if stored.ended_at is not None:
+            continue
+        try:
+            task = task_from_toml(stored.definition)
+        except ParameterError:
+            yield f"task {TaskId(stored.task_id)}, which cannot be read"
+            continue
+        if is_window_open(tx, stored.task_id, task.time(since), task.time(until)):
+            yield f"open windows of task {task.task_id}"
 
 
 class KeyRotation:

@@ -14,6 +14,7 @@ import aggregator
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.dp.rationals import format_rational
+from aggregator.errors import ParameterError
 from aggregator.protocol.budget import horizon
 from aggregator.protocol.task import task_from_toml
 from aggregator.storage.counters import AGGREGATED, STORED
@@ -203,10 +204,10 @@ def _rejected(task: TaskProgress) -> Counter[str]:
 
 
 def _task_document(task: TaskProgress, trouble: str | None, now: int) -> Document:
+    terms = _terms(task.definition)
     return {
         "task_id": str(TaskId(task.task_id)),
         "ended": task.ended_at is not None,
-        "trouble": trouble,
         "waiting_reports": task.waiting,
         "oldest_report_seconds": _since(now, task.oldest_at),
         "pending_collections": task.collections,
@@ -214,7 +215,8 @@ def _task_document(task: TaskProgress, trouble: str | None, now: int) -> Documen
         "rejected": dict(_rejected(task)),
         "reports": {stage: dict(reasons) for stage, reasons in task.counts.items()},
         "releases": task.releases,
-        **_terms(task.definition),
+        **terms,
+        "trouble": trouble or terms.get("trouble"),
         "last_release_seconds": _since(now, task.last_release_at),
     }
 
@@ -231,10 +233,15 @@ def _job_document(job: ListedJob, now: int) -> Document:
     }
 
 
-@lru_cache(maxsize=1024)
+# Every look asks for all tasks in the same order, so a cache of fewer would be of no use at all.
+@lru_cache(maxsize=2**16)
 def _terms(definition: str) -> Document:
     """Return what a task's file says for ever; the fingerprint is compared with the partner's."""
-    task = task_from_toml(definition)
+    try:
+        task = task_from_toml(definition)
+    except ParameterError as error:
+        nothing = dict.fromkeys(("most_releases", "budget", "population", "task_info"))
+        return {**nothing, "fingerprint": None, "trouble": str(error)}
     budget = task.policy.budget
     return {
         "most_releases": horizon(task),

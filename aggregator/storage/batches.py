@@ -181,13 +181,17 @@ def read_shards(
     return stored
 
 
-def is_window_open(tx: Transaction, task_id: bytes, last: Time) -> bool:
-    """Return whether a bucket that is not collected has a report of `last` or before."""
+def is_window_open(tx: Transaction, task_id: bytes, first: Time, last: Time) -> bool:
+    """Return whether a bucket that is not collected may have a report from `first` to `last`."""
     bucket = tables.buckets.c
     query = (
         select(bucket.bucket)
         .join(tables.bucket_keys, has_share())
-        .where(bucket.task == tx.task_key(task_id), bucket.first_time <= last.units)
+        .where(
+            bucket.task == tx.task_key(task_id),
+            bucket.first_time <= last.units,
+            bucket.last_time >= first.units,
+        )
     )
     return tx.connection.execute(query.limit(1)).scalar() is not None
 

@@ -4,8 +4,10 @@ They are kept as ranges of buckets, so one of 2^63 units costs no more than one 
 """
 
 import bisect
+from typing import Any
 
-from sqlalchemy import ColumnElement, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, delete, false, func, insert, select, update
+from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch
@@ -62,14 +64,44 @@ def closed_batches(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatch
     closed = tables.closed_batches.c
     query = (
         select(closed.first_bucket, closed.last_bucket, closed.state)
-        .where(
-            closed.task == tx.task_key(task_id),
-            closed.first_bucket <= batch.last,
-            closed.last_bucket >= batch.first,
-        )
+        .where(*_overlapping(tx, task_id, batch))
         .order_by(closed.first_bucket)
     )
     return ClosedBatches(list(tx.connection.execute(query)))
+
+
+def is_closed(row: ReadOnlyColumnCollection[str, Column[Any]]) -> ColumnElement[bool]:
+    """Return the condition that the bucket of a row with a task is in a closed batch."""
+    closed = tables.closed_batches.c
+    last = (
+        select(closed.last_bucket)
+        .where(closed.task == row.task, closed.first_bucket <= row.bucket)
+        .order_by(closed.first_bucket.desc())
+        .limit(1)
+    )
+    return func.coalesce(last.scalar_subquery() >= row.bucket, false())
+
+
+def _overlapping(tx: Transaction, task_id: bytes, batch: Batch) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition that a closed batch overlaps `batch`.
+
+    Closed batches do not overlap one another, so of those that begin at the beginning of `batch` or
+    before only the last one can. There may be many, which are not looked at.
+    """
+    closed = tables.closed_batches.c
+    of_task = closed.task == tx.task_key(task_id)
+    before = (
+        select(closed.first_bucket)
+        .where(of_task, closed.first_bucket <= batch.first)
+        .order_by(closed.first_bucket.desc())
+        .limit(1)
+    )
+    first = func.coalesce(before.scalar_subquery(), batch.first)
+    return (
+        of_task,
+        closed.first_bucket.between(first, batch.last),
+        closed.last_bucket >= batch.first,
+    )
 
 
 def closed_to_uploads(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBatches:
@@ -79,14 +111,18 @@ def closed_to_uploads(tx: Transaction, task_id: bytes, batch: Batch) -> ClosedBa
     a trickle would keep it waiting for ever.
     """
     job, closed = tables.collection_jobs.c, tables.closed_batches.c
+    asked_for = (
+        job.task == tx.task_key(task_id),
+        job.state == CollectionJobState.START,
+        job.first_bucket <= batch.last,
+        job.last_bucket >= batch.first,
+    )
     shut = (
-        select(table.first_bucket, table.last_bucket).where(
-            table.task == tx.task_key(task_id),
-            table.state.in_(states),
-            table.first_bucket <= batch.last,
-            table.last_bucket >= batch.first,
+        select(table.first_bucket, table.last_bucket).where(*conditions)
+        for table, conditions in (
+            (closed, _overlapping(tx, task_id, batch)),
+            (job, asked_for),
         )
-        for table, states in ((closed, tuple(BatchState)), (job, (CollectionJobState.START,)))
     )
     rows: list[tuple[bytes, bytes, str]] = []
     for first, last in sorted(row for query in shut for row in tx.connection.execute(query).all()):

@@ -5,7 +5,7 @@ population what was spent. A task that is forgotten is never taken part in again
 reports are gone, so they could be counted a second time.
 """
 
-from sqlalchemy import Table, delete, select, tuple_, update
+from sqlalchemy import Table, delete, literal, select, tuple_, update
 
 from aggregator.dap.ids import encode_base64url
 from aggregator.storage import locks, tables
@@ -68,20 +68,32 @@ def begin_to_forget(tx: Transaction, task_id: bytes) -> None:
 
 
 def forget_some(tx: Transaction) -> int:
-    """Delete some rows of forgotten tasks; return how many."""
+    """Delete some rows of forgotten tasks; return how many, 0 if they have none left."""
     task = tables.tasks.c
-    forgotten = tx.connection.execute(select(task.id).where(task.forgotten_at.is_not(None)))
-    for key in forgotten.scalars().all():
+    left = select(task.id).where(task.forgotten_at.is_not(None), task.emptied_at.is_(None))
+    for key in tx.connection.execute(left).scalars().all():
         for table in _OF_TASK:
             deleted = _delete_some(tx, table, key)
             if deleted:
                 tx.scrub_log = True
                 return deleted
+        # Nobody stores more of it: who could was done before it was forgotten.
+        done = update(tables.tasks).where(task.id == key).values(emptied_at=tx.now)
+        tx.connection.execute(done)
     return 0
 
 
 def _delete_some(tx: Transaction, table: Table, task: int) -> int:
-    columns = list(table.primary_key.columns)
-    some = select(*columns).where(table.c.task == task).limit(ROWS_PER_STEP)
-    statement = delete(table).where(table.c.task == task, tuple_(*columns).in_(some))
-    return tx.connection.execute(statement).rowcount
+    """Delete some rows of a task; look at no others, and at none twice."""
+    of_task = table.c.task == task
+    if "id" in table.c:
+        some = select(table.c.id).where(of_task).limit(ROWS_PER_STEP)
+        return tx.connection.execute(delete(table).where(table.c.id.in_(some))).rowcount
+    keys = [column for column in table.primary_key if column.name != "task"]
+    in_order = select(*keys).where(of_task).order_by(*keys)
+    last = tx.connection.execute(in_order.offset(ROWS_PER_STEP - 1).limit(1)).one_or_none()
+    first = delete(table).where(of_task)
+    if last is not None:
+        values = (literal(value, key.type) for value, key in zip(last, keys, strict=True))
+        first = first.where(tuple_(*keys) <= tuple_(*values))
+    return tx.connection.execute(first).rowcount

@@ -11,7 +11,9 @@ from typing import Any
 from sqlalchemy import (
     Column,
     ColumnElement,
+    Select,
     Table,
+    bindparam,
     delete,
     exists,
     func,
@@ -22,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
+from aggregator.dap.ids import BatchId
 from aggregator.protocol.batches import Batch
 from aggregator.storage import locks, tables
 from aggregator.storage.batches import has_share
@@ -44,16 +47,28 @@ def collect_garbage(tx: Transaction, seconds: int) -> int:
         deleted = _delete_some(tx, table, conditions)
         if deleted:
             return deleted
-    return forget_some(tx) or _forget_waiting(tx, before) or _join_closed_batches(tx, before)
+    return (
+        _forget_buckets(tx, before)
+        or forget_some(tx)
+        or _forget_waiting(tx, before)
+        or _join_closed_batches(tx, before)
+    )
 
 
 def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
     job, collection = tables.aggregation_jobs.c, tables.collection_jobs.c
     answered, share = tables.answered_jobs.c, tables.aggregate_shares.c
-    bucket, report = tables.buckets.c, tables.reports.c
+    bucket, report, counted = tables.buckets.c, tables.reports.c, tables.job_shares.c
     ended = (AggregationJobState.FINISHED, AggregationJobState.ABANDONED)
-    # A leader takes the serial numbers of its batches from its jobs, and the batches that it has
-    # selected before, and could select again, from its collections: those stay.
+    # A leader that selects batches takes the number of its newest one from its jobs, and which it
+    # has selected before, and could select again, from its collections: those stay.
+    others = tables.aggregation_jobs.alias("others").c
+    newest = (
+        select(others.bucket)
+        .where(others.task == job.task, others.bucket.is_not(None))
+        .order_by(others.bucket.desc())
+        .limit(1)
+    )
     selected = (
         exists()
         .where(
@@ -69,17 +84,15 @@ def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
             (
                 job.state.in_(ended),
                 job.ended_at < before,
-                job.bucket.is_(None),
+                or_(job.bucket.is_(None), job.bucket < newest.scalar_subquery()),
                 ~exists().where(report.task == job.task, report.job == job.id),
             ),
         ),
         (
             tables.collection_jobs,
             (
-                or_(
-                    collection.state == CollectionJobState.DELETED,
-                    (collection.state == CollectionJobState.FAILED) & ~selected,
-                ),
+                collection.state.in_((CollectionJobState.DELETED, CollectionJobState.FAILED)),
+                ~selected,
                 collection.ended_at < before,
             ),
         ),
@@ -88,39 +101,49 @@ def _garbage(before: int) -> list[tuple[Table, Sequence[ColumnElement[bool]]]]:
             tables.answered_jobs,
             (
                 answered.created_at < before,
-                answered.body_sha256.not_in(select(tables.job_shares.c.job)),
+                ~exists().where(counted.task == answered.task, counted.job == answered.body_sha256),
             ),
         ),
         (
             tables.aggregate_shares,
             (share.state == ResourceState.DELETED, share.created_at < before),
         ),
-        (
-            tables.buckets,
-            (~exists().where(has_share()), _is_long_collected(bucket, before)),
-        ),
     ]
-
-
-def _is_long_collected(
-    row: ReadOnlyColumnCollection[str, Column[Any]], before: int
-) -> ColumnElement[bool]:
-    """Return the condition that a row belongs to a batch that was collected before."""
-    closed = tables.closed_batches.c
-    return exists().where(
-        closed.task == row.task,
-        closed.state == BatchState.COLLECTED,
-        closed.changed_at < before,
-        closed.leftovers == 0,
-        closed.first_bucket <= row.bucket,
-        closed.last_bucket >= row.bucket,
-    )
 
 
 def _delete_some(tx: Transaction, table: Table, conditions: Sequence[ColumnElement[bool]]) -> int:
     columns = list(table.primary_key.columns)
     some = select(*columns).where(*conditions).limit(ROWS_PER_STEP)
     return tx.connection.execute(delete(table).where(tuple_(*columns).in_(some))).rowcount
+
+
+def _long_collected(
+    row: ReadOnlyColumnCollection[str, Column[Any]], before: int
+) -> tuple[ColumnElement[bool], ...]:
+    """Return what joins rows with the closed batches that were collected before.
+
+    Each such batch is looked up in the rows, of which it has none most of the time. The other way
+    round each row would be compared with all batches that begin before it.
+    """
+    closed = tables.closed_batches.c
+    return (
+        closed.state == BatchState.COLLECTED,
+        closed.changed_at < before,
+        closed.leftovers == 0,
+        row.task == closed.task,
+        row.bucket.between(closed.first_bucket, closed.last_bucket),
+    )
+
+
+def _forget_buckets(tx: Transaction, before: int) -> int:
+    """Delete the totals of old collected buckets; return how many rows."""
+    bucket = tables.buckets.c
+    some = (
+        select(bucket.task, bucket.bucket, bucket.shard)
+        .where(*_long_collected(bucket, before), ~exists().where(has_share()))
+        .limit(ROWS_PER_STEP)
+    )
+    return _delete_named(tx, tables.buckets, some)
 
 
 def _forget_waiting(tx: Transaction, before: int) -> int:
@@ -132,13 +155,27 @@ def _forget_waiting(tx: Transaction, before: int) -> int:
     bucket = (waiting.task, waiting.bucket)
     some = (
         select(*bucket)
-        .where(_is_long_collected(waiting, before))
-        .group_by(*bucket)
+        .where(*_long_collected(waiting, before))
+        .group_by(tables.closed_batches.c.id, *bucket)
         .having(func.sum(waiting.reports) == 0)
         .limit(ROWS_PER_STEP)
     )
-    gone = delete(tables.waiting_reports).where(tuple_(*bucket).in_(some))
-    return tx.connection.execute(gone).rowcount
+    return _delete_named(tx, tables.waiting_reports, some)
+
+
+def _delete_named(tx: Transaction, table: Table, some: Select[Any]) -> int:
+    """Delete the rows that have the values which `some` selects in its columns, each by an index.
+
+    A condition on several columns at once would have SQLite look at all rows of the task.
+    """
+    rows = tx.connection.execute(some).all()
+    if not rows:
+        return 0
+    names = [column.name for column in some.selected_columns]
+    is_it = (table.c[name] == bindparam(f"the_{name}") for name in names)
+    gone = [{f"the_{name}": value for name, value in zip(names, row, strict=True)} for row in rows]
+    tx.connection.execute(delete(table).where(*is_it), gone)
+    return len(gone)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -184,6 +221,7 @@ def _run_of_collected(
             closed.state == BatchState.COLLECTED,
             closed.changed_at < before,
             closed.leftovers == 0,
+            func.length(closed.first_bucket) < BatchId.size,  # no batch id follows another
             *(() if task_id is None else (task.task_id == task_id,)),
         )
         .order_by(closed.task, closed.first_bucket)

@@ -4,7 +4,7 @@ A lease is a random token in the job's row with an expiry by the database's cloc
 puts off while it works. Every write of a holder is a compare-and-set on the token, so a driver that
 sleeps past its expiry while another takes the job changes nothing: every verb that takes its lease
 raises `LeaseLost`. So it does no harm either that a lease or a delay ends when the clock is put
-back to before it began; it would last too long.
+back to well before it began; it would last too long.
 """
 
 import dataclasses
@@ -20,6 +20,11 @@ from aggregator.storage.states import Machine
 
 T = TypeVar("T")
 _TOKEN_SIZE = 16
+
+LATE_SECONDS = 10
+"""How far behind what others write meanwhile the time of a transaction may lie on PostgreSQL, where
+it is that of its beginning. What was set so little ahead of it was not set by a clock since put
+back: a transaction would take a job whose holder has just renewed its lease."""
 
 
 class LeaseLost(StoreError):
@@ -45,12 +50,15 @@ class Leased(Generic[T]):
 
 
 def due(tx: Transaction, table: Table, states: Sequence[str]) -> dict[bytes, int]:
-    """Return the ids of all tasks with free jobs of `table` in `states`, and how many they are."""
+    """Return the ids of all tasks with free jobs of `table` in `states`, and how many they are.
+
+    A task that is being forgotten still has rows for a while, which nobody leases any more.
+    """
     task = tables.tasks.c
     query = (
         select(task.task_id, func.count())
         .join(table, task.id == table.c.task)
-        .where(table.c.state.in_(states), _is_free(tx, table))
+        .where(table.c.state.in_(states), _is_free(tx, table), task.forgotten_at.is_(None))
         .group_by(task.id)
     )
     return dict(tx.connection.execute(query).all())
@@ -97,7 +105,7 @@ def acquire(
 
 def _is_free(tx: Transaction, table: Table) -> ColumnElement[bool]:
     """Return whether a job may be leased; what was set by a clock since put back is void."""
-    return (table.c.lease_expires_at <= tx.now) | (table.c.lease_set_at > tx.now)
+    return (table.c.lease_expires_at <= tx.now) | (table.c.lease_set_at > tx.now + LATE_SECONDS)
 
 
 def renew(tx: Transaction, table: Table, lease: Lease, seconds: int) -> None:

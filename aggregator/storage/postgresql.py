@@ -76,6 +76,8 @@ class Postgresql:
         from psycopg.types.array import ListBinaryDumper  # noqa: PLC0415  the driver is an extra
 
         settings = {
+            # Our statements take milliseconds; to compile one takes a hundred.
+            "jit": "off",
             "lock_timeout": f"{LOCK_TIMEOUT_SECONDS}s",
             # A machine that is lost in the middle of a transaction must not hold its locks.
             "idle_in_transaction_session_timeout": f"{_IDLE_TIMEOUT_SECONDS}s",

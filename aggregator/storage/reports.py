@@ -26,7 +26,7 @@ from sqlalchemy import (
 from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.batches import Batch
 from aggregator.storage import locks, tables
-from aggregator.storage.closed_batches import closed_to_uploads
+from aggregator.storage.closed_batches import closed_to_uploads, is_closed
 from aggregator.storage.counters import STORED, Stage, count_reports, reason
 from aggregator.storage.database import Transaction
 from aggregator.storage.engine import BodyGone, Conflict
@@ -145,11 +145,11 @@ def has_reports(tx: Transaction, task_id: bytes) -> bool:
     return tx.connection.execute(query).scalar() is not None
 
 
-def received_before(tx: Transaction, moment: int) -> bool:
-    """Return whether a report that is not aggregated yet was stored before `moment`, in seconds."""
+def received_between(tx: Transaction, since: int, until: int) -> bool:
+    """Return whether a report that is not aggregated yet was stored in [since, until), seconds."""
     report = tables.reports.c
-    query = select(report.id).where(report.received_at < moment).limit(1)
-    return tx.connection.execute(query).scalar() is not None
+    query = select(report.id).where(report.received_at >= since, report.received_at < until)
+    return tx.connection.execute(query.limit(1)).scalar() is not None
 
 
 def claimable_reports(tx: Transaction, task_id: bytes, size: JobSize) -> Claimable:
@@ -196,20 +196,17 @@ def _claimable(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[i
 
 def _waiting(tx: Transaction, task_id: bytes, size: JobSize) -> Select[tuple[int, bytes, int]]:
     """Select the first `size.reports` reports that may be claimed, with their bodies' sizes."""
-    report, closed = tables.reports.c, tables.closed_batches.c
-    covering = select(closed.id).where(
-        closed.task == report.task,
-        report.bucket.between(closed.first_bucket, closed.last_bucket),
-    )
+    report = tables.reports.c
     return (
         select(report.id, report.bucket, report.bytes)
         .where(
             report.task == tx.task_key(task_id),
             report.job.is_(None),
             _is_due(tx),
-            ~covering.exists(),
+            ~is_closed(report),
         )
-        .order_by(report.bucket, report.id)
+        # PostgreSQL reads an index in its order only if columns that are null are named here too.
+        .order_by(report.job, report.bucket, report.id)
         .limit(size.reports)
     )
 

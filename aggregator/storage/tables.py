@@ -22,6 +22,7 @@ from sqlalchemy import (
     Column,
     Dialect,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -184,8 +185,8 @@ def _lease() -> tuple[Column[bytes], Column[int], Column[int], Column[int]]:
         ),
         _seconds(
             "lease_set_at",
-            "Seconds; when that was set. If it is in the future the clock was put back, and the "
-            "job may be leased.",
+            "Seconds; when that was set. If it is well in the future the clock was put back, and "
+            "the job may be leased.",
         ),
         _integer("lease_attempts", "Leases taken since the job last made progress."),
     )
@@ -230,6 +231,7 @@ tasks = _table(
         "of `ledger` are deleted.",
         nullable=True,
     ),
+    _seconds("emptied_at", "Seconds; when the last of those was deleted.", nullable=True),
 )
 
 caller_tokens = _table(
@@ -272,12 +274,7 @@ reports = _table(
     _bytes("report_id", "DAP ReportID, 16 bytes.", 16),
     _bytes("bucket", "The bucket it falls in; empty until its job decides that, if the job does."),
     _seconds("received_at", "Seconds; when the report was stored."),
-    Column(
-        "job",
-        _BIGINT,
-        ForeignKey("aggregation_jobs.id"),
-        comment="The aggregation job that claimed it; null while unclaimed.",
-    ),
+    _int64("job", "The aggregation job that claimed it; null while unclaimed.", nullable=True),
     _seconds(
         "waits_until",
         "Seconds; no job claims it before, for an aggregator found it too early. Null for at once.",
@@ -287,6 +284,8 @@ reports = _table(
     _integer("generation", "In which table its body lies, 0 for `report_bodies_0`."),
     # Serves claiming (job null, first bucket first), a job's reports, and counting a batch's.
     Index(None, "task", "job", "bucket"),
+    # With the task, or to delete a job would take a look at all reports: that index begins with it.
+    ForeignKeyConstraint(["job", "task"], ["aggregation_jobs.id", "aggregation_jobs.task"]),
     Index(None, "generation"),
     comment="Leader: reports that are not aggregated yet. A row leaves with its job.",
     sqlite_autoincrement=True,  # a body stays for longer than its key: no other may have it
@@ -391,6 +390,8 @@ aggregation_jobs = _table(
     _seconds("created_at", "Seconds; when the reports were claimed."),
     _seconds("ended_at", "Seconds; when it finished or was abandoned.", nullable=True),
     Index(None, "state", "lease_expires_at", "task"),
+    # By which `reports` name it. In this order nobody takes the index for one of a task's jobs.
+    UniqueConstraint("id", "task"),
     # Serves filling batches that the Leader selects.
     Index(None, "task", "bucket", **_only("bucket IS NOT NULL")),
     comment="Leader: aggregation jobs.",
@@ -473,7 +474,8 @@ job_shares = _table(
     _uint64("first_time", "The earliest of their times."),
     _uint64("last_time", "The latest of their times."),
     _seconds("counted_at", "Seconds; when they were added."),
-    Index(None, "task", "bucket", "job"),
+    Index(None, "task", "bucket"),
+    Index(None, "task", "job"),
     comment="Both: what each aggregation job added to a bucket, until the bucket is released. So "
     "aggregators that disagree on a batch can name the jobs that differ, and leave them out.",
 )
@@ -553,6 +555,7 @@ answered_jobs = _table(
     *_state(ResourceState),
     _bytes("response", "The exact AggregationJobResp; null once deleted.", nullable=True),
     _seconds("created_at", "Seconds; when the request was answered."),
+    Index(None, "created_at"),
     Index(
         "uq_answered_jobs_live_request",
         "task",

@@ -12,6 +12,8 @@ from aggregator.collector.driver import Driver
 from aggregator.dap.profile import Role
 from aggregator.dap.times import Interval
 from aggregator.leader import routes
+from aggregator.leader.collections import LONGEST_POLL_SECONDS, CollectionDriver
+from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.results import collection_request
 from aggregator.protocol.task import task_to_toml
 from aggregator.runtime.status import read_aggregator_health
@@ -96,6 +98,22 @@ async def test_collections_that_are_asked_for_and_deleted_leave_a_bounded_number
         assert answer.status == 201
         await pair.forget(answer.headers["location"])
     assert await jobs_of(pair) == 11
+
+
+@pytest.mark.parametrize("mode", ["time_interval", "leader_selected"])
+async def test_a_collection_that_has_waited_long_is_looked_at_every_ten_seconds(
+    pair: Pair, mode: str
+) -> None:
+    interval = Interval.of(UNITS, 1)
+    await pair.upload(await pair.reports([0] if mode == "leader_selected" else [0, 1, 2]))
+    await pair.ask(interval)
+    pair.clock.advance(10 * LONGEST_POLL_SECONDS)
+    driver = CollectionDriver(pair.leader.runtime, pair.http, DriverSettings(1, 60, 5))
+    looks = 0
+    for _ in range(30):  # without a worker that aggregates what the batch waits for
+        looks += await driver.run_once()
+        pair.clock.advance(1)
+    assert looks == 3
 
 
 async def test_collections_that_fail_leave_a_bounded_number_of_rows_and_the_newest_say_why(

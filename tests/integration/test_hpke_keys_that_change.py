@@ -20,7 +20,7 @@ from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.hpke_keys import list_hpke_configs, list_hpke_keys, retire_hpke_key
 from aggregator.storage.tables import hpke_keys
-from aggregator.storage.tasks import end_task
+from aggregator.storage.tasks import TaskRecord, end_task, put_task
 from tests.support.pair import Pair, Service
 from tests.support.raw_bytes import reading
 from tests.support.reports import make_reports
@@ -117,6 +117,30 @@ async def test_the_helper_keeps_a_key_for_reports_that_wait_and_for_open_windows
     assert await rotate(pair.helper) == 1
     assert await opening(pair.helper) == {1}
     await wait_until_gone(secret, tmp_path)
+
+
+async def test_what_waits_for_ever_keeps_the_keys_of_its_time_and_no_later_ones(pair: Pair) -> None:
+    await pair.upload(await pair.reports(MEASUREMENTS))
+    await pair.work_until_idle()  # a window that nobody collects
+    await pair.upload(await pair.reports([1]))  # waits for a worker that is away
+    for _ in range(4):
+        pair.clock.advance(MONTH)
+        for service in (pair.leader, pair.helper):
+            await rotate(service)
+    assert await opening(pair.leader) == {0, 3, 4}
+    assert await opening(pair.helper) == {0, 3, 4}
+
+
+async def test_a_task_that_cannot_be_read_stops_no_change_of_keys(pair: Pair) -> None:
+    broken = TaskRecord(bytes(32), "helper", "no task", bytes(32))
+    await pair.helper.database.run("spoil", lambda tx: put_task(tx, broken))
+    for number in (1, 2):
+        pair.clock.advance(MONTH)
+        assert await rotate(pair.helper) == 1
+        assert await advertised(pair.helper) == [number]
+    await pair.helper.database.run("end", lambda tx: end_task(tx, bytes(32)))
+    assert await rotate(pair.helper) == 1
+    assert await opening(pair.helper) == {1, 2}
 
 
 async def test_while_the_store_is_read_a_destroyed_key_needs_the_stores_key(

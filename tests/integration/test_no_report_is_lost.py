@@ -340,6 +340,13 @@ async def test_a_stored_task_that_cannot_be_read_stops_no_other(pair: Pair) -> N
     await pair.leader.database.run("spoil", lambda tx: put_task(tx, broken))
     await pair.upload(await pair.reports([0, 1, 2]))
     assert (await pair.collect()).report_count == 3
+    found = await pair.leader.database.read(
+        "health", lambda tx: read_aggregator_health(tx, Role.LEADER, 10**9)
+    )
+    first, second = found.document["tasks"]  # type: ignore[misc]  # a list
+    assert (first["trouble"], first["fingerprint"]) == (None, pair.task.fingerprint)
+    assert second["trouble"].startswith("task file: not TOML")
+    assert found.is_ready
 
 
 async def test_a_task_whose_secret_does_not_decrypt_stands_still_alone_and_is_named(

@@ -58,6 +58,7 @@ def upgrade() -> None:
         sa.Column("created_at", BIGINT, nullable=False),
         sa.Column("ended_at", BIGINT, nullable=True),
         sa.Column("forgotten_at", BIGINT, nullable=True),
+        sa.Column("emptied_at", BIGINT, nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_tasks"),
         sa.UniqueConstraint("task_id", name="uq_tasks_task_id"),
         sqlite_strict=True,
@@ -127,6 +128,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregation_jobs_task"),
         sa.PrimaryKeyConstraint("id", name="pk_aggregation_jobs"),
         sa.UniqueConstraint("job_id", name="uq_aggregation_jobs_job_id"),
+        sa.UniqueConstraint("id", "task", name="uq_aggregation_jobs_id_task"),
         sqlite_strict=True,
     )
     op.create_index(
@@ -157,6 +159,7 @@ def upgrade() -> None:
         sa.UniqueConstraint("job_id", name="uq_answered_jobs_job_id"),
         sqlite_strict=True,
     )
+    op.create_index("ix_answered_jobs_created_at", "answered_jobs", ["created_at"])
     op.create_index(
         "uq_answered_jobs_live_request",
         "answered_jobs",
@@ -340,7 +343,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_job_shares"),
         sqlite_strict=True,
     )
-    op.create_index("ix_job_shares_task_bucket_job", "job_shares", ["task", "bucket", "job"])
+    op.create_index("ix_job_shares_task_bucket", "job_shares", ["task", "bucket"])
+    op.create_index("ix_job_shares_task_job", "job_shares", ["task", "job"])
     op.create_table(
         "ledger",
         sa.Column("id", BIGINT, nullable=False),
@@ -411,7 +415,11 @@ def upgrade() -> None:
         sa.Column("waits_until", BIGINT, nullable=True),
         sa.Column("bytes", BIGINT, nullable=False),
         sa.Column("generation", sa.Integer(), nullable=False),
-        sa.ForeignKeyConstraint(["job"], ["aggregation_jobs.id"], name="fk_reports_job"),
+        sa.ForeignKeyConstraint(
+            ["job", "task"],
+            ["aggregation_jobs.id", "aggregation_jobs.task"],
+            name="fk_reports_job_task",
+        ),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_reports_task"),
         sa.PrimaryKeyConstraint("id", name="pk_reports"),
         sqlite_strict=True,

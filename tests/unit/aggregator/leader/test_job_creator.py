@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
+from structlog.testing import capture_logs
 
 from aggregator.clock import SystemClock
 from aggregator.dap.ids import TaskId
@@ -97,6 +98,18 @@ async def test_a_task_below_our_floor_delays_no_other(database: Database) -> Non
     )
     assert await JobCreator(runtime, job_size=10, linger_seconds=0).run_once() == 1
     assert jobs_in_order(database) == [SMALL]
+
+
+async def test_a_task_that_cannot_be_read_delays_no_other(database: Database) -> None:
+    upload(database, FLOODED, 10)
+    upload(database, SMALL, 10)
+    tasks = tables.tasks
+    broken = update(tasks).where(tasks.c.task_id == FLOODED.value).values(definition="no task")
+    database.run_sync("spoil", lambda tx: tx.connection.execute(broken))
+    with capture_logs() as logs:
+        assert await creator_of(database).run_once() == 1
+    assert jobs_in_order(database) == [SMALL]
+    assert {line["task"] for line in logs} == {str(FLOODED)}
 
 
 async def test_a_task_whose_reports_come_during_a_flood_has_the_next_turn(

@@ -1,5 +1,6 @@
 """Leased jobs side by side: none waits for another, and none is stepped by two drivers."""
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -17,20 +18,33 @@ from aggregator.leader.scheduler import DriverSettings, Jobs, Scheduler
 from aggregator.runtime import Runtime
 from aggregator.storage.aggregation_jobs import (
     AggregationJob,
+    create_aggregation_job,
     due_aggregation_jobs,
     lease_aggregation_jobs,
     renew_aggregation_job,
 )
 from aggregator.storage.database import Database, Transaction
+from aggregator.storage.forgetting import begin_to_forget
 from aggregator.storage.interventions import abandon_aggregation_job
 from aggregator.storage.leases import Lease, Leased, LeaseLost
+from aggregator.storage.reports import JobSize, put_reports
+from aggregator.storage.tasks import end_task, put_task
 from aggregator.transport.permits import Permits
 from tests.support.entropy import SeededEntropy
-from tests.support.store import create_job, make_store, upload
+from tests.support.store import (
+    MAX_REPORTS,
+    TASK_ID,
+    create_job,
+    leader_task,
+    make_store,
+    new_reports,
+    upload,
+)
 
 pytestmark = pytest.mark.anyio
 
 JOBS = Jobs("test", due_aggregation_jobs, lease_aggregation_jobs, renew_aggregation_job)
+OTHER = b"\x09" * 32
 Step = Callable[[Leased[AggregationJob]], Awaitable[None]]
 
 
@@ -118,6 +132,25 @@ async def test_what_is_under_way_ends_before_the_scheduler_does(store: Database)
     with anyio.fail_after(5):
         await scheduler_of(store, step, concurrency=2).run(stop, poll_seconds=60)
     assert sorted(ended) == [1, 2]
+
+
+async def test_a_task_that_is_being_forgotten_stops_no_other(store: Database) -> None:
+    def provision(tx: Transaction) -> None:
+        put_task(tx, dataclasses.replace(leader_task(), task_id=OTHER))
+        put_reports(tx, OTHER, new_reports([1]), MAX_REPORTS)
+        create_aggregation_job(tx, OTHER, JobSize(1, 1000))
+        end_task(tx, OTHER)
+        begin_to_forget(tx, OTHER)  # whoever was about to delete its rows has been killed
+
+    store.run_sync("provision", provision)
+    ended: list[bytes] = []
+
+    async def step(leased: Leased[AggregationJob]) -> None:
+        await end(store, leased)
+        ended.append(leased.job.task_id)
+
+    assert await scheduler_of(store, step, concurrency=6).run_once() == 5
+    assert ended == [TASK_ID] * 5
 
 
 async def test_a_look_at_the_store_that_fails_is_not_the_last(store: Database) -> None:

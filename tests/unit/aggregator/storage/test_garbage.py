@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
+from aggregator.protocol.batches import Batch
 from aggregator.storage import forgetting, garbage, locks, tables
 from aggregator.storage.aggregate_shares import (
     NewAggregateShare,
     delete_aggregate_share,
     put_aggregate_share,
+)
+from aggregator.storage.aggregation_jobs import (
+    create_aggregation_job,
+    finish_aggregation_job,
+    lease_aggregation_jobs,
 )
 from aggregator.storage.answered_jobs import find_answered_job, put_answered_job
 from aggregator.storage.caller_tokens import put_caller_token
@@ -30,6 +36,8 @@ from aggregator.storage.garbage import collect_garbage
 from aggregator.storage.job_shares import JobShare, put_job_share
 from aggregator.storage.ledger import list_ledger, spent_by
 from aggregator.storage.leftovers import delete_some_leftovers, has_leftovers
+from aggregator.storage.reports import JobSize, StoredReport, put_reports, reports_of_job
+from aggregator.storage.selected_batches import batch_with_room, next_batch
 from aggregator.storage.states import BatchState
 from aggregator.storage.tasks import (
     end_task,
@@ -46,6 +54,8 @@ from tests.support.store import (
     STORE_KEY,
     TASK_ID,
     TENTH,
+    add_to_bucket,
+    adding,
     aggregate,
     bodies_left,
     collect,
@@ -165,6 +175,56 @@ def test_a_failed_collection_goes_unless_its_batch_could_be_selected_again(
     store.run_sync("finish", lambda tx: finish_collection_job(tx, leased.lease, RESULT))
     collect_all(store)
     assert rows(store)["collection_jobs"] == 1, "the finished one only"
+
+
+def test_so_does_one_that_the_collector_has_deleted(store: Database, clock: ManualClock) -> None:
+    aggregate(store, [1], time=5)
+    job_id = collect(store, b"5 to 6", 5, 6)
+    leased = lease_collection(store)
+    store.run_sync("fail", lambda tx: fail_collection_job(tx, leased.lease, "{}"))
+    store.run_sync("delete", lambda tx: delete_collection_job(tx, TASK_ID, job_id))
+    clock.advance(AGE + 1)
+    collect_all(store)
+    assert store.read_sync("next", next_batch_if_any) is None
+
+
+def next_batch_if_any(tx: Transaction) -> Batch | None:
+    """Return which batch a leader would select that selects batches of one report."""
+    return next_batch(tx, TASK_ID, 1)
+
+
+def test_of_the_jobs_of_a_leader_that_selects_batches_those_of_the_newest_stay(
+    store: Database, clock: ManualClock
+) -> None:
+    def fill(tx: Transaction, number: int) -> None:
+        put_reports(tx, TASK_ID, [StoredReport(report_id(number), b"", b"body")], 100)
+        bucket, room = batch_with_room(tx, TASK_ID, 2)
+        assert room == 2 - number % 2
+        create_aggregation_job(tx, TASK_ID, JobSize(1, 100), bucket=bucket)
+
+    def finish(tx: Transaction) -> None:
+        (leased,) = lease_aggregation_jobs(tx, 1, 60)
+        (report,) = reports_of_job(tx, leased.job.key)
+        add_to_bucket(tx, TASK_ID, report.bucket, adding(1), totals([report.report_id]))
+        finish_aggregation_job(tx, leased.lease, [report.report_id], {})
+
+    for number in range(7):
+        store.run_sync("fill", lambda tx, n=number: fill(tx, n))
+        store.run_sync("finish", finish)
+    newest = store.read_sync("newest", newest_bucket)
+    clock.advance(AGE + 1)
+    collect_all(store)
+    assert rows(store)["aggregation_jobs"] == 1
+    assert store.read_sync("newest", newest_bucket) == newest
+    store.run_sync("fill", lambda tx: fill(tx, 7))  # into the same batch
+    assert store.read_sync("newest", newest_bucket) == newest
+
+
+def newest_bucket(tx: Transaction) -> bytes:
+    found: list[bytes | None] = list(
+        tx.connection.execute(select(tables.aggregation_jobs.c.bucket)).scalars()
+    )
+    return max(bucket for bucket in found if bucket)
 
 
 def test_an_answer_stays_while_an_open_batch_counts_its_reports(
