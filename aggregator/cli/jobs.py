@@ -14,7 +14,7 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.job_desk import JobDesk, batch_of
 from aggregator.cli.job_helper import tell_helper
-from aggregator.cli.options import Config, parse_time, time_text
+from aggregator.cli.options import Config, not_yet, parse_time, time_text
 from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.codec import DecodeError
 from aggregator.collector.documents import Document
@@ -268,7 +268,7 @@ def _print_waiting(jobs: list[ListedJob]) -> None:
             + ("" if job.reports is None else f", {_reports(job.reports)}")
             + f", made {_span(now - job.created_at)} ago, tried {tries} times"
         )
-        print(f"  why: {job.reason or 'no worker has come to it yet'}")
+        print(f"  why: {job.reason or not_yet(is_driven=job.is_driven)}")
         print(f"  goes on {_goes_on(job, now)}")
 
 

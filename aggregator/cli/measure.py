@@ -196,7 +196,9 @@ def collect(
         raise SystemExit(faults.PEER)
     if document["state"] == CollectionState.PENDING:
         if not as_json:
-            why = f": {document['reason']}" if document["reason"] else ""
+            # The leader has only said that it is not ready: its operator knows more.
+            reason = document["reason"] or "the leader's `prio job list` says why"
+            why = f": {reason}; the same command goes on waiting"
             print(f"prio: the batch was not ready in {timeout:g} seconds{why}", file=sys.stderr)
         raise SystemExit(faults.PEER)
 
