@@ -156,6 +156,29 @@ def test_a_task_whose_files_could_not_be_written_is_not_there(tmp_path: Path) ->
     assert "File exists" in run_here(*command).stderr
 
 
+def test_a_backup_without_room_names_where_it_goes_and_leaves_nothing(tmp_path: Path) -> None:
+    config, folder = tmp_path / "helper.toml", tmp_path / "backups"
+    config.write_bytes(SERVICE)
+    folder.mkdir()
+    assert run_here("hpke", "new", "--config", config).returncode == 0
+    with files_of_at_most(8192):
+        done = run_here("backup", "--config", config, folder / "helper.backup")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"prio: backup: the store {tmp_path}/helper.sqlite to {folder}: ")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_store_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    config = tmp_path / "helper.toml"
+    config.write_bytes(SERVICE)
+    (tmp_path / "helper.sqlite").mkdir()
+    (tmp_path / "helper.key").write_text("A" * 43)
+    (tmp_path / "helper.key").chmod(0o600)
+    done = run_here("hpke", "new", "--config", config)
+    assert done.returncode == 1
+    assert f"{tmp_path}/helper.sqlite: unable to open database file" in done.stderr
+
+
 def _collector(folder: Path) -> Path:
     file = folder / "collector.toml"
     file.write_text('role = "collector"\ndatabase = "c.sqlite"\nstore_key_file = "c.key"\n')
