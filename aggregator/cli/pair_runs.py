@@ -18,8 +18,10 @@ import httpx
 import numpy as np
 from typing_extensions import override
 
+from aggregator.cli.files import read_task
 from aggregator.client import Client
 from aggregator.collector.collect import TaskCollector
+from aggregator.config import read_text
 from aggregator.dap.hpke import HpkeKeypair
 from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, TimeIntervalQuery
 from aggregator.dap.profile import Role
@@ -33,7 +35,7 @@ from aggregator.protocol.floor import Floor
 from aggregator.protocol.provisioning import read_provision
 from aggregator.protocol.reports import prepare_reports
 from aggregator.protocol.results import open_agg_shares
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
 from field import Vector, lift
 
 STATE = "audit.json"
@@ -128,12 +130,12 @@ class PairAudit:
         Raises:
             ParameterError: A file is not what it should be.
         """
-        task = task_from_toml((folder / "task.toml").read_text(encoding="utf-8"))
-        text = (folder / "collector.toml").read_text(encoding="utf-8")
+        task = read_task(folder / "task.toml")
+        text = read_text(folder / "collector.toml")
         token = read_provision(text, Role.COLLECTOR).secrets.collector_token
         state = folder / STATE
         try:
-            audits = _read_state(state.read_text(encoding="utf-8")) if state.exists() else []
+            audits = _read_state(read_text(state)) if state.exists() else []
         except (ValueError, KeyError, TypeError, RecursionError):
             raise ParameterError(
                 f"{state}: not version {_STATE_VERSION} of an audit's state"
