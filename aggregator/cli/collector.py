@@ -58,7 +58,7 @@ def show_config(config: Config = None) -> None:
 @app.command(cls=TaskCommand)
 def results(task_id: TaskArgument, config: Config = None) -> None:
     """Print every collection of a task with its result, oldest first, as JSON."""
-    with open_collector(config) as desk:
+    with open_collector(config, may_make=False) as desk:
         print(json.dumps(desk.collections(task_id_of(task_id)), indent=2))
 
 
@@ -77,7 +77,7 @@ def give_up(
     back, wait instead. The collector service goes on telling it, and so does this command when it
     is called again.
     """
-    with open_collector(config) as desk:
+    with open_collector(config, may_make=False) as desk:
         told = anyio.run(_give_up, desk, collection_id)
     print(f"given up: {MEANING}\n{told}")
 

@@ -4,7 +4,9 @@ Nobody publishes these, so each `prio doctor --ours` prints its own side, and `-
 other's.
 """
 
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -13,14 +15,17 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, Validat
 import aggregator
 from aggregator.cli.parties import AggregatorDesk
 from aggregator.config import HelperSettings, LeaderSettings
+from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.leader.job_creator import MAX_JOB_BYTES
 from aggregator.protocol.task import Task
+from aggregator.storage.tasks import get_task
 from aggregator.transport.examination import Finding
 from aggregator.words import escaped
 
 _MOST_BYTES = 16 * 2**20
+_DIGEST_DIGITS = 16
 
 
 class Side(BaseModel):
@@ -36,6 +41,7 @@ class Side(BaseModel):
         max_job_bytes: The most bytes of reports in a leader's job; None at a helper.
         max_body_size: The most bytes of one job at a helper; None at a leader.
         tasks: Fingerprints of the tasks that it shares with the other, by their ids.
+        verify_keys: What tells their verification keys apart, and nothing else of 32 random bytes.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -49,9 +55,10 @@ class Side(BaseModel):
     max_job_bytes: PositiveInt | None = None
     max_body_size: PositiveInt | None = None
     tasks: dict[str, str]
+    verify_keys: dict[str, str] = {}
 
 
-def side_of(desk: AggregatorDesk, shared: Iterable[Task]) -> Side:
+def side_of(desk: AggregatorDesk, shared: Sequence[Task]) -> Side:
     """Return our side of what we share with the other aggregator."""
     settings = desk.settings
     timeout = settings.request_timeout_seconds if isinstance(settings, LeaderSettings) else None
@@ -65,7 +72,16 @@ def side_of(desk: AggregatorDesk, shared: Iterable[Task]) -> Side:
         max_job_bytes=MAX_JOB_BYTES if is_leader else None,
         max_body_size=settings.max_body_size if isinstance(settings, HelperSettings) else None,
         tasks={str(task.task_id): task.fingerprint for task in shared},
+        verify_keys={str(each): digest for each, digest in _key_digests(desk, shared)},
     )
+
+
+def _key_digests(desk: AggregatorDesk, shared: Sequence[Task]) -> Iterator[tuple[TaskId, str]]:
+    for task_id in (task.task_id for task in shared):
+        stored = desk.database.read_sync("task", partial(get_task, task_id=task_id.value))
+        if stored is not None:  # and not forgotten
+            content = b"prio verification key" + task_id.value + stored.record.verify_key
+            yield task_id, hashlib.sha256(content).hexdigest()[:_DIGEST_DIGITS]
 
 
 def read_side(file: Path) -> Side:
@@ -116,6 +132,10 @@ def compared(ours: Side, theirs: Side) -> Iterator[Finding]:
     later = "; reports that only one takes wait until the other does, too"
     yield Finding("ok" if is_even else "look", "skew", skews + ("" if is_even else later))
     for task in sorted(ours.tasks.keys() | theirs.tasks.keys()):
+        keys = [side.verify_keys.get(task) for side in (ours, theirs)]
+        if None not in keys and keys[0] != keys[1]:
+            says = f"{escaped(task)}: two different verify_keys: no report of it can pass"
+            yield Finding("fault", "key", says)
         yield _of_task(task, ours.tasks.get(task), theirs.tasks.get(task))
 
 

@@ -24,7 +24,7 @@ def new(config: Config = None) -> None:
 @app.command("list")
 def list_keys(config: Config = None) -> None:
     """Print the ids of the HPKE key pairs, newest first, and what they are still needed for."""
-    with open_aggregator(config) as desk:
+    with open_aggregator(config, may_make=False) as desk:
         for key, need in desk.hpke_keys():
             if key.retired_at is None:
                 print(f"{key.config_id} advertised since {time_text(key.created_at)}")
@@ -41,5 +41,5 @@ def retire(
     config: Config = None,
 ) -> None:
     """Stop advertising an HPKE key pair; the service destroys it when no report can need it."""
-    with open_aggregator(config) as desk:
+    with open_aggregator(config, may_make=False) as desk:
         desk.retire_hpke_key(config_id)

@@ -99,7 +99,7 @@ def abandon(
     config: Config = None,
 ) -> None:
     """Give a job of the leader up, return its reports or drop them, and tell the helper."""
-    with open_aggregator(config) as party:
+    with open_aggregator(config, may_make=False) as party:
         desk = JobDesk(party.role, party.database, party.journal)
         found = desk.abandon(_job_id(job), returned=returned)
         print(_consequence(found, returned=returned), flush=True)
@@ -167,7 +167,7 @@ def leave_out(
 
 @contextmanager
 def _open(config: Path | None) -> Iterator[JobDesk]:
-    with open_aggregator(config) as desk:
+    with open_aggregator(config, may_make=False) as desk:
         yield JobDesk(desk.role, desk.database, desk.journal)
 
 

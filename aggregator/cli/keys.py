@@ -20,6 +20,6 @@ def new() -> None:
 @app.command()
 def rewrap(config: Config = None) -> None:
     """Encrypt all secrets of the store anew under the first of its keys; the others can then go."""
-    with open_desk(config) as desk:
+    with open_desk(config, may_make=False) as desk:
         done = rewrap_all(desk.database)
     print(f"{done:,} secrets are under the first key now, and none is under another")

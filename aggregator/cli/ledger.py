@@ -53,7 +53,7 @@ def ledger(
     """
     only = None if task is None else task_id_of(task)
     level = parse_probability(delta, "delta")
-    with open_aggregator(config) as desk:
+    with open_aggregator(config, may_make=False) as desk:
         entries = desk.ledger()
         tasks = desk.tasks()
         fixed = {name: desk.population(name) for name in {each.policy.population for each in tasks}}

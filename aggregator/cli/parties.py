@@ -296,11 +296,12 @@ Desk = AggregatorDesk | CollectorDesk
 
 
 @contextmanager
-def open_desk(config: Path | None) -> Iterator[Desk]:
+def open_desk(config: Path | None, *, may_make: bool = True) -> Iterator[Desk]:
     """Open the store of whichever party the settings are for.
 
     Args:
         config: The service file; None if all settings come from the environment.
+        may_make: Whether the store is made if there is none; not where a command only looks.
 
     Raises:
         ConfigurationError: The settings or the store cannot be used.
@@ -308,20 +309,20 @@ def open_desk(config: Path | None) -> Iterator[Desk]:
     settings = read_settings(config)
     with ExitStack() as opened:
         if isinstance(settings, CollectorSettings):
-            database = open_database(settings)
+            database = open_database(settings, may_make=may_make)
             opened.callback(database.close)
             yield CollectorDesk(settings, database)
         else:
-            database, journal = open_aggregator_store(settings)
+            database, journal = open_aggregator_store(settings, may_make=may_make)
             opened.callback(journal.close)
             opened.callback(database.close)
             yield AggregatorDesk(Role[settings.role.upper()], settings, database, journal)
 
 
 @contextmanager
-def open_aggregator(config: Path | None) -> Iterator[AggregatorDesk]:
+def open_aggregator(config: Path | None, *, may_make: bool = True) -> Iterator[AggregatorDesk]:
     """Open an aggregator's store; raises as `open_desk`, or if the settings are the collector's."""
-    with open_desk(config) as desk:
+    with open_desk(config, may_make=may_make) as desk:
         if not isinstance(desk, AggregatorDesk):
             raise ConfigurationError(
                 f"{config or 'the environment'}: has the collector's settings; only a leader or a "
@@ -331,10 +332,10 @@ def open_aggregator(config: Path | None) -> Iterator[AggregatorDesk]:
 
 
 @contextmanager
-def open_collector(config: Path | None) -> Iterator[CollectorDesk]:
+def open_collector(config: Path | None, *, may_make: bool = True) -> Iterator[CollectorDesk]:
     """Open the collector's store; raises as `open_desk`, or if the settings are an aggregator's."""
     settings = read_settings_of(CollectorSettings, config)
-    database = open_database(settings)
+    database = open_database(settings, may_make=may_make)
     try:
         yield CollectorDesk(settings, database)
     finally:

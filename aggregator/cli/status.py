@@ -28,7 +28,7 @@ def status(
 
     It looks at the store, as the health listener of a service does, and takes no lock.
     """
-    with open_desk(config) as desk:
+    with open_desk(config, may_make=False) as desk:
         health = (
             examine_collector(desk)
             if isinstance(desk, CollectorDesk)
@@ -83,8 +83,9 @@ def _work_lines(found: Details) -> Iterator[str]:
             )
         waiting: Sequence[Details] = found["waiting_jobs"]
         for each in waiting[:SHOWN]:
+            name = each["job"] or f"of {each['task_id']}"
             yield (
-                f"  {each['kind']} {each['job']}, {each['state']}, since {each['seconds']:,} s: "
+                f"  {each['kind']} {name}, {each['state']}, since {each['seconds']:,} s: "
                 f"{each['reason'] or 'no worker has come to it yet'}"
             )
     yield f"last job     finished {_ago(found['last_finished_job_seconds'])}"
@@ -98,13 +99,18 @@ def _task_lines(tasks: Sequence[Details]) -> Iterator[str]:
     for task in tasks:
         if task["pending_collections"] >= MOST_PENDING:
             yield f"  {task['task_id']} takes no more collections: {MOST_PENDING} have not ended"
-    for task in sorted(tasks, key=lambda each: -each["waiting_reports"])[:SHOWN]:
+    for task in sorted(tasks, key=_passes_and_waits)[:SHOWN]:
         refused: Mapping[str, int] = task["rejected"]
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(refused.items()))
         yield (
             f"  {task['task_id']} {task['waiting_reports']:,} wait, "
             f"{task['aggregated']:,} aggregated, refused: {reasons or 'none'}"
         )
+
+
+def _passes_and_waits(task: Details) -> tuple[bool, int]:
+    """Return what puts first the tasks of which no report has passed, then those with a backlog."""
+    return bool(task["aggregated"] or not task["rejected"]), -task["waiting_reports"]
 
 
 def _oldest(seconds: int | None) -> str:

@@ -64,7 +64,9 @@ def restored(
             presumed = presume_released(tx, role, seconds, settings.clock_skew_seconds)
         return presumed, close_without_keys(tx)
 
-    database, journal = open_aggregator_store(settings, journal_may_be_missing=not trust_journal)
+    database, journal = open_aggregator_store(
+        settings, journal_may_be_missing=not trust_journal, store_may_be_lost=trust_journal
+    )
     try:
         presumed, lost = database.run_sync("close restored", close)
         write_down(database, journal)

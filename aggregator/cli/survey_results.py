@@ -206,7 +206,7 @@ async def _collect(
 
 def _not_over(config: Path | None, task: Task, windows: Windows, start: datetime) -> str:
     first, end = int(start.timestamp()), int(windows.end(start).timestamp())
-    with open_collector(config) as desk:
+    with open_collector(config, may_make=False) as desk:
         lost = desk.database.read_sync("shut out", lambda tx: shut_out(tx, task, first, end))
     return (
         f"window: {windows.describe(start)} is not over: {lost}; --shut-out-later-answers "

@@ -163,7 +163,7 @@ def add(
 @app.command("list")
 def list_(config: Config = None) -> None:
     """Print the tasks that this party takes part in, one per line, each with its state."""
-    with open_desk(config) as desk:
+    with open_desk(config, may_make=False) as desk:
         for task, state in desk.task_states():
             words = (
                 str(task.task_id),
@@ -177,21 +177,21 @@ def list_(config: Config = None) -> None:
 @app.command(cls=TaskCommand)
 def show(task_id: TaskArgument, config: Config = None) -> None:
     """Print a task with its privacy and the counts of its reports, as JSON."""
-    with open_desk(config) as desk:
+    with open_desk(config, may_make=False) as desk:
         print(json.dumps(desk.document(task_id_of(task_id)), indent=2))
 
 
 @app.command(cls=TaskCommand)
 def end(task_id: TaskArgument, config: Config = None) -> None:
     """Take no more uploads for a task; what was uploaded can still be collected."""
-    with open_desk(config) as desk:
+    with open_desk(config, may_make=False) as desk:
         desk.end_task(task_id_of(task_id))
 
 
 @app.command(cls=TaskCommand)
 def forget(task_id: TaskArgument, config: Config = None) -> None:
     """Delete an ended task with everything but what its releases cost; it cannot be added again."""
-    with open_desk(config) as desk:
+    with open_desk(config, may_make=False) as desk:
         desk.forget_task(task_id_of(task_id))
 
 

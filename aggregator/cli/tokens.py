@@ -45,7 +45,7 @@ def new(task_id: TaskArgument, config: Config = None) -> None:
     """Make a further token for the caller of this party, and print it: hand it to nobody else."""
     known = task_id_of(task_id)
     token = new_token(SystemEntropy())
-    with open_aggregator(config) as desk:
+    with open_aggregator(config, may_make=False) as desk:
         desk.database.run_sync(
             "new token", lambda tx: add_caller_token(tx, known.value, hash_token(token))
         )
@@ -58,7 +58,7 @@ def new(task_id: TaskArgument, config: Config = None) -> None:
 def list_(task_id: TaskArgument, config: Config = None) -> None:
     """Print the names of the tokens that this party's caller may show, and until when."""
     known = task_id_of(task_id)
-    with open_aggregator(config) as desk:
+    with open_aggregator(config, may_make=False) as desk:
 
         def read(tx: Transaction) -> tuple[list[CallerToken], int]:
             return list_caller_tokens(tx, known.value), tx.now
@@ -86,7 +86,7 @@ def retire(
             raise ParameterError(f"name: {name!r} is no token of the task; `prio task token list`")
         end_caller_token(tx, known.value, tokens[0].token_hash, after)
 
-    with open_aggregator(config) as desk:
+    with open_aggregator(config, may_make=False) as desk:
         desk.database.run_sync("retire token", end)
 
 
@@ -104,7 +104,7 @@ def use(
     token = text.strip()
     if bearer_token(bearer_header(token)) != token:
         raise ParameterError(f"{file}: holds no token, such as `prio task token new` prints")
-    with open_desk(config) as desk:
+    with open_desk(config, may_make=False) as desk:
         desk.database.run_sync("use token", lambda tx: _replace(tx, desk, known, token))
 
 

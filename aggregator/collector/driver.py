@@ -8,7 +8,6 @@ same job. Collections do not wait for each other, only for permits (`transport.p
 """
 
 import json
-import math
 import time
 from collections import Counter
 from contextlib import suppress
@@ -49,6 +48,10 @@ LEADER_CONCURRENCY = 4
 
 TELL_SECONDS = 60
 """How long to wait before telling a leader again that a collection was given up."""
+
+LOOK_SECONDS = 10
+"""How soon to look for collections that other processes of this party have begun, such as a
+`prio collect` that did not wait for its end."""
 
 UNUSABLE_ANSWERS = 3
 """After so many results that are none a collection fails: one may be garbled on its way."""
@@ -160,7 +163,7 @@ class Driver:
             else:
                 left = True
         later = [at - now for at in due_at.values() if at > now]
-        return min([*later, RETRY_SECONDS] if left else later, default=math.inf)
+        return min(*later, RETRY_SECONDS if left else LOOK_SECONDS, LOOK_SECONDS)
 
     async def _hold(self, stored: StoredCollection, host: str) -> None:
         """Ask for a collection, and note when it is due again."""

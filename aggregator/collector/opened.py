@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -145,7 +146,7 @@ class AsyncCollector:
             ConfigurationError: The settings or the store cannot be used.
         """
         settings = read_settings_of(CollectorSettings, None if config is None else Path(config))
-        database = await anyio.to_thread.run_sync(open_database, settings)
+        database = await anyio.to_thread.run_sync(partial(open_database, settings, may_make=False))
         try:
             yield cls(settings, database)
         finally:

@@ -14,6 +14,7 @@ Source: DAP, "Verifying and Aggregating Reports" and "Batch Buckets".
 
 import dataclasses
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from http import HTTPStatus
 
@@ -168,6 +169,8 @@ class JobDriver(LeaseDriver[AggregationJob]):
                     tx, leased.lease, [], rejects.reasons, rejects.too_early
                 ),
             )
+            rejected = [*init.rejected, *undecodable]
+            _log_outcome(leased.job, 0, Counter(each.error.draft_name for each in rejected))
             return None
         body = encode(init.request)
         await self._runtime.database.run(
@@ -226,7 +229,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
     ) -> None:
         digest = hashlib.sha256(body).digest()
 
-        def finish(tx: Transaction) -> int:
+        def finish(tx: Transaction) -> tuple[int, Counter[str]]:
             refused = commit(tx, verified, digest)
             aggregated = [
                 metadata.report_id.value
@@ -238,16 +241,12 @@ class JobDriver(LeaseDriver[AggregationJob]):
             finish_aggregation_job(
                 tx, leased.lease, aggregated, rejects.reasons | left_out, rejects.too_early
             )
-            return len(aggregated)
+            reasons = Counter(each.error.draft_name for each in rejected)
+            return len(aggregated), reasons + Counter(left_out.values())
 
-        aggregated = await self._runtime.database.run("finish aggregation job", finish)
+        aggregated, reasons = await self._runtime.database.run("finish aggregation job", finish)
         note(aggregated=aggregated)
-        log.info(
-            "aggregation job finished",
-            job=leased.job.job_id.hex(),
-            aggregated=aggregated,
-            rejected=len(rejected) + len(verified.accepted) - aggregated,
-        )
+        _log_outcome(leased.job, aggregated, reasons)
 
     async def _forget_too_early(
         self, served: ServedTask, rejected: list[Rejected], location: str | None
@@ -369,6 +368,18 @@ class JobDriver(LeaseDriver[AggregationJob]):
         )
         note(reports=len(reports))
         return reports
+
+
+def _log_outcome(job: AggregationJob, aggregated: int, reasons: Counter[str]) -> None:
+    # Where no report passes, the aggregators contradict each other more often than all clients lie.
+    say = log.info if aggregated else log.warning
+    say(
+        "aggregation job finished",
+        job=job.job_id.hex(),
+        aggregated=aggregated,
+        rejected=reasons.total(),
+        reasons=dict(reasons),
+    )
 
 
 def _decoded(stored: Sequence[StoredReport]) -> tuple[list[Report], list[Rejected]]:

@@ -21,7 +21,7 @@ from aggregator.storage.counters import AGGREGATED, STORED
 from aggregator.storage.database import Transaction
 from aggregator.storage.generations import bodies_held
 from aggregator.storage.hpke_keys import list_hpke_configs
-from aggregator.storage.job_lists import COLLECTION, ListedJob, list_hindered
+from aggregator.storage.job_lists import COLLECTION, REPORTS, ListedJob, list_hindered
 from aggregator.storage.progress import (
     JobProgress,
     TaskProgress,
@@ -69,6 +69,8 @@ def read_aggregator_health(
             f"{tx.now - min(since):,} s, and nothing was finished lately: "
             f"{_cause(jobs, collecting, hindered)}"
         )
+    if tasks and len(broken) == len(tasks):
+        stalls.append(f"no task can be served: {next(iter(broken.values()))}")
     faults = [*disk_faults(tx), *stalls]
     keys = list_hpke_configs(tx)
     document: Document = {
@@ -179,6 +181,9 @@ def _cause(jobs: JobProgress, collecting: JobProgress, hindered: Sequence[Listed
     if postponed:
         attempts = max(jobs.attempts, collecting.attempts)
         return f"{postponed:,} jobs wait for another try (attempt {attempts}){why}"
+    early = sum(each.reports or 0 for each in hindered if each.kind == REPORTS)
+    if early:
+        return f"{early:,} reports are too early for the clock of one of the aggregators: set it"
     return "no worker holds a job; `prio leader work`, or `prio leader serve --work`, must run"
 
 

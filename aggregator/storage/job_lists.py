@@ -88,7 +88,7 @@ def list_hindered(tx: Transaction, limit: int) -> list[ListedJob]:
     """Return the Leader's jobs that something stands in the way of.
 
     They are held aggregation jobs, others that were tried in vain, and collections: at most `limit`
-    of each, oldest first.
+    of each, oldest first; and reports that are too early.
     """
     job, collection = tables.aggregation_jobs.c, tables.collection_jobs.c
     driven = (AggregationJobState.CREATED, AggregationJobState.SENT)
@@ -100,6 +100,7 @@ def list_hindered(tx: Transaction, limit: int) -> list[ListedJob]:
         *_aggregations(tx, first(job.id, job.state == AggregationJobState.HELD)),
         *_aggregations(tx, first(job.id, job.state.in_(driven), job.reason.is_not(None))),
         *_collections(tx, first(collection.id, collection.state.in_(_WAITING))),
+        *_too_early(tx),
     ]
 
 

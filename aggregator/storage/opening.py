@@ -18,7 +18,7 @@ from aggregator.storage.journal import Journal
 from aggregator.storage.journal_file import JournalFile
 from aggregator.storage.journal_table import JournalTable
 from aggregator.storage.reconciliation import reconcile
-from aggregator.storage.schema import make
+from aggregator.storage.schema import is_made, make
 from aggregator.storage.secret_files import create_secret, read_secret
 
 
@@ -27,16 +27,23 @@ def open_database(
     clock: Clock | None = None,
     on_transaction: OnTransaction | None = None,
     entropy: Entropy | None = None,
+    *,
+    may_make: bool = True,
 ) -> Database:
-    """Open a party's store; make it if there is none.
+    """Open a party's store; make it if there is none and `may_make` says so.
 
     Raises:
         SchemaMismatch: It is of another version of this program; nothing was changed.
-        ConfigurationError: The store's key is missing or unusable.
+        ConfigurationError: There is none, or the store's key is missing or unusable.
         StoreError: The store cannot be made or opened.
     """
-    backend(settings.database_url)  # refuses a bad URL before a key is made for it
-    crypter = Crypter.parse(_store_key(settings, entropy or SystemEntropy()), entropy)
+    place = backend(settings.database_url)  # refuses a bad URL before a key is made for it
+    if not may_make and not is_made(settings.database_url):
+        raise ConfigurationError(
+            f"database: there is no store {place.name}: is its disk there? If it never was, the "
+            "service makes it, or `prio task add`"
+        )
+    crypter = _parsed(settings, _store_key(settings, entropy or SystemEntropy()), entropy)
     make(settings.database_url)
     return Database.open(settings.database_url, crypter, clock, on_transaction, entropy)
 
@@ -45,22 +52,47 @@ def open_aggregator_store(
     settings: AggregatorSettings,
     clock: Clock | None = None,
     *,
+    may_make: bool = True,
     journal_may_be_missing: bool = False,
+    store_may_be_lost: bool = False,
 ) -> tuple[Database, Journal]:
     """Open an aggregator's store and its journal of releases, and bring them up to each other.
 
+    Args:
+        settings: The aggregator's.
+        clock: Of the store; the database's own by default.
+        may_make: Whether a store is made if there is none.
+        journal_may_be_missing: Whether a journal is made for a store that has released.
+        store_may_be_lost: Whether a store is made for a journal of releases.
+
     Raises:
         JournalError: See `reconcile`.
-        ConfigurationError, StoreError: See `open_database`.
+        ConfigurationError, StoreError: See `open_database`; or the store that wrote the journal is
+            not there.
     """
     journal = journal_at(settings.journal_place)
-    database = open_database(settings, clock)
+    if not store_may_be_lost:
+        _refuse_lost_store(settings.database_url, journal)
+    database = open_database(settings, clock, may_make=may_make)
     try:
         reconcile(database, journal, may_be_missing=journal_may_be_missing)
     except BaseException:
         database.close()
         raise
     return database, journal
+
+
+def _refuse_lost_store(url: str, journal: Journal) -> None:
+    """Refuse to begin anew where a store has been: its disk may only be missing for now."""
+    if is_made(url) or not journal.exists():
+        return
+    releases = len(journal.releases())
+    if releases:
+        raise ConfigurationError(
+            f"database: there is no store {backend(url).name}, and the journal {journal.name} has "
+            f"releases of one ({releases:,}): is its disk there? Bring it back, or a backup; if it "
+            "is lost for ever, `prio store restored --trust-journal` begins an empty one"
+        )
 
 
 def crypter_of(settings: ServiceSettings) -> Crypter:
@@ -70,11 +102,21 @@ def crypter_of(settings: ServiceSettings) -> Crypter:
         ConfigurationError: They are not, or cannot be used.
     """
     if settings.store_key is not None:
-        return Crypter.parse(settings.store_key.get_secret_value())
+        return _parsed(settings, settings.store_key.get_secret_value())
     key = None if settings.store_key_file is None else read_secret(settings.store_key_file)
     if key is None:
         raise ConfigurationError("store_key_file: the store's key is not there")
-    return Crypter.parse(key)
+    return _parsed(settings, key)
+
+
+def _parsed(settings: ServiceSettings, key: str, entropy: Entropy | None = None) -> Crypter:
+    """Return the keys in a text; an error says where it is from."""
+    try:
+        return Crypter.parse(key, entropy)
+    except ConfigurationError as error:
+        given = settings.store_key is not None
+        place = "store_key" if given else f"store_key_file: {settings.store_key_file}"
+        raise ConfigurationError(f"{place}: {error}") from None
 
 
 def journal_at(place: str) -> Journal:

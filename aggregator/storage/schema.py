@@ -21,6 +21,11 @@ class SchemaMismatch(StoreError):
     """The database has a different schema from the one this program was written for."""
 
 
+def is_made(url: str) -> bool:
+    """Return whether there is a store at `url`, of any schema; an empty file is none."""
+    return _version(url) is not None
+
+
 def make(url: str) -> None:
     """Make the store at `url` with this program's schema, unless there is one of any schema.
 

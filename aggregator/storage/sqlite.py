@@ -36,6 +36,10 @@ _DAMAGED = (11, 26)
 _FULL = 13
 
 
+class Moved(sqlite3.OperationalError):
+    """The file is not the one that was opened: what is written to that one would be lost."""
+
+
 class Sqlite:
     """A store in one SQLite file."""
 
@@ -54,6 +58,7 @@ class Sqlite:
             raise ConfigurationError("the store's URL must end with the file: it takes no options")
         self._url = url
         self._path = Path(url.database)
+        self._opened: tuple[int, int] | None = None  # the device and the number of the file
 
     def engine(self, readers: int = 0) -> Engine:
         """Return an engine for one writer, or for `readers` readers, with our settings."""
@@ -80,13 +85,44 @@ class Sqlite:
             ):
                 connection.execute(f"PRAGMA {pragma}")
 
+            if self._opened is None:
+                self._opened = self._file()
+
         def begin(connection: Connection) -> None:
+            self._check_place()
             # A writer takes its lock at once: a lock taken later could fail after work was done.
             connection.exec_driver_sql("BEGIN" if readers else "BEGIN IMMEDIATE")
 
+        # SQLite would make a new file where there is none.
+        event.listen(made, "do_connect", lambda *_: self._check_place())
         event.listen(made, "connect", configure)
         event.listen(made, "begin", begin)
         return made
+
+    def _file(self) -> tuple[int, int] | None:
+        """Return which file is at the path now, None if there is none."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _check_place(self) -> None:
+        """Check that the file is still where it was opened.
+
+        Raises:
+            Moved: It is not. A program that is started next would not find what is written now, and
+                two files at one path share a log, which damages both.
+        """
+        if self._opened is not None and self._file() != self._opened:
+            raise OperationalError(
+                None,
+                None,
+                Moved(
+                    "the file was moved, removed or replaced while it was in use: put it back; "
+                    "where that was meant, start this process again"
+                ),
+            )
 
     @property
     def name(self) -> str:
@@ -188,6 +224,8 @@ class Sqlite:
         Returns:
             Whether it is empty now; a writer, or a reader that still needs it, prevents that.
         """
+        if self._file() != self._opened:
+            return False
         try:
             with closing(sqlite3.connect(self._path, timeout=0)) as connection:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -215,9 +253,9 @@ class Sqlite:
         """Return whether others held the database for too long."""
         return _code(error) in (_BUSY, _LOCKED)
 
-    def is_unreachable(self, error: DBAPIError) -> bool:  # noqa: ARG002  a file is no server
-        """Return False."""
-        return False
+    def is_unreachable(self, error: DBAPIError) -> bool:
+        """Return whether the file is not there any more."""
+        return isinstance(error.orig, Moved)
 
     def is_lost_race(self, error: DBAPIError) -> bool:  # noqa: ARG002  one writer: no race
         """Return False: nobody else writes between a verb's look and its insert."""

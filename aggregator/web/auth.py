@@ -24,6 +24,6 @@ def require_token(request: Request, token_hashes: Sequence[bytes]) -> None:
     """
     token = bearer_token(request.headers.get("authorization"))
     if token is None:
-        raise Unauthorized("a bearer token is required")
+        raise Unauthorized("it shows no token")
     if not token_matches(token, token_hashes):
-        raise Unauthorized("the bearer token is not the one for this resource")
+        raise Unauthorized("its token is not one that opens this resource")

@@ -4,7 +4,8 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import cycle, islice
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,8 @@ pytestmark = [pytest.mark.compose, pytest.mark.slow]
 SCALED = {"leader-http": 2, "leader-work": 2, "helper-http": 2}
 PARTIES = {"leader": "leader-work", "helper": "helper-http", "collector": "collector"}
 """A service of each party in which its commands run."""
+MANY = 100_000
+"""Reports on demand."""
 
 
 @pytest.fixture(scope="module")
@@ -71,23 +74,38 @@ def test_each_database_is_seen_by_its_own_aggregator_only(project: Project) -> N
 def test_replicas_behind_one_entry_count_every_report_once_though_one_of_each_is_killed(
     project: Project, ports: dict[str, int], tmp_path: Path
 ) -> None:
+    survive(project, ports, tmp_path, ANSWERS)
+
+
+@pytest.mark.bench
+def test_a_hundred_thousand_reports_through_replicas_are_counted_once_though_some_are_killed(
+    project: Project, ports: dict[str, int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    began = time.monotonic()
+    survive(project, ports, tmp_path, list(islice(cycle(ANSWERS), MANY)))
+    with capsys.disabled():
+        print(f"\n{MANY:,} reports in {time.monotonic() - began:.0f} s")  # noqa: T201 - a measurement
+
+
+def survive(project: Project, ports: dict[str, int], folder: Path, answers: Sequence[str]) -> None:
+    """Upload answers and collect them; in the middle one container of each service is killed."""
     start = int(time.time()) // HOUR * HOUR - HOUR
-    task_id = provision(project, tmp_path, PARTIES)
-    half = len(ANSWERS) // 2
-    upload(project, tmp_path, ANSWERS[:half], start)
+    task_id = provision(project, folder, PARTIES)
+    half = len(answers) // 2
+    upload(project, folder, answers[:half], start)
     for service, count in SCALED.items():
         ids = project.compose("ps", "--quiet", service).split()
         assert len(ids) == count
         project.docker("kill", ids[0])
-    upload(project, tmp_path, ANSWERS[half:], start)
+    upload(project, folder, answers[half:], start)
     with Collecting(project, ports["collector"]) as collecting:
         result = collecting.result(collecting.ask(task_id, start))
-    assert result["report_count"] == len(ANSWERS)
+    assert result["report_count"] == len(answers)
     values = result["values"]
     assert isinstance(values, list)
-    counts = Counter(ANSWERS)
+    counts = Counter(answers)
     truth = [counts[bucket] for bucket in BUCKETS]
-    assert_near(values, truth, (tmp_path / "task" / "task.toml").read_text())
+    assert_near(values, truth, (folder / "task" / "task.toml").read_text())
     for party in ("leader", "helper"):
         shown = json.loads(project.prio(PARTIES[party], "task", "show", task_id))
-        assert shown["reports"]["aggregation"] == {"aggregated": len(ANSWERS)}
+        assert shown["reports"]["aggregation"] == {"aggregated": len(answers)}

@@ -215,6 +215,23 @@ async def test_the_service_tells_a_leader_that_comes_back(world: World) -> None:
     assert world.line.asked[-1] == "DELETE"
 
 
+async def test_a_service_at_rest_takes_up_what_a_command_has_begun(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A `prio collect` that waits no longer leaves its collection to the service."""
+    monkeypatch.setattr("aggregator.collector.driver.LOOK_SECONDS", 0.1)
+    stop = anyio.Event()
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(world.driver.run, stop)
+            await anyio.sleep(0.3)  # it has seen that nothing waits
+            asked = world.ask()  # without a word to the service
+            while world.stored(asked).location is None:  # noqa: ASYNC110 - it is polled
+                await anyio.sleep(0.01)
+            stop.set()
+    assert world.line.asked == ["POST"]
+
+
 async def test_a_result_that_comes_as_it_is_given_up_is_not_kept(world: World) -> None:
     """Otherwise one batch could have two finished collections."""
     asked = world.ask()

@@ -1,6 +1,7 @@
 """`prio doctor` between the aggregators of a pair."""
 
 from collections.abc import AsyncIterator
+from hashlib import sha256
 from pathlib import Path
 
 import httpx
@@ -13,8 +14,8 @@ from aggregator.config import HelperSettings, LeaderSettings
 from aggregator.dap.profile import Role
 from aggregator.errors import ParameterError
 from aggregator.storage.tasks import replace_peer_token
-from tests.support.pair import Pair
-from tests.support.tasks import HELPER_URL, LEADER_URL, make_task
+from tests.support.pair import VERIFY_KEY, Pair
+from tests.support.tasks import HELPER_URL, LEADER_URL, TASK_ID, make_task
 
 pytestmark = pytest.mark.anyio
 
@@ -102,6 +103,7 @@ async def test_two_sides_that_fit_have_nothing_to_look_at(pair: Pair, tmp_path: 
         ({"clock_skew_seconds": 1}, "skew", "look", "wait until the other does"),
         ({"tasks": {}}, "task", "look", "only we take part"),
         ({"max_body_size": None}, "job size", "look", "not all is said"),
+        ({"verify_keys": {str(TASK_ID): 16 * "0"}}, "key", "fault", "two different verify_keys"),
     ],
 )
 async def test_where_two_sides_clash_both_figures_are_named(
@@ -112,6 +114,14 @@ async def test_where_two_sides_clash_both_figures_are_named(
     assert found[subject][0] == verdict
     assert says in found[subject][1]
     assert {name for name, (each, _) in found.items() if each != "ok"} == {subject}
+
+
+async def test_a_side_tells_verification_keys_apart_and_shows_none(pair: Pair) -> None:
+    shown = side_of(helpers(pair), [pair.task])
+    (digest,) = shown.verify_keys.values()
+    assert shown.verify_keys == side_of(leaders(pair), [pair.task]).verify_keys
+    assert len(digest) == 16
+    assert VERIFY_KEY.hex()[:16] != digest != sha256(VERIFY_KEY).hexdigest()[:16]
 
 
 async def test_another_fingerprint_is_another_task(pair: Pair) -> None:

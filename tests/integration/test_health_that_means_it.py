@@ -14,14 +14,19 @@ import httpx
 import pytest
 from anyio import to_thread
 from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import update
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
+from structlog.testing import capture_logs
 
 from aggregator.cli.running import run_services
 from aggregator.runtime import status
 from aggregator.runtime.status import read_aggregator_health
+from aggregator.storage import tables
+from aggregator.storage.aggregation_jobs import TOO_EARLY_SECONDS
+from aggregator.storage.database import Transaction
 from aggregator.storage.journal import journal_faults
 from aggregator.telemetry.health import Health, exposition
 from aggregator.telemetry.metrics import process_exposition
@@ -128,6 +133,28 @@ async def test_a_collection_that_waits_for_clients_is_no_stall(tmp_path: Path) -
     (collection,) = found.document["waiting_jobs"]  # type: ignore[misc]  # a list
     assert collection["reason"] == "no batch that was not collected before is full"
     await pair.close()
+
+
+async def test_reports_that_are_too_early_ask_for_the_clocks_and_for_no_worker(pair: Pair) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    pair.clock.advance(-1000)
+    with capture_logs() as logs:
+        await pair.work()
+    (finished,) = (line for line in logs if line["event"] == "aggregation job finished")
+    assert (finished["log_level"], finished["reasons"]) == ("warning", {"report_too_early": 3})
+
+    def have_waited_for_a_day(tx: Transaction) -> None:
+        tx.connection.execute(update(tables.reports).values(received_at=tx.now - 86400))
+
+    pair.leader.database.run_sync("wait", have_waited_for_a_day)
+    pair.clock.advance(TOO_EARLY_SECONDS - 1)
+    found = pair.leader.database.read_sync(
+        "health", lambda tx: read_aggregator_health(tx, pair.leader.role, TOO_EARLY_SECONDS - 2)
+    )
+    (job,) = found.document["waiting_jobs"]  # type: ignore[misc]  # a list
+    assert (job["kind"], job["job"], job["state"]) == ("reports", "", "too_early")
+    (fault,) = found.faults
+    assert fault.endswith("3 reports are too early for the clock of one of the aggregators: set it")
 
 
 async def test_a_held_job_is_named_with_its_reason_wherever_one_looks(

@@ -267,6 +267,7 @@ def test_settings_can_come_from_the_environment_alone(
     monkeypatch.setenv("PRIO_ROLE", "helper")
     monkeypatch.setenv("PRIO_DATABASE", str(tmp_path / "helper.sqlite"))
     monkeypatch.setenv("PRIO_STORE_KEY_FILE", str(tmp_path / "helper.key"))
+    assert run_here("hpke", "new").returncode == 0
     assert run_here("task", "list") == Done(0, "", "")
     done = run_here("collector", "config")
     assert (done.returncode, "helper" in done.stderr) == (2, True)
@@ -278,7 +279,7 @@ def test_the_environment_wins_over_the_file(
     config = tmp_path / "helper.toml"
     config.write_text('role = "helper"\ndatabase = "file.sqlite"\nstore_key_file = "file.key"\n')
     monkeypatch.setenv("PRIO_DATABASE", str(tmp_path / "environment.sqlite"))
-    assert run_here("task", "list", "--config", config).returncode == 0
+    assert run_here("hpke", "new", "--config", config).returncode == 0
     assert [path.name for path in tmp_path.glob("*.sqlite")] == ["environment.sqlite"]
 
 

@@ -8,15 +8,20 @@ import pytest
 from pydantic import SecretStr
 
 from aggregator.cli.collector import make_token
+from aggregator.cli.parties import open_aggregator
 from aggregator.config import CollectorSettings, HelperSettings, read_settings
 from aggregator.dap.profile import Role
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError, StoreError
+from aggregator.protocol.provisioning import provision
 from aggregator.runtime import Runtime
 from aggregator.storage.crypter import new_store_key
 from aggregator.storage.opening import open_database
 from aggregator.storage.secret_files import create_secret, read_secret
 from tests.support.clock import ManualClock
+from tests.support.commands import run_here
+from tests.support.entropy import SeededEntropy
+from tests.support.tasks import make_task
 
 
 def settings_in(folder: Path, key: str | None = None) -> HelperSettings:
@@ -77,6 +82,44 @@ async def test_a_store_opened_with_another_key_says_so(tmp_path: Path) -> None:
     await hpke_config_ids(settings_in(tmp_path))
     with pytest.raises(StoreError, match="which is not in the list"):
         await hpke_config_ids(settings_in(tmp_path, new_store_key(SystemEntropy())))
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        ("", "the store needs at least one key"),
+        ("not a key!", "a store key is not base64url"),
+        ("AAAA", "a store key is 32 bytes long"),
+    ],
+)
+def test_a_file_without_a_usable_key_is_named(tmp_path: Path, held: str, said: str) -> None:
+    settings = settings_in(tmp_path)
+    file = create_key_file(tmp_path, held)
+    with pytest.raises(ConfigurationError) as caught:
+        open_database(settings)
+    assert str(caught.value) == f"store_key_file: {file}: {said}"
+    with pytest.raises(ConfigurationError, match=f"^store_key: {said}"):
+        open_database(settings_in(tmp_path, held))
+
+
+def create_key_file(folder: Path, held: str) -> Path:
+    file = folder / "helper.sqlite.key"
+    file.write_text(held)
+    file.chmod(0o600)
+    return file
+
+
+def test_a_status_with_a_key_that_opens_no_task_is_not_ok(tmp_path: Path) -> None:
+    config = tmp_path / "helper.toml"
+    config.write_text('role = "helper"\ndatabase = "helper.sqlite"\nstore_key_file = "k"\n')
+    with open_aggregator(config) as desk:
+        desk.add_task(provision(make_task(), SeededEntropy(b"x"))[Role.HELPER])
+    assert run_here("status", "--config", config).returncode == 0
+    (tmp_path / "k").write_text(new_store_key(SystemEntropy()))
+    done = run_here("status", "--config", config)
+    assert done.returncode == 1
+    assert "no task can be served: " in done.stdout
+    assert "was written under the store key" in done.stdout
 
 
 @pytest.mark.parametrize(

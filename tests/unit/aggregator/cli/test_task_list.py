@@ -5,6 +5,8 @@ from pathlib import Path
 from aggregator.cli.parties import open_aggregator, open_collector
 from aggregator.dap.profile import Role
 from aggregator.protocol.provisioning import provision
+from aggregator.storage.counters import Stage, count_reports
+from aggregator.storage.database import Transaction
 from aggregator.storage.ledger import Charge, reserve, settle
 from aggregator.storage.reports import put_reports
 from tests.support.commands import run_here
@@ -35,6 +37,32 @@ def test_a_leaders_list_has_states_waiting_reports_and_releases(tmp_path: Path) 
     assert one.startswith("A" * 43 + "  Prio3Histogram  open, 2 wait, 0 aggregated, released 20")
     assert two.startswith("E" * 43 + "  Prio3Histogram  ended 20")
     assert "0 wait, 0 aggregated, not released  a task of the tests" in two
+
+
+def test_the_status_shows_tasks_of_which_no_report_passes_before_those_with_a_backlog(
+    tmp_path: Path,
+) -> None:
+    """Nobody else would be told that the aggregators have been given different files."""
+    config = tmp_path / "leader.toml"
+    config.write_text(
+        'role = "leader"\ndatabase = "leader.sqlite"\nstore_key_file = "leader.key"\n'
+    )
+    tasks = [make_task(id=name * 43) for name in "AEIMQ"]
+    with open_aggregator(config) as desk:
+        for number, task in enumerate(tasks):
+            desk.add_task(provision(task, SeededEntropy(number))[Role.LEADER])
+
+        def upload_and_reject(tx: Transaction) -> None:
+            for task in tasks:
+                put_reports(tx, task.task_id.value, new_reports([1]), 1000)
+            last = tasks[-1].task_id.value
+            count_reports(tx, last, Stage.AGGREGATION, {"hpke_decrypt_error": 10})
+
+        desk.database.run_sync("upload", upload_and_reject)
+    shown = run_here("status", "--config", config).stdout
+    listed = [line for line in shown.splitlines() if "aggregated, refused: " in line]
+    assert listed[0] == f"  {'Q' * 43} 1 wait, 0 aggregated, refused: 10 hpke_decrypt_error"
+    assert len(listed) == 3
 
 
 def test_what_a_task_is_for_does_not_turn_its_line_around(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from aggregator.storage import schema, sqlite
 from aggregator.storage.closed_batches import mark_collected
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
-from aggregator.storage.engine import Busy
+from aggregator.storage.engine import Busy, Unreachable
 from aggregator.storage.leftovers import delete_some_leftovers
 from aggregator.storage.schema import make
 from aggregator.storage.tables import bucket_keys, bucket_shares
@@ -68,6 +68,31 @@ def test_a_store_of_an_older_program_is_upgraded_by_the_command_and_by_nothing_e
     assert version(store_url(tmp_path)) == "9000"
     assert run_here("task", "list", "--config", config).returncode == 0
     assert run_here("store", "upgrade", "--config", config).stdout.endswith("schema 9000\n")
+
+
+@pytest.mark.parametrize("in_its_place", ["nothing", "an older copy"])
+def test_nothing_is_written_to_a_file_that_was_moved_while_it_was_in_use(
+    tmp_path: Path, in_its_place: str
+) -> None:
+    """It would be lost for whoever opens the store next, and a second file would share its log."""
+    store = make_store(tmp_path)
+    file, away = tmp_path / "store.sqlite", tmp_path / "away.sqlite"
+    upload(store, range(2))
+    copy = tmp_path / "copy.sqlite"
+    shutil.copy(file, copy)
+    file.rename(away)
+    if in_its_place == "an older copy":
+        copy.rename(file)
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="moved, removed or replaced while it was in use"):
+            upload(store, range(2, 4))
+        with pytest.raises(Unreachable):
+            stored(store)
+    assert file.exists() == (in_its_place == "an older copy")
+    away.rename(file)
+    upload(store, range(4, 5))
+    assert stored(store) == 3
+    store.close()
 
 
 def test_there_is_nothing_to_upgrade_without_a_store(tmp_path: Path) -> None:
