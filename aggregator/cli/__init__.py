@@ -1,46 +1,11 @@
 """The `prio` command: the composition root, which builds every party from its parts."""
 
-from typing import Annotated
-
-import typer
-
-import aggregator
-from aggregator.cli import faults
-from aggregator.cli.commands import Commands
-from aggregator.telemetry.logs import LogFormat, configure_logs
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        print(f"prio-aggregator {aggregator.__version__}")
-        print(f"{aggregator.DAP_DRAFT}, {aggregator.VDAF_DRAFT}")
-        raise typer.Exit
-
-
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,  # its frames show local variables, which may be secret
-)
-
-
-@app.callback()
-def prio(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_print_version,
-            is_eager=True,
-            help="Print the version and the drafts that the wire formats follow.",
-        ),
-    ] = False,
-) -> None:
-    """Statistics about people, without anybody's data."""
+from aggregator.cli.interrupts import ends_at_once
 
 
 def main() -> None:
     """Run the command line."""
-    configure_logs(LogFormat.CONSOLE, "warning")  # a service configures its own
-    with faults.reported():
-        app()
+    with ends_at_once():
+        from aggregator.cli.program import run  # noqa: PLC0415  it takes a while
+
+    run()

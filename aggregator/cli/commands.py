@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command, get_group
 from typing_extensions import override
 
+from aggregator.cli.interrupts import ends_at_once
 from aggregator.cli.options import TaskCommand
 
 
@@ -43,7 +44,8 @@ class Entry:
     def load(self) -> Any:  # noqa: ANN401  # typer does not export its commands' type
         """Import the module and return the command."""
         command: Any
-        found = getattr(import_module(f"aggregator.cli.{self.module}"), self.attribute)
+        with ends_at_once():
+            found = getattr(import_module(f"aggregator.cli.{self.module}"), self.attribute)
         if isinstance(found, typer.Typer):
             command = get_group(found)
         else:

@@ -5,7 +5,6 @@ shares, which are secret.
 """
 
 import dataclasses
-import sys
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Annotated
 import typer
 
 from aggregator.codec import DecodeError, Message, decode
+from aggregator.config import read_bytes
 from aggregator.dap.extensions import Extension
 from aggregator.dap.hpke import HpkeCiphertext, HpkeConfig, HpkeConfigList
 from aggregator.dap.ids import Identifier
@@ -145,7 +145,7 @@ def _show(name: str, value: object, depth: int) -> Iterator[str]:
 
 
 def _read(file: str, *, is_hex: bool) -> bytes:
-    data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    data = read_bytes(Path(file))
     return bytes.fromhex(data.decode("ascii")) if is_hex else data
 
 

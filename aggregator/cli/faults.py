@@ -6,11 +6,13 @@
 3   another party could not be reached or refused; or the store's server could not be reached
 """
 
+import errno
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from aggregator.cli.streams import leave_output
 from aggregator.errors import Abort, AggregatorError, ConfigurationError, ParameterError, PeerError
 from aggregator.words import escaped
 
@@ -47,6 +49,9 @@ def reported(status: Callable[[BaseException], int] = status_of) -> Iterator[Non
         yield
     except* (AggregatorError, OSError, UnicodeDecodeError) as group:
         fault = _first(group)
+        if isinstance(fault, BrokenPipeError):  # as of `prio … | head -1`, who wants no more
+            leave_output()
+            raise SystemExit(PARTLY) from None
         print(f"prio: {escaped(_text(fault))}", file=sys.stderr)
         raise SystemExit(status(fault)) from None
 
@@ -58,6 +63,10 @@ def _text(fault: BaseException) -> str:
             return "a file is not UTF-8 text"
         case OSError(filename=str() | Path() as path, strerror=str(reason)):
             return f"{path}: {reason}"
+        case OSError(filename=None, errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
+            # Whatever else writes says what it writes.
+            leave_output()
+            return f"standard output: {fault.strerror}"
         case _:
             return str(fault)
 

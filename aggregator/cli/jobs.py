@@ -14,10 +14,11 @@ import typer
 from aggregator.cli import faults
 from aggregator.cli.job_desk import JobDesk, batch_of
 from aggregator.cli.job_helper import tell_helper
-from aggregator.cli.options import Config, parse_time, time_text
+from aggregator.cli.options import Config, not_yet, parse_time, time_text
 from aggregator.cli.parties import open_aggregator, task_id_of
 from aggregator.codec import DecodeError
 from aggregator.collector.documents import Document
+from aggregator.config import read_text
 from aggregator.dap.ids import TaskId, decode_base64url
 from aggregator.errors import ParameterError
 from aggregator.protocol.batches import Batch
@@ -121,7 +122,7 @@ def compare(
 ) -> None:
     """Name the jobs of a batch that the aggregators have not counted alike."""
     try:
-        document = json.loads(theirs.read_text(encoding="utf-8"))
+        document = json.loads(read_text(theirs))
     except (ValueError, RecursionError) as error:  # the latter if lists are nested too deeply
         raise ParameterError(f"{theirs}: not JSON: {error}") from None
     if not isinstance(document, dict):
@@ -267,7 +268,7 @@ def _print_waiting(jobs: list[ListedJob]) -> None:
             + ("" if job.reports is None else f", {_reports(job.reports)}")
             + f", made {_span(now - job.created_at)} ago, tried {tries} times"
         )
-        print(f"  why: {job.reason or 'no worker has come to it yet'}")
+        print(f"  why: {job.reason or not_yet(is_driven=job.is_driven)}")
         print(f"  goes on {_goes_on(job, now)}")
 
 

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from aggregator.cli import faults
+from aggregator.cli.files import read_task
 from aggregator.cli.floors import takes_floor
 from aggregator.cli.options import (
     Config,
@@ -36,7 +37,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.dp.post_processing import Rule, post_process
 from aggregator.errors import ParameterError, PeerError
 from aggregator.protocol.floor import Floor
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
 from aggregator.storage.states import CollectionState
 from aggregator.transport.client import open_client
 from aggregator.vdaf.circuits.measurements import Measurement
@@ -195,18 +196,11 @@ def collect(
         raise SystemExit(faults.PEER)
     if document["state"] == CollectionState.PENDING:
         if not as_json:
-            why = f": {document['reason']}" if document["reason"] else ""
+            # The leader has only said that it is not ready: its operator knows more.
+            reason = document["reason"] or "the leader's `prio job list` says why"
+            why = f": {reason}; the same command goes on waiting"
             print(f"prio: the batch was not ready in {timeout:g} seconds{why}", file=sys.stderr)
         raise SystemExit(faults.PEER)
-
-
-def read_task(path: Path) -> Task:
-    """Read a task file.
-
-    Raises:
-        ParameterError: It is not a task file; the message names the setting.
-    """
-    return task_from_toml(path.read_text(encoding="utf-8"))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -233,8 +227,12 @@ def _measurements(
     if not columns:
         raise ParameterError("column: --csv needs --column")
     check_delimiter(delimiter)
-    with csv_text(csv) as file:
-        return reader.read_csv(file, columns, person_column, max_reports_per_person, delimiter)
+    try:
+        with csv_text(csv) as file:
+            return reader.read_csv(file, columns, person_column, max_reports_per_person, delimiter)
+    except UnicodeDecodeError:
+        # `from None`: the cause has the bytes.
+        raise ParameterError(f"{csv}: is not UTF-8 text") from None
 
 
 def check_delimiter(delimiter: str) -> None:

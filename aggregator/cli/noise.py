@@ -19,6 +19,7 @@ from aggregator.dp.samplers import (
 from aggregator.dp.truncation import least_bound
 from aggregator.entropy import Entropy, SystemEntropy
 from aggregator.errors import ParameterError
+from aggregator.results.whole_files import written_whole
 
 
 class Kind(StrEnum):
@@ -64,7 +65,7 @@ def noise(
     with at_work(f"drawing {count:,} times"):
         draws = sampler.sample(count, SystemEntropy())
     is_object = draws.dtype == np.object_
-    with out.open("wb") as file:
+    with written_whole(out) as file:
         np.save(file, draws, allow_pickle=is_object)
     note = " (Python integers; load with allow_pickle=True)" if is_object else ""
     print(f"{count} draws of {description}, dtype {draws.dtype}{note}: {out}")

@@ -80,6 +80,11 @@ def parse_time(text: str | None, name: str) -> int | None:
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
 
 
+def not_yet(*, is_driven: bool) -> str:
+    """Return why a job has not ended that nothing has hindered so far."""
+    return "a worker is at it" if is_driven else "no worker has come to it yet"
+
+
 def time_text(seconds: int) -> str:
     """Return a time as `parse_time` takes it; seconds since 1970 beyond the calendar's end."""
     try:

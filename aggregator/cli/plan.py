@@ -14,6 +14,7 @@ import typer
 
 from aggregator.cli.at_work import at_work
 from aggregator.cli.faults import reported
+from aggregator.cli.files import read_task
 from aggregator.cli.plan_serve import serve
 from aggregator.cli.types import (
     CIRCUITS,
@@ -27,6 +28,7 @@ from aggregator.cli.types import (
     takes_parameters,
     type_of,
 )
+from aggregator.config import read_text
 from aggregator.dp.discrete_laplace import PureDpDiscreteLaplace
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ParameterError
@@ -44,7 +46,7 @@ from aggregator.planning.loss_law import worst_move
 from aggregator.planning.output import to_json, to_text
 from aggregator.planning.question import Question
 from aggregator.planning.values import Value
-from aggregator.protocol.task import task_from_toml
+from aggregator.results.whole_files import written_whole
 from aggregator.vdaf import circuits
 from aggregator.vdaf.instances import COUNT
 
@@ -115,7 +117,7 @@ def keep(
     names may be published, neither the counts nor how many buckets were left out.
     """
     with reported():
-        buckets = _bucket_counts(counts.read_text(encoding="utf-8"))
+        buckets = _bucket_counts(read_text(counts))
         found = answers_selection.keep(buckets, epsilon, delta, kappa, neighbours, SystemEntropy())
         _print(found, json=json)
 
@@ -184,7 +186,7 @@ def claims(
 ) -> None:
     """What "privacy at risk" claims, recomputed and labelled, beside what is sound."""
     with reported():
-        sampled = [] if sensitivities is None else sensitivities.read_text("utf-8").split()
+        sampled = [] if sensitivities is None else read_text(sensitivities).split()
         if accuracy is not None and samples is None and not sampled:
             raise ParameterError("samples: missing; the claim of an estimate depends on it")
         if accuracy is None and (samples is not None or sampled):
@@ -249,7 +251,7 @@ def compose(
             raise ParameterError("give either epsilon0, or rho, or a task file")
         summed: circuits.Circuit | None
         if task is not None:
-            planned = task_from_toml(task.read_text(encoding="utf-8"))
+            planned = read_task(task)
             noise, summed = planned.policy.mechanism, planned.prio3.circuit
         else:
             noise = mechanism_of(mechanism, epsilon0, release_delta, rho, max_reports_per_person)
@@ -311,7 +313,8 @@ def advise(
         found = advice_for(question, population, with_threshold=with_threshold)
         section = answers.privacy_section(found)
         if out is not None:
-            out.write_text(section, encoding="utf-8")
+            with written_whole(out) as stream:
+                stream.write(section.encode())
         answer = answers.advice(found)
         if json:
             _print(answer, json=True)

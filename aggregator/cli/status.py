@@ -8,7 +8,7 @@ import typer
 
 from aggregator.cli import faults
 from aggregator.cli.collector import examine_collector
-from aggregator.cli.options import Config
+from aggregator.cli.options import Config, not_yet
 from aggregator.cli.parties import CollectorDesk, open_desk
 from aggregator.cli.services import examine_aggregator
 from aggregator.storage.collection_room import MOST_PENDING
@@ -86,7 +86,7 @@ def _work_lines(found: Details) -> Iterator[str]:
             name = each["job"] or f"of {each['task_id']}"
             yield (
                 f"  {each['kind']} {name}, {each['state']}, since {each['seconds']:,} s: "
-                f"{each['reason'] or 'no worker has come to it yet'}"
+                f"{each['reason'] or not_yet(is_driven=each['is_driven'])}"
             )
     yield f"last job     finished {_ago(found['last_finished_job_seconds'])}"
 

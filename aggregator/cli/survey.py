@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli.files import named
 from aggregator.cli.options import InsecureHttp
 from aggregator.cli.parties import check_endpoints
 from aggregator.cli.survey_results import collect, results
 from aggregator.cli.survey_tasks import TasksFile, tasks_of_survey
 from aggregator.cli.survey_upload import upload
 from aggregator.cli.tasks import collector_config_of, make_task, write_parties
+from aggregator.config import read_text
 from aggregator.dp.rationals import format_rational
 from aggregator.survey import (
     PlannedQuestion,
@@ -32,13 +34,19 @@ app = typer.Typer(
 SurveyFile = Annotated[Path, typer.Argument(metavar="SURVEY.toml", help="The survey file.")]
 
 
+def _read_survey(file: Path) -> Survey:
+    text = read_text(file)
+    with named(file):
+        return survey_from_toml(text)
+
+
 @app.command(epilog="Example: prio survey check survey.toml")
 def check(
     file: SurveyFile,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check a survey file and print how each question would be asked, and with what error."""
-    survey = survey_from_toml(file.read_text(encoding="utf-8"))
+    survey = _read_survey(file)
     planned = plan(survey)
     if as_json:
         print(json.dumps(_plan_document(survey, planned)))
@@ -64,7 +72,7 @@ def new(
 
     Each party adds its file with `prio task add`; whoever uploads needs tasks.toml only.
     """
-    survey = survey_from_toml(file.read_text(encoding="utf-8"))
+    survey = _read_survey(file)
     config = collector_config_of(collector_config)
     planned = plan(survey)
     tasks = []

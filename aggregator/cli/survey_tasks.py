@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from aggregator.cli.files import read_tasks
 from aggregator.errors import ParameterError
-from aggregator.protocol.task import Task, task_from_toml
-from aggregator.survey import Meaning, split
+from aggregator.protocol.task import Task
+from aggregator.survey import Meaning
 
 TasksFile = Annotated[
     Path,
@@ -21,7 +22,7 @@ def tasks_of_survey(file: Path) -> list[tuple[Task, Meaning]]:
     Raises:
         ParameterError: A task is of no survey, or of another than the first.
     """
-    tasks = [task_from_toml(text) for text in split(file.read_text(encoding="utf-8"))]
+    tasks = read_tasks(file)
     found = [(task, Meaning.of_task(task)) for task in tasks]
     first = found[0][1]
     for task, meaning in found:

@@ -11,10 +11,12 @@ from typing import Annotated
 import typer
 
 from aggregator.cli import tokens
+from aggregator.cli.files import named, read_task
 from aggregator.cli.options import Config, InsecureHttp, TaskArgument, TaskCommand, parse_time
 from aggregator.cli.parties import check_endpoints, open_desk, task_id_of
 from aggregator.cli.types import CIRCUITS, Parameters, takes_parameters, type_of
 from aggregator.codec import DecodeError, decode, encode
+from aggregator.config import read_text
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.ids import TaskId, decode_base64url, encode_base64url
 from aggregator.dp.sensitivity import max_entry
@@ -24,6 +26,7 @@ from aggregator.protocol.budget import horizon, promise_of_all
 from aggregator.protocol.provisioning import PARTIES, provision
 from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.protocol.task import NOT_TOML, TASK_FILE_VERSION, Task, task_from_toml, task_to_toml
+from aggregator.results.whole_files import folder_made_whole
 from aggregator.survey import join, split
 from aggregator.words import escaped
 
@@ -154,8 +157,8 @@ def add(
     config: Config = None,
 ) -> None:
     """Take part in a task, or in all of a survey's. Adding a file again changes nothing."""
-    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    with open_desk(config) as desk:
+    text = read_text(file)
+    with open_desk(config) as desk, named(file):
         for task_text in split(text):
             print(desk.add_task(task_text).task_id)
 
@@ -198,7 +201,7 @@ def forget(task_id: TaskArgument, config: Config = None) -> None:
 @app.command()
 def check(file: Annotated[Path, typer.Argument(help="The public task file.")]) -> None:
     """Check a task file and print its fingerprint, which all parties must agree on."""
-    task = task_from_toml(file.read_text(encoding="utf-8"))
+    task = read_task(file)
     print(f"fingerprint {task.fingerprint}")
     print(describe_privacy(task))
 
@@ -247,12 +250,12 @@ def write_parties(tasks: Sequence[Task], out: Path, public: str) -> None:
     Raises:
         FileExistsError: The folder exists.
     """
-    out.mkdir(parents=True)
-    (out / public).write_text(join(map(task_to_toml, tasks)), encoding="utf-8")
-    provisions = [provision(task, SystemEntropy()) for task in tasks]
-    for role in PARTIES:
-        files = join(each[role] for each in provisions)
-        _write_secret(out / f"{role.name.lower()}.toml", files)
+    with folder_made_whole(out) as folder:
+        (folder / public).write_text(join(map(task_to_toml, tasks)), encoding="utf-8")
+        provisions = [provision(task, SystemEntropy()) for task in tasks]
+        for role in PARTIES:
+            files = join(each[role] for each in provisions)
+            _write_secret(folder / f"{role.name.lower()}.toml", files)
 
 
 def describe_privacy(task: Task) -> str:
@@ -318,7 +321,7 @@ def privacy_table(file: Path) -> dict[str, Setting]:
         ParameterError: It is not TOML, or has something else in it.
     """
     try:
-        document = tomllib.loads(file.read_text(encoding="utf-8"))
+        document = tomllib.loads(read_text(file))
     except NOT_TOML as error:
         raise ParameterError(f"privacy-file: not TOML: {error}") from None
     table = document.pop("privacy", None)

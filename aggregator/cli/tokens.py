@@ -19,6 +19,7 @@ from aggregator.cli.parties import (
     open_desk,
     task_id_of,
 )
+from aggregator.config import read_text
 from aggregator.dap.auth import bearer_header, bearer_token, hash_token, new_token
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
@@ -100,8 +101,7 @@ def use(
 ) -> None:
     """Show another token from now on: the leader to the helper, the collector to the leader."""
     known = task_id_of(task_id)
-    text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    token = text.strip()
+    token = read_text(file).strip()
     if bearer_token(bearer_header(token)) != token:
         raise ParameterError(f"{file}: holds no token, such as `prio task token new` prints")
     with open_desk(config, may_make=False) as desk:

@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.at_work import at_work
+from aggregator.config import read_text
+from aggregator.errors import ConfigurationError
 from aggregator.vdaf.check import run_vector_file
 from aggregator.vdaf.vector_files import VectorFailure
 
@@ -48,8 +50,8 @@ def check(
 def _problem(file: Path) -> str | None:
     """Return why a file fails, or None."""
     try:
-        run_vector_file(file.name, file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        run_vector_file(file.name, read_text(file))
+    except (OSError, ConfigurationError) as error:
         return f"cannot be read: {error}"
     except VectorFailure as failure:
         return str(failure)

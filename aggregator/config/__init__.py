@@ -13,6 +13,7 @@ from aggregator.config.settings import (
     Schedule,
     ServiceSettings,
 )
+from aggregator.config.text_files import read_bytes, read_text
 
 __all__ = [
     "ANSWER_SECONDS",
@@ -26,6 +27,8 @@ __all__ = [
     "Schedule",
     "ServiceSettings",
     "check_private",
+    "read_bytes",
     "read_settings",
     "read_settings_of",
+    "read_text",
 ]

@@ -19,6 +19,7 @@ from aggregator.config.settings import (
     HelperSettings,
     LeaderSettings,
 )
+from aggregator.config.text_files import read_text
 from aggregator.errors import ConfigurationError
 
 S = TypeVar("S", LeaderSettings, HelperSettings, CollectorSettings)
@@ -80,7 +81,7 @@ def check_private(path: Path) -> None:
 
 def _read_toml(path: Path) -> dict[str, object]:
     try:
-        values: dict[str, object] = tomllib.loads(path.read_text(encoding="utf-8"))
+        values: dict[str, object] = tomllib.loads(read_text(path))
     except OSError as error:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
     except (ValueError, RecursionError):  # also for numbers too long and lists too deep

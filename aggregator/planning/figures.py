@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aggregator.errors import ConfigurationError
+from aggregator.results.whole_files import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,7 +115,8 @@ def draw(picture: Picture, directory: Path) -> list[Path]:
         for kind in ("svg", "png"):
             path = directory / f"{picture.name}.{kind}"
             metadata = {"Date": None} if kind == "svg" else {"Software": None}
-            figure.savefig(path, dpi=150, metadata=metadata)
+            with written_whole(path) as file:
+                figure.savefig(file, format=kind, dpi=150, metadata=metadata)
             paths.append(path)
     return paths
 

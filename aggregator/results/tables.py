@@ -18,6 +18,7 @@ from aggregator.protocol.results import DEFAULT_CONFIDENCE
 from aggregator.results.csv_rows import as_csv
 from aggregator.results.intervals import ConfidenceInterval
 from aggregator.results.values import Quantity, joint_intervals
+from aggregator.results.whole_files import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +90,8 @@ class Table:
 
     def to_csv(self, path: Path | str) -> None:
         """Write the rows as CSV in UTF-8, with a line of column names; see `as_csv`."""
-        Path(path).write_bytes(as_csv(self._names(), self.rows))
+        with written_whole(Path(path)) as file:
+            file.write(as_csv(self._names(), self.rows))
 
     def to_parquet(self, path: Path | str) -> None:
         """Write the rows as Parquet.
@@ -99,10 +101,12 @@ class Table:
         """
         library = import_library("Parquet", "polars", "pyarrow")
         if library.__name__ == "polars":
-            library.DataFrame(self._by_column()).write_parquet(str(path))
+            with written_whole(Path(path)) as file:
+                library.DataFrame(self._by_column()).write_parquet(file)
         else:
             parquet = importlib.import_module("pyarrow.parquet")
-            parquet.write_table(library.table(self._by_column()), str(path))
+            with written_whole(Path(path)) as file:
+                parquet.write_table(library.table(self._by_column()), file)
 
     def plot(self, axes: "Axes | None" = None) -> "Axes":
         """Draw the estimates with their intervals, one line a row; unbounded ones are left out.

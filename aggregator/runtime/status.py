@@ -229,6 +229,7 @@ def _job_document(job: ListedJob, now: int) -> Document:
         "state": job.state,
         "seconds": now - job.created_at,
         "reason": job.reason,
+        "is_driven": job.is_driven,
         "next_seconds": None if job.next_at is None else max(0, job.next_at - now),
     }
 

@@ -250,7 +250,7 @@ def _in_our_words(
         case OperationalError() if database.is_busy(error):
             return Busy(f"transaction {name!r}: the database is busy")
         case OperationalError() if database.is_full(error):
-            return DiskFull(f"transaction {name!r}: the disk is full")
+            return DiskFull(f"transaction {name!r}: the disk of {database.name} is full")
     if database.is_damaged(error):
         return Damaged(f"the store {database.name} is damaged: {reason}")
-    return StoreError(f"transaction {name!r}: {reason}")
+    return StoreError(f"transaction {name!r}: {database.name}: {reason}")

@@ -243,7 +243,9 @@ class Sqlite:
         try:
             sqlite_backup.copy(self._path, file)
         except sqlite3.Error as error:
-            raise StoreError(f"backup: the store {self.name}: {error}") from error
+            # SQLite does not say which of the two it could not read or write.
+            way = f"the store {self.name} to {file.parent}"
+            raise StoreError(f"backup: {way}: {error}") from error
 
     def read_backup(self, file: Path, secrets: Sequence[tuple[str, str]]) -> BackupContents:
         """Read such a file to its end; see `sqlite_backup`."""

@@ -12,6 +12,8 @@ from aggregator.cli import job_helper
 from aggregator.cli.job_desk import JobDesk
 from aggregator.dap.ids import CollectionJobId, encode_base64url
 from aggregator.dap.profile import Role
+from aggregator.leader.job_creator import JobCreator
+from aggregator.storage.aggregation_jobs import lease_aggregation_jobs
 from aggregator.storage.counters import Stage, report_counts
 from tests.support.between import Between, Change, refusal
 from tests.support.commands import Done, run_here
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.anyio
 
 BOTH = ("content-type", "location")
 START = NOW - NOW % TIME_PRECISION
+FOR_EVER = 10**10
 BATCH = f"{START}/{START + TIME_PRECISION}"
 
 
@@ -134,6 +137,19 @@ async def test_every_job_that_waits_is_listed_with_its_reason(
     assert lines[1].endswith(" ago, tried 5 times")
     assert lines[3] == "  goes on by `prio job retry` or `prio job abandon`"
     assert lines[6] == f"  why: {refused['reason']}"
+
+
+async def test_a_job_that_a_worker_is_at_does_not_wait_for_one(pair: Pair, tmp_path: Path) -> None:
+    await pair.upload(await pair.reports([0, 1, 2]))
+    await JobCreator(pair.leader.runtime, job_size=10, linger_seconds=0).run_once()
+    whys = []
+    for seconds in (0, FOR_EVER):
+        pair.leader.database.run_sync(
+            "lease", lambda tx, held=seconds: lease_aggregation_jobs(tx, 1, held)
+        )
+        shown = job(pair, tmp_path, "leader", "list").stdout.splitlines()
+        whys.append(shown[2])
+    assert whys == ["  why: no worker has come to it yet", "  why: a worker is at it"]
 
 
 async def test_reports_that_are_too_early_are_listed(pair: Pair) -> None:

@@ -324,7 +324,7 @@ def test_a_file_that_is_not_text_is_bad_input_and_none_of_it_is_shown(tmp_path: 
     ):
         done = run_here(*arguments)
         assert done.returncode == 2
-        assert done.stderr == "prio: a file is not UTF-8 text\n"
+        assert done.stderr == f"prio: {table}: is not UTF-8 text\n"
 
 
 @pytest.mark.parametrize("name", ["Prio3SumVec", "sumvec", "sum-vec", "PRIO3SUMVEC"])

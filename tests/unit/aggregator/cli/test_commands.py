@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from typer.main import get_command
 
-from aggregator.cli import app
 from aggregator.cli.commands import COMMANDS, Entry
+from aggregator.cli.program import app
 
 HEAVY = ("numba", "numpy", "fastapi", "sqlalchemy", "alembic", "cryptography", "httpx")
 

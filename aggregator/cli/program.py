@@ -1,0 +1,48 @@
+"""The program behind the `prio` command, without any of its commands."""
+
+from typing import Annotated
+
+import typer
+
+import aggregator
+from aggregator.cli import faults
+from aggregator.cli.commands import Commands
+from aggregator.cli.streams import hold_closed_streams
+from aggregator.telemetry.logs import LogFormat, configure_logs
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"prio-aggregator {aggregator.__version__}")
+        print(f"{aggregator.DAP_DRAFT}, {aggregator.VDAF_DRAFT}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # its frames show local variables, which may be secret
+)
+
+
+@app.callback()
+def prio(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version and the drafts that the wire formats follow.",
+        ),
+    ] = False,
+) -> None:
+    """Statistics about people, without anybody's data."""
+
+
+def run() -> None:
+    """Run the command line."""
+    hold_closed_streams()
+    configure_logs(LogFormat.CONSOLE, "warning")  # a service configures its own
+    with faults.reported():
+        app()

@@ -1,0 +1,40 @@
+"""Text in files, as editors of any system save it, and no more of it than a person writes."""
+
+import io
+import sys
+from pathlib import Path
+
+from aggregator.errors import ConfigurationError
+
+MOST_BYTES = 64 * 2**20
+"""So that a file that never ends, such as a device, ends in an error."""
+
+
+def read_bytes(file: Path) -> bytes:
+    """Return what a file holds, or standard input for `-`.
+
+    Raises:
+        ConfigurationError: It holds more than `MOST_BYTES`.
+        OSError: It cannot be read.
+    """
+    if str(file) == "-":
+        content = sys.stdin.buffer.read(MOST_BYTES + 1)
+    else:
+        with file.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ConfigurationError(f"{file}: must not hold more than {MOST_BYTES:,} bytes")
+    return content
+
+
+def read_text(file: Path) -> str:
+    r"""Return the same as text, with lines that end in \n and without a byte order mark.
+
+    Raises:
+        ConfigurationError, OSError: See `read_bytes`; or it is not UTF-8.
+    """
+    try:
+        return io.TextIOWrapper(io.BytesIO(read_bytes(file)), encoding="utf-8-sig").read()
+    except UnicodeDecodeError:
+        # `from None`: the cause has the bytes, which may be a secret's.
+        raise ConfigurationError(f"{file}: is not UTF-8 text") from None

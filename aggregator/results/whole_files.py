@@ -1,0 +1,66 @@
+"""Files that are written whole or not at all, whatever ends the program or fills the disk."""
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from aggregator.errors import ConfigurationError
+
+ORDINARY = 0o666
+"""What the owner's umask makes of it."""
+
+
+@contextmanager
+def written_whole(file: Path, mode: int = ORDINARY) -> Iterator[BinaryIO]:
+    """Write a file, which takes the place of another when the disk has all of it.
+
+    What is no ordinary file, such as a pipe, is written to as it is.
+
+    Raises:
+        ConfigurationError: It cannot be written; it is named.
+    """
+    place = Path(os.path.realpath(file))
+    draft = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    try:
+        if place.exists() and not stat.S_ISREG(place.stat().st_mode):
+            with place.open("wb") as stream:
+                yield stream
+            return
+        try:
+            descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with os.fdopen(descriptor, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(descriptor)
+            draft.replace(place)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"{file}: {error.strerror}") from error
+
+
+@contextmanager
+def folder_made_whole(folder: Path) -> Iterator[Path]:
+    """Fill a folder that has its name when all of its files are there.
+
+    Raises:
+        FileExistsError: There is something of that name.
+        ConfigurationError: It cannot be made, or filled; it is named.
+    """
+    if folder.exists() or folder.is_symlink():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+    draft = folder.absolute().with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    try:
+        draft.mkdir(parents=True)
+        yield draft
+        draft.rename(folder)
+    except OSError as error:
+        raise ConfigurationError(f"{folder}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

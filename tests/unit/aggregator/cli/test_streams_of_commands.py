@@ -1,0 +1,86 @@
+"""Commands whose standard streams are closed, full or left, and that are interrupted."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from aggregator.protocol.task import task_to_toml
+from tests.support.tasks import make_task
+
+PRIO = (sys.executable, "-m", "aggregator.cli")
+SECONDS = 60
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Path:
+    file = tmp_path / "task.toml"
+    file.write_text(task_to_toml(make_task()))
+    return file
+
+
+def in_a_shell(command: str, task: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S602 - our own command
+        command,
+        shell=True,
+        executable="/bin/bash",
+        env=os.environ | {"PRIO": " ".join(PRIO), "TASK": str(task)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("upload $TASK --csv - --column a <&-", "column 'a': not in the file"),
+        ("decode --message report - <&-", "0 bytes are not a valid report"),
+        ("survey show - <&-", "-: version: missing"),
+    ],
+)
+def test_a_closed_standard_input_is_an_empty_one(task: Path, command: str, said: str) -> None:
+    done = in_a_shell(f"$PRIO {command}", task)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["task check $TASK", "plan error --epsilon 1 --circuit count"])
+def test_a_full_output_is_named_and_one_that_nobody_reads_is_left(task: Path, command: str) -> None:
+    full = in_a_shell(f"$PRIO {command} > /dev/full", task)
+    said = "prio: standard output: No space left on device\n"
+    assert (full.returncode, full.stderr) == (2, said)
+    left = in_a_shell(f"$PRIO {command} | head -0; exit ${{PIPESTATUS[0]}}", task)
+    assert (left.returncode, left.stderr) == (1, "")
+
+
+def test_no_file_takes_the_number_of_a_closed_stream(task: Path, tmp_path: Path) -> None:
+    config = tmp_path / "helper.toml"
+    config.write_text('role = "helper"\ndatabase = "h.sqlite"\nstore_key_file = "h.key"\n')
+    done = in_a_shell(f"$PRIO hpke new --config {config} <&- >&- 2>&-", task)
+    assert done.returncode == 0
+    again = in_a_shell(f"$PRIO hpke list --config {config}", task)
+    assert (again.returncode, again.stderr) == (0, "")
+
+
+def test_an_interrupt_at_any_moment_leaves_no_traceback_and_no_file(tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    folder.mkdir()
+    for fifths in range(1, 9, 2):  # before the first, the interpreter itself begins
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            [*PRIO, "noise", "--scale", "100", "--count", "100000000", "--out", folder / "x"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        time.sleep(fifths / 5)
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=SECONDS)
+        assert b"Traceback" not in stderr, (fifths, stderr)
+        assert process.returncode in (130, -signal.SIGINT), fifths
+        assert list(folder.iterdir()) == []
