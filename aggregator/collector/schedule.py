@@ -100,7 +100,6 @@ class Scheduler:
         now = datetime.fromtimestamp(self._clock.now(), UTC)
         added = 0
         for task, meaning, schedule, created_at in self._tasks(tx):
-            known = {each.request for each in store.list_collections(tx, task.task_id.value)}
             start = meaning.windows.last(now - timedelta(seconds=schedule.grace_seconds))
             first = meaning.windows.start(datetime.fromtimestamp(created_at, UTC))
             length = timedelta(seconds=meaning.windows.seconds)
@@ -111,7 +110,7 @@ class Scheduler:
                     "end": int((start + length).timestamp()),
                 }
                 new = new_collection(task, collection_request(task, named), self._entropy)
-                if new.request not in known:
+                if not store.was_asked_for(tx, task.task_id.value, new.request):
                     store.put_collection(tx, new)
                     added += 1
                 start -= length
@@ -122,11 +121,11 @@ class Scheduler:
         """Return the scheduled tasks, with the time at which each was added."""
         found = []
         for definition in store.list_definitions(tx):
-            task = task_from_toml(definition)
             try:
+                task = task_from_toml(definition)
                 meaning = Meaning.of_task(task)
             except ParameterError:
-                continue  # of no survey
+                continue  # of no survey, or of no use to any part of the service
             schedule = self._schedules.get(meaning.title)
             if schedule is not None:
                 added_at = store.task_added_at(tx, task.task_id.value)

@@ -45,6 +45,7 @@ class JobCreator:
         self._size = JobSize(job_size, MAX_JOB_BYTES)
         self._linger_seconds = linger_seconds
         self._waiting_since: dict[bytes, int] = {}
+        self._troubles: dict[bytes, str] = {}
 
     async def run_once(self) -> int:
         """Make all jobs that are due now, the tasks taking turns; return how many."""
@@ -63,18 +64,23 @@ class JobCreator:
     async def _create_next(self, task_id: bytes) -> bool:
         """Make the next job of a task, if it is due; return whether it was.
 
-        What is wrong with one task is logged, and keeps no other from its turn.
+        What is wrong with one task is logged once, and keeps no other from its turn.
         """
         try:
             task = await self._runtime.public_task(TaskId(task_id))
-            return await self._create_if_due(task)
+            made = await self._create_if_due(task)
         except Problem:  # we do not take part in it; the log said so when it was first read
             return False
         except Unreachable:
             raise
         except AggregatorError as error:
-            log.error("no job could be made", task=str(TaskId(task_id)), reason=str(error))  # noqa: TRY400 - our own words say it
+            reason = str(error)
+            if self._troubles.get(task_id) != reason:
+                log.error("no job could be made", task=str(TaskId(task_id)), reason=reason)  # noqa: TRY400 - our own words say it
+            self._troubles[task_id] = reason
             return False
+        self._troubles.pop(task_id, None)
+        return made
 
     async def _create_if_due(self, task: Task) -> bool:
         task_id, most = task.task_id.value, self._size

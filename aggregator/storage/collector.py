@@ -166,6 +166,13 @@ def find_collection(tx: Transaction, collection: NewCollection) -> StoredCollect
     return None if row is None else _collection(row)
 
 
+def was_asked_for(tx: Transaction, task_id: bytes, request: bytes) -> bool:
+    """Return whether there is a collection of exactly this request, whatever became of it."""
+    columns = tables.collections.c
+    query = select(columns.id).where(columns.task_id == task_id, columns.request == request)
+    return tx.connection.execute(query.limit(1)).scalar() is not None
+
+
 def put_collection(tx: Transaction, collection: NewCollection) -> StoredCollection:
     """Store a collection before the Leader is asked; of the same batch, return the first."""
     found = find_collection(tx, collection)

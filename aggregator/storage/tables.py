@@ -659,5 +659,7 @@ collections = _table(
         **_only("state = 'pending'"),
     ),
     Index(None, "state", "task_id"),
+    Index(None, "request"),  # which tasks may have in common, as they ask for the same windows
+    Index("ix_collections_unannounced", "task_id", **_only("announced_at IS NULL")),
     comment="Collector: every collection asked for, with what came of it.",
 )

@@ -2,8 +2,10 @@
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import httpx
@@ -13,6 +15,7 @@ from aggregator.codec import encode
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregationJobInitReq, Report, UploadRequest
 from aggregator.dap.problems import TaskRefused, UnrecognizedTask
+from aggregator.dap.report_errors import ReportError
 from aggregator.errors import StoreError
 from aggregator.leader import job_creator, uploads
 from aggregator.leader.collections import CollectionDriver
@@ -24,8 +27,10 @@ from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.storage.counters import Stage, report_counts
+from aggregator.storage.database import Transaction
 from aggregator.storage.forgetting import forget
 from aggregator.storage.ledger import list_ledger
+from aggregator.storage.reports import put_reports
 from aggregator.storage.tasks import TaskRecord, end_task, put_task
 from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
 from tests.support.tasks import LAPLACE, TASK_ID, make_task
@@ -174,6 +179,53 @@ async def test_no_transaction_of_a_large_upload_holds_the_writer_for_long(pair: 
     await pair.upload(reports)
     assert len(held) == 8
     assert sorted(held)[-2] < 0.1  # seconds of the processor; one may meet the garbage collector
+
+
+@pytest.mark.slow
+async def test_a_transaction_locks_a_bounded_number_of_tasks(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked: defaultdict[int, set[bytes]] = defaultdict(set)
+
+    def noted(tx: Transaction, task_id: bytes, *more: Any) -> list[ReportError | None]:  # noqa: ANN401  as they come
+        locked[id(tx.shards)].add(task_id)
+        kept.append(tx)
+        return put_reports(tx, task_id, *more)
+
+    kept: list[Transaction] = []  # whose ids are not used again
+    monkeypatch.setattr(uploads, "put_reports", noted)
+    tasks = [
+        make_task(privacy=LAPLACE, id=str(TaskId(number.to_bytes(32, "big"))))
+        for number in range(3 * uploads.GROUP_TASKS)
+    ]
+
+    def provision(tx: Transaction) -> None:
+        for task in tasks:
+            text = task_to_toml(task)
+            put_task(tx, TaskRecord(task.task_id.value, "leader", text, bytes(32)))
+
+    await pair.leader.database.run("provision", provision)
+    taken = Uploads(pair.leader.runtime, MAX_AGE_SECONDS)
+
+    async def upload(task: Task) -> None:
+        body = encode(UploadRequest(tuple(await pair.reports([0], task=task))))
+        assert (await taken.take(await pair.leader.runtime.task(task.task_id), body)).status == ()
+
+    all_are_here = threading.Event()
+
+    def hold(transaction: str, moment: str) -> None:
+        if (transaction, moment) == ("upload", "begin"):
+            all_are_here.wait(60)
+
+    pair.leader.on_moment = hold
+    async with anyio.create_task_group() as group:
+        for task in tasks:
+            group.start_soon(upload, task)
+        while sum(map(len, taken._waiting._queues.values())) < len(tasks) - 1:  # noqa: ASYNC110 - it is polled
+            await anyio.sleep(0.01)
+        all_are_here.set()
+    assert sum(map(len, locked.values())) == len(tasks)
+    assert max(map(len, locked.values())) == uploads.GROUP_TASKS
 
 
 async def test_a_flood_of_uploads_for_one_task_delays_another_by_one_transaction(

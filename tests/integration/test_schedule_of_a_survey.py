@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
+from sqlalchemy import insert
 
 from aggregator.collector import schedule
 from aggregator.collector.driver import Driver
@@ -17,11 +18,14 @@ from aggregator.errors import ConfigurationError
 from aggregator.protocol.task import task_to_toml
 from aggregator.storage import collector as store
 from aggregator.storage.crypter import Crypter
-from aggregator.storage.database import Database
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.states import CollectionState
+from aggregator.storage.tables import collections
 from tests.support.clock import ManualClock
 from tests.support.empty_store import upgraded
 from tests.support.entropy import SeededEntropy
 from tests.support.pair import COLLECTOR_TOKEN
+from tests.support.steps import steps_of
 from tests.support.surveys import VISITS, department, task_of
 from tests.support.tasks import collector_keypair
 
@@ -123,6 +127,32 @@ async def test_the_webhook_hears_once_of_each_end_with_its_token_and_without_a_v
         "state": "failed",
         "is_finished": False,
     }
+
+
+async def test_a_task_that_cannot_be_read_stops_no_schedule(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    broken = store.CollectorTask(bytes(32), "no task", COLLECTOR_TOKEN)
+    world.database.run_sync("put task", lambda tx: store.put_collector_task(tx, broken))
+    assert len(await world.step(MONDAY + WEEK + HOUR)) == 1
+
+
+async def test_a_look_takes_no_longer_after_years_of_collections(tmp_path: Path) -> None:
+    world = World(tmp_path, webhook=WEBHOOK)
+    await world.step(MONDAY + WEEK + HOUR)
+
+    def look(tx: Transaction) -> None:
+        assert world.scheduler._ask(tx) == 0
+        assert len(world.scheduler._ended(tx)) == 0
+
+    alone = steps_of(world.database, look)
+    row = {"task_id": world.task.task_id.value, "state": CollectionState.FINISHED}
+    row |= {"result": "{}", "created_at": 0, "ended_at": 0, "announced_at": 0}
+    rows = [
+        {**row, "collection_id": name, "request": name}
+        for name in (number.to_bytes(16, "big") for number in range(5000))
+    ]
+    world.database.run_sync("put", lambda tx: tx.connection.execute(insert(collections), rows))
+    assert steps_of(world.database, look) < 2 * alone
 
 
 @pytest.mark.slow

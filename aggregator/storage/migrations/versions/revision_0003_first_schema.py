@@ -319,6 +319,10 @@ def upgrade() -> None:
         sqlite_strict=True,
     )
     op.create_index("ix_collections_state_task_id", "collections", ["state", "task_id"])
+    op.create_index("ix_collections_request", "collections", ["request"])
+    op.create_index(
+        "ix_collections_unannounced", "collections", ["task_id"], **only("announced_at IS NULL")
+    )
     op.create_index(
         "uq_collections_pending_request",
         "collections",

@@ -2,14 +2,16 @@ from fractions import Fraction
 
 import pytest
 
-from aggregator.dp.filters import Cost, cost_of_dp, cost_of_zcdp, rho_of_pure
-from aggregator.storage.database import Database
+from aggregator.dp.filters import Cost, cost_of_dp, cost_of_zcdp, rho_of_pure, total
+from aggregator.storage import ledger
+from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Conflict
 from aggregator.storage.ledger import (
     Charge,
     LedgerEntry,
     cancel,
     charge,
+    cost_of,
     list_ledger,
     releases_made,
     reserve,
@@ -80,6 +82,27 @@ def test_costs_of_a_population_add_up_exactly(store: Database) -> None:
     assert together == Cost(Fraction(19, 30), rho, DELTA)
     assert [entry.charge for entry in store.read_sync("list", list_ledger)] == charges
     assert store.read_sync("count", lambda tx: releases_made(tx, TASK_ID)) == 5
+
+
+def test_equal_costs_of_many_releases_are_added_up_at_once(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def charge_all(tx: Transaction) -> None:
+        for number in range(300):
+            charge(tx, TASK_ID, units(number, number + 1), costs[number % 2])
+
+    costs = [TENTH, Charge("Gaussian", cost_of_zcdp(Fraction(1, 7)), TENTH.population)]
+    store.run_sync("charge", charge_all)
+    read: list[str | None] = []
+
+    def noted(epsilon: str | None, delta: str | None, rho: str | None) -> Cost | None:
+        read.append(epsilon)
+        return cost_of(epsilon, delta, rho)
+
+    monkeypatch.setattr(ledger, "cost_of", noted)
+    spent = store.read_sync("spent", lambda tx: spent_by(tx, TENTH.population))
+    assert spent == total(each.cost for each in costs * 150 if each.cost is not None)
+    assert len(read) == 2
 
 
 def test_one_release_without_an_epsilon_leaves_a_population_without_one(store: Database) -> None:
