@@ -29,7 +29,7 @@ from aggregator.helper.aggregate_shares import AggregateShares
 from aggregator.helper.aggregation import AggregationJobs
 from aggregator.protocol.reports import report_sizes
 from aggregator.runtime import Runtime, ServedTask
-from aggregator.runtime.release_steps import delete_leftovers
+from aggregator.runtime.release_steps import delete_leftovers_or_leave_them
 from aggregator.storage.aggregate_shares import (
     StoredAggregateShare,
     delete_aggregate_share,
@@ -142,7 +142,7 @@ class HelperResources(AggregatorResources):
             aggregate_share_id=AggregateShareId(share.share_id),
         )
         answer = message_response(AggregateShare.message, response, created=created)
-        answer.background = BackgroundTask(delete_leftovers, self._runtime.database)
+        answer.background = BackgroundTask(delete_leftovers_or_leave_them, self._runtime.database)
         return answer
 
     async def get_aggregate_share(self, request: Request) -> Response:

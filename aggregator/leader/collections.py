@@ -47,7 +47,7 @@ from aggregator.protocol.collection import (
 )
 from aggregator.protocol.task import Task
 from aggregator.runtime import ServedTask, charge_of, check_limits
-from aggregator.runtime.release_steps import delete_leftovers, merge_batch
+from aggregator.runtime.release_steps import delete_leftovers_or_leave_them, merge_batch
 from aggregator.storage import locks
 from aggregator.storage.batches import check_unchanged, report_count, summarize_batch
 from aggregator.storage.closed_batches import closed_batches
@@ -256,7 +256,7 @@ class CollectionDriver(LeaseDriver[CollectionJob]):
         log.info("collection job finished", job=job.job_id.hex())
         # The lease ended with the job, and with it the right to go on that its renewal checks.
         with anyio.CancelScope(shield=True):
-            await delete_leftovers(database)
+            await delete_leftovers_or_leave_them(database)
 
     async def _wait(self, leased: Leased[CollectionJob], answer: Answer) -> None:
         """Remember where the helper will answer, and ask again later."""

@@ -18,7 +18,7 @@ from aggregator.leader.uploads import MAX_REPORTS, Uploads
 from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.reports import report_sizes
 from aggregator.runtime import Runtime
-from aggregator.runtime.release_steps import delete_leftovers
+from aggregator.runtime.release_steps import delete_leftovers_or_leave_them
 from aggregator.storage.closed_batches import closed_batches
 from aggregator.storage.collection_jobs import (
     CollectionJob,
@@ -145,7 +145,7 @@ class LeaderResources(AggregatorResources):
         """Forget a collection job, whose result the collector has saved or does not want."""
         answer = await self._deleted(request, COLLECTION_JOB, delete_collection_job)
         await self._runtime.after_charge_without_share()
-        await delete_leftovers(self._runtime.database)
+        await delete_leftovers_or_leave_them(self._runtime.database)
         return answer
 
     async def _state(self, job: CollectionJob, created: str | None) -> Response:

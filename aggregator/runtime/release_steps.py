@@ -7,6 +7,9 @@ report has joined since. Nothing is stored in between: whoever takes over begins
 
 import dataclasses
 
+import structlog
+
+from aggregator.errors import StoreError
 from aggregator.protocol.batches import Batch, BatchTotals
 from aggregator.protocol.buckets import merge_agg_shares
 from aggregator.protocol.task import Task
@@ -16,6 +19,8 @@ from aggregator.storage.leftovers import delete_some_leftovers, has_leftovers
 from aggregator.telemetry.tracing import span
 from aggregator.vdaf.prio3 import Prio3
 from field import Vector
+
+log = structlog.get_logger()
 
 _SHARES_PER_STEP = 256
 _BYTES_PER_STEP = 2**22
@@ -60,6 +65,14 @@ async def delete_leftovers(database: Database) -> None:
     """Delete the shares of collected batches, whose keys are destroyed, in short transactions."""
     while await database.read("look for leftovers", has_leftovers):
         await database.run("delete leftovers", delete_some_leftovers)
+
+
+async def delete_leftovers_or_leave_them(database: Database) -> None:
+    """Delete them, or leave them to the next collection of garbage: what was done stays done."""
+    try:
+        await delete_leftovers(database)
+    except StoreError as error:
+        log.warning("shares whose keys are destroyed stay for now", reason=str(error))
 
 
 def _merged(vdaf: Prio3, so_far: MergedBatch, shards: list[StoredShard]) -> MergedBatch:

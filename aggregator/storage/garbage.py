@@ -30,6 +30,7 @@ from aggregator.storage import locks, tables
 from aggregator.storage.batches import has_share
 from aggregator.storage.database import Transaction
 from aggregator.storage.forgetting import forget_some
+from aggregator.storage.leftovers import delete_some_leftovers
 from aggregator.storage.states import (
     AggregationJobState,
     BatchState,
@@ -42,6 +43,8 @@ ROWS_PER_STEP = 500
 
 def collect_garbage(tx: Transaction, seconds: int) -> int:
     """Delete some of what ended more than `seconds` ago; return how much, 0 if nothing is left."""
+    if delete_some_leftovers(tx):  # of a release whose process died, or whose store was away
+        return 1
     before = tx.now - seconds
     for table, conditions in _garbage(before):
         deleted = _delete_some(tx, table, conditions)

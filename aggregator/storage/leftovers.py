@@ -22,16 +22,17 @@ def has_leftovers(tx: Transaction) -> bool:
     return tx.connection.execute(_BATCH).first() is not None
 
 
-def delete_some_leftovers(tx: Transaction) -> None:
-    """Delete some shares of one collected batch, if there are any."""
+def delete_some_leftovers(tx: Transaction) -> int:
+    """Delete some shares of one collected batch; return 0 if no batch has any left."""
     closed, shares, jobs = tables.closed_batches, tables.bucket_shares, tables.job_shares
     batch = tx.connection.execute(_BATCH).first()
     if batch is None:
-        return
+        return 0
     if any(_delete_some(tx, batch, share) for share in (shares.c.share, jobs.c.share)):
-        return
+        return 1
     tx.connection.execute(update(closed).where(closed.c.id == batch.id).values(leftovers=0))
     tx.scrub_log = True
+    return 1
 
 
 def _delete_some(tx: Transaction, batch: Row[Any], share: Column[bytes]) -> bool:

@@ -6,14 +6,22 @@ from pathlib import Path
 import anyio
 import pytest
 from sqlalchemy import select
+from structlog.testing import capture_logs
 
 from aggregator.protocol.batches import Batch
 from aggregator.runtime import release_steps
-from aggregator.runtime.release_steps import MergedBatch, delete_leftovers, merge_batch
+from aggregator.runtime.release_steps import (
+    MergedBatch,
+    delete_leftovers,
+    delete_leftovers_or_leave_them,
+    merge_batch,
+)
 from aggregator.storage import leftovers
 from aggregator.storage.batches import BatchChanged, check_unchanged, summarize_batch
 from aggregator.storage.closed_batches import freeze, mark_collected
-from aggregator.storage.database import Database
+from aggregator.storage.database import Database, Transaction
+from aggregator.storage.engine import Unreachable
+from aggregator.storage.garbage import collect_garbage
 from aggregator.storage.tables import bucket_keys, bucket_shares
 from field import Vector
 from tests.support.store import add_to_bucket, make_store, report_id, totals, unit, units
@@ -101,6 +109,25 @@ def test_leftovers_of_collected_batches_are_deleted_and_nothing_else(
     anyio.run(delete_leftovers, store)
     assert stored(store) == [unit(4), unit(5), unit(9)]
     anyio.run(delete_leftovers, store)
+
+
+def test_leftovers_stay_for_now_if_the_store_cannot_be_reached(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(store, 0, 0)
+    store.run_sync("collect", lambda tx: mark_collected(tx, KEY, units(0, 1)))
+
+    def is_away(_: Transaction) -> int:
+        raise Unreachable("it is away")
+
+    with monkeypatch.context() as patch, capture_logs() as lines:
+        patch.setattr(release_steps, "delete_some_leftovers", is_away)
+        anyio.run(delete_leftovers_or_leave_them, store)
+    assert [(line["log_level"], line["reason"]) for line in lines] == [("warning", "it is away")]
+    assert stored(store) == [unit(0)]
+    while store.run_sync("collect garbage", lambda tx: collect_garbage(tx, 10**6)):
+        pass
+    assert stored(store) == []
 
 
 def test_leftovers_are_deleted_by_bytes_too(
