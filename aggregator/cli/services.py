@@ -35,6 +35,7 @@ from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.leader.scheduler import DriverSettings
 from aggregator.runtime import Runtime
 from aggregator.runtime.release_steps import delete_leftovers
+from aggregator.runtime.report_ages import forget_old_ids
 from aggregator.runtime.status import read_aggregator_health
 from aggregator.storage.database import Database
 from aggregator.storage.engine import Unreachable
@@ -116,7 +117,9 @@ def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
 
 def helper_app(runtime: Runtime, settings: HelperSettings) -> ASGIApp:
     """Return the helper's application."""
-    limits = HelperLimits(settings.max_body_size, settings.hpke_cache_seconds)
+    limits = HelperLimits(
+        settings.max_body_size, settings.hpke_cache_seconds, settings.max_report_age_seconds
+    )
     return create_app(
         "helper",
         [HelperResources(runtime, limits).router()],
@@ -219,6 +222,7 @@ async def _leader(settings: LeaderSettings, *, serve: bool, work: bool) -> Async
         works = [
             _rotating(runtime),
             _collecting_garbage(settings, runtime.database),
+            _forgetting_ids(settings, runtime),
             _turning_over(runtime.database),
         ]
         if work:
@@ -240,6 +244,7 @@ async def _helper(settings: HelperSettings) -> AsyncIterator[Service]:
         works = [
             _rotating(runtime),
             _collecting_garbage(settings, runtime.database),
+            _forgetting_ids(settings, runtime),
             _warming_up(runtime),
             _watching(examine),
         ]
@@ -319,6 +324,12 @@ def _collecting_garbage(settings: AggregatorSettings, database: Database) -> Wor
         )
 
     return _repeating(collect, GARBAGE_SECONDS)
+
+
+def _forgetting_ids(settings: LeaderSettings | HelperSettings, runtime: Runtime) -> Work:
+    """Return a work that forgets ids of reports that are refused for their age."""
+    forget = partial(forget_old_ids, runtime, settings.max_report_age_seconds)
+    return _repeating(forget, GARBAGE_SECONDS)
 
 
 def _turning_over(database: Database) -> Work:

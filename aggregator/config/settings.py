@@ -34,7 +34,11 @@ from aggregator.dp.rationals import parse_rational
 from aggregator.errors import ConfigurationError, ParameterError
 from aggregator.protocol.floor import DEFAULT_MAX_DELTA, Floor, parse_max_delta
 from aggregator.protocol.hpke_rotation import HpkeRotation
-from aggregator.protocol.reports import CLOCK_SKEW_SECONDS, MAX_AGE_SECONDS
+from aggregator.protocol.reports import (
+    CLOCK_SKEW_SECONDS,
+    HELPER_MAX_AGE_SECONDS,
+    MAX_AGE_SECONDS,
+)
 
 MAX_BYTES_IN_FLIGHT = 64 * 2**20
 """The most bytes that the bodies of all requests have together, unless it is set."""
@@ -332,7 +336,8 @@ class LeaderSettings(AggregatorSettings):
     max_report_age_seconds: int = Field(
         MAX_AGE_SECONDS,
         ge=3600,
-        description="How far behind our clock the time of an uploaded report may lie.",
+        description="How far behind our clock the time of an uploaded report may lie; ids of older "
+        "reports are forgotten.",
     )
     collection_poll_seconds: PositiveSeconds = Field(
         2, description="When a collector is asked to come again (Retry-After)."
@@ -418,6 +423,13 @@ class HelperSettings(AggregatorSettings):
         MAX_BYTES_IN_FLIGHT, ge=_LEAST_BYTES, description="The most bytes of one aggregation job."
     )
 
+    max_report_age_seconds: int = Field(
+        HELPER_MAX_AGE_SECONDS,
+        ge=3600,
+        description="How far behind our clock the time of a report may lie that a leader brings: "
+        "the leader's own limit and how long reports may wait there. Ids of older ones are "
+        "forgotten.",
+    )
     hpke_wait_seconds: Seconds = Field(
         _ROTATION.wait_seconds,
         description="How long reports may wait at a leader until we see them: for so long a "

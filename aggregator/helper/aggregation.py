@@ -18,6 +18,7 @@ from aggregator.dap.report_errors import ReportError
 from aggregator.protocol.aggregation import HelperInit, helper_init
 from aggregator.protocol.reports import report_sizes
 from aggregator.runtime import Runtime, ServedTask, commit
+from aggregator.runtime.report_ages import ReportAges
 from aggregator.storage.answered_jobs import (
     AnsweredJob,
     find_answered_job,
@@ -25,15 +26,22 @@ from aggregator.storage.answered_jobs import (
 )
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports, reason
 from aggregator.storage.database import Transaction
+from aggregator.storage.id_memory import IdsForgotten
 from aggregator.telemetry.tracing import note
 
 
 class AggregationJobs:
     """The helper's side of aggregation jobs."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        """Answer for `runtime`."""
+    def __init__(self, runtime: Runtime, max_age_seconds: int) -> None:
+        """Answer for `runtime`.
+
+        Args:
+            runtime: The helper's.
+            max_age_seconds: How far behind its clock a report's time may lie.
+        """
         self._runtime = runtime
+        self._ages = ReportAges(runtime, max_age_seconds)
 
     async def answer(self, served: ServedTask, body: bytes) -> AnsweredJob:
         """Return the stored answer to a request, verifying its reports if it is new.
@@ -51,6 +59,8 @@ class AggregationJobs:
             return found
         keypairs = await self._runtime.keypairs()
         now = self._runtime.clock.now()
+        max_age = self._ages.limit(served.task, now)
+        first_day = self._ages.first_day(served.task, now)
         init = await self._runtime.verify(
             served.task,
             lambda: helper_init(
@@ -60,23 +70,31 @@ class AggregationJobs:
                 read_job(body, report_sizes(served.task)),
                 now,
                 self._runtime.clock_skew_seconds,
+                max_age,
             ),
         )
         note(reports=len(init.outcomes))
         # Shielded: a leader that was told to come again finds the answer to what was verified.
         with anyio.CancelScope(shield=True):
-            answered = await self._runtime.database.run(
-                "commit aggregation job", lambda tx: _commit(tx, served, digest, init)
-            )
-        return answered  # noqa: RET504 - for mypy a scope might swallow what is raised inside
+            try:
+                answered = await self._runtime.database.run(
+                    "commit aggregation job",
+                    lambda tx: _commit(tx, served, digest, init, first_day),
+                )
+            except IdsForgotten as error:
+                self._ages.learn(error)
+                raise
+        return answered
 
 
-def _commit(tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit) -> AnsweredJob:
+def _commit(
+    tx: Transaction, served: ServedTask, digest: bytes, init: HelperInit, first_day: int
+) -> AnsweredJob:
     task_id = served.task.task_id.value
     found = find_answered_job(tx, task_id, digest)
     if found is not None:
         return found
-    refused = commit(tx, init.verified, digest)
+    refused = commit(tx, init.verified, digest, first_day)
     count_reports(tx, task_id, Stage.AGGREGATION, _counts(init, refused))
     return put_answered_job(tx, task_id, digest, encode(init.response(refused)))
 

@@ -27,7 +27,7 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
 from aggregator.helper.aggregate_shares import AggregateShares
 from aggregator.helper.aggregation import AggregationJobs
-from aggregator.protocol.reports import report_sizes
+from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, report_sizes
 from aggregator.runtime import Runtime, ServedTask
 from aggregator.runtime.release_steps import delete_leftovers_or_leave_them
 from aggregator.storage.aggregate_shares import (
@@ -56,10 +56,12 @@ class HelperLimits:
     Attributes:
         max_body_size: The largest aggregation job, in bytes.
         hpke_cache_seconds: How long clients may keep our HPKE configurations.
+        max_report_age_seconds: How far behind our clock a report's time may lie.
     """
 
     max_body_size: int
     hpke_cache_seconds: int
+    max_report_age_seconds: int = HELPER_MAX_AGE_SECONDS
 
 
 AGGREGATION_JOB = Kind("aggregation job", AggregationJobId, UnrecognizedAggregationJob)
@@ -73,7 +75,7 @@ class HelperResources(AggregatorResources):
         """Answer for `runtime`."""
         super().__init__(runtime, limits.hpke_cache_seconds)
         self._limits = limits
-        self._jobs = AggregationJobs(runtime)
+        self._jobs = AggregationJobs(runtime, limits.max_report_age_seconds)
         self._shares = AggregateShares(runtime)
 
     def router(self) -> APIRouter:

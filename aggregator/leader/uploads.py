@@ -32,8 +32,10 @@ from aggregator.errors import StoreError
 from aggregator.protocol.reports import check_upload, report_sizes
 from aggregator.protocol.task import Task
 from aggregator.runtime import Runtime, ServedTask, Threads, Turns
+from aggregator.runtime.report_ages import ReportAges
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction, UnknownTask
+from aggregator.storage.id_memory import IdsForgotten
 from aggregator.storage.reports import StoredReport, put_reports
 from aggregator.telemetry.metrics import UPLOAD_GROUP_REPORTS
 
@@ -63,6 +65,7 @@ class _Upload:
 
     task: Task
     reports: list[StoredReport]
+    first_day: int
     refused: Counter[str]
     outcomes: list[ReportError | None] | None = None
     failure: StoreError | UnrecognizedTask | None = None
@@ -90,7 +93,7 @@ class Uploads:
             max_age_seconds: How far behind its clock a report's time may lie.
         """
         self._runtime = runtime
-        self._max_age_seconds = max_age_seconds
+        self._ages = ReportAges(runtime, max_age_seconds)
         self._threads = Threads(_THREADS)
         self._waiting: Turns[_Upload] = Turns()
         self._is_writing = False
@@ -108,7 +111,8 @@ class Uploads:
         """
         config_ids = await self._runtime.config_ids()
         now = self._runtime.clock.now()
-
+        max_age = self._ages.limit(served.task, now)
+        first_day = self._ages.first_day(served.task, now)
         sizes = report_sizes(served.task)
 
         def checked() -> list[tuple[UploadedReport, ReportError | None]]:
@@ -123,7 +127,7 @@ class Uploads:
                         config_ids,
                         now,
                         self._runtime.clock_skew_seconds,
-                        self._max_age_seconds,
+                        max_age,
                     ),
                 )
                 for report in _reports(body, sizes)
@@ -142,7 +146,7 @@ class Uploads:
         refused = Counter(error.draft_name for _, error in reports if error is not None)
         written: list[ReportError | None] = []
         for piece in _pieces(stored):
-            written += await self._write(_Upload(served.task, piece, refused))
+            written += await self._write(_Upload(served.task, piece, first_day, refused))
             refused = Counter()
         outcomes = iter(written)
         statuses = []
@@ -201,6 +205,8 @@ class Uploads:
         try:
             await self._runtime.database.run("upload", lambda tx: _put(tx, group))
         except StoreError as error:
+            if isinstance(error, IdsForgotten):
+                self._ages.learn(error)
             _fail(group, error)
         except BaseException:
             _fail(group, StoreError("the transaction that carried this upload failed"))
@@ -259,7 +265,10 @@ def _put(tx: Transaction, group: list[_Upload]) -> None:
         refused = sum((upload.refused for upload in uploads), Counter[str]())
         outcomes: list[ReportError | None] = []
         try:
-            outcomes = put_reports(tx, task_id, reports, task.max_reports, task.smallest_batch)
+            first_day = min(upload.first_day for upload in uploads)
+            outcomes = put_reports(
+                tx, task_id, reports, task.max_reports, task.smallest_batch, first_day
+            )
             count_reports(tx, task_id, Stage.UPLOAD, refused)
         except UnknownTask:  # forgotten since the request came; the others are stored
             failure = UnrecognizedTask("no such task here", task.task_id)

@@ -32,6 +32,7 @@ from aggregator.dap.report_errors import ReportError, UnknownReportError
 from aggregator.errors import LocalError, PeerError, ReportRejected
 from aggregator.protocol.reports import (
     CLOCK_SKEW_SECONDS,
+    HELPER_MAX_AGE_SECONDS,
     OpenedShare,
     Rejected,
     open_reports,
@@ -259,6 +260,7 @@ def helper_init(
     request: AggregationJobInitReq,
     now: int,
     clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+    max_age_seconds: int = HELPER_MAX_AGE_SECONDS,
 ) -> HelperInit:
     """Open the helper's shares of a request and verify them against the leader's.
 
@@ -269,6 +271,7 @@ def helper_init(
         request: The leader's request.
         now: Seconds since the epoch.
         clock_skew_seconds: How far ahead of `now` a report's time may lie.
+        max_age_seconds: How far behind.
 
     Raises:
         InvalidMessage: A report is named twice, or the verification key id is not the task's.
@@ -279,7 +282,9 @@ def helper_init(
     vdaf = task.vdaf(agg_param)
     _check_request(task, verification_key, request)
     report_shares = [init.report_share for init in request.verify_inits]
-    opened = open_reports(task, Role.HELPER, keypairs, report_shares, now, clock_skew_seconds)
+    opened = open_reports(
+        task, Role.HELPER, keypairs, report_shares, now, clock_skew_seconds, max_age_seconds
+    )
     outcomes: dict[ReportId, Outcome] = {}
     shares: list[OpenedShare] = []
     inbound: list[bytes] = []

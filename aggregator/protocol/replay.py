@@ -12,6 +12,8 @@ import dataclasses
 from aggregator.dap.report_errors import ReportError
 from aggregator.dap.times import Interval, Time
 
+DAY = 86_400
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Timing:
@@ -57,6 +59,24 @@ def refusal(
     if is_closed:
         return ReportError.BATCH_COLLECTED
     return ReportError.REPORT_DROPPED if is_full else None
+
+
+def first_day_remembered(earliest: int, time_precision: int, clock_skew_seconds: int) -> int:
+    """Return from which day on ids must be remembered, if reports of an earlier time are refused.
+
+    An id that was stored on a day is of a report whose time is a clock's skew after that day's end
+    at most. A report is refused if its time is in a unit before that of `earliest`, so one that is
+    not may be older by a unit.
+
+    Args:
+        earliest: Seconds since the epoch.
+        time_precision: Seconds of a unit of the task's times.
+        clock_skew_seconds: How far ahead of a clock a report's time may lie.
+
+    Returns:
+        Days since the epoch.
+    """
+    return max(0, earliest - time_precision - clock_skew_seconds) // DAY
 
 
 def _untimely(timing: Timing) -> ReportError | None:

@@ -4,7 +4,8 @@ Source: DAP, "Uploading Reports", "Input Share Decryption" and "Input Share Vali
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from aggregator.codec import DecodeError, decode, encode
 from aggregator.dap.extensions import report_extensions_fault
@@ -45,6 +46,9 @@ CLOCK_SKEW_SECONDS = 300
 
 MAX_AGE_SECONDS = 366 * 86_400
 """How far behind our clock the time of an uploaded report may lie."""
+
+HELPER_MAX_AGE_SECONDS = 2 * MAX_AGE_SECONDS
+"""The same at a helper: a report may wait at its leader for as long again."""
 
 _UPLOAD_ERRORS = {
     ReportError.TASK_NOT_STARTED: ReportError.REPORT_DROPPED,
@@ -195,6 +199,7 @@ def open_reports(
     report_shares: Sequence[ReportShare],
     now: int | None,
     clock_skew_seconds: int = CLOCK_SKEW_SECONDS,
+    max_age_seconds: int = HELPER_MAX_AGE_SECONDS,
 ) -> list[OpenedShare | Rejected]:
     """Open and check one aggregator's share of each report, in the order given.
 
@@ -205,8 +210,10 @@ def open_reports(
         report_shares: The sealed shares.
         now: Seconds since the epoch; None if the reports' times were checked before.
         clock_skew_seconds: How far ahead of `now` a report's time may lie.
+        max_age_seconds: How far behind.
     """
     sizes = report_sizes(task)
+    timing = partial(_timing, task, now, clock_skew_seconds, max_age_seconds)
     wanted = (
         sizes.public_share,
         sizes.enc,
@@ -215,7 +222,7 @@ def open_reports(
     return [
         Rejected(share.report_metadata.report_id, ReportError.INVALID_MESSAGE)
         if _sizes(share) != wanted
-        else _open_report(task, role, keypairs, share, now, clock_skew_seconds)
+        else _open_report(task, role, keypairs, share, timing)
         for share in report_shares
     ]
 
@@ -241,15 +248,14 @@ def _open_report(
     role: Role,
     keypairs: Mapping[int, HpkeKeypair],
     share: ReportShare,
-    now: int | None,
-    clock_skew_seconds: int,
+    timing: Callable[[Time], Timing],
 ) -> OpenedShare | Rejected:
     metadata = share.report_metadata
 
     def rejected(error: ReportError) -> Rejected:
         return Rejected(metadata.report_id, error)
 
-    untimely = refusal(_timing(task, metadata.time, now, clock_skew_seconds))
+    untimely = refusal(timing(metadata.time))
     if untimely is not None:
         return rejected(untimely)
     ciphertext = share.encrypted_input_share
@@ -272,6 +278,10 @@ def _open_report(
     return OpenedShare(metadata, share.public_share, plaintext.payload)
 
 
-def _timing(task: Task, time: Time, now: int | None, clock_skew_seconds: int) -> Timing:
-    latest = None if now is None else task.time(now + clock_skew_seconds)
-    return Timing(time, task.interval, latest)
+def _timing(
+    task: Task, now: int | None, clock_skew_seconds: int, max_age_seconds: int, time: Time
+) -> Timing:
+    if now is None:
+        return Timing(time, task.interval, None)
+    earliest = task.time(max(0, now - max_age_seconds))
+    return Timing(time, task.interval, task.time(now + clock_skew_seconds), earliest)

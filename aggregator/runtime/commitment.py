@@ -16,16 +16,22 @@ from aggregator.storage.tables import aggregated_reports
 from aggregator.vdaf.prio3 import Prio3
 
 
-def commit(tx: Transaction, verified: Verified, job: bytes) -> dict[ReportId, ReportError]:
+def commit(
+    tx: Transaction, verified: Verified, job: bytes, first_day: int | None = None
+) -> dict[ReportId, ReportError]:
     """Add verified reports to their buckets and remember their ids.
 
     Args:
         tx: The transaction.
         verified: The reports.
         job: SHA-256 of the AggregationJobInitReq, by which both aggregators know the job.
+        first_day: At the helper, as of `admit`. A leader has each report in one job.
 
     Returns:
         The reports that were left out because they are late, replayed or too many.
+
+    Raises:
+        IdsForgotten: See `admit`.
     """
     accepted = verified.accepted
     if not accepted:
@@ -41,7 +47,7 @@ def commit(tx: Transaction, verified: Verified, job: bytes) -> dict[ReportId, Re
         (metadata.report_id.value, bucket)
         for metadata, bucket in zip(accepted, buckets, strict=True)
     ]
-    errors = admit(tx, aggregated_reports, task_id, arrivals, closed, room)
+    errors = admit(tx, aggregated_reports, task_id, arrivals, closed, room, first_day)
     refused = {
         metadata.report_id: error
         for metadata, error in zip(accepted, errors, strict=True)

@@ -7,8 +7,9 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from sqlalchemy import Table, select
 
 from aggregator.dap.report_errors import ReportError
-from aggregator.protocol.replay import refusal
+from aggregator.protocol.replay import DAY, refusal
 from aggregator.storage.database import Transaction
+from aggregator.storage.id_memory import check_memory
 
 _IDS_PER_QUERY = 500
 
@@ -31,6 +32,7 @@ def admit(
     arrivals: Sequence[tuple[bytes, bytes]],
     closed: Container[bytes],
     room: Mapping[bytes, Room],
+    first_day: int | None = None,
 ) -> list[ReportError | None]:
     """Decide which reports count, and remember their ids, in the transaction that counts them.
 
@@ -43,9 +45,14 @@ def admit(
         arrivals: Each report's id, and the key of its bucket.
         closed: The buckets that take no more reports.
         room: What is left for a bucket, for those with a limit; it is taken from.
+        first_day: The day, counted since the epoch, from which on ids must be remembered for none
+            of these reports to be a replay; None if that is known.
 
     Returns:
         For each report, why it does not count, or None. Of two with the same id, the first is new.
+
+    Raises:
+        IdsForgotten: Ids from `first_day` on were deleted.
     """
     task = tx.task_key(task_id)
     arriving = Counter(room[bucket] for _, bucket in arrivals if bucket in room)
@@ -64,6 +71,8 @@ def admit(
             entering.add(report_id)
         enters.append(is_let_in)
     fresh = _inserted(tx, table, task, entering)
+    if first_day is not None:
+        check_memory(tx, table.name, task_id, first_day)
     errors = []
     for (report_id, bucket), is_let_in in zip(arrivals, enters, strict=True):
         is_seen = report_id not in fresh if is_let_in else report_id in known
@@ -75,7 +84,8 @@ def admit(
 
 def _inserted(tx: Transaction, table: Table, task: int, report_ids: Iterable[bytes]) -> set[bytes]:
     """Insert the ids, in an order of their own; return those that were new."""
-    rows = [{"task": task, "report_id": report_id} for report_id in sorted(report_ids)]
+    day = tx.now // DAY
+    rows = [{"task": task, "report_id": report_id, "day": day} for report_id in sorted(report_ids)]
     if not rows:
         return set()
     statement = tx.insert(table).on_conflict_do_nothing().returning(table.c.report_id)

@@ -72,6 +72,7 @@ def put_reports(
     reports: Sequence[StoredReport],
     max_reports: int,
     smallest_batch: Callable[[bytes], Batch] = lambda bucket: Batch(bucket, bucket),
+    first_day: int | None = None,
 ) -> list[ReportError | None]:
     """Store the reports whose ids are new and whose batches take them; count all by outcome.
 
@@ -85,10 +86,14 @@ def put_reports(
         max_reports: The most reports of a batch, stored and aggregated together.
         smallest_batch: Gives the smallest batch that a bucket can be collected in: that must not
             have more.
+        first_day: As of `admit`.
 
     Returns:
         Why each report was refused, or None, in order. Of two reports with the same id in
         `reports`, the first is new.
+
+    Raises:
+        IdsForgotten: See `admit`.
     """
     if not reports:
         return []
@@ -98,7 +103,7 @@ def put_reports(
     room = room_to_add(tx, task_id, batches, max_reports, len(reports), beside_waiting=True)
     closed = closed_to_uploads(tx, task_id, Batch.spanning(batches))
     arrivals = [(report.report_id, report.bucket) for report in reports]
-    errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room)
+    errors = admit(tx, tables.report_ids, task_id, arrivals, closed, room, first_day)
     stored = [report for report, error in zip(reports, errors, strict=True) if error is None]
     if stored:
         _put_new(tx, key, stored)

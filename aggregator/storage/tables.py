@@ -262,8 +262,9 @@ report_ids = _table(
     "report_ids",
     _task(primary_key=True),
     _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
-    comment="Leader: every report id ever uploaded. Being there is the duplicate check, so rows "
-    "are narrow and outlive the bodies.",
+    _integer("day", "Days since 1970; when the id was stored."),
+    comment="Leader: ids of uploaded reports. Being there is the duplicate check, so rows are "
+    "narrow and outlive the bodies, until a report of their age is refused.",
     sqlite_with_rowid=False,
 )
 
@@ -401,9 +402,23 @@ aggregated_reports = _table(
     "aggregated_reports",
     _task(primary_key=True),
     _bytes("report_id", "DAP ReportID, 16 bytes.", 16, primary_key=True),
+    _integer("day", "Days since 1970; when the id was stored."),
     comment="Both: ids of reports whose out shares are in a bucket, written in the bucket's own "
-    "transaction. Being there is the replay check.",
+    "transaction. Being there is the replay check, until a report of their age is refused.",
     sqlite_with_rowid=False,
+)
+
+id_memories = _table(
+    "id_memories",
+    _task(primary_key=True),
+    _text("ids", "The table of ids: `report_ids` or `aggregated_reports`.", primary_key=True),
+    _integer("from_day", "Days since 1970; ids stored before that day may have been deleted."),
+    _bytes(
+        "after_id",
+        "The last id that was looked at while those are being deleted. Null between such times.",
+        nullable=True,
+    ),
+    comment="Both: from when on a task's ids are remembered. Whoever adds ids looks here after it.",
 )
 
 bucket_keys = _table(

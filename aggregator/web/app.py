@@ -23,6 +23,7 @@ from aggregator.config import ANSWER_SECONDS, MAX_BYTES_IN_FLIGHT
 from aggregator.dap.problems import InvalidMessage
 from aggregator.errors import Abort
 from aggregator.storage.engine import Busy, DiskFull, Unreachable
+from aggregator.storage.id_memory import IdsForgotten
 from aggregator.storage.journal import JournalError
 from aggregator.telemetry.metrics import REQUEST_SECONDS
 from aggregator.telemetry.tracing import new_trace_id, read_traceparent
@@ -76,6 +77,7 @@ def create_app(
     app.add_exception_handler(Busy, _on_busy)
     app.add_exception_handler(DiskFull, _on_full_disk)
     app.add_exception_handler(Unreachable, _on_unreachable_store)
+    app.add_exception_handler(IdsForgotten, _on_forgotten_ids)
     app.add_exception_handler(JournalError, _on_unusable_journal)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
     app.add_middleware(Edge, intake=Intake(max_bytes_in_flight), answer_seconds=answer_seconds)
@@ -203,6 +205,10 @@ async def _on_full_disk(_request: Request, error: Exception) -> Response:
 async def _on_unreachable_store(_request: Request, error: Exception) -> Response:
     log.warning("the store cannot be reached", reason=str(error))
     return busy_response(UNREACHABLE_SECONDS)
+
+
+async def _on_forgotten_ids(_request: Request, _error: Exception) -> Response:
+    return busy_response()  # who tries again is told which reports are too old
 
 
 async def _on_unusable_journal(_request: Request, error: Exception) -> Response:

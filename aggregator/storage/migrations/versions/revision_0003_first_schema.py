@@ -97,6 +97,7 @@ def upgrade() -> None:
         "aggregated_reports",
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("report_id", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("day", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_aggregated_reports_task"),
         sa.PrimaryKeyConstraint("task", "report_id", name="pk_aggregated_reports"),
         sqlite_strict=True,
@@ -331,6 +332,16 @@ def upgrade() -> None:
         **only("state = 'pending'"),
     )
     op.create_table(
+        "id_memories",
+        sa.Column("task", BIGINT, nullable=False),
+        sa.Column("ids", sa.Text(), nullable=False),
+        sa.Column("from_day", sa.Integer(), nullable=False),
+        sa.Column("after_id", sa.LargeBinary(), nullable=True),
+        sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_id_memories_task"),
+        sa.PrimaryKeyConstraint("task", "ids", name="pk_id_memories"),
+        sqlite_strict=True,
+    )
+    op.create_table(
         "job_shares",
         sa.Column("id", BIGINT, nullable=False),
         sa.Column("task", BIGINT, nullable=False),
@@ -403,6 +414,7 @@ def upgrade() -> None:
         "report_ids",
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("report_id", sa.LargeBinary(length=16), nullable=False),
+        sa.Column("day", sa.Integer(), nullable=False),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_report_ids_task"),
         sa.PrimaryKeyConstraint("task", "report_id", name="pk_report_ids"),
         sqlite_strict=True,
@@ -485,6 +497,7 @@ def downgrade() -> None:
     op.drop_table("populations")
     op.drop_table("ledger")
     op.drop_table("job_shares")
+    op.drop_table("id_memories")
     op.drop_table("collections")
     op.drop_table("collection_jobs")
     op.drop_table("closed_batches")

@@ -1,0 +1,107 @@
+"""Forgets the ids of reports that are so old that they would be refused for their age.
+
+An id that is deleted refuses no replay any more. So it is written down first, in a transaction of
+its own, from which day on a task's ids are remembered; only later ones delete those from before.
+Whoever adds ids looks at that day afterwards (`check_memory`): if it found an id missing because it
+was deleted, it sees the day too, also if a clock was put back since.
+
+The ids of a task are looked at in their order, which needs no index: one pass a month.
+"""
+
+from sqlalchemy import ColumnElement, Row, delete, insert, select, update
+
+from aggregator.errors import StoreError
+from aggregator.storage import tables
+from aggregator.storage.database import Transaction
+
+TABLES = ("report_ids", "aggregated_reports")
+"""The tables of ids."""
+
+PASS_DAYS = 30
+"""How much older than remembered some ids are before all of their task's are looked at."""
+
+IDS_PER_STEP = 2_000
+
+
+class IdsForgotten(StoreError):
+    """Ids are forgotten that would be needed: a clock was put back, or a limit raised.
+
+    Attributes:
+        task_id: The task.
+        from_day: From when on its ids are remembered, in days since the epoch.
+    """
+
+    def __init__(self, task_id: bytes, from_day: int, first_day: int) -> None:
+        """Say that ids from `first_day` on are needed."""
+        super().__init__(
+            f"ids of reports from day {first_day} since 1970 on are needed, and remembered from "
+            f"day {from_day} on: was a clock put back, or max_report_age_seconds raised?"
+        )
+        self.task_id, self.from_day = task_id, from_day
+
+
+def check_memory(tx: Transaction, ids: str, task_id: bytes, first_day: int) -> None:
+    """Check that all ids are remembered from a day on, once those in question were added.
+
+    Args:
+        tx: The transaction.
+        ids: One of `TABLES`.
+        task_id: The task.
+        first_day: In days since the epoch.
+
+    Raises:
+        IdsForgotten: They are not; the transaction must not go on.
+    """
+    row = _memory(tx, ids, task_id)
+    if row is not None and row.from_day > first_day:
+        raise tx.refuse(IdsForgotten(task_id, row.from_day, first_day))
+
+
+def is_due(tx: Transaction, ids: str, task_id: bytes, before_day: int) -> bool:
+    """Return whether `forget_ids` has something to do."""
+    row = _memory(tx, ids, task_id)
+    return row is None or row.after_id is not None or before_day >= row.from_day + PASS_DAYS
+
+
+def forget_ids(tx: Transaction, ids: str, task_id: bytes, before_day: int) -> int:
+    """Look at some ids of a task, and delete those stored before a day; return 0 at the end.
+
+    Args:
+        tx: The transaction.
+        ids: One of `TABLES`.
+        task_id: The task.
+        before_day: In days since the epoch.
+    """
+    of_task = _of_task(tx, ids, task_id)
+    memory = tables.id_memories
+    row = _memory(tx, ids, task_id, lock=True)
+    if row is None:
+        values = {"task": tx.task_key(task_id), "ids": ids, "from_day": before_day}
+        tx.connection.execute(insert(memory).values(values))
+        return 0
+    if row.after_id is None:
+        if before_day < row.from_day + PASS_DAYS:
+            return 0
+        begun = update(memory).where(*of_task).values(from_day=before_day, after_id=b"")
+        tx.connection.execute(begun)
+        return 1
+    table = tables.metadata.tables[ids]
+    left = (table.c.task == row.task, table.c.report_id > row.after_id)
+    query = select(table.c.report_id).where(*left).order_by(table.c.report_id)
+    last = tx.connection.execute(query.offset(IDS_PER_STEP - 1).limit(1)).scalar()
+    some = left if last is None else (*left, table.c.report_id <= last)
+    tx.connection.execute(delete(table).where(*some, table.c.day < row.from_day))
+    tx.connection.execute(update(memory).where(*of_task).values(after_id=last))
+    return int(last is not None)
+
+
+def _memory(
+    tx: Transaction, ids: str, task_id: bytes, *, lock: bool = False
+) -> Row[int, str, int, bytes | None] | None:
+    query = select(tables.id_memories).where(*_of_task(tx, ids, task_id))
+    return tx.connection.execute(query.with_for_update() if lock else query).one_or_none()
+
+
+def _of_task(tx: Transaction, ids: str, task_id: bytes) -> tuple[ColumnElement[bool], ...]:
+    memory = tables.id_memories.c
+    return memory.task == tx.task_key(task_id), memory.ids == ids

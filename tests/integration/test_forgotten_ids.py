@@ -1,0 +1,129 @@
+"""A report is counted once, also when its id is long forgotten."""
+
+import dataclasses
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from aggregator.codec import decode, encode
+from aggregator.dap.messages import (
+    AggregationJobInitReq,
+    AggregationJobResp,
+    UploadRequest,
+    VerifyRespReject,
+    read_job,
+)
+from aggregator.dap.report_errors import ReportError
+from aggregator.protocol.replay import DAY
+from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS, report_sizes
+from aggregator.runtime.report_ages import forget_old_ids
+from aggregator.storage import tables
+from aggregator.storage.counters import Stage, report_counts
+from aggregator.storage.database import Transaction
+from tests.support.between import Between
+from tests.support.pair import LEADER_TOKEN, Pair, Service
+from tests.support.tasks import make_task
+
+pytestmark = pytest.mark.anyio
+
+WHILE = 60 * DAY
+"""More than a month, after which ids are looked at."""
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    made = Pair(tmp_path, make_task(min_batch_size=1))
+    await made.provision()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def between(pair: Pair) -> AsyncIterator[Between]:
+    made = Between(pair)
+    yield made
+    await made.close()
+
+
+async def forget(pair: Pair) -> None:
+    """Let both aggregators forget what is old enough, as their services do every hour."""
+    await forget_old_ids(pair.leader.runtime, MAX_AGE_SECONDS)
+    await forget_old_ids(pair.helper.runtime, HELPER_MAX_AGE_SECONDS)
+
+
+def ids(service: Service) -> int:
+    """Return how many ids a service remembers."""
+
+    def count(tx: Transaction) -> int:
+        each = (tables.report_ids, tables.aggregated_reports)
+        return sum(
+            tx.connection.execute(select(func.count()).select_from(one)).scalar_one()
+            for one in each
+        )
+
+    return service.database.read_sync("count", count)
+
+
+def aggregated(pair: Pair, service: Service) -> int:
+    place = pair.task.task_id.value, Stage.AGGREGATION
+    found = service.database.read_sync("counts", lambda tx: report_counts(tx, *place))
+    return found["aggregated"]
+
+
+async def test_reports_are_refused_for_their_age_once_their_ids_are_forgotten(
+    pair: Pair, between: Between
+) -> None:
+    await forget(pair)
+    reports = await pair.reports([0, 1, 2])
+    await pair.upload(reports)
+    await pair.work_until_idle()
+    (job,) = between.posts
+    assert (ids(pair.leader), ids(pair.helper)) == (6, 3)
+
+    pair.clock.advance(MAX_AGE_SECONDS - DAY)
+    await forget(pair)
+    assert (ids(pair.leader), ids(pair.helper)) == (6, 3)
+    assert (await pair.upload(reports)).status == ()  # replays are nothing new
+
+    pair.clock.advance(WHILE)
+    await forget(pair)
+    assert (ids(pair.leader), ids(pair.helper)) == (0, 3)
+    errors = (await pair.upload(reports)).status
+    assert [each.error for each in errors] == [ReportError.REPORT_DROPPED] * 3
+
+    pair.clock.advance(MAX_AGE_SECONDS)
+    await forget(pair)
+    assert (ids(pair.leader), ids(pair.helper)) == (0, 0)
+    sent = read_job(job, report_sizes(pair.task))
+    another = encode(dataclasses.replace(sent, verify_inits=sent.verify_inits[:2]))
+    answer = await pair.send(
+        "POST",
+        pair.url_of("aggregation_jobs"),
+        AggregationJobInitReq.message,
+        another,
+        LEADER_TOKEN,
+    )
+    answers = decode(AggregationJobResp, answer.body).verify_resps
+    dropped = ReportError.REPORT_DROPPED
+    ids_sent = [each.report_metadata.report_id for each in reports[:2]]
+    assert answers == tuple(VerifyRespReject(each, dropped) for each in ids_sent)
+    assert aggregated(pair, pair.helper) == 3
+
+
+async def test_a_clock_that_was_ahead_lets_no_forgotten_report_in(pair: Pair) -> None:
+    await forget(pair)
+    reports = await pair.reports([0, 1, 2])
+    await pair.upload(reports)
+    await pair.work_until_idle()
+    pair.clock.advance(2 * HELPER_MAX_AGE_SECONDS)
+    await forget(pair)
+    assert ids(pair.leader) == 0
+    pair.clock.advance(-2 * HELPER_MAX_AGE_SECONDS)
+    body = encode(UploadRequest(tuple(reports)))
+    answer = await pair.send("POST", pair.url_of("reports"), UploadRequest.message, body)
+    assert answer.status == 503
+    errors = (await pair.upload(reports)).status
+    assert [each.error for each in errors] == [ReportError.REPORT_DROPPED] * 3
+    assert aggregated(pair, pair.leader) == 3
