@@ -168,7 +168,8 @@ def test_answers_that_are_not_old_are_not_looked_at(store: Database, clock: Manu
 
 def put_ids(tx: Transaction, count: int) -> None:
     task = tx.task_key(TASK_ID)
-    rows = [{"task": task, "report_id": report_id(number)} for number in range(count)]
+    ids = map(report_id, range(count))
+    rows = [{"task": task, "report_id": each, "day": 0} for each in ids]
     tx.connection.execute(insert(tables.report_ids), rows)
 
 
