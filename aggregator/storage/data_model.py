@@ -30,6 +30,8 @@ What the order of the transactions promises, whenever a process is killed:
   frozen or collected.
 - **A report is counted once.** `report_ids` refuses a second upload, `reports.job` lets one job
   claim it, `aggregated_reports` is written in the transaction that adds to the bucket.
+  Ids are forgotten when a report of their age is refused; `id_memories` says from when on they
+  are remembered, before any is deleted.
 - **A retry is the same request.** The Leader stores the exact bytes before it sends them, and
   the Helper stores its answer in the transaction that does the work.
 - **A batch has one noised share per side.** Noise is drawn inside the transaction that stores the
