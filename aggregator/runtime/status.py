@@ -205,9 +205,11 @@ def _rejected(task: TaskProgress) -> Counter[str]:
 
 def _task_document(task: TaskProgress, trouble: str | None, now: int) -> Document:
     terms = _terms(task.definition)
+    why = {"trouble": trouble or terms.get("trouble")}  # shown in its place, whatever the terms say
     return {
         "task_id": str(TaskId(task.task_id)),
         "ended": task.ended_at is not None,
+        **why,
         "waiting_reports": task.waiting,
         "oldest_report_seconds": _since(now, task.oldest_at),
         "pending_collections": task.collections,
@@ -216,7 +218,7 @@ def _task_document(task: TaskProgress, trouble: str | None, now: int) -> Documen
         "reports": {stage: dict(reasons) for stage, reasons in task.counts.items()},
         "releases": task.releases,
         **terms,
-        "trouble": trouble or terms.get("trouble"),
+        **why,
         "last_release_seconds": _since(now, task.last_release_at),
     }
 
