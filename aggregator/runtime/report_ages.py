@@ -5,13 +5,13 @@ from contextlib import suppress
 import structlog
 
 from aggregator.dap.ids import TaskId
+from aggregator.dap.problems import Problem
 from aggregator.errors import ParameterError
 from aggregator.protocol.replay import DAY, first_day_remembered
-from aggregator.protocol.task import Task, task_from_toml
+from aggregator.protocol.task import Task
 from aggregator.runtime.runtime import Runtime
 from aggregator.storage.database import Database, UnknownTask
-from aggregator.storage.id_memory import TABLES, IdsForgotten, forget_ids, is_due
-from aggregator.storage.tasks import list_tasks
+from aggregator.storage.id_memory import IdsForgotten, begin_memories, due, forget_ids
 
 log = structlog.get_logger()
 
@@ -54,25 +54,25 @@ class ReportAges:
 async def forget_old_ids(runtime: Runtime, max_age_seconds: int) -> int:
     """Forget the ids of reports that are refused for their age; return 0, for all is done."""
     database = runtime.database
-    for stored in await database.read("list tasks", list_tasks):
+    while await database.run("begin memories", begin_memories):
+        pass
+    for task_id, ids in await database.read("look for old ids", due):
         try:
-            task = task_from_toml(stored.definition)
-        except ParameterError as error:
-            log.warning("no ids are forgotten", task=str(TaskId(stored.task_id)), reason=str(error))
+            task = await runtime.public_task(TaskId(task_id))
+        except (Problem, ParameterError) as error:
+            log.warning("no ids are forgotten", task=str(TaskId(task_id)), reason=str(error))
             continue
         earliest = runtime.clock.now() - max_age_seconds
         skew = runtime.clock_skew_seconds
         day = max(0, first_day_remembered(earliest, _precision(task), skew) - _MARGIN_DAYS)
         with suppress(UnknownTask):  # forgotten as a whole meanwhile
-            for ids in TABLES:
-                await _forget_ids(database, ids, stored.task_id, day)
+            await _forget_ids(database, ids, task_id, day)
     return 0
 
 
 async def _forget_ids(database: Database, ids: str, task_id: bytes, before_day: int) -> None:
-    if await database.read("look for old ids", lambda tx: is_due(tx, ids, task_id, before_day)):
-        while await database.run("forget ids", lambda tx: forget_ids(tx, ids, task_id, before_day)):
-            pass
+    while await database.run("forget ids", lambda tx: forget_ids(tx, ids, task_id, before_day)):
+        pass
 
 
 def _precision(task: Task) -> int:

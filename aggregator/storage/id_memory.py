@@ -8,9 +8,10 @@ was deleted, it sees the day too, also if a clock was put back since.
 The ids of a task are looked at in their order, which needs no index: one pass a month.
 """
 
-from sqlalchemy import ColumnElement, Row, delete, insert, select, update
+from sqlalchemy import ColumnElement, Row, delete, select, update
 
 from aggregator.errors import StoreError
+from aggregator.protocol.replay import DAY
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
 
@@ -18,9 +19,10 @@ TABLES = ("report_ids", "aggregated_reports")
 """The tables of ids."""
 
 PASS_DAYS = 30
-"""How much older than remembered some ids are before all of their task's are looked at."""
+"""How often all ids of a task are looked at."""
 
 IDS_PER_STEP = 2_000
+TASKS_PER_STEP = 1_000
 
 
 class IdsForgotten(StoreError):
@@ -57,10 +59,27 @@ def check_memory(tx: Transaction, ids: str, task_id: bytes, first_day: int) -> N
         raise tx.refuse(IdsForgotten(task_id, row.from_day, first_day))
 
 
-def is_due(tx: Transaction, ids: str, task_id: bytes, before_day: int) -> bool:
-    """Return whether `forget_ids` has something to do."""
-    row = _memory(tx, ids, task_id)
-    return row is None or row.after_id is not None or before_day >= row.from_day + PASS_DAYS
+def begin_memories(tx: Transaction) -> int:
+    """Note for some tasks that nothing is forgotten yet; return for how many, 0 at the end."""
+    task, memory = tables.tasks.c, tables.id_memories.c
+    known = select(memory.task).where(memory.task == task.id)
+    missing = select(task.id).where(task.forgotten_at.is_(None), ~known.exists())
+    keys = tx.connection.execute(missing.limit(TASKS_PER_STEP)).scalars().all()
+    place = {"from_day": 0, "looked_on": tx.now // DAY}
+    rows = [{"task": key, "ids": ids, **place} for key in keys for ids in TABLES]
+    if rows:
+        statement = tx.insert(tables.id_memories).on_conflict_do_nothing()
+        tx.connection.execute(statement, rows)
+    return len(keys)
+
+
+def due(tx: Transaction) -> list[tuple[bytes, str]]:
+    """Return the tasks and tables whose ids are to be looked at."""
+    task, memory = tables.tasks.c, tables.id_memories.c
+    is_due = memory.after_id.is_not(None) | (memory.looked_on <= tx.now // DAY - PASS_DAYS)
+    query = select(task.task_id, memory.ids).join(tables.id_memories, memory.task == task.id)
+    found = tx.connection.execute(query.where(is_due, task.forgotten_at.is_(None)))
+    return [(task_id, ids) for task_id, ids in found]
 
 
 def forget_ids(tx: Transaction, ids: str, task_id: bytes, before_day: int) -> int:
@@ -76,14 +95,11 @@ def forget_ids(tx: Transaction, ids: str, task_id: bytes, before_day: int) -> in
     memory = tables.id_memories
     row = _memory(tx, ids, task_id, lock=True)
     if row is None:
-        values = {"task": tx.task_key(task_id), "ids": ids, "from_day": before_day}
-        tx.connection.execute(insert(memory).values(values))
         return 0
     if row.after_id is None:
-        if before_day < row.from_day + PASS_DAYS:
-            return 0
-        begun = update(memory).where(*of_task).values(from_day=before_day, after_id=b"")
-        tx.connection.execute(begun)
+        # Already so if others have come before us.
+        begun = {"from_day": max(before_day, row.from_day), "after_id": b""}
+        tx.connection.execute(update(memory).where(*of_task).values(begun))
         return 1
     table = tables.metadata.tables[ids]
     left = (table.c.task == row.task, table.c.report_id > row.after_id)
@@ -91,13 +107,14 @@ def forget_ids(tx: Transaction, ids: str, task_id: bytes, before_day: int) -> in
     last = tx.connection.execute(query.offset(IDS_PER_STEP - 1).limit(1)).scalar()
     some = left if last is None else (*left, table.c.report_id <= last)
     tx.connection.execute(delete(table).where(*some, table.c.day < row.from_day))
-    tx.connection.execute(update(memory).where(*of_task).values(after_id=last))
+    looked = {"after_id": last, "looked_on": row.looked_on if last else tx.now // DAY}
+    tx.connection.execute(update(memory).where(*of_task).values(looked))
     return int(last is not None)
 
 
 def _memory(
     tx: Transaction, ids: str, task_id: bytes, *, lock: bool = False
-) -> Row[int, str, int, bytes | None] | None:
+) -> Row[int, str, int, int, bytes | None] | None:
     query = select(tables.id_memories).where(*_of_task(tx, ids, task_id))
     return tx.connection.execute(query.with_for_update() if lock else query).one_or_none()
 

@@ -413,6 +413,7 @@ id_memories = _table(
     _task(primary_key=True),
     _text("ids", "The table of ids: `report_ids` or `aggregated_reports`.", primary_key=True),
     _integer("from_day", "Days since 1970; ids stored before that day may have been deleted."),
+    _integer("looked_on", "Days since 1970; when all of the task's ids were last looked at."),
     _bytes(
         "after_id",
         "The last id that was looked at while those are being deleted. Null between such times.",

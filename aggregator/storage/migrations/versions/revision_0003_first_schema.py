@@ -336,6 +336,7 @@ def upgrade() -> None:
         sa.Column("task", BIGINT, nullable=False),
         sa.Column("ids", sa.Text(), nullable=False),
         sa.Column("from_day", sa.Integer(), nullable=False),
+        sa.Column("looked_on", sa.Integer(), nullable=False),
         sa.Column("after_id", sa.LargeBinary(), nullable=True),
         sa.ForeignKeyConstraint(["task"], ["tasks.id"], name="fk_id_memories_task"),
         sa.PrimaryKeyConstraint("task", "ids", name="pk_id_memories"),
