@@ -81,7 +81,7 @@ def written() -> int:
 
 @pytest.mark.skipif(not IO.exists(), reason="only Linux counts what a process writes")
 def test_a_body_is_written_once_beside_the_log(store: Database, clock: ManualClock) -> None:
-    """Less than three times in all: log, file, and what they round up to pages."""
+    """Log, file, and what they round up to pages, in all: when the log is copied is not ours."""
     groups, size = 6, 500
     jobs: list[AggregationJob] = []
 
@@ -109,5 +109,4 @@ def test_a_body_is_written_once_beside_the_log(store: Database, clock: ManualClo
     emptying = (written() - before) / (groups * size)
     assert bodies_left(store) == 0
     total = uploading + claiming + reading + dropping + emptying
-    assert total < 3 * BODY, (uploading, claiming, reading, dropping, emptying)
-    assert total - uploading < BODY / 4
+    assert total < 2.6 * BODY, (uploading, claiming, reading, dropping, emptying)
