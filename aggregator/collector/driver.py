@@ -163,7 +163,7 @@ class Driver:
             else:
                 left = True
         later = [at - now for at in due_at.values() if at > now]
-        return min(*later, RETRY_SECONDS if left else LOOK_SECONDS, LOOK_SECONDS)
+        return min([*later, LOOK_SECONDS, *([RETRY_SECONDS] if left else [])])
 
     async def _hold(self, stored: StoredCollection, host: str) -> None:
         """Ask for a collection, and note when it is due again."""

@@ -14,6 +14,9 @@ from typing import Self
 from aggregator.codec import U64_MAX, DecodeError, Reader, Writer
 from aggregator.errors import ParameterError
 
+DAY = 86_400
+"""In seconds."""
+
 _INTERVAL = Struct(">QQ")
 
 

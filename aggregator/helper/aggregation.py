@@ -26,7 +26,6 @@ from aggregator.storage.answered_jobs import (
 )
 from aggregator.storage.counters import AGGREGATED, Stage, count_reports, reason
 from aggregator.storage.database import Transaction
-from aggregator.storage.id_memory import IdsForgotten
 from aggregator.telemetry.tracing import note
 
 
@@ -59,8 +58,7 @@ class AggregationJobs:
             return found
         keypairs = await self._runtime.keypairs()
         now = self._runtime.clock.now()
-        max_age = self._ages.limit(served.task, now)
-        first_day = self._ages.first_day(served.task, now)
+        limit = self._ages.limit(served.task, now)
         init = await self._runtime.verify(
             served.task,
             lambda: helper_init(
@@ -70,21 +68,17 @@ class AggregationJobs:
                 read_job(body, report_sizes(served.task)),
                 now,
                 self._runtime.clock_skew_seconds,
-                max_age,
+                limit.seconds,
             ),
         )
         note(reports=len(init.outcomes))
         # Shielded: a leader that was told to come again finds the answer to what was verified.
-        with anyio.CancelScope(shield=True):
-            try:
-                answered = await self._runtime.database.run(
-                    "commit aggregation job",
-                    lambda tx: _commit(tx, served, digest, init, first_day),
-                )
-            except IdsForgotten as error:
-                self._ages.learn(error)
-                raise
-        return answered
+        with anyio.CancelScope(shield=True), self._ages.learning():
+            answered = await self._runtime.database.run(
+                "commit aggregation job",
+                lambda tx: _commit(tx, served, digest, init, limit.first_day),
+            )
+        return answered  # noqa: RET504 - for mypy a scope might swallow what is raised inside
 
 
 def _commit(

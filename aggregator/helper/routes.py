@@ -27,7 +27,7 @@ from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
 from aggregator.helper.aggregate_shares import AggregateShares
 from aggregator.helper.aggregation import AggregationJobs
-from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, report_sizes
+from aggregator.protocol.reports import report_sizes
 from aggregator.runtime import Runtime, ServedTask
 from aggregator.runtime.release_steps import delete_leftovers_or_leave_them
 from aggregator.storage.aggregate_shares import (
@@ -61,7 +61,7 @@ class HelperLimits:
 
     max_body_size: int
     hpke_cache_seconds: int
-    max_report_age_seconds: int = HELPER_MAX_AGE_SECONDS
+    max_report_age_seconds: int
 
 
 AGGREGATION_JOB = Kind("aggregation job", AggregationJobId, UnrecognizedAggregationJob)

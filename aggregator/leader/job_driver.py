@@ -161,7 +161,8 @@ class JobDriver(LeaseDriver[AggregationJob]):
                 extensions=served.task.batching.job_extensions(leased.job.bucket),
             ),
         )
-        rejects = _Rejects.of([*init.rejected, *undecodable])
+        rejected = [*init.rejected, *undecodable]
+        rejects = _Rejects.of(rejected)
         if init.request is None:
             await self._runtime.database.run(
                 "finish aggregation job",
@@ -169,8 +170,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
                     tx, leased.lease, [], rejects.reasons, rejects.too_early
                 ),
             )
-            rejected = [*init.rejected, *undecodable]
-            _log_outcome(leased.job, 0, Counter(each.error.draft_name for each in rejected))
+            _log_outcome(leased.job, 0, rejected)
             return None
         body = encode(init.request)
         await self._runtime.database.run(
@@ -229,7 +229,7 @@ class JobDriver(LeaseDriver[AggregationJob]):
     ) -> None:
         digest = hashlib.sha256(body).digest()
 
-        def finish(tx: Transaction) -> tuple[int, Counter[str]]:
+        def finish(tx: Transaction) -> tuple[int, list[str]]:
             refused = commit(tx, verified, digest)
             aggregated = [
                 metadata.report_id.value
@@ -241,12 +241,11 @@ class JobDriver(LeaseDriver[AggregationJob]):
             finish_aggregation_job(
                 tx, leased.lease, aggregated, rejects.reasons | left_out, rejects.too_early
             )
-            reasons = Counter(each.error.draft_name for each in rejected)
-            return len(aggregated), reasons + Counter(left_out.values())
+            return len(aggregated), [*left_out.values()]
 
-        aggregated, reasons = await self._runtime.database.run("finish aggregation job", finish)
+        aggregated, left_out = await self._runtime.database.run("finish aggregation job", finish)
         note(aggregated=aggregated)
-        _log_outcome(leased.job, aggregated, reasons)
+        _log_outcome(leased.job, aggregated, rejected, left_out)
 
     async def _forget_too_early(
         self, served: ServedTask, rejected: list[Rejected], location: str | None
@@ -370,7 +369,13 @@ class JobDriver(LeaseDriver[AggregationJob]):
         return reports
 
 
-def _log_outcome(job: AggregationJob, aggregated: int, reasons: Counter[str]) -> None:
+def _log_outcome(
+    job: AggregationJob,
+    aggregated: int,
+    rejected: Sequence[Rejected],
+    left_out: Sequence[str] = (),
+) -> None:
+    reasons = Counter([*(each.error.draft_name for each in rejected), *left_out])
     # Where no report passes, the aggregators contradict each other more often than all clients lie.
     say = log.info if aggregated else log.warning
     say(

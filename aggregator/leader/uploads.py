@@ -35,7 +35,6 @@ from aggregator.runtime import Runtime, ServedTask, Threads, Turns
 from aggregator.runtime.report_ages import ReportAges
 from aggregator.storage.counters import Stage, count_reports
 from aggregator.storage.database import Transaction, UnknownTask
-from aggregator.storage.id_memory import IdsForgotten
 from aggregator.storage.reports import StoredReport, put_reports
 from aggregator.telemetry.metrics import UPLOAD_GROUP_REPORTS
 
@@ -111,8 +110,7 @@ class Uploads:
         """
         config_ids = await self._runtime.config_ids()
         now = self._runtime.clock.now()
-        max_age = self._ages.limit(served.task, now)
-        first_day = self._ages.first_day(served.task, now)
+        limit = self._ages.limit(served.task, now)
         sizes = report_sizes(served.task)
 
         def checked() -> list[tuple[UploadedReport, ReportError | None]]:
@@ -127,7 +125,7 @@ class Uploads:
                         config_ids,
                         now,
                         self._runtime.clock_skew_seconds,
-                        max_age,
+                        limit.seconds,
                     ),
                 )
                 for report in _reports(body, sizes)
@@ -146,7 +144,7 @@ class Uploads:
         refused = Counter(error.draft_name for _, error in reports if error is not None)
         written: list[ReportError | None] = []
         for piece in _pieces(stored):
-            written += await self._write(_Upload(served.task, piece, first_day, refused))
+            written += await self._write(_Upload(served.task, piece, limit.first_day, refused))
             refused = Counter()
         outcomes = iter(written)
         statuses = []
@@ -203,10 +201,9 @@ class Uploads:
             tasks.add(group[-1].task.task_id)
         UPLOAD_GROUP_REPORTS.observe(reports)
         try:
-            await self._runtime.database.run("upload", lambda tx: _put(tx, group))
+            with self._ages.learning():
+                await self._runtime.database.run("upload", lambda tx: _put(tx, group))
         except StoreError as error:
-            if isinstance(error, IdsForgotten):
-                self._ages.learn(error)
             _fail(group, error)
         except BaseException:
             _fail(group, StoreError("the transaction that carried this upload failed"))

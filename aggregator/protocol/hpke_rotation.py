@@ -9,7 +9,7 @@ Source: DAP, "HPKE Configuration Request" and "Uploading Reports".
 
 import dataclasses
 
-DAY = 86_400
+from aggregator.dap.times import DAY
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

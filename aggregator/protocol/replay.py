@@ -10,9 +10,7 @@ Source: DAP, "Leader Behavior" (of uploads), "Input Share Validation" and "Batch
 import dataclasses
 
 from aggregator.dap.report_errors import ReportError
-from aggregator.dap.times import Interval, Time
-
-DAY = 86_400
+from aggregator.dap.times import DAY, Interval, Time
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,6 +75,17 @@ def first_day_remembered(earliest: int, time_precision: int, clock_skew_seconds:
         Days since the epoch.
     """
     return max(0, earliest - time_precision - clock_skew_seconds) // DAY
+
+
+def days_remembered(max_age_seconds: int, time_precision: int, clock_skew_seconds: int) -> int:
+    """Return for how many days ids must be remembered, so that `first_day_remembered` ever is.
+
+    Args:
+        max_age_seconds: How far behind a clock a report's time may lie.
+        time_precision: Seconds of a unit of the task's times.
+        clock_skew_seconds: How far ahead of a clock a report's time may lie.
+    """
+    return -(-(max_age_seconds + time_precision + clock_skew_seconds) // DAY)
 
 
 def _untimely(timing: Timing) -> ReportError | None:

@@ -22,9 +22,10 @@ from aggregator.codec import encode
 from aggregator.dap.hpke import generate_keypair
 from aggregator.dap.ids import TaskId
 from aggregator.dap.profile import Role
+from aggregator.dap.times import DAY
 from aggregator.entropy import Entropy
 from aggregator.errors import ParameterError
-from aggregator.protocol.hpke_rotation import DAY, HpkeRotation
+from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.task import task_from_toml
 from aggregator.storage.batches import is_window_open
 from aggregator.storage.database import Database, Transaction

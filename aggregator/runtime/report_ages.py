@@ -1,13 +1,16 @@
 """How old a report may be: no older than the ids that are remembered, or it could be a replay."""
 
-from contextlib import suppress
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import structlog
 
 from aggregator.dap.ids import TaskId
 from aggregator.dap.problems import Problem
+from aggregator.dap.times import DAY
 from aggregator.errors import ParameterError
-from aggregator.protocol.replay import DAY, first_day_remembered
+from aggregator.protocol.replay import days_remembered, first_day_remembered
 from aggregator.protocol.task import Task
 from aggregator.runtime.runtime import Runtime
 from aggregator.storage.database import Database, UnknownTask
@@ -17,6 +20,19 @@ log = structlog.get_logger()
 
 _MARGIN_DAYS = 2
 """Ids are remembered for so much longer, for clocks that differ."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AgeLimit:
+    """How old the reports of a task may be.
+
+    Attributes:
+        seconds: How far behind our clock a report's time may lie; none is taken if it is negative.
+        first_day: From which day on ids must be remembered for that, in days since the epoch.
+    """
+
+    seconds: int
+    first_day: int
 
 
 class ReportAges:
@@ -32,23 +48,24 @@ class ReportAges:
         self._max_age_seconds = max_age_seconds
         self._from_day: dict[bytes, int] = {}
 
-    def limit(self, task: Task, now: int) -> int:
-        """Return how far behind `now` a report's time may lie, in seconds; none may if negative."""
+    def limit(self, task: Task, now: int) -> AgeLimit:
+        """Return the limit for a task at `now`, in seconds since the epoch."""
+        earliest = now - self._max_age_seconds
+        precision, skew = _precision(task), self._runtime.clock_skew_seconds
         from_day = self._from_day.get(task.task_id.value)
-        if from_day is None:
-            return self._max_age_seconds
-        remembered = from_day * DAY + _precision(task) + self._runtime.clock_skew_seconds
-        return min(self._max_age_seconds, now - remembered)
+        if from_day is not None:
+            earliest = max(earliest, from_day * DAY + precision + skew)
+        return AgeLimit(now - earliest, first_day_remembered(earliest, precision, skew))
 
-    def first_day(self, task: Task, now: int) -> int:
-        """Return the day from which on ids must be remembered, where `limit` is kept."""
-        earliest = now - self.limit(task, now)
-        return first_day_remembered(earliest, _precision(task), self._runtime.clock_skew_seconds)
-
-    def learn(self, error: IdsForgotten) -> None:
-        """Take no reports of a task any more whose ids may be forgotten."""
-        log.warning("ids that would be needed are forgotten", reason=str(error))
-        self._from_day[error.task_id] = error.from_day
+    @contextmanager
+    def learning(self) -> Iterator[None]:
+        """Take no reports any more whose ids are found to be forgotten; the caller is told too."""
+        try:
+            yield
+        except IdsForgotten as error:
+            log.warning("ids that would be needed are forgotten", reason=str(error))
+            self._from_day[error.task_id] = error.from_day
+            raise
 
 
 async def forget_old_ids(runtime: Runtime, max_age_seconds: int) -> int:
@@ -62,16 +79,15 @@ async def forget_old_ids(runtime: Runtime, max_age_seconds: int) -> int:
         except (Problem, ParameterError) as error:
             log.warning("no ids are forgotten", task=str(TaskId(task_id)), reason=str(error))
             continue
-        earliest = runtime.clock.now() - max_age_seconds
         skew = runtime.clock_skew_seconds
-        day = max(0, first_day_remembered(earliest, _precision(task), skew) - _MARGIN_DAYS)
+        days = days_remembered(max_age_seconds, _precision(task), skew) + _MARGIN_DAYS
         with suppress(UnknownTask):  # forgotten as a whole meanwhile
-            await _forget_ids(database, ids, task_id, day)
+            await _forget_ids(database, ids, task_id, days)
     return 0
 
 
-async def _forget_ids(database: Database, ids: str, task_id: bytes, before_day: int) -> None:
-    while await database.run("forget ids", lambda tx: forget_ids(tx, ids, task_id, before_day)):
+async def _forget_ids(database: Database, ids: str, task_id: bytes, days: int) -> None:
+    while await database.run("forget ids", lambda tx: forget_ids(tx, ids, task_id, days)):
         pass
 
 

@@ -204,12 +204,11 @@ def _rejected(task: TaskProgress) -> Counter[str]:
 
 
 def _task_document(task: TaskProgress, trouble: str | None, now: int) -> Document:
-    terms = _terms(task.definition)
-    why = {"trouble": trouble or terms.get("trouble")}  # shown in its place, whatever the terms say
+    terms, fault = _terms(task.definition)
     return {
         "task_id": str(TaskId(task.task_id)),
         "ended": task.ended_at is not None,
-        **why,
+        "trouble": trouble or fault,
         "waiting_reports": task.waiting,
         "oldest_report_seconds": _since(now, task.oldest_at),
         "pending_collections": task.collections,
@@ -218,7 +217,6 @@ def _task_document(task: TaskProgress, trouble: str | None, now: int) -> Documen
         "reports": {stage: dict(reasons) for stage, reasons in task.counts.items()},
         "releases": task.releases,
         **terms,
-        **why,
         "last_release_seconds": _since(now, task.last_release_at),
     }
 
@@ -238,13 +236,16 @@ def _job_document(job: ListedJob, now: int) -> Document:
 
 # Every look asks for all tasks in the same order, so a cache of fewer would be of no use at all.
 @lru_cache(maxsize=2**16)
-def _terms(definition: str) -> Document:
-    """Return what a task's file says for ever; the fingerprint is compared with the partner's."""
+def _terms(definition: str) -> tuple[Document, str | None]:
+    """Return what a task's file says for ever, and why it cannot be read if it cannot.
+
+    The fingerprint is compared with the partner's.
+    """
     try:
         task = task_from_toml(definition)
     except ParameterError as error:
-        nothing = dict.fromkeys(("most_releases", "budget", "population", "task_info"))
-        return {**nothing, "fingerprint": None, "trouble": str(error)}
+        names = ("most_releases", "budget", "population", "task_info", "fingerprint")
+        return dict.fromkeys(names), str(error)
     budget = task.policy.budget
     return {
         "most_releases": horizon(task),
@@ -252,7 +253,7 @@ def _terms(definition: str) -> Document:
         "population": task.policy.population,
         "task_info": task.configuration.task_info.decode(errors="replace"),
         "fingerprint": task.fingerprint,
-    }
+    }, None
 
 
 def _task_metrics(tasks: Sequence[TaskProgress]) -> list[Metric]:

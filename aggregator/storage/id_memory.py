@@ -5,13 +5,15 @@ its own, from which day on a task's ids are remembered; only later ones delete t
 Whoever adds ids looks at that day afterwards (`check_memory`): if it found an id missing because it
 was deleted, it sees the day too, also if a clock was put back since.
 
-The ids of a task are looked at in their order, which needs no index: one pass a month.
+The ids of a task are looked at in their order, which needs no index: one pass a month. A pass
+believes of a clock only that two months went by since the last one: ids that are forgotten are so
+for ever, and with them the age of reports that are taken.
 """
 
 from sqlalchemy import ColumnElement, Row, delete, select, update
 
+from aggregator.dap.times import DAY
 from aggregator.errors import StoreError
-from aggregator.protocol.replay import DAY
 from aggregator.storage import tables
 from aggregator.storage.database import Transaction
 
@@ -74,31 +76,36 @@ def begin_memories(tx: Transaction) -> int:
 
 
 def due(tx: Transaction) -> list[tuple[bytes, str]]:
-    """Return the tasks and tables whose ids are to be looked at."""
+    """Return whose ids are to be looked at: ids of tasks (32 bytes), and one of `TABLES` each."""
     task, memory = tables.tasks.c, tables.id_memories.c
-    is_due = memory.after_id.is_not(None) | (memory.looked_on <= tx.now // DAY - PASS_DAYS)
+    today = tx.now // DAY
+    was_ahead = memory.looked_on > today
+    long_ago = memory.looked_on <= today - PASS_DAYS
+    is_due = memory.after_id.is_not(None) | long_ago | was_ahead
     query = select(task.task_id, memory.ids).join(tables.id_memories, memory.task == task.id)
     found = tx.connection.execute(query.where(is_due, task.forgotten_at.is_(None)))
     return [(task_id, ids) for task_id, ids in found]
 
 
-def forget_ids(tx: Transaction, ids: str, task_id: bytes, before_day: int) -> int:
-    """Look at some ids of a task, and delete those stored before a day; return 0 at the end.
+def forget_ids(tx: Transaction, ids: str, task_id: bytes, days: int) -> int:
+    """Look at some ids of a task, and delete those that are old enough; return 0 at the end.
 
     Args:
         tx: The transaction.
         ids: One of `TABLES`.
         task_id: The task.
-        before_day: In days since the epoch.
+        days: How many days before today an id must have been stored at least.
     """
     of_task = _of_task(tx, ids, task_id)
     memory = tables.id_memories
     row = _memory(tx, ids, task_id, lock=True)
     if row is None:
         return 0
+    today = tx.now // DAY
     if row.after_id is None:
+        believed = min(today, row.looked_on + 2 * PASS_DAYS)
         # Already so if others have come before us.
-        begun = {"from_day": max(before_day, row.from_day), "after_id": b""}
+        begun = {"from_day": max(believed - days, row.from_day), "after_id": b""}
         tx.connection.execute(update(memory).where(*of_task).values(begun))
         return 1
     table = tables.metadata.tables[ids]
@@ -107,7 +114,7 @@ def forget_ids(tx: Transaction, ids: str, task_id: bytes, before_day: int) -> in
     last = tx.connection.execute(query.offset(IDS_PER_STEP - 1).limit(1)).scalar()
     some = left if last is None else (*left, table.c.report_id <= last)
     tx.connection.execute(delete(table).where(*some, table.c.day < row.from_day))
-    looked = {"after_id": last, "looked_on": row.looked_on if last else tx.now // DAY}
+    looked = {"after_id": last, "looked_on": row.looked_on if last else today}
     tx.connection.execute(update(memory).where(*of_task).values(looked))
     return int(last is not None)
 

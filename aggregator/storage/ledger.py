@@ -173,15 +173,8 @@ def spent_by(tx: Transaction, population: str) -> Cost:
     columns = (entry.epsilon, entry.delta, entry.rho)
     # Thousands of releases have a few costs, and exact sums take time: each is taken as often.
     query = select(*columns, func.count()).where(entry.population == population).group_by(*columns)
-    return total(_times(count, cost_of(*row)) for *row, count in tx.connection.execute(query))
-
-
-def _times(count: int, cost: Cost | None) -> Cost:
-    """Return what so many releases of a cost come to; nothing if they promise nothing."""
-    if cost is None:
-        return Cost()
-    epsilon = None if cost.epsilon is None else count * cost.epsilon
-    return Cost(epsilon, count * cost.rho, count * cost.delta)
+    costs = [(cost_of(*row), count) for *row, count in tx.connection.execute(query)]
+    return total(cost.times(count) for cost, count in costs if cost is not None)
 
 
 def _entries(tx: Transaction, *conditions: ColumnElement[bool]) -> list[LedgerEntry]:

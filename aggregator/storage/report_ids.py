@@ -7,7 +7,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from sqlalchemy import Table, select
 
 from aggregator.dap.report_errors import ReportError
-from aggregator.protocol.replay import DAY, refusal
+from aggregator.dap.times import DAY
+from aggregator.protocol.replay import refusal
 from aggregator.storage.database import Transaction
 from aggregator.storage.id_memory import check_memory
 

@@ -1,8 +1,6 @@
 """A report is counted once, also when its id is long forgotten."""
 
 import dataclasses
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
@@ -16,7 +14,7 @@ from aggregator.dap.messages import (
     read_job,
 )
 from aggregator.dap.report_errors import ReportError
-from aggregator.protocol.replay import DAY
+from aggregator.dap.times import DAY
 from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS, report_sizes
 from aggregator.runtime.report_ages import forget_old_ids
 from aggregator.storage import tables
@@ -24,33 +22,24 @@ from aggregator.storage.counters import Stage, report_counts
 from aggregator.storage.database import Transaction
 from tests.support.between import Between
 from tests.support.pair import LEADER_TOKEN, Pair, Service
-from tests.support.tasks import make_task
 
 pytestmark = pytest.mark.anyio
 
-WHILE = 60 * DAY
+WHILE = 31 * DAY
 """More than a month, after which ids are looked at."""
-
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, make_task(min_batch_size=1))
-    await made.provision()
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def between(pair: Pair) -> AsyncIterator[Between]:
-    made = Between(pair)
-    yield made
-    await made.close()
 
 
 async def forget(pair: Pair) -> None:
     """Let both aggregators forget what is old enough, as their services do every hour."""
     await forget_old_ids(pair.leader.runtime, MAX_AGE_SECONDS)
     await forget_old_ids(pair.helper.runtime, HELPER_MAX_AGE_SECONDS)
+
+
+async def pass_time(pair: Pair, seconds: int) -> None:
+    """Let time pass with services that forget, month by month."""
+    for passed in range(0, seconds, WHILE):
+        pair.clock.advance(min(WHILE, seconds - passed))
+        await forget(pair)
 
 
 def ids(service: Service) -> int:
@@ -82,19 +71,16 @@ async def test_reports_are_refused_for_their_age_once_their_ids_are_forgotten(
     (job,) = between.posts
     assert (ids(pair.leader), ids(pair.helper)) == (6, 3)
 
-    pair.clock.advance(MAX_AGE_SECONDS - DAY)
-    await forget(pair)
+    await pass_time(pair, MAX_AGE_SECONDS - DAY)
     assert (ids(pair.leader), ids(pair.helper)) == (6, 3)
     assert (await pair.upload(reports)).status == ()  # replays are nothing new
 
-    pair.clock.advance(WHILE)
-    await forget(pair)
+    await pass_time(pair, WHILE)
     assert (ids(pair.leader), ids(pair.helper)) == (0, 3)
     errors = (await pair.upload(reports)).status
     assert [each.error for each in errors] == [ReportError.REPORT_DROPPED] * 3
 
-    pair.clock.advance(MAX_AGE_SECONDS)
-    await forget(pair)
+    await pass_time(pair, MAX_AGE_SECONDS)
     assert (ids(pair.leader), ids(pair.helper)) == (0, 0)
     sent = read_job(job, report_sizes(pair.task))
     another = encode(dataclasses.replace(sent, verify_inits=sent.verify_inits[:2]))
@@ -117,8 +103,7 @@ async def test_a_clock_that_was_ahead_lets_no_forgotten_report_in(pair: Pair) ->
     reports = await pair.reports([0, 1, 2])
     await pair.upload(reports)
     await pair.work_until_idle()
-    pair.clock.advance(2 * HELPER_MAX_AGE_SECONDS)
-    await forget(pair)
+    await pass_time(pair, 2 * HELPER_MAX_AGE_SECONDS)
     assert ids(pair.leader) == 0
     pair.clock.advance(-2 * HELPER_MAX_AGE_SECONDS)
     body = encode(UploadRequest(tuple(reports)))
@@ -127,3 +112,20 @@ async def test_a_clock_that_was_ahead_lets_no_forgotten_report_in(pair: Pair) ->
     errors = (await pair.upload(reports)).status
     assert [each.error for each in errors] == [ReportError.REPORT_DROPPED] * 3
     assert aggregated(pair, pair.leader) == 3
+
+
+async def test_a_clock_that_is_years_ahead_for_a_moment_stops_no_task(pair: Pair) -> None:
+    await pass_time(pair, WHILE)
+    pair.clock.advance(20 * HELPER_MAX_AGE_SECONDS)
+    await forget(pair)
+    pair.clock.advance(-20 * HELPER_MAX_AGE_SECONDS)
+    body = encode(UploadRequest(tuple(await pair.reports([0, 1, 2]))))
+    answers = [
+        await pair.send("POST", pair.url_of("reports"), UploadRequest.message, body)
+        for _ in range(2)
+    ]
+    # Old reports are not taken any more, which the first request is not told.
+    assert [answer.status for answer in answers] == [503, 200]
+    assert not answers[1].body
+    await pair.work_until_idle()
+    assert aggregated(pair, pair.leader) == aggregated(pair, pair.helper) == 3

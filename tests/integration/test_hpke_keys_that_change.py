@@ -12,8 +12,8 @@ from sqlalchemy import select
 from aggregator.dap.hpke import HpkeConfig
 from aggregator.dap.messages import Report
 from aggregator.dap.report_errors import ReportError
+from aggregator.dap.times import DAY
 from aggregator.entropy import SystemEntropy
-from aggregator.protocol.hpke_rotation import DAY
 from aggregator.runtime import Runtime
 from aggregator.runtime.key_rotation import new_key
 from aggregator.storage.crypter import Crypter

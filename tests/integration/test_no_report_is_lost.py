@@ -1,7 +1,6 @@
 """No accepted report is lost by what the helper answers: it is counted later, or waits."""
 
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -29,21 +28,6 @@ pytestmark = pytest.mark.anyio
 
 PATIENCE = 7
 ID_SIZE = 16
-
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, make_task(min_batch_size=1))
-    await made.provision()
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def between(pair: Pair) -> AsyncIterator[Between]:
-    made = Between(pair)
-    yield made
-    await made.close()
 
 
 async def work_for_long(pair: Pair, rounds: int = PATIENCE, seconds: int = 61) -> None:

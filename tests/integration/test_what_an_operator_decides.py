@@ -28,21 +28,6 @@ FOR_EVER = 10**10
 BATCH = f"{START}/{START + TIME_PRECISION}"
 
 
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    made = Pair(tmp_path, make_task(min_batch_size=1))
-    await made.provision()
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def between(pair: Pair) -> AsyncIterator[Between]:
-    made = Between(pair)
-    yield made
-    await made.close()
-
-
 @pytest.fixture(autouse=True)
 def _nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands find no helper; those who test what it is told give it to them."""

@@ -35,7 +35,7 @@ from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.leader.scheduler import DriverSettings
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
-from aggregator.protocol.reports import MAX_AGE_SECONDS
+from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS
 from aggregator.protocol.results import Result, open_result
 from aggregator.protocol.task import Task, task_to_toml
 from aggregator.runtime import Runtime
@@ -63,7 +63,9 @@ LEADER_LIMITS = LeaderLimits(
     poll_seconds=2,
     max_report_age_seconds=MAX_AGE_SECONDS,
 )
-HELPER_LIMITS = HelperLimits(max_body_size=2**28, hpke_cache_seconds=86_400)
+HELPER_LIMITS = HelperLimits(
+    max_body_size=2**28, hpke_cache_seconds=86_400, max_report_age_seconds=HELPER_MAX_AGE_SECONDS
+)
 
 
 class Died(BaseException):

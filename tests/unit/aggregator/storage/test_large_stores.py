@@ -32,7 +32,7 @@ from tests.support.store import (
     upload,
 )
 
-pytestmark = ON_SQLITE
+pytestmark = [ON_SQLITE, pytest.mark.slow]
 
 ROWS = 20_000
 AGE = 1000
