@@ -15,7 +15,7 @@ from aggregator.cli import hangups
 from aggregator.cli.processes import become_one_of, succeeds_apart
 from aggregator.cli.reading import Reading
 from aggregator.cli.recording import recording
-from aggregator.cli.running import Opening, Service, Work, run
+from aggregator.cli.running import Opening, Service, Work, leave_out_of_collections, run
 from aggregator.clock import SystemClock
 from aggregator.config import (
     AggregatorSettings,
@@ -308,6 +308,7 @@ def _warming_up(runtime: Runtime) -> Work:
                 with anyio.move_on_after(WARMING_SECONDS):
                     await stop.wait()
             else:
+                await to_thread.run_sync(leave_out_of_collections)
                 return
 
     return warm_up

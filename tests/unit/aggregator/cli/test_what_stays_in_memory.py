@@ -1,0 +1,35 @@
+"""What stays for as long as a service runs is not looked through for garbage again and again."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from aggregator.cli.running import leave_out_of_collections
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+class Ring:
+    """Garbage that only a collection finds, once nobody else holds it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_there_is_is_left_out_until_the_next_time() -> None:
+    ring = Ring()
+    known = weakref.ref(ring)
+    before = len(gc.get_objects())
+    leave_out_of_collections()
+    assert len(gc.get_objects()) < before / 10
+    del ring
+    gc.collect()
+    assert known() is not None
+    leave_out_of_collections()
+    assert known() is None
