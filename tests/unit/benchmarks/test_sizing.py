@@ -21,12 +21,11 @@ def test_the_arithmetic_is_what_exact_fractions_give() -> None:
         per_second = Fraction(3 * per_day, 24 * 60 * 60)
         busy = per_second * Fraction(str(MEASURED.leader)) / Fraction(str(LOAD))
         assert rows["leader: cores"][index] == f"{max(1, ceil(busy)):,}"
-        assert (
-            rows["ids, GB a year"][index] == f"{float(Fraction(105 * 365 * per_day, 10**9)):,.0f}"
-        )
-        assert (
-            rows["leader: a day's reports that wait, GB"][index] == f"{per_day * 6000 // 10**9:,}"
-        )
+        for party, ids in (("leader", 2), ("helper", 1)):
+            year = Fraction(ids * 125 * 365 * per_day, 10**9)
+            assert rows[f"{party}: ids, GB a year"][index] == f"{float(year):,.0f}"
+        waiting = Fraction(per_day * 6600, 10**9)
+        assert rows["leader: a day's reports that wait, GB"][index] == f"{float(waiting):,.0f}"
         wire = float(per_second * 5480 * 8 / 10**6)
         assert rows["leader: network at the peak, Mbit/s"][index] in {
             f"{wire:,.1f}",
