@@ -33,6 +33,7 @@ from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.leader.scheduler import DriverSettings
+from aggregator.leader.uploads import Grouping
 from aggregator.runtime import Runtime
 from aggregator.runtime.release_steps import delete_leftovers
 from aggregator.runtime.report_ages import forget_old_ids
@@ -106,6 +107,7 @@ def leader_app(runtime: Runtime, settings: LeaderSettings) -> ASGIApp:
         hpke_cache_seconds=settings.hpke_cache_seconds,
         poll_seconds=settings.collection_poll_seconds,
         max_report_age_seconds=settings.max_report_age_seconds,
+        grouping=Grouping(settings.upload_group_reports, settings.upload_group_milliseconds / 1000),
     )
     return create_app(
         "leader",

@@ -3,6 +3,7 @@
 from aggregator.config.reading import check_private, read_settings, read_settings_of
 from aggregator.config.settings import (
     ANSWER_SECONDS,
+    GROUP_REPORTS,
     MAX_BYTES_IN_FLIGHT,
     REFUSAL_SECONDS,
     AggregatorSettings,
@@ -17,6 +18,7 @@ from aggregator.config.text_files import read_bytes, read_text
 
 __all__ = [
     "ANSWER_SECONDS",
+    "GROUP_REPORTS",
     "MAX_BYTES_IN_FLIGHT",
     "REFUSAL_SECONDS",
     "AggregatorSettings",

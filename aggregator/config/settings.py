@@ -49,6 +49,9 @@ ANSWER_SECONDS = 30
 REFUSAL_SECONDS = 3600
 """How long the helper may refuse its share of a batch, unless it is set."""
 
+GROUP_REPORTS = 500
+"""How many uploaded reports one transaction stores, unless it is set."""
+
 _LEAST_BYTES = 64 * 2**10
 _ROTATION = HpkeRotation()
 
@@ -338,6 +341,20 @@ class LeaderSettings(AggregatorSettings):
         ge=3600,
         description="How far behind our clock the time of an uploaded report may lie; ids of older "
         "reports are forgotten.",
+    )
+    upload_group_reports: int = Field(
+        GROUP_REPORTS,
+        ge=1,
+        le=5000,
+        description="After how many reports a transaction that stores uploads takes no further "
+        "request. Above 512, those of one task wait for each other.",
+    )
+    upload_group_milliseconds: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="How long such a transaction waits for more while it has fewer: each client "
+        "waits as long, and the store writes less often.",
     )
     collection_poll_seconds: PositiveSeconds = Field(
         2, description="When a collector is asked to come again (Retry-After)."

@@ -14,7 +14,7 @@ from aggregator.dap.messages import CollectionJobReq, CollectionJobResp, UploadR
 from aggregator.dap.problems import BatchOverlap, TooManyCollections, UnrecognizedCollectionJob
 from aggregator.dap.profile import Role
 from aggregator.dap.resources import path
-from aggregator.leader.uploads import MAX_REPORTS, Uploads
+from aggregator.leader.uploads import MAX_REPORTS, Grouping, Uploads
 from aggregator.protocol.collection import check_collection_request
 from aggregator.protocol.reports import report_sizes
 from aggregator.runtime import Runtime
@@ -59,12 +59,14 @@ class LeaderLimits:
         hpke_cache_seconds: How long clients may keep our HPKE configurations.
         poll_seconds: How soon a collector is asked to come again.
         max_report_age_seconds: How far behind our clock a report's time may lie.
+        grouping: How uploads are written together.
     """
 
     max_body_size: int
     hpke_cache_seconds: int
     poll_seconds: int
     max_report_age_seconds: int
+    grouping: Grouping
 
 
 COLLECTION_JOB = Kind("collection job", CollectionJobId, UnrecognizedCollectionJob)
@@ -77,7 +79,7 @@ class LeaderResources(AggregatorResources):
         """Answer for `runtime`."""
         super().__init__(runtime, limits.hpke_cache_seconds)
         self._limits = limits
-        self._uploads = Uploads(runtime, limits.max_report_age_seconds)
+        self._uploads = Uploads(runtime, limits.max_report_age_seconds, limits.grouping)
 
     def router(self) -> APIRouter:
         """Return the routes of all the leader's resources."""

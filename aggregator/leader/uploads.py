@@ -1,8 +1,9 @@
 """Checks uploaded reports and writes them, several requests per transaction.
 
 Requests that arrive while a transaction is being written are written together by the next one:
-under load a transaction carries many requests, and without load nobody waits. Tasks take turns in
-the threads that check and in the transactions, so that a flood of one delays no other for long.
+under load a transaction carries many requests, and without load nobody waits unless told to. Tasks
+take turns in the threads that check and in the transactions, so that a flood of one delays no other
+for long.
 
 A large request is written in pieces, so that no transaction holds the store's writer for long. If
 one of them fails, the request does, and those before it stay: a client that repeats it finds their
@@ -19,6 +20,7 @@ from collections.abc import Iterator
 import anyio
 
 from aggregator.codec import DecodeError, Reader
+from aggregator.config import GROUP_REPORTS
 from aggregator.dap.messages import (
     ReportSizes,
     ReportUploadStatus,
@@ -44,15 +46,26 @@ MAX_REPORTS = 20_000
 GROUP_SIZE = 4 * 2**20
 """Bytes of reports in a piece of a request, and after which a transaction takes no further one."""
 
-GROUP_REPORTS = 500
-"""The same in reports: each takes the writer 0.03 to 0.1 ms."""
-
 GROUP_TASKS = 32
 """The same in tasks. Each has locks of its own, up to nine on PostgreSQL, whose table of locks all
 processes share: groups of 500 tasks of four processes fill it. Such a transaction takes seconds."""
 
 _THREADS = 4
 """Requests that are checked at once; the interpreter lock lets no more run."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Grouping:
+    """How large transactions are, and how long the first of their uploads waits for others.
+
+    Attributes:
+        reports: In a piece of a request, and after which a transaction takes no further one; each
+            takes the writer 0.03 to 0.1 ms.
+        delay_seconds: How long a transaction waits for more while it has fewer.
+    """
+
+    reports: int = GROUP_REPORTS
+    delay_seconds: float = 0.0
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -84,18 +97,26 @@ class _Upload:
 class Uploads:
     """Takes the bodies of upload requests."""
 
-    def __init__(self, runtime: Runtime, max_age_seconds: int) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        max_age_seconds: int,
+        grouping: Grouping = Grouping(),
+    ) -> None:
         """Write into the store of `runtime`.
 
         Args:
             runtime: The leader's.
             max_age_seconds: How far behind its clock a report's time may lie.
+            grouping: What goes into one transaction.
         """
+        self._grouping = grouping
         self._runtime = runtime
         self._ages = ReportAges(runtime, max_age_seconds)
         self._threads = Threads(_THREADS)
         self._waiting: Turns[_Upload] = Turns()
         self._is_writing = False
+        self._missing, self._is_full = 0, anyio.Event()  # of the transaction that waits for more
 
     async def take(self, served: ServedTask, body: bytes) -> UploadErrors:
         """Store the reports of one request; return those that were refused, in their order.
@@ -143,7 +164,7 @@ class Uploads:
         ]
         refused = Counter(error.draft_name for _, error in reports if error is not None)
         written: list[ReportError | None] = []
-        for piece in _pieces(stored):
+        for piece in _pieces(stored, self._grouping.reports):
             written += await self._write(_Upload(served.task, piece, limit.first_day, refused))
             refused = Counter()
         outcomes = iter(written)
@@ -163,6 +184,7 @@ class Uploads:
             try:
                 # Shielded: whoever writes for the others may not leave them half-way.
                 with anyio.CancelScope(shield=True):
+                    await self._gather(upload)
                     await self._write_group(upload)
             finally:
                 self._hand_on()
@@ -170,10 +192,21 @@ class Uploads:
             raise upload.failure
         return upload.outcomes or []
 
+    async def _gather(self, upload: _Upload) -> None:
+        """Let others join, if they are to have time for it and are not here already."""
+        here = len(upload.reports) + sum(len(each.reports) for each in self._waiting)
+        self._missing, self._is_full = self._grouping.reports - here, anyio.Event()
+        if self._missing > 0 and self._grouping.delay_seconds:
+            with anyio.move_on_after(self._grouping.delay_seconds):
+                await self._is_full.wait()
+
     async def _wait(self, upload: _Upload) -> None:
         """Wait until a piece is written by another, or is the one to write."""
         task = upload.task.task_id.value
         self._waiting.put(task, upload)
+        self._missing -= len(upload.reports)
+        if self._missing <= 0:
+            self._is_full.set()
         try:
             await upload.called.wait()
         except BaseException:
@@ -192,7 +225,7 @@ class Uploads:
         """Write a piece, and others whose turn it is, or note why that failed."""
         group, size, reports = [upload], upload.size, len(upload.reports)
         tasks = {upload.task.task_id}
-        while self._waiting and size < GROUP_SIZE and reports < GROUP_REPORTS:
+        while self._waiting and size < GROUP_SIZE and reports < self._grouping.reports:
             if len(tasks) == GROUP_TASKS:
                 break
             group.append(self._waiting.take())
@@ -237,12 +270,12 @@ def _reports(body: bytes, sizes: ReportSizes) -> Iterator[UploadedReport]:
         raise MessageTooLarge(f"a request may carry {MAX_REPORTS} reports")
 
 
-def _pieces(reports: list[StoredReport]) -> Iterator[list[StoredReport]]:
+def _pieces(reports: list[StoredReport], most: int) -> Iterator[list[StoredReport]]:
     """Yield the reports in pieces, of which there is at least one; a report alone is one."""
     piece: list[StoredReport] = []
     size = 0
     for report in reports:
-        is_full = len(piece) == GROUP_REPORTS or size + len(report.body) > GROUP_SIZE
+        is_full = len(piece) == most or size + len(report.body) > GROUP_SIZE
         if piece and is_full:
             yield piece
             piece, size = [], 0

@@ -3,8 +3,9 @@
 However much a task asks for, another waits for one piece of its work and not for all of it.
 """
 
+import itertools
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 import anyio
@@ -23,6 +24,10 @@ class Turns(Generic[T]):
     def __bool__(self) -> bool:
         """Whether anything waits."""
         return bool(self._queues)
+
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over all items, those of a task in their order."""
+        return itertools.chain.from_iterable(self._queues.values())
 
     def put(self, task: bytes, item: T) -> None:
         """Let an item of a task wait."""

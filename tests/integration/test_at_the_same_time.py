@@ -1,5 +1,6 @@
 """Many at once: the same request twice, two drivers, uploads in a group, a helper that is away."""
 
+import dataclasses
 import threading
 import time
 from collections import defaultdict
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 from aggregator.codec import encode
+from aggregator.config import GROUP_REPORTS
 from aggregator.dap.ids import TaskId
 from aggregator.dap.messages import AggregationJobInitReq, Report, UploadRequest
 from aggregator.dap.problems import TaskRefused, UnrecognizedTask
@@ -22,7 +24,7 @@ from aggregator.leader.collections import CollectionDriver
 from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.scheduler import DriverSettings
-from aggregator.leader.uploads import Uploads
+from aggregator.leader.uploads import Grouping, Uploads
 from aggregator.protocol.aggregation import VerificationKey, leader_init
 from aggregator.protocol.reports import MAX_AGE_SECONDS
 from aggregator.protocol.task import Task, task_to_toml
@@ -32,7 +34,7 @@ from aggregator.storage.forgetting import forget
 from aggregator.storage.ledger import list_ledger
 from aggregator.storage.reports import put_reports
 from aggregator.storage.tasks import TaskRecord, end_task, put_task
-from tests.support.pair import LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
+from tests.support.pair import LEADER_LIMITS, LEADER_TOKEN, NOW, VERIFY_KEY, Answer, Died, Pair
 from tests.support.tasks import LAPLACE, TASK_ID, make_task
 
 pytestmark = pytest.mark.anyio
@@ -109,9 +111,15 @@ async def test_two_drivers_share_the_jobs_and_count_every_report_once(pair: Pair
     assert await aggregated_by_helper(pair) == {"aggregated": 20}
 
 
-async def test_uploads_that_arrive_together_are_written_together(pair: Pair) -> None:
+def group_by(pair: Pair, grouping: Grouping) -> None:
+    pair.leader.limits = dataclasses.replace(LEADER_LIMITS, grouping=grouping)
+    pair.leader.restart()
+
+
+async def upload_at_once(pair: Pair, count: int) -> int:
+    """Upload reports, each in its own request; return in how many transactions they were stored."""
     written: list[str] = []
-    batches = [await pair.reports([n % 4]) for n in range(30)]
+    batches = [await pair.reports([n % 4]) for n in range(count)]
 
     def note(transaction: str, moment: str) -> None:
         if (transaction, moment) == ("upload", "committed"):
@@ -121,14 +129,38 @@ async def test_uploads_that_arrive_together_are_written_together(pair: Pair) -> 
     async with anyio.create_task_group() as group:
         for reports in batches:
             group.start_soon(pair.upload, reports)
-    assert len(written) < len(batches)
+    return len(written)
+
+
+async def test_uploads_that_arrive_together_are_written_together(pair: Pair) -> None:
+    assert await upload_at_once(pair, 30) < 30
     assert (await pair.collect()).report_count == 30
 
 
+async def test_uploads_wait_for_others_if_they_are_told_to(pair: Pair) -> None:
+    group_by(pair, Grouping(reports=30, delay_seconds=3600))
+    with anyio.fail_after(60):
+        assert await upload_at_once(pair, 30) == 1
+    assert (await pair.collect()).report_count == 30
+
+
+async def test_uploads_wait_for_others_no_longer_than_they_are_told_to(pair: Pair) -> None:
+    group_by(pair, Grouping(reports=30, delay_seconds=0.1))
+    began = time.monotonic()
+    assert await upload_at_once(pair, 1) == 1
+    assert 0.1 <= time.monotonic() - began < 60
+
+
+async def test_a_full_group_waits_for_no_others(pair: Pair) -> None:
+    group_by(pair, Grouping(reports=3, delay_seconds=3600))
+    with anyio.fail_after(60):
+        assert (await pair.upload(await pair.reports([0, 1, 2]))).status == ()
+
+
 async def test_a_large_upload_is_written_in_pieces_that_others_come_between(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
+    pair: Pair,
 ) -> None:
-    monkeypatch.setattr(uploads, "GROUP_REPORTS", 2)
+    group_by(pair, Grouping(reports=2))
     large, small = await pair.reports([0, 1, 2, 3, 0, 1, 2]), await pair.reports([3])
     answered: list[int] = []
 
@@ -144,9 +176,9 @@ async def test_a_large_upload_is_written_in_pieces_that_others_come_between(
 
 
 async def test_a_request_of_which_a_piece_failed_is_repeated_and_counts_once(
-    pair: Pair, monkeypatch: pytest.MonkeyPatch
+    pair: Pair,
 ) -> None:
-    monkeypatch.setattr(uploads, "GROUP_REPORTS", 2)
+    group_by(pair, Grouping(reports=2))
     reports = await pair.reports([0, 1, 2, 3])
     begun: list[str] = []
 
@@ -165,7 +197,7 @@ async def test_a_request_of_which_a_piece_failed_is_repeated_and_counts_once(
 
 @pytest.mark.slow
 async def test_no_transaction_of_a_large_upload_holds_the_writer_for_long(pair: Pair) -> None:
-    reports = await pair.reports([n % 4 for n in range(8 * uploads.GROUP_REPORTS)])
+    reports = await pair.reports([n % 4 for n in range(8 * GROUP_REPORTS)])
     began: list[float] = []
     held: list[float] = []
 

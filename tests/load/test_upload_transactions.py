@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.leader.uploads import GROUP_REPORTS
+from aggregator.config import GROUP_REPORTS
 from aggregator.storage.database import Transaction
 from aggregator.storage.reports import put_reports
 from tests.support.store import TASK_ID, make_store, new_reports, stored

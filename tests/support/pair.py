@@ -33,6 +33,7 @@ from aggregator.leader.job_creator import JobCreator
 from aggregator.leader.job_driver import JobDriver
 from aggregator.leader.routes import LeaderLimits, LeaderResources
 from aggregator.leader.scheduler import DriverSettings
+from aggregator.leader.uploads import Grouping
 from aggregator.protocol.floor import Floor
 from aggregator.protocol.hpke_rotation import HpkeRotation
 from aggregator.protocol.reports import HELPER_MAX_AGE_SECONDS, MAX_AGE_SECONDS
@@ -62,6 +63,7 @@ LEADER_LIMITS = LeaderLimits(
     hpke_cache_seconds=86_400,
     poll_seconds=2,
     max_report_age_seconds=MAX_AGE_SECONDS,
+    grouping=Grouping(),
 )
 HELPER_LIMITS = HelperLimits(
     max_body_size=2**28, hpke_cache_seconds=86_400, max_report_age_seconds=HELPER_MAX_AGE_SECONDS

@@ -17,10 +17,10 @@ from contextlib import ExitStack, contextmanager, suppress
 import numpy as np
 import psycopg
 
+from aggregator.config import GROUP_REPORTS
 from aggregator.dap.ids import ReportId
 from aggregator.dap.messages import ReportMetadata
 from aggregator.dap.times import Time
-from aggregator.leader.uploads import GROUP_REPORTS
 from aggregator.protocol.task import Task
 from aggregator.protocol.verified import Verified
 from aggregator.runtime.commitment import commit

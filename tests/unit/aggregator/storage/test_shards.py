@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from aggregator.config import GROUP_REPORTS
 from aggregator.config.settings import LeaderSettings
-from aggregator.leader.uploads import GROUP_REPORTS
 from aggregator.protocol.batches import Batch
 from aggregator.storage import tables
 from aggregator.storage.batches import (
