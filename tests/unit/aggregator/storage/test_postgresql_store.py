@@ -13,7 +13,7 @@ from aggregator.config import HelperSettings
 from aggregator.entropy import SystemEntropy
 from aggregator.errors import ConfigurationError
 from aggregator.storage import postgresql
-from aggregator.storage.closed_batches import freeze
+from aggregator.storage.closed_batches import closed_batches, freeze
 from aggregator.storage.crypter import Crypter
 from aggregator.storage.database import Database, Transaction
 from aggregator.storage.engine import Busy, Conflict, Disconnected, Unreachable, backend
@@ -41,6 +41,24 @@ KILL = (
     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
     "WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
 )
+RAISE = "RAISE EXCEPTION USING ERRCODE = '{}';"
+ATTEMPTS = 6
+"""How often a transaction is run at most."""
+
+
+def refuse_reports(tx: Transaction, failures: int, code: str, moment: str) -> None:
+    """Let the server refuse so many transactions that store reports, and then no more."""
+    tx.connection.exec_driver_sql("CREATE SEQUENCE refusals")  # a rollback does not put it back
+    tx.connection.exec_driver_sql(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"IF nextval('refusals') <= {failures} THEN {RAISE.format(code)} END IF; "
+        "RETURN NULL; END $$"
+    )
+    timing = "DEFERRABLE INITIALLY DEFERRED" if moment == "at the commit" else ""
+    tx.connection.exec_driver_sql(
+        f"CREATE CONSTRAINT TRIGGER refusal AFTER INSERT ON reports {timing} "
+        "FOR EACH ROW EXECUTE FUNCTION refuse()"
+    )
 
 
 @contextmanager
@@ -85,20 +103,81 @@ def test_uploads_do_not_wait_for_each_other_to_keep_a_batch(
     assert stored(store) == 3
 
 
-def test_a_transaction_that_the_server_ended_for_a_deadlock_is_run_again(store: Database) -> None:
+@pytest.mark.parametrize("code", ["serialization_failure", "deadlock_detected"])
+@pytest.mark.parametrize("moment", ["in a statement", "at the commit"])
+@pytest.mark.parametrize("failures", [2, ATTEMPTS - 1, ATTEMPTS])
+def test_a_transaction_that_the_server_refuses_is_run_again_six_times_at_most(
+    tmp_path: Path, code: str, moment: str, failures: int
+) -> None:
+    attempts: list[str] = []
+    store = make_store(
+        tmp_path,
+        on_transaction=lambda name, moment: attempts.append(name) if moment == "begin" else None,
+    )
+    store.run_sync("plant", lambda tx: refuse_reports(tx, failures, code, moment))
+    attempts.clear()
+    if failures < ATTEMPTS:
+        upload(store, range(3))
+        assert attempts == ["upload"] * (failures + 1)
+        assert stored(store) == 3
+    else:
+        with pytest.raises(Busy, match="'upload'"):
+            upload(store, range(3))
+        assert attempts == ["upload"] * ATTEMPTS
+        assert stored(store) == 0
+    store.close()
+
+
+@pytest.mark.parametrize("failures", [2, ATTEMPTS])
+def test_a_read_that_the_server_refuses_is_run_again_six_times_at_most(
+    store: Database, failures: int
+) -> None:
+    """As a standby does whose primary removes what the snapshot still needs."""
     attempts = 0
+    refusal = f"DO $$ BEGIN {RAISE.format('serialization_failure')} END $$"
+
+    def work(tx: Transaction) -> int:
+        nonlocal attempts
+        attempts += 1
+        if attempts <= failures:
+            tx.connection.exec_driver_sql(refusal)
+        return attempts
+
+    if failures < ATTEMPTS:
+        assert store.read_sync("look", work) == failures + 1
+    else:
+        with pytest.raises(Busy, match="'look'"):
+            store.read_sync("look", work)
+        assert attempts == ATTEMPTS
+
+
+@pytest.mark.parametrize("conflicts", [2, ATTEMPTS])
+def test_a_transaction_that_always_conflicts_with_another_is_run_again_six_times_at_most(
+    store: Database, tmp_path: Path, conflicts: int
+) -> None:
+    attempts = 0
+    other = backend(store_url(tmp_path)).engine()
 
     def work(tx: Transaction) -> None:
         nonlocal attempts
         attempts += 1
+        tx.connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
         freeze(tx, TASK_ID, units(0, 10))
-        if attempts < 3:
-            tx.connection.exec_driver_sql(
-                "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = 'deadlock_detected'; END $$"
-            )
+        if attempts <= conflicts:
+            with other.begin() as connection:
+                connection.exec_driver_sql("UPDATE tasks SET ended_at = NULL")
+        end_task(tx, TASK_ID)
 
-    store.run_sync("freeze", work)
-    assert attempts == 3
+    if conflicts < ATTEMPTS:
+        store.run_sync("end", work)
+        assert attempts == conflicts + 1
+    else:
+        with pytest.raises(Busy, match="'end'"):
+            store.run_sync("end", work)
+        assert attempts == ATTEMPTS
+    other.dispose()
+    closed = store.read_sync("look", lambda tx: closed_batches(tx, TASK_ID, units(0, 10)))
+    assert bool(closed.firsts) == (conflicts < ATTEMPTS)
 
 
 def test_a_connection_that_the_server_closed_is_replaced(store: Database) -> None:
