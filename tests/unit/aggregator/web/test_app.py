@@ -91,6 +91,11 @@ async def test_an_abort_is_answered_with_its_problem(name: str, status: int, kin
     assert answer.json()["status"] == status
 
 
+async def test_who_is_too_many_is_asked_to_come_again() -> None:
+    answer = await ask("GET", "/fault/overload")
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+
+
 @pytest.mark.parametrize("name", ["store", "bug"])
 async def test_our_own_fault_is_a_bare_500_without_detail(name: str) -> None:
     answer = await ask("GET", f"/fault/{name}")
