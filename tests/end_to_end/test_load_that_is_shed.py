@@ -1,0 +1,132 @@
+"""A leader with more uploads than its budget asks some to come again, and grows no further."""
+
+import json
+import threading
+import time
+from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+import pytest
+
+from aggregator.config import MAX_BYTES_IN_FLIGHT
+from aggregator.dap.messages import UploadRequest
+from aggregator.dap.resources import media_type
+from tests.support import hostile
+from tests.support.processes import WORKER, Processes
+
+pytestmark = pytest.mark.slow
+
+BATCH = ("--epsilon", "1", "--min-batch-size", "2", "--max-reports", "1000000")
+LARGE = ("--vdaf", "Prio3Histogram", "--length", "10000", *BATCH)
+SMALL = ("--vdaf", "Prio3Count", *BATCH)
+REPORTS = 25
+"""Of an upload of the large task, 4 MB."""
+SENDERS = 32
+"""Twice as many at once as there is room for."""
+SECONDS, HONEST_UPLOADS = 4.0, 2
+MOST_GROWTH = 4 * MAX_BYTES_IN_FLIGHT
+"""Of the leader, in bytes: a body is there as it comes, as a whole, and in reports, and the store
+has memory too. Three times the budget was measured."""
+
+
+class Torrent:
+    """Large uploads of reports that nobody can open, one after another on many connections.
+
+    Attributes:
+        statuses: How often each was answered.
+        taken: How many uploads were taken.
+    """
+
+    def __init__(self, url: str, task_file: Path) -> None:
+        self.statuses: Counter[int] = Counter()
+        self._url = urlsplit(url)
+        self._file = task_file
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._threads = ThreadPoolExecutor(SENDERS)
+        self._senders: list[Future[None]] = []
+
+    @property
+    def taken(self) -> int:
+        return self.statuses[200]
+
+    def __enter__(self) -> Self:
+        self._senders = [self._threads.submit(self._send) for _ in range(SENDERS)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        self._threads.shutdown()
+        for each in self._senders:
+            each.result()
+
+    def _send(self) -> None:
+        """Send new uploads, and the last one until it is taken."""
+        is_taken = True
+        while not self._is_over:
+            body = hostile.undecryptable_reports(self._file, REPORTS)
+            is_taken = self._is_taken(body)
+        while not is_taken:
+            time.sleep(1)
+            is_taken = self._is_taken(body)
+
+    def _is_taken(self, body: bytes) -> bool:
+        """Upload once; on a slow machine a body may also be cut off as too slow (408)."""
+        with closing(HTTPConnection(self._url.netloc, timeout=60)) as connection:
+            headers = {"Content-Type": media_type(UploadRequest.message)}
+            connection.request("POST", self._url.path, body, headers)
+            answer = connection.getresponse()
+            content, seconds = answer.read(), answer.headers["Retry-After"]
+        assert (answer.status, seconds) in ((200, None), (429, "1"), (408, None)), content
+        with self._lock:
+            self.statuses[answer.status] += 1
+        return answer.status == 200
+
+
+def counted(services: Processes, task_id: str, stage: str, outcome: str) -> int:
+    shown = services.prio("task", "show", "--config", services.configs["leader"], task_id)
+    return int(json.loads(shown.stdout)["reports"][stage].get(outcome, 0))
+
+
+def upload_until_counted(services: Processes, task_id: str, task_file: Path) -> None:
+    """Upload three reports, and wait until they are aggregated."""
+    expected = 3 + counted(services, task_id, "aggregation", "aggregated")
+    assert "3 of 3" in services.prio("upload", task_file, "1", "0", "1").stdout
+    deadline = time.monotonic() + 60
+    while counted(services, task_id, "aggregation", "aggregated") < expected:
+        assert time.monotonic() < deadline, expected
+        time.sleep(0.2)
+
+
+def test_uploads_beyond_the_budget_are_asked_to_come_again_before_memory_grows(
+    tmp_path: Path,
+) -> None:
+    with Processes(tmp_path) as services:
+        services.commands["leader"] = ("leader", "serve")  # jobs have memory of their own
+        large_id, large_file = services.make_task("large", *LARGE)
+        small_id, small_file = services.make_task("small", *SMALL)
+        services.start("helper", "leader", WORKER)
+        upload_until_counted(services, small_id, small_file)
+        services.forget_peak_memory("leader")
+        before = services.peak_memory("leader")
+
+        began, uploads = time.monotonic(), 0
+        url = f"{services.urls['leader']}tasks/{large_id}/reports"
+        with Torrent(url, large_file) as torrent:
+            while time.monotonic() < began + SECONDS or uploads < HONEST_UPLOADS:
+                upload_until_counted(services, small_id, small_file)
+                uploads += 1
+        growth = services.peak_memory("leader") - before
+        print(f"{dict(torrent.statuses)}, {uploads} honest uploads, {before} and {growth} MiB")  # noqa: T201 - a measurement, with -s
+
+        assert torrent.statuses[429] > SENDERS
+        assert torrent.taken >= SENDERS, "who was refused was taken in the end"
+        assert growth < MOST_GROWTH // 2**20
+        assert counted(services, large_id, "upload", "stored") == REPORTS * torrent.taken
+        upload_until_counted(services, small_id, small_file)
+        assert [line for line in services.log("leader") if line["level"] == "error"] == []
