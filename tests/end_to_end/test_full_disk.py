@@ -2,9 +2,6 @@
 
 import itertools
 import json
-import os
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +11,7 @@ import pytest
 
 from aggregator.runtime.status import LEAST_FREE_BYTES
 from tests.support.processes import COMMANDS, Processes
+from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.uploader import Uploader
 
 pytestmark = pytest.mark.slow
@@ -22,7 +20,6 @@ TASK = (
     *("--vdaf", "Prio3Histogram", "--length", "256", "--mechanism", "None"),
     *("--privacy", "max_releases=1", "--min-batch-size", "2", "--max-reports", "100000"),
 )
-DISK = 4 * LEAST_FREE_BYTES
 HOUR = 3600
 SECONDS = 120
 BATCH = 50
@@ -30,28 +27,9 @@ BATCH = 50
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A small disk of its own, which a test may fill."""
-    folder = tmp_path / "disk"
-    folder.mkdir(mode=0o700)
-    options = f"size={DISK},mode=0700"
-    mount, umount = shutil.which("mount"), shutil.which("umount")
-    command = [mount or "mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-    if mount is None or subprocess.run(command, capture_output=True, check=False).returncode:  # noqa: S603 - as above
-        pytest.skip("needs the right to mount a small disk")
-    yield folder
-    subprocess.run([umount or "umount", "--lazy", str(folder)], check=True)  # noqa: S603 - as above
-
-
-def fill(disk: Path) -> None:
-    """Leave no room on a disk."""
-    with (disk / "filler").open("ab", buffering=0) as file:
-        for size in (2**16, 1):
-            try:
-                while True:
-                    file.write(bytes(size))
-            except OSError:
-                assert os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize < size
+def disk() -> Iterator[SmallDisk]:
+    with small_disk(4 * LEAST_FREE_BYTES) as made:
+        yield made
 
 
 def aggregated(services: Processes, task_id: str) -> int:
@@ -69,12 +47,12 @@ def wait_until_aggregated(services: Processes, task_id: str, count: int) -> None
 
 @pytest.mark.parametrize("dies", [False, True], ids=["lives", "dies"])
 def test_a_full_disk_loses_no_accepted_report_and_passes(
-    tmp_path: Path, disk: Path, *, dies: bool
+    tmp_path: Path, disk: SmallDisk, *, dies: bool
 ) -> None:
     with Processes(tmp_path) as services, httpx.Client(trust_env=False, timeout=60) as http:
         for role in ("leader", "helper"):
             config = services.configs[role]
-            config.write_text(config.read_text().replace(f'"{role}.', f'"disk/{role}.'))
+            config.write_text(config.read_text().replace(f'"{role}.', f'"{disk.folder}/{role}.'))
         begin = int(time.time()) // HOUR * HOUR
         task_id, task_file = services.make_task("survey", *TASK)
         services.start(*COMMANDS)
@@ -82,7 +60,7 @@ def test_a_full_disk_loses_no_accepted_report_and_passes(
         assert uploader.send(BATCH).is_success
         wait_until_aggregated(services, task_id, BATCH)
 
-        fill(disk)
+        disk.fill()
         refused = next(
             answer
             for answer in (uploader.send(BATCH) for _ in itertools.repeat(None, 100))
@@ -99,7 +77,7 @@ def test_a_full_disk_loses_no_accepted_report_and_passes(
             services.kill("leader")
             services.kill("helper")
 
-        (disk / "filler").unlink()
+        disk.make_room()
         if dies:
             services.start("helper", "leader")
         assert uploader.send(BATCH).is_success

@@ -57,9 +57,10 @@ class Server:
         """Its URL, to which the name of a database is to be added by `named`."""
         return f"postgresql://{_ACCOUNT}@/?host={self._folder}"
 
-    def make(self) -> None:
-        """Make its empty data."""
-        self._run("initdb", "--no-sync", "--auth=trust", f"--username={_ACCOUNT}", "-E", "UTF8")
+    def make(self, *options: str) -> None:
+        """Make its empty data, with more options of `initdb`."""
+        account = f"--username={_ACCOUNT}"
+        self._run("initdb", "--no-sync", "--auth=trust", account, "-E", "UTF8", *options)
 
     def copy(self, primary: "Server") -> None:
         """Make it a standby of a running server, under the name `standby`."""
@@ -98,6 +99,11 @@ class Server:
             assert time.monotonic() < deadline, (self._folder / "log").read_text()[-2000:]
             time.sleep(0.1)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended by itself."""
+        return self._process is not None and self._process.poll() is None
+
     def kill(self) -> None:
         """Kill its first process without warning (SIGKILL); the others notice and end."""
         assert self._process is not None
@@ -106,7 +112,7 @@ class Server:
 
     def stop(self) -> None:
         """End it and all connections, if it runs (SIGINT)."""
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self.is_running:
             self._process.send_signal(signal.SIGINT)
             self._process.wait(_START_SECONDS)
 

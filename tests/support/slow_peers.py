@@ -62,7 +62,10 @@ class Call:
 
     def pass_on(self) -> None:
         """Answer what the service behind answers."""
-        real = self.ask_behind()
+        self.repeat(self.ask_behind())
+
+    def repeat(self, real: httpx.Response) -> None:
+        """Answer what the service behind has answered."""
         kept = [(name, value) for name, value in real.headers.items() if name.lower() not in HOP]
         self.answer(real.status_code, real.content, kept)
 
